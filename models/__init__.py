@@ -1,0 +1,1 @@
+"""Encoders, losses, generators and the text rules behind them. No input or output of ours."""

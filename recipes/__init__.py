@@ -1,0 +1,1 @@
+"""The recipes shipped with Tercet."""

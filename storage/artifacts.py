@@ -1,0 +1,325 @@
+"""Artifacts: a part plan, parts that exist once their record does, and a manifest at the end.
+
+    artifacts/<step>/<version>/plan.json            the parts, as the first run cut them
+                               data/<table>/*.parquet   under unique names
+                               files/<unique>/…         model files
+                               _parts/00003.json    the record: created if absent, last
+                               parts.json           all records in one, when all are there
+                               manifest.json        the end
+    keys/<stage>/<key>.json                         where a part of that key was committed
+    schemas/<digest>.parquet                        files of no rows, for empty tables
+
+Readers go by records alone. Whatever is not in a record does not exist.
+"""
+
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tercet.storage.fingerprint import file_digest
+from tercet.storage.parts import StagedPart, schema_file
+from tercet.storage.rows import Rows
+from tercet.storage.store import Store, StoreError, clear_errors, json_bytes
+
+Record = dict[str, Any]
+
+MANIFEST = "manifest.json"
+PLAN = "plan.json"
+ALL_RECORDS = "parts.json"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One version of one step's output, finished or in the making."""
+
+    store: Store
+    step: str
+    version: str
+
+    @property
+    def path(self) -> str:
+        """Its place in the store."""
+        return f"artifacts/{self.step}/{self.version}"
+
+    def manifest(self) -> dict[str, Any] | None:
+        """The manifest, or None while the artifact is unfinished."""
+        found = self.store.get_json(f"{self.path}/{MANIFEST}")
+        return None if found is None else dict(found)
+
+    def plan(self) -> list[dict[str, Any]] | None:
+        """The part plan, or None before there is one."""
+        found = self.store.get_json(f"{self.path}/{PLAN}")
+        return None if found is None else list(found)
+
+    def adopt_plan(self, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Proposes a plan; returns the one that stands, which may be another run's."""
+        if self.store.create_json(f"{self.path}/{PLAN}", parts):
+            return parts
+        standing = self.plan()
+        return parts if standing is None else standing
+
+    def record(self, index: int) -> Record | None:
+        """The part's record, or None while the part does not exist."""
+        found = self.store.get_json(self._record_path(index))
+        return None if found is None else dict(found)
+
+    def records(self) -> dict[int, Record]:
+        """All records so far by index, in order."""
+        together = self.store.get_json(f"{self.path}/{ALL_RECORDS}")
+        if together is not None:
+            return {record["index"]: record for record in together}
+        records = {}
+        for name in self.store.list(f"{self.path}/_parts"):
+            found = self.store.get_json(f"{self.path}/_parts/{name}")
+            if found is not None:
+                records[found["index"]] = dict(found)
+        return dict(sorted(records.items()))
+
+    def scratch(self) -> Path:
+        """A local working directory, which survives a kill and goes when the artifact is done."""
+        folder = self.store.root / "scratch" / self.step / self.version
+        with clear_errors(self.store.location):
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def commit(self, index: int, part: StagedPart, key: str, info: Mapping[str, Any]) -> Record:
+        """Makes the part exist: data files under unique names, then the record, if absent.
+
+        Args:
+            index: The part's place in the plan.
+            part: Its data files are moved into the store, its model files copied.
+            key: What the part's rows depend on; `find_part` finds the part by it.
+            info: Stays in the record; its `source` (input digests) is lifted to the top.
+
+        Returns:
+            The record that stands: another process's, if that was first; then this part's files
+            are removed.
+        """
+        uploaded: list[str] = []
+        try:
+            record = self._upload(index, part, uploaded)
+            record |= _described(index, key, info)
+            won = self.store.create_json(self._record_path(index), record)
+        except BaseException:
+            # An interrupt may come after the record was made: then the files are the part's.
+            with suppress(StoreError):
+                if uploaded and uploaded[0] not in _paths(self.record(index)):
+                    self._remove(uploaded, part)
+            raise
+        if not won:
+            self._remove(uploaded, part)
+            record = self._standing(index)
+        self._remember(record)
+        return record
+
+    def reference(self, index: int, record: Record, info: Mapping[str, Any]) -> Record:
+        """A part whose files lie in another artifact already; returns the record that stands."""
+        kept = {name: record[name] for name in ("tables", "files", "schemas")}
+        merged = {"source": record.get("source"), **info}
+        created = kept | _described(index, record["key"], merged)
+        if self.store.create_json(self._record_path(index), created):
+            return created
+        return self._standing(index)
+
+    def finish(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
+        """Writes the manifest if absent, with the tables' totals; returns the one that stands.
+
+        Raises ValueError when parts of the plan are missing.
+        """
+        records = self.records()
+        missing = sorted(set(range(len(self.plan() or ()))) - set(records))
+        if missing:
+            raise ValueError(f"{self.step}@{self.version} lacks {len(missing)} of its parts.")
+        for record in records.values():
+            # A process killed between the record and this note left the note out.
+            if self.store.get_json(self._key_path(record["key"])) is None:
+                self._remember(record)
+        whole = {
+            "step": self.step,
+            "version": self.version,
+            "created": _now(),
+            "parts": len(records),
+            **manifest,
+            "tables": totals(list(records.values())),
+        }
+        self.store.create_json(f"{self.path}/{ALL_RECORDS}", list(records.values()))
+        if not self.store.create_json(f"{self.path}/{MANIFEST}", whole):
+            whole = self.manifest() or whole
+        shutil.rmtree(self.store.root / "scratch" / self.step / self.version, ignore_errors=True)
+        return whole
+
+    def rows(self, known_schemas: Mapping[str, pa.Schema] | None = None) -> Rows:
+        """The rows of all committed parts, in the plan's order.
+
+        `known_schemas` names tables that are there, empty, even if no part has been committed.
+        """
+        records = list(self.records().values())
+        tables: dict[str, tuple[str, ...]] = {}
+        for table, paths in files_by_table(records).items():
+            tables[table] = tuple(str(self.store.local(path)) for path in paths)
+        for table, schema in (known_schemas or {}).items():
+            if table not in tables:
+                tables[table] = (str(self.store.local(put_schema(self.store, schema))),)
+        return Rows(tables, (self.version,))
+
+    def model_dir(self) -> Path | None:
+        """The directory of a model artifact's files, or None when it has none."""
+        for record in self.records().values():
+            if record["files"]:
+                return self.store.local("/".join(record["files"][0]["path"].split("/")[:5]))
+        return None
+
+    def _record_path(self, index: int) -> str:
+        return f"{self.path}/_parts/{index:05d}.json"
+
+    def _key_path(self, key: str) -> str:
+        return f"keys/{_stage(self.step)}/{key}.json"
+
+    def _standing(self, index: int) -> Record:
+        record = self.record(index)
+        if record is None:
+            raise StoreError(
+                f"{self.store.location}/{self.path} was removed while it was being made: "
+                "repeat the command."
+            )
+        return record
+
+    def _upload(self, index: int, part: StagedPart, uploaded: list[str]) -> Record:
+        unique = f"{index:05d}-{uuid.uuid4().hex[:12]}"
+        tables: dict[str, list[dict[str, Any]]] = {}
+        for table, files in part.files.items():
+            tables[table] = []
+            for number, file in enumerate(files):
+                path = f"{self.path}/data/{table}/{unique}-{number:03d}.parquet"
+                uploaded.append(path)
+                self.store.put_file(path, file.path, move=True)
+                entry = {"path": path, "rows": file.rows, "bytes": file.bytes}
+                tables[table].append(entry | {"digest": file.digest})
+        schemas = {name: put_schema(self.store, schema) for name, schema in part.schemas.items()}
+        models = []
+        for source in _tree(part.directory):
+            assert part.directory is not None
+            path = f"{self.path}/files/{unique}/{source.relative_to(part.directory).as_posix()}"
+            uploaded.append(path)
+            self.store.put_file(path, source)
+            size = source.stat().st_size
+            models.append({"path": path, "bytes": size, "digest": file_digest(source)})
+        return {"tables": tables, "files": models, "schemas": schemas}
+
+    def _remove(self, uploaded: Sequence[str], part: StagedPart) -> None:
+        for path in uploaded:
+            with suppress(StoreError, FileNotFoundError):
+                self.store.delete(path)
+        for files in part.files.values():
+            for file in files:
+                with suppress(OSError):
+                    file.path.unlink()
+
+    def _remember(self, record: Record) -> None:
+        place = {"step": self.step, "version": self.version, "index": record["index"]}
+        data = json_bytes(place)
+        if self.store.get(self._key_path(record["key"])) != data:
+            self.store.replace(self._key_path(record["key"]), data)
+
+
+def open_artifact(store: Store, step: str, version: str) -> Artifact:
+    """The artifact of that step and version, whether or not anything of it exists."""
+    return Artifact(store, step, version)
+
+
+def all_artifacts(store: Store) -> list[Artifact]:
+    """Every artifact that the store holds anything of."""
+    return [
+        Artifact(store, step, version)
+        for step in store.list("artifacts")
+        for version in store.list(f"artifacts/{step}")
+    ]
+
+
+def find_part(store: Store, step_kind: str, key: str) -> Record | None:
+    """The record of a part with that key whose files all still exist; else None.
+
+    `step_kind` is the stage's name; a step's name (`synthesise.negation`) means its stage.
+    """
+    place = store.get_json(f"keys/{_stage(step_kind)}/{key}.json")
+    if place is None:
+        return None
+    record = Artifact(store, place["step"], place["version"]).record(place["index"])
+    if record is None or record["key"] != key:
+        return None
+    return record if all(store.exists(path) for path in _paths(record)) else None
+
+
+def put_schema(store: Store, schema: pa.Schema) -> str:
+    """Path of the file of no rows that carries the schema, which is put there if need be."""
+    name, data = schema_file(schema)
+    path = f"schemas/{name}.parquet"
+    if not store.exists(path):
+        store.create(path, data)
+    return path
+
+
+def files_by_table(records: Sequence[Record]) -> dict[str, list[str]]:
+    """Each table's data files over these records, in order; a file of no rows for an empty one."""
+    found: dict[str, list[str]] = {}
+    for record in records:
+        for table, files in record["tables"].items():
+            found.setdefault(table, []).extend(file["path"] for file in files)
+    for record in records:
+        for table, path in record["schemas"].items():
+            if not found.get(table):
+                found[table] = [path]
+    return found
+
+
+def totals(records: Sequence[Record]) -> dict[str, dict[str, int]]:
+    """Rows, files and bytes of each table over these records, the empty tables too."""
+    sums: dict[str, dict[str, int]] = {}
+    for record in records:
+        for table in record["schemas"]:
+            sums.setdefault(table, {"rows": 0, "files": 0, "bytes": 0})
+        for table, files in record["tables"].items():
+            total = sums.setdefault(table, {"rows": 0, "files": 0, "bytes": 0})
+            total["rows"] += sum(file["rows"] for file in files)
+            total["files"] += len(files)
+            total["bytes"] += sum(file["bytes"] for file in files)
+    return sums
+
+
+def _described(index: int, key: str, info: Mapping[str, Any]) -> Record:
+    rest = {name: value for name, value in info.items() if name != "source"}
+    return {
+        "index": index,
+        "key": key,
+        "created": _now(),
+        "source": info.get("source") or [],
+        "info": rest,
+    }
+
+
+def _paths(record: Record | None) -> list[str]:
+    """All that the record says must be there."""
+    if record is None:
+        return []
+    data = [file["path"] for files in record["tables"].values() for file in files]
+    models = [file["path"] for file in record["files"]]
+    return data + models + list(record["schemas"].values())
+
+
+def _tree(folder: Path | None) -> list[Path]:
+    return [] if folder is None else sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _stage(step: str) -> str:
+    return step.partition(".")[0]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

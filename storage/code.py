@@ -1,0 +1,268 @@
+"""Digests of our own modules' code, found without importing or running any of it.
+
+A module's digest covers its syntax tree without comments, docstrings, positions and layout, and
+the files it names in ``DATA_FILES``. It is the same under every Python version that parses it:
+the walk leaves out empty fields (new versions add some) and writes constants itself.
+"""
+
+import ast
+import hashlib
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+from tercet.storage.fingerprint import DIGEST_LENGTH, file_digest
+
+_NO_EFFECT = {"ctx", "kind", "type_comment", "type_ignores"}
+DATA_FILES = "DATA_FILES"
+
+Stamp = tuple[str, int, int]
+
+
+@dataclass(frozen=True)
+class _Module:
+    """What one source file gives: its digest and the dotted names that it may import."""
+
+    stamps: tuple[Stamp, ...]
+    digest: str
+    imports: tuple[str, ...]
+
+
+_known: dict[tuple[str, Path], _Module] = {}
+
+
+def code_digests(
+    modules: Sequence[str], within: Sequence[str] = ("tercet.tasks", "tercet.models")
+) -> dict[str, str]:
+    """Digest of each of these modules and of all they import, directly or not, under `within`.
+
+    Imports inside functions count, relative ones too, and the packages on the way; imports under
+    ``if TYPE_CHECKING`` do not. Raises ValueError when one of `modules` does not exist, does not
+    parse or names a data file that is not there.
+    """
+    digests: dict[str, str] = {}
+    waiting = list(modules)
+    for name in modules:
+        if _locate(name) is None:
+            raise ValueError(f"There is no module {name}.")
+    while waiting:
+        name = waiting.pop()
+        path = None if name in digests else _locate(name)
+        if path is None:
+            continue
+        module = _read(name, path)
+        digests[name] = module.digest
+        parents = [name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)]
+        for wanted in (*module.imports, *parents):
+            if any(wanted == root or wanted.startswith(root + ".") for root in within):
+                waiting.append(wanted)
+    return dict(sorted(digests.items()))
+
+
+def _locate(name: str) -> Path | None:
+    """The module's source file; None for what is no module, or has no source."""
+    spec: ModuleSpec | None = None
+    places: Sequence[str] | None = None
+    parts = name.split(".")
+    for depth in range(1, len(parts) + 1):
+        spec = _spec(".".join(parts[:depth]), places)
+        if spec is None:
+            return None
+        places = spec.submodule_search_locations
+        if places is None and depth < len(parts):
+            return None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return None
+    return Path(spec.origin)
+
+
+def _spec(name: str, places: Sequence[str] | None) -> ModuleSpec | None:
+    """As `importlib.util.find_spec`, which would import the parents."""
+    if places is not None:
+        leaf = name.rpartition(".")[2]
+        for place in places:
+            for path in (Path(place, leaf, "__init__.py"), Path(place, f"{leaf}.py")):
+                if path.is_file():
+                    spec = ModuleSpec(name, None, origin=str(path))
+                    spec.submodule_search_locations = (
+                        [str(path.parent)] if path.name == "__init__.py" else None
+                    )
+                    return spec
+    for finder in sys.meta_path:
+        find = getattr(finder, "find_spec", None)
+        found: ModuleSpec | None = None if find is None else find(name, places)
+        if found is not None:
+            return found
+    return None
+
+
+def _read(name: str, path: Path) -> _Module:
+    known = _known.get((name, path))
+    if known is not None and all(_stamp(Path(stamp[0])) == stamp for stamp in known.stamps):
+        return known
+    stamp = _stamp(path)
+    source = path.read_bytes()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read as Python: {error}.") from error
+    parts = [canonical_code(tree)]
+    stamps = [stamp]
+    for data in _data_files(tree):
+        file = path.parent / data
+        if not file.is_file():
+            raise ValueError(f"{path} names a data file that is not there: {data}.")
+        stamps.append(_stamp(file))
+        parts.append(f"{data}:{file_digest(file)}")
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    module = _Module(tuple(stamps), found[:DIGEST_LENGTH], tuple(_imports(tree, package)))
+    _known[name, path] = module
+    return module
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        stat = path.stat()
+    except OSError:
+        return (str(path), -1, -1)
+    return (str(path), stat.st_mtime_ns, stat.st_size)
+
+
+def canonical_code(tree: ast.AST) -> str:
+    """The tree as text: the same for code that differs in comments, docstrings and layout only."""
+    out: list[str] = []
+    _write(tree, out)
+    return "".join(out)
+
+
+def _write(value: object, out: list[str]) -> None:
+    if isinstance(value, ast.Constant):
+        out.append(_constant(value.value))
+    elif isinstance(value, ast.AST):
+        out.append(f"({type(value).__name__}")
+        for name in value._fields:
+            field = getattr(value, name, None)
+            if name in _NO_EFFECT or field is None:
+                continue
+            if name == "format_spec" and not _merged(field.values):
+                continue
+            if isinstance(field, list):
+                field = _effective(value, name, field)
+                if not field:
+                    continue
+            out.append(f" {name}=")
+            _write(field, out)
+        out.append(")")
+    elif isinstance(value, list):
+        out.append("[")
+        for member in value:
+            _write(member, out)
+            out.append(",")
+        out.append("]")
+    else:
+        out.append(_constant(value))
+
+
+def _effective(node: ast.AST, name: str, members: list[object]) -> list[object]:
+    """The list without what has no effect: docstrings and `pass` in bodies, seams in f-strings."""
+    if isinstance(node, ast.JoinedStr):
+        return _merged(members)
+    if name in {"body", "orelse", "finalbody"}:
+        return [member for member in members if not _idle(member)]
+    return members
+
+
+def _idle(statement: object) -> bool:
+    if isinstance(statement, ast.Pass):
+        return True
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
+def _merged(members: list[object]) -> list[object]:
+    """Neighbouring texts of an f-string as one: versions of Python cut them differently."""
+    merged: list[object] = []
+    for member in members:
+        last = merged[-1] if merged else None
+        if isinstance(member, ast.Constant) and isinstance(last, ast.Constant):
+            merged[-1] = ast.Constant(value=str(last.value) + str(member.value))
+        elif not (isinstance(member, ast.Constant) and member.value == ""):
+            merged.append(member)
+    return merged
+
+
+def _constant(value: object) -> str:
+    if isinstance(value, str):
+        return f"str{len(value)}:{value}"
+    if isinstance(value, bytes):
+        return f"bytes:{value.hex()}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"int:{value:x}"
+    return f"{type(value).__name__}:{value!r}"
+
+
+def _imports(tree: ast.Module, package: str) -> Iterator[str]:
+    """Dotted names that the module may import, packages on the way included."""
+    for node in _running(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _prefixes(alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: package.count(".") + 2 - node.level]
+                base = ".".join([*above, *([base] if base else [])])
+            yield from _prefixes(base)
+            for alias in node.names:
+                yield f"{base}.{alias.name}"
+        elif isinstance(node, ast.Call) and _named(node.func) == "import_module" and node.args:
+            first = node.args[0]
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield from _prefixes(first.value)
+
+
+def _running(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below, but not what stands under ``if TYPE_CHECKING``."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and _named(child.test) == "TYPE_CHECKING":
+            for other in child.orelse:
+                yield from _running(other)
+        else:
+            yield from _running(child)
+
+
+def _named(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    for length in range(1, len(parts) + 1):
+        yield ".".join(parts[:length])
+
+
+def _data_files(tree: ast.Module) -> list[str]:
+    """The names in a module-level ``DATA_FILES = ("file.tsv", …)``."""
+    for node in tree.body:
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            targets = [node.target]
+        if any(_named(target) == DATA_FILES for target in targets):
+            assert isinstance(node, ast.Assign | ast.AnnAssign)
+            assert node.value is not None
+            return [str(name) for name in ast.literal_eval(node.value)]
+    return []

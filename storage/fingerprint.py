@@ -1,0 +1,137 @@
+"""Digests of values, files and directories: what versions and part keys are made of."""
+
+import datetime
+import enum
+import hashlib
+import json
+import math
+import os
+import time
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tercet.storage.store import Store, StoreError
+
+DIGEST_LENGTH = 16
+FILE_DIGEST_LENGTH = 32
+
+# A file changed twice within the clock's grain keeps its times, so a fresh one is not remembered.
+_SETTLED_SECONDS = 2.0
+
+
+def canonical(value: Any) -> bytes:
+    """The value as canonical JSON: equal values give equal bytes on every machine and version.
+
+    Keys are sorted, floats are written by `repr` (1 and 1.0 differ), sets are sorted, tuples are
+    lists, pydantic models are their dumps, paths and enums their values.
+
+    Raises:
+        ValueError: for NaN and infinities, and for keys that become equal as text.
+        TypeError: for values that JSON has no form for.
+    """
+    plain = _plain(value)
+    text = json.dumps(
+        plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+    return text.encode("utf-8", "surrogatepass")
+
+
+def digest(value: Any) -> str:
+    """16 hex digits over the canonical form of the value."""
+    return hashlib.sha256(canonical(value)).hexdigest()[:DIGEST_LENGTH]
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return _plain(value.model_dump(mode="python"))
+    if isinstance(value, enum.Enum):
+        return _plain(value.value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} has no canonical form: numbers must be finite.")
+        return float(value)
+    if isinstance(value, Mapping):
+        return _plain_mapping(value)
+    if isinstance(value, AbstractSet):
+        return sorted((_plain(member) for member in value), key=canonical)
+    if isinstance(value, list | tuple):
+        return [_plain(member) for member in value]
+    return _plain_leaf(value)
+
+
+def _plain_mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for key, member in value.items():
+        name = _plain(key)
+        if not isinstance(name, str):
+            name = json.dumps(name)
+        if name in plain:
+            raise ValueError(f"Two keys of a mapping are both written {name!r}.")
+        plain[name] = _plain(member)
+    return plain
+
+
+def _plain_leaf(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return Path(value).as_posix()
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():
+        return _plain(value.item())
+    raise TypeError(f"A {type(value).__name__} has no canonical form.")
+
+
+def file_digest(path: Path, cache: Store | None = None) -> str:
+    """SHA-256 of the file's content, 32 hex digits.
+
+    With `cache` the digest is remembered in the store under path, size, modification time and
+    inode, so that a large file is read once. Raises FileNotFoundError when there is no such file.
+    """
+    before = path.stat()
+    place = _cache_place(path, before)
+    if cache is not None:
+        known = cache.get_json(place)
+        if known is not None:
+            return str(known["digest"])
+    with path.open("rb") as source:
+        found = hashlib.file_digest(source, "sha256").hexdigest()[:FILE_DIGEST_LENGTH]
+    settled = time.time() - before.st_mtime > _SETTLED_SECONDS
+    if cache is not None and settled and _cache_place(path, path.stat()) == place:
+        # A store that may only be read, or is full: the digest is right all the same.
+        with suppress(StoreError):
+            cache.create_json(place, {"digest": found, "path": str(path)})
+    return found
+
+
+def _cache_place(path: Path, stat: os.stat_result) -> str:
+    key = digest([str(path.absolute()), stat.st_size, stat.st_mtime_ns, stat.st_ino])
+    return f"cache/files/{key}.json"
+
+
+def tree_digest(folder: Path, cache: Store | None = None) -> str:
+    """Digest of a directory: relative names and contents of its files, links followed.
+
+    Hidden files and `__pycache__` are left out: nothing that is loaded from a model directory.
+    Raises FileNotFoundError when there is no such directory.
+    """
+    if not folder.is_dir():
+        raise FileNotFoundError(f"There is no directory {folder}.")
+    contents: dict[str, str] = {}
+    for place, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if name[0] != "." and name != "__pycache__"]
+        for name in files:
+            if name[0] != ".":
+                path = Path(place, name)
+                contents[path.relative_to(folder).as_posix()] = file_digest(path, cache)
+    return digest(contents)

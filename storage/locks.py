@@ -1,0 +1,128 @@
+"""Locks between processes on one disk, released by the system when their holder dies."""
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tercet.storage.store import Store, clear_errors
+
+_POLL = 0.1
+# Somebody who only asks whether a lock is held has it, shared, for a moment: that is no holder.
+_PATIENCE = 0.05
+
+_held: set[int] = set()
+
+
+def _forget() -> None:
+    """In a forked child: closes its copies, which would outlive the parent's death otherwise."""
+    for handle in _held:
+        with suppress(OSError):
+            os.close(handle)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+@contextmanager
+def hold(
+    store: Store, name: str, waiting: Callable[[str], None] = lambda holder: None, who: str = ""
+) -> Iterator[None]:
+    """Holds the store's lock of that name, waiting for it as long as it takes.
+
+    Args:
+        store: Its local directory holds the lock, hence one machine (or one shared file system).
+        name: What is locked; two threads of one process exclude each other as well.
+        waiting: Called once, with who holds the lock (process and `who`), if it has to wait.
+        who: What to tell those who wait, e.g. the run.
+    """
+    path = _path(store, name)
+    with clear_errors(store.location):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    handle = _acquire(store, path, waiting)
+    _held.add(handle)
+    try:
+        with clear_errors(store.location):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps({"pid": os.getpid(), "who": who}).encode(), 0)
+        yield
+    finally:
+        # Removed while it is still held; `_acquire` sees when it got hold of a removed file.
+        with suppress(OSError):
+            path.unlink()
+        _held.discard(handle)
+        os.close(handle)
+
+
+def is_held(store: Store, name: str) -> bool:
+    """Whether some living process holds the lock now."""
+    try:
+        handle = os.open(_path(store, name), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
+def alive(process: int) -> bool:
+    """Whether a process of that id runs on this machine."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _path(store: Store, name: str) -> Path:
+    return store.root / "locks" / re.sub(r"[^A-Za-z0-9._-]", "_", name)
+
+
+def _acquire(store: Store, path: Path, waiting: Callable[[str], None]) -> int:
+    patient_until = time.monotonic() + _PATIENCE
+    told = False
+    while True:
+        with clear_errors(store.location):
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _stands(handle, path):
+                return handle
+            os.close(handle)
+        except BlockingIOError:
+            holder = _holder(handle)
+            os.close(handle)
+            if not told and time.monotonic() > patient_until:
+                told = True
+                waiting(holder)
+            time.sleep(_POLL if told else _PATIENCE / 5)
+        except BaseException:
+            os.close(handle)
+            raise
+
+
+def _stands(handle: int, path: Path) -> bool:
+    """Whether the file that is locked is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _holder(handle: int) -> str:
+    try:
+        said = json.loads(os.pread(handle, 4096, 0))
+        return f"process {said['pid']}" + (f", {said['who']}" if said["who"] else "")
+    except (ValueError, KeyError, TypeError):
+        return "another process"

@@ -1,0 +1,222 @@
+"""Writing a part: rows of several tables into Parquet files aside, not yet committed."""
+
+import hashlib
+import io
+import os
+import re
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tercet.storage.fingerprint import FILE_DIGEST_LENGTH, file_digest
+from tercet.storage.locks import alive
+from tercet.storage.store import clear_errors
+
+# Row groups are cut by rows alone, never by how the rows were emitted, so that equal rows give
+# equal bytes whatever the batch size was.
+ROW_GROUP = 32_768
+
+_TEMPORARY = re.compile(r".*-(\d+)-[0-9a-f]{8}\.writing")
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    """A finished data file that lies aside: rows, bytes and SHA-256 of the content (32 hex)."""
+
+    path: Path
+    rows: int
+    bytes: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class StagedPart:
+    """What a part will consist of.
+
+    files: the data files of each table, in order; an empty table has none.
+    schemas: all tables of the stage, the empty ones too.
+    directory: model files, which become the artifact's; None for tables alone.
+    """
+
+    files: Mapping[str, tuple[StagedFile, ...]]
+    schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
+    directory: Path | None = None
+
+
+class PartWriter:
+    """Takes rows table by table and writes them to files of about `part_rows` rows.
+
+    A new file starts at the emit after the one that filled a file; what is emitted at once is
+    split only when it alone has more than four times `part_rows` rows. The files are removed when
+    an exception leaves the `with` block before `close`.
+
+    Raises FullDisk and StoreError as the store does.
+    """
+
+    def __init__(self, folder: Path, schemas: Mapping[str, pa.Schema], part_rows: int) -> None:
+        if part_rows < 1:
+            raise ValueError(f"part_rows is {part_rows}, it must be at least 1.")
+        self._folder = folder
+        self._schemas = {name: schema.remove_metadata() for name, schema in schemas.items()}
+        self._part_rows = part_rows
+        self._open: dict[str, _File] = {}
+        self._done: dict[str, list[StagedFile]] = {name: [] for name in schemas}
+        self._closed = False
+        with clear_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            _sweep(folder)
+
+    def __enter__(self) -> "PartWriter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None and not self._closed:
+            self.discard()
+
+    def emit(self, table: str, rows: pa.Table | pa.RecordBatch) -> None:
+        """Appends rows, cast to the table's schema.
+
+        Raises ValueError when the table is unknown, a column is missing or one too many, or a
+        value does not fit its type.
+        """
+        if table not in self._schemas:
+            there = ", ".join(sorted(self._schemas))
+            raise ValueError(f"There is no table {table!r}, only: {there}.")
+        cast = _cast(table, rows, self._schemas[table])
+        limit = self._part_rows
+        step = limit if cast.num_rows > 4 * limit else max(cast.num_rows, 1)
+        for start in range(0, cast.num_rows, step):
+            self._append(table, cast.slice(start, step))
+
+    def close(self, directory: Path | None = None) -> StagedPart:
+        """Finishes the files. `directory` holds model files that belong to the part."""
+        try:
+            for table in list(self._open):
+                self._finish(table)
+        except BaseException:
+            self.discard()
+            raise
+        self._closed = True
+        files = {name: tuple(done) for name, done in self._done.items() if done}
+        return StagedPart(files, self._schemas, directory)
+
+    def discard(self) -> None:
+        """Removes everything written so far."""
+        self._closed = True
+        for file in self._open.values():
+            file.abandon()
+        self._open.clear()
+        for done in self._done.values():
+            for staged in done:
+                with suppress(OSError):
+                    staged.path.unlink()
+            done.clear()
+
+    def _append(self, table: str, rows: pa.Table) -> None:
+        with clear_errors(self._folder):
+            file = self._open.get(table)
+            if file is None:
+                name = f"{table}-{os.getpid()}-{uuid.uuid4().hex[:8]}.writing"
+                file = self._open[table] = _File(self._folder / name, self._schemas[table])
+            file.append(rows)
+        if file.rows >= self._part_rows:
+            self._finish(table)
+
+    def _finish(self, table: str) -> None:
+        with clear_errors(self._folder):
+            self._done[table].append(self._open[table].finish())
+            del self._open[table]
+
+
+class _File:
+    """One data file being written: rows wait until a row group is full."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.rows = 0
+        self._path = path
+        self._schema = schema
+        self._waiting: list[pa.Table] = []
+        self._sink = path.open("wb")
+        self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
+
+    def append(self, rows: pa.Table) -> None:
+        self.rows += rows.num_rows
+        self._waiting.append(rows)
+        if sum(table.num_rows for table in self._waiting) >= ROW_GROUP:
+            self._write(whole_groups=True)
+
+    def _write(self, whole_groups: bool) -> None:
+        # One chunk a column: page ends would follow the chunks otherwise.
+        rows = pa.concat_tables(self._waiting).combine_chunks()
+        start = 0
+        while rows.num_rows - start >= ROW_GROUP or (not whole_groups and start < rows.num_rows):
+            self._writer.write_table(rows.slice(start, ROW_GROUP), row_group_size=ROW_GROUP)
+            start += ROW_GROUP
+        self._waiting = [rows.slice(start)] if start < rows.num_rows else []
+
+    def finish(self) -> StagedFile:
+        if self._waiting:
+            self._write(whole_groups=False)
+        self._writer.close()
+        self._sink.flush()
+        os.fsync(self._sink.fileno())
+        self._sink.close()
+        size = self._path.stat().st_size
+        return StagedFile(self._path, self.rows, size, file_digest(self._path))
+
+    def abandon(self) -> None:
+        # Closing writes the footer, which fails again when the disk is full.
+        for close in (self._writer.close, self._sink.close, self._path.unlink):
+            with suppress(OSError, pa.ArrowException):
+                close()
+
+
+def schema_file(schema: pa.Schema) -> tuple[str, bytes]:
+    """A Parquet file of no rows that carries the schema: its digest and its bytes."""
+    sink = io.BytesIO()
+    pq.write_table(schema.remove_metadata().empty_table(), sink, compression="zstd")
+    data = sink.getvalue()
+    return hashlib.sha256(data).hexdigest()[:FILE_DIGEST_LENGTH], data
+
+
+def _cast(table: str, rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    missing = [name for name in schema.names if name not in rows.column_names]
+    if missing:
+        raise ValueError(f"Rows for {table!r} lack the columns: {', '.join(missing)}.")
+    extra = [name for name in rows.column_names if name not in schema.names]
+    if extra:
+        raise ValueError(f"Rows for {table!r} have columns too many: {', '.join(extra)}.")
+    columns = []
+    for wanted in schema:
+        column = rows.column(wanted.name)
+        if not wanted.nullable and column.null_count:
+            raise ValueError(f"Column {wanted.name!r} of {table!r} may not hold nulls.")
+        try:
+            columns.append(column if column.type == wanted.type else column.cast(wanted.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise ValueError(
+                f"Column {wanted.name!r} of {table!r} does not fit {wanted.type}: {error}."
+            ) from error
+    return pa.table(columns, schema=schema)
+
+
+def _sweep(folder: Path) -> None:
+    """Removes what killed processes left unfinished in the folder."""
+    for entry in list(folder.iterdir()):
+        found = _TEMPORARY.fullmatch(entry.name)
+        if found and not alive(int(found[1])):
+            with suppress(OSError):
+                entry.unlink()

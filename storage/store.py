@@ -1,0 +1,236 @@
+"""Where artifacts live: small atomic operations on named objects, through obstore.
+
+Everything else in this package is built on `create` (put if absent) and `replace`; both are atomic
+on a local disk and on S3 alike. Only a local directory is opened today.
+"""
+
+import errno
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import LocalStore
+
+FORMAT = 1
+MARKER = "store.json"
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_OS_ERROR = re.compile(r"os error (\d+)|[Ee]rrno (\d+)|code: (\d+)")
+
+
+class StoreError(Exception):
+    """The store is at fault: one clear sentence (what, where, what to do)."""
+
+
+class FullDisk(StoreError):  # noqa: N818
+    """No space is left where the store lies."""
+
+
+def _system_error(error: BaseException) -> int | None:
+    """The operating system's error number behind an error of Python, Arrow or obstore."""
+    if isinstance(error, OSError) and error.errno:
+        return error.errno
+    found = _OS_ERROR.search(str(error))
+    if found:
+        return int(next(group for group in found.groups() if group))
+    return errno.ENOSPC if "No space left on device" in str(error) else None
+
+
+@contextmanager
+def clear_errors(location: str | Path) -> Iterator[None]:
+    """Turns the system's errors about space, rights and devices into one sentence each.
+
+    Raises FullDisk when no space is left, StoreError for every other failure of the storage; other
+    exceptions pass. A missing file passes too (FileNotFoundError): only the caller knows its sense.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, BaseError) as error:
+        number = _system_error(error)
+        if number in _FULL:
+            raise FullDisk(
+                f"No space is left in {location}: free some and repeat the command, "
+                "what is committed stays."
+            ) from error
+        if number in _DENIED:
+            raise StoreError(
+                f"{location} cannot be written: check its permissions or choose another place."
+            ) from error
+        raise StoreError(f"{location} cannot be used: {_first_line(error)}.") from error
+
+
+def _first_line(error: BaseException) -> str:
+    said = getattr(error, "strerror", None) or str(error)
+    lines = said.strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+@dataclass(frozen=True)
+class Store:
+    """Named objects under one location. Paths are relative, with forward slashes."""
+
+    location: str
+    root: Path
+    objects: LocalStore
+
+    def get(self, path: str) -> bytes | None:
+        """The object's bytes, or None when there is none of that name."""
+        with clear_errors(self.location):
+            try:
+                return bytes(obstore.get(self.objects, path).bytes())
+            except FileNotFoundError:
+                return None
+
+    def get_json(self, path: str) -> Any | None:
+        """The object read as JSON, or None when there is none of that name."""
+        data = self.get(path)
+        if data is None:
+            return None
+        try:
+            return json.loads(data)
+        except ValueError as error:
+            raise StoreError(f"{self.location}/{path} is damaged: it is not JSON.") from error
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Puts the object if absent, atomically. False when it exists already."""
+        with clear_errors(self.location):
+            try:
+                obstore.put(self.objects, path, data, mode="create", use_multipart=False)
+            except (AlreadyExistsError, FileExistsError):
+                return False
+        return True
+
+    def create_json(self, path: str, value: Any) -> bool:
+        """`create` with the value as JSON."""
+        return self.create(path, json_bytes(value))
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Puts the object, whether or not it exists: a reader sees the old one or the new one."""
+        with clear_errors(self.location):
+            obstore.put(self.objects, path, data, mode="overwrite", use_multipart=False)
+
+    def list(self, prefix: str) -> list[str]:
+        """Names directly below the prefix, sorted: objects and folders alike."""
+        with clear_errors(self.location):
+            try:
+                found = obstore.list_with_delimiter(self.objects, prefix or None)
+            except FileNotFoundError:
+                return []
+        names = [entry["path"].rpartition("/")[2] for entry in found["objects"]]
+        names += [name.rstrip("/").rpartition("/")[2] for name in found["common_prefixes"]]
+        return sorted(names)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object of that name."""
+        with clear_errors(self.location):
+            try:
+                obstore.head(self.objects, path)
+            except FileNotFoundError:
+                return False
+        return True
+
+    def put_file(self, path: str, source: Path, move: bool = False) -> None:
+        """Streams a local file in; it appears whole or not at all. `move` gives the file away."""
+        with clear_errors(self.location):
+            if move:
+                target = self.local(path)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    source.replace(target)
+                    return
+                except OSError as error:
+                    if error.errno != errno.EXDEV:
+                        raise
+            obstore.put(self.objects, path, source)
+            if move:
+                source.unlink()
+
+    def local(self, path: str) -> Path:
+        """Where the object can be read as a local file."""
+        return self.root / path
+
+    def delete(self, path: str) -> None:
+        """Removes the object if it is there."""
+        with clear_errors(self.location), suppress(FileNotFoundError):
+            obstore.delete(self.objects, path)
+
+    def delete_tree(self, prefix: str) -> None:
+        """Removes everything below the prefix, half-written objects of killed processes too."""
+        with clear_errors(self.location), suppress(FileNotFoundError):
+            shutil.rmtree(self.root / prefix)
+
+
+def json_bytes(value: Any) -> bytes:
+    """The value as readable JSON. Raises ValueError for NaN, TypeError for foreign types."""
+    return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def open_store(location: str, create: bool = True) -> Store:
+    """Opens the store at a local directory.
+
+    With `create` the directory is made when it is missing, and checked to be writable; without, a
+    store that may only be read does. Raises StoreError with one sentence when the place cannot be
+    written, holds something else, or is no store.
+    """
+    if "://" in location:
+        raise StoreError(f"{location} is not a local directory: only those can be stores today.")
+    root = Path(location).expanduser().absolute()
+    with clear_errors(root):
+        there, is_folder = root.exists(), root.is_dir()
+    if there and not is_folder:
+        raise StoreError(f"{root} is a file: a store is a directory, name another place.")
+    if not create and not is_folder:
+        raise StoreError(f"There is no store at {root}: name one with --store, or run a recipe.")
+    if create:
+        _make(root)
+    store = Store(str(root), root, LocalStore(prefix=root))
+    marker = store.get_json(MARKER)
+    if marker is None:
+        raise StoreError(f"{root} is not a store: name one with --store, or run a recipe.")
+    if marker.get("format") != FORMAT:
+        raise StoreError(
+            f"{root} is a store of format {marker.get('format')}, this version reads {FORMAT}: "
+            "update tercet or use another store."
+        )
+    return store
+
+
+def _make(root: Path) -> None:
+    """Makes the directory a store, or shows that the one that is there can be written."""
+    with clear_errors(root):
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+        except FileNotFoundError as error:
+            raise StoreError(f"{root} cannot be made: choose another place.") from error
+        if not (root / MARKER).exists():
+            others = [entry.name for entry in os.scandir(root) if _foreign(entry.name)]
+            # A store that another process has made meanwhile holds the marker before all else.
+            if others and not (root / MARKER).exists():
+                raise StoreError(
+                    f"{root} is not a store and holds other files ({sorted(others)[0]}): "
+                    "name an empty or a new directory."
+                )
+            store = Store(str(root), root, LocalStore(prefix=root))
+            store.create_json(MARKER, {"format": FORMAT})
+        probe = root / f".probe-{uuid.uuid4().hex}"
+        try:
+            probe.write_bytes(b"tercet")
+        finally:
+            with suppress(OSError):
+                probe.unlink()
+
+
+def _foreign(name: str) -> bool:
+    return not name.startswith((MARKER, ".probe-"))

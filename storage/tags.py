@@ -1,0 +1,106 @@
+"""Names for runs and artifacts, and what a name on the command line stands for."""
+
+import re
+from typing import Any
+
+from tercet.storage import runs
+from tercet.storage.artifacts import Artifact, all_artifacts
+from tercet.storage.runs import UnknownRef
+from tercet.storage.store import Store, StoreError, json_bytes
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def set_tag(store: Store, name: str, target: str) -> None:
+    """Gives a run id or ``step@version`` a name; a tag of that name moves.
+
+    Raises StoreError for a name that is none, UnknownRef for a target that is not there.
+    """
+    if not _NAME.fullmatch(name):
+        raise StoreError(f"{name!r} is no tag: use letters, digits, dot, dash and underscore.")
+    if "@" in target:
+        found = resolve_ref(store, target)
+        target = f"{found.step}@{found.version}"
+    elif runs.get_run(store, target) is None:
+        raise UnknownRef(f"There is no run {target!r} to tag: `tercet ls` shows what there is.")
+    store.replace(f"tags/{name}.json", json_bytes({"target": target, "set": runs._now()}))
+
+
+def get_tag(store: Store, name: str) -> str | None:
+    """What the tag stands for, a run id or ``step@version``; None when there is no such tag."""
+    found = store.get_json(f"tags/{name}.json") if _NAME.fullmatch(name) else None
+    return None if found is None else str(found["target"])
+
+
+def list_tags(store: Store) -> dict[str, str]:
+    """All tags with what they stand for."""
+    names = [name.removesuffix(".json") for name in store.list("tags") if name.endswith(".json")]
+    found = {name: get_tag(store, name) for name in names}
+    return {name: target for name, target in found.items() if target is not None}
+
+
+def resolve_ref(store: Store, ref: str) -> Artifact:
+    """The artifact that `ref` means, finished ones before those in the making.
+
+    A tag; a step or a table (the newest run's that reached it, else the newest); or
+    ``name@version`` with a step's, stage's or table's name and the beginning of a version.
+    Raises UnknownRef with one sentence.
+    """
+    tagged = get_tag(store, ref)
+    if tagged is not None and "@" not in tagged:
+        raise UnknownRef(f"The tag {ref!r} is a run: name a step or a table, with --run {ref}.")
+    name, _, version = (tagged or ref).partition("@")
+    matching = [
+        (artifact, tables)
+        for artifact, tables in _with_tables(store)
+        if artifact.version.startswith(version) and _means(name, artifact, tables)
+    ]
+    if not matching:
+        raise UnknownRef(
+            f"No table, step, version or tag is called {ref!r}: `tercet ls` shows what there is."
+        )
+    if version:
+        return _single([artifact for artifact, _ in matching], ref, version)
+    return _newest(store, [artifact for artifact, _ in matching])
+
+
+def _with_tables(store: Store) -> list[tuple[Artifact, list[str]]]:
+    found = []
+    for artifact in all_artifacts(store):
+        manifest = artifact.manifest()
+        if manifest is not None:
+            found.append((artifact, list(manifest["tables"])))
+        else:
+            record = next(iter(artifact.records().values()), None)
+            if record is not None:
+                found.append((artifact, list(record["schemas"])))
+    return found
+
+
+def _means(name: str, artifact: Artifact, tables: list[str]) -> bool:
+    return name in {artifact.step, artifact.step.partition(".")[0]} or name in tables
+
+
+def _single(artifacts: list[Artifact], ref: str, version: str) -> Artifact:
+    exact = [artifact for artifact in artifacts if artifact.version == version]
+    found = exact or artifacts
+    if len(found) > 1:
+        raise UnknownRef(f"{len(found)} versions fit {ref!r}: write more of the version.")
+    return found[0]
+
+
+def _newest(store: Store, artifacts: list[Artifact]) -> Artifact:
+    wanted = {(artifact.step, artifact.version): artifact for artifact in artifacts}
+    for run in runs.list_runs(store):
+        for step in reversed(run["steps"]):
+            found = wanted.get((step["step"], str(step.get("version"))))
+            if found is not None and found.manifest() is not None:
+                return found
+
+    def created(artifact: Artifact) -> tuple[bool, str]:
+        manifest: dict[str, Any] | None = artifact.manifest()
+        if manifest is not None:
+            return True, str(manifest["created"])
+        return False, max(str(record["created"]) for record in artifact.records().values())
+
+    return max(artifacts, key=created)

@@ -1,0 +1,107 @@
+"""What a stage is: data that names its config, inputs and tables, and a pure function."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict
+
+from tercet.storage.rows import Rows
+
+REJECTS = pa.schema(
+    [
+        ("stage", pa.string()),
+        ("row_id", pa.uint64()),
+        ("reason", pa.string()),
+        ("detail", pa.string()),
+        ("text", pa.string()),
+    ]
+)
+
+
+class Config(BaseModel):
+    """Base of every stage's config: unknown keys are an error, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class BadInput(Exception):
+    """The user's input is at fault: one clear sentence (what, where, what to do); exit code 2."""
+
+
+class Interrupted(Exception):
+    """Raised out of a stage when the run was asked to stop."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What the recipe's `run:` block gives: none of it changes a result or enters a fingerprint."""
+
+    device: str = "cpu"
+    batch_size: int = 64
+    part_rows: int = 20_000
+    memory_limit: str = "2GB"
+    progress: Callable[[int, int | None, str], None] = lambda done, total, unit: None
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that one call of a stage's function sees.
+
+    inputs: one `Rows` a slot; of a stage that maps parts (`each`), that slot and the slots in
+        `aligned` hold the one part only, the others everything.
+    spec: the part's own entry of the plan that `Stage.plan` made; {} without one.
+    models: slot to local directory, for model inputs (an artifact's or an external one's).
+    scratch: a directory that survives a kill and a resume, and goes when the artifact is done.
+    emit: appends rows to one of the stage's tables; columns are cast to the table's schema.
+    """
+
+    config: Any
+    seed: int
+    inputs: Mapping[str, Rows]
+    models: Mapping[str, Path]
+    spec: Mapping[str, Any]
+    resources: Resources
+    scratch: Path
+    emit: Callable[[str, pa.Table], None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A named step: reads artifacts, writes one.
+
+    each: the slot whose input parts it maps one to one (its parts are then reused singly).
+    aligned: slots made from the same parts as `each` (mentions of the same sentences), cut alike.
+    plan: for a stage of several parts that maps none: the list of specs, one a part, in JSON's
+        types, from the whole input. Without `each` and `plan` the stage is one part.
+    model: the function returns a directory of files, which become the artifact's.
+    seeded: the seed enters the fingerprint.
+    libraries: distributions whose version changes the result, hence part of the fingerprint.
+    modules: further modules, loaded by name, whose code is part of the stage.
+    externals: what the config names and the store does not hold: a path (its content is digested)
+        or a digest, by name.
+    locations: keys of the config that only say where an external lies; they enter no fingerprint.
+    recalls: the slot `known` holds the rows that earlier versions with the same config, code and
+        models have made, whatever their inputs, so that nothing dear is made twice.
+    """
+
+    name: str
+    config: type[BaseModel]
+    tables: Mapping[str, pa.Schema]
+    run: Callable[[Work], Path | None]
+    each: str | None = None
+    aligned: Sequence[str] = ()
+    plan: Callable[[Work], list[dict[str, Any]]] | None = None
+    model: bool = False
+    seeded: bool = True
+    libraries: Sequence[str] = ()
+    modules: Sequence[str] = ()
+    externals: Callable[[Any], Mapping[str, Path | str]] = lambda config: {}
+    locations: Sequence[str] = ()
+    recalls: bool = False
+
+
+Kind = Literal["entity", "quantity"]
+Role = Literal["positive", "negative"]

@@ -1,0 +1,242 @@
+"""Parts and artifacts: whole or not there, whoever dies and whoever else writes."""
+
+import random
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from processes import PARTS, ROWS, SCHEMAS, staged
+
+from tercet.storage.artifacts import Artifact, find_part, open_artifact
+from tercet.storage.parts import PartWriter, StagedPart
+from tercet.storage.store import Store
+
+NUMBERS = {"numbers": pa.schema([("x", pa.int64())])}
+
+
+def _write(folder: Path, sizes: list[int], part_rows: int) -> tuple[list[int], StagedPart]:
+    start = 0
+    with PartWriter(folder, NUMBERS, part_rows) as writer:
+        for size in sizes:
+            writer.emit("numbers", pa.table({"x": list(range(start, start + size))}))
+            start += size
+        part = writer.close()
+    rows: list[int] = []
+    for file in part.files.get("numbers", ()):
+        found = pq.ParquetFile(file.path).read()["x"].to_pylist()
+        assert len(found) == file.rows
+        rows += found
+    return rows, part
+
+
+@settings(max_examples=25, deadline=None)
+@given(sizes=st.lists(st.integers(0, 30), max_size=12), part_rows=st.integers(1, 12))
+def test_files_are_cut_between_emits(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], part_rows: int
+) -> None:
+    rows, part = _write(tmp_path_factory.mktemp("parts"), sizes, part_rows)
+    assert rows == list(range(sum(sizes)))
+    files = part.files.get("numbers", ())
+    ends = {sum(sizes[:count]) for count in range(len(sizes) + 1)}
+    begin = 0
+    for position, file in enumerate(files):
+        assert file.rows > 0
+        assert file.path.suffix != ".parquet"
+        if position < len(files) - 1:
+            assert file.rows >= part_rows
+        end = begin + file.rows
+        if end not in ends:  # only inside an emit of its own that was too large
+            emit = next(s for i, s in enumerate(sizes) if sum(sizes[: i + 1]) > end)
+            assert emit > 4 * part_rows
+        begin = end
+
+
+def test_equal_rows_give_equal_bytes_however_they_were_emitted(tmp_path: Path) -> None:
+    _, one = _write(tmp_path / "one", [70_000], 100_000)
+    _, other = _write(tmp_path / "other", [1, 40_000, 29_000, 999], 100_000)
+    digests = [[file.digest for file in part.files["numbers"]] for part in (one, other)]
+    assert digests[0] == digests[1]
+
+
+def test_the_writer_casts_and_refuses(tmp_path: Path) -> None:
+    schemas = {"t": pa.schema([("a", pa.int32()), pa.field("b", pa.string(), nullable=False)])}
+    with PartWriter(tmp_path, schemas, 10) as writer:
+        writer.emit("t", pa.record_batch({"b": ["x"], "a": pa.array([3], pa.int64())}))
+        for table, rows, said in [
+            ("u", {"a": [1]}, "no table 'u'"),
+            ("t", {"a": [1]}, "lack the columns: b"),
+            ("t", {"a": [1], "b": ["x"], "c": [1]}, "too many: c"),
+            ("t", {"a": [2**40], "b": ["x"]}, "'a' of 't' does not fit int32"),
+            ("t", {"a": [1], "b": [None]}, "may not hold nulls"),
+        ]:
+            with pytest.raises(ValueError, match=said):
+                writer.emit(table, pa.table(rows))
+        part = writer.close()
+    found = pq.ParquetFile(part.files["t"][0].path).read()
+    assert found.to_pydict() == {"a": [3], "b": ["x"]}
+    assert found.schema.field("a").type == pa.int32()
+
+
+def test_an_exception_removes_the_files(tmp_path: Path) -> None:
+    def work() -> None:
+        with PartWriter(tmp_path, NUMBERS, 2) as writer:
+            for _ in range(3):
+                writer.emit("numbers", pa.table({"x": [1]}))
+            assert len(list(tmp_path.iterdir())) == 2
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        work()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_plan_stands(store: Store) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    assert artifact.plan() is None
+    assert artifact.adopt_plan([{"a": 1}]) == [{"a": 1}]
+    assert artifact.adopt_plan([{"a": 1}, {"a": 2}]) == [{"a": 1}]
+    with pytest.raises(ValueError, match="lacks 1"):
+        artifact.finish({})
+
+
+def test_from_parts_to_the_manifest(store: Store) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{}, {}])
+    assert artifact.rows(SCHEMAS).count("left") == 0
+    for index in (1, 0):
+        record = artifact.commit(index, staged(artifact, index), f"k{index}", {"source": ["s"]})
+        assert record["source"] == ["s"]
+        assert [file["rows"] for file in record["tables"]["right"]] == [ROWS] * 3
+    manifest = artifact.finish({"stage": "extract", "inputs": {}})
+    assert artifact.finish({"stage": "another"}) == manifest == artifact.manifest()
+    assert manifest["tables"]["right"]["rows"] == 6 * ROWS
+    assert manifest["tables"]["rejects"] == {"rows": 0, "files": 0, "bytes": 0}
+    rows = artifact.rows()
+    assert rows.versions == ("aaaa",)
+    assert rows.table("left")["part"].to_pylist() == [0] * ROWS + [1] * ROWS
+    assert rows.table("rejects").schema == SCHEMAS["rejects"]
+    assert not (store.root / "scratch" / "extract" / "aaaa").exists()
+
+
+def test_parts_are_found_by_key_while_their_files_last(store: Store) -> None:
+    one = open_artifact(store, "synthesise.swap", "aaaa")
+    assert find_part(store, "synthesise", "k") is None
+    one.commit(0, staged(one, 0), "k", {"seconds": 3})
+    record = find_part(store, "synthesise", "k")
+    assert record is not None
+    other = open_artifact(store, "synthesise.swap", "bbbb")
+    referred = other.reference(5, record, {"reused": True})
+    assert other.reference(5, record, {"reused": False}) == referred
+    assert referred["index"] == 5
+    assert other.rows().table("left").equals(one.rows().table("left"))
+    store.delete(record["tables"]["left"][0]["path"])
+    assert find_part(store, "synthesise.swap", "k") is None
+    third = open_artifact(store, "synthesise.swap", "cccc")
+    third.commit(0, staged(third, 0), "k", {})
+    again = find_part(store, "synthesise", "k")
+    assert again is not None
+    assert again["tables"]["left"][0]["path"].startswith("artifacts/synthesise.swap/cccc/")
+
+
+def test_a_part_whose_key_was_never_noted_is_found_after_the_end(store: Store) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.commit(0, staged(artifact, 0), "k", {})
+    store.delete("keys/extract/k.json")  # as if killed right after the record
+    artifact.finish({})
+    assert find_part(store, "extract", "k") is not None
+
+
+def test_model_files(store: Store, tmp_path: Path) -> None:
+    artifact = open_artifact(store, "train", "aaaa")
+    assert artifact.model_dir() is None
+    model = tmp_path / "model"
+    (model / "1_Pooling").mkdir(parents=True)
+    (model / "config.json").write_text("{}")
+    (model / "1_Pooling" / "config.json").write_text("[]")
+    with PartWriter(artifact.scratch(), NUMBERS, 10) as writer:
+        writer.emit("numbers", pa.table({"x": [1]}))
+        part = writer.close(model)
+    record = artifact.commit(0, part, "k", {})
+    assert [file["bytes"] for file in record["files"]] == [2, 2]
+    found = artifact.model_dir()
+    assert found is not None
+    assert (found / "1_Pooling" / "config.json").read_text() == "[]"
+    assert (model / "config.json").exists()
+    lost = artifact.commit(0, StagedPart({}, NUMBERS, model), "k", {})
+    assert lost == record
+    assert len(list(store.local(artifact.path).rglob("config.json"))) == 2
+
+
+def _check(artifact: Artifact) -> dict[int, Mapping[str, Any]]:
+    """Reads as any reader would: every part that is there is whole."""
+    records = artifact.records()
+    for index, record in records.items():
+        for table, count in (("left", ROWS), ("right", 3 * ROWS)):
+            paths = [artifact.store.local(file["path"]) for file in record["tables"][table]]
+            parts = [pq.ParquetFile(path).read()["part"].to_pylist() for path in paths]
+            assert [part for found in parts for part in found] == [index] * count
+    return dict(records)
+
+
+def test_killed_at_any_moment_a_reader_sees_whole_parts(
+    store: Store, beside: Callable[..., "subprocess.Popen[Any]"]
+) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    moments = random.Random(5)
+    seen: dict[int, Mapping[str, Any]] = {}
+    kills = 0
+    while kills < 8 and len(seen) < PARTS:
+        process = beside("write")
+        wanted = min(len(seen) + moments.randrange(3), PARTS)
+        while process.poll() is None:
+            now = _check(artifact)
+            assert {index: now[index] for index in seen} == seen
+            seen = now
+            if len(seen) >= wanted:
+                break
+        time.sleep(moments.uniform(0, 0.01))
+        process.kill()
+        process.wait()
+        kills += 1
+    assert kills > 2
+    assert seen
+    process = beside("write")
+    while process.poll() is None:
+        now = _check(artifact)
+        assert {index: now[index] for index in seen} == seen
+        seen = now
+    assert process.returncode == 0
+    assert sorted(_check(artifact)) == list(range(PARTS))
+    assert artifact.manifest() is not None
+    undisturbed = open_artifact(store, "extract", "bbbb")
+    for index in range(PARTS):
+        undisturbed.commit(index, staged(undisturbed, index), f"key{index}", {})
+    for table in ("left", "right"):
+        assert artifact.rows().table(table).equals(undisturbed.rows().table(table))
+
+
+def test_two_processes_on_one_artifact_leave_each_part_once(
+    store: Store, beside: Callable[..., "subprocess.Popen[Any]"]
+) -> None:
+    writers = [beside("write", "--everything") for _ in range(2)]
+    for writer in writers:
+        assert writer.wait() == 0
+    artifact = open_artifact(store, "extract", "aaaa")
+    records = _check(artifact)
+    assert sorted(records) == list(range(PARTS))
+    wanted = {
+        file["path"]
+        for record in records.values()
+        for files in record["tables"].values()
+        for file in files
+    }
+    data = store.local(artifact.path) / "data"
+    there = {path.relative_to(store.root).as_posix() for path in data.rglob("*.parquet")}
+    assert there == wanted

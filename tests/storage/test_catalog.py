@@ -1,0 +1,292 @@
+"""What a name means in SQL, and that SQL reaches no further than the store."""
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from processes import PARTS, ROWS, staged
+
+from tercet.storage import runs, tags
+from tercet.storage.artifacts import Artifact, open_artifact
+from tercet.storage.catalog import connect, write_catalog
+from tercet.storage.parts import PartWriter
+from tercet.storage.sql import SqlError, checked
+from tercet.storage.store import Store, open_store
+
+Schema = list[tuple[str, pa.DataType]]
+ONE: Schema = [("x", pa.int64())]
+TWO: Schema = [("y", pa.string()), ("x", pa.int64())]
+
+
+def _make(
+    store: Store,
+    step: str,
+    version: str,
+    tables: dict[str, tuple[Schema, dict[str, list[Any]]]],
+    done: bool = True,
+    parents: tuple[str, ...] = (),
+) -> Artifact:
+    artifact = open_artifact(store, step, version)
+    artifact.adopt_plan([{}] if done else [{}, {}])
+    schemas = {name: pa.schema(schema) for name, (schema, _) in tables.items()}
+    with PartWriter(artifact.scratch(), schemas, 10) as writer:
+        for name, (_, rows) in tables.items():
+            writer.emit(name, pa.table(rows, schema=schemas[name]))
+        part = writer.close()
+    artifact.commit(0, part, f"key-{version}", {})
+    if done:
+        inputs = {"slot": [f"other@{parent}" for parent in parents]}
+        artifact.finish({"stage": step.partition(".")[0], "inputs": inputs})
+    return artifact
+
+
+def _run(store: Store, *artifacts: Artifact) -> str:
+    run_id = runs.start_run(store, "quickstart", {}, {})
+    for artifact in artifacts:
+        entry = {"version": artifact.version, "state": "made", "seconds": 1.0, "tables": {}}
+        runs.record_step(store, run_id, artifact.step, entry)
+    runs.end_run(store, run_id, "done", {})
+    return run_id
+
+
+def _ask(connection: duckdb.DuckDBPyConnection, query: str) -> list[tuple[Any, ...]]:
+    return connection.execute(checked(connection, query)).fetchall()
+
+
+@pytest.fixture
+def filled(store: Store) -> Store:
+    """Two runs: the newer one reached `generations` (two methods) but not `triplets`."""
+    rejects: Schema = [("reason", pa.string())]
+    swap = _make(
+        store,
+        "synthesise.swap",
+        "5a00",
+        {"generations": (ONE, {"x": [1, 2]}), "rejects": (rejects, {"reason": ["short"]})},
+    )
+    old = _make(store, "synthesise.cut", "c000", {"generations": (ONE, {"x": [100]})})
+    new = _make(
+        store,
+        "synthesise.cut",
+        "c111",
+        {"generations": (TWO, {"y": ["a"], "x": [3]}), "rejects": (rejects, {"reason": ["long"]})},
+    )
+    select = _make(
+        store, "select", "ffff", {"triplets": (ONE, {"x": [7]})}, parents=("5a00", "c000")
+    )
+    tags.set_tag(store, "older", _run(store, swap, old, select))
+    _run(store, swap, new)
+    return store
+
+
+def test_a_name_is_the_newest_run_that_reached_it(filled: Store) -> None:
+    now = connect(filled)
+    rows = _ask(now, "SELECT x, y FROM generations ORDER BY x")
+    assert rows == [(1, None), (2, None), (3, "a")]
+    assert _ask(now, "SELECT reason FROM rejects ORDER BY ALL") == [("long",), ("short",)]
+    assert _ask(now, "SELECT x FROM triplets") == [(7,)]
+    then = connect(filled, run="older")
+    assert _ask(then, "SELECT x FROM generations ORDER BY x") == [(1,), (2,), (100,)]
+    newest = connect(filled, run="quickstart")
+    assert _ask(newest, "SELECT x FROM triplets") == []
+
+
+def test_versions(filled: Store) -> None:
+    now = connect(filled)
+    assert _ask(now, "SELECT x FROM generations_at('c000')") == [(100,)]
+    assert _ask(now, "SELECT x, y FROM generations_at('c1')") == [(3, "a")]
+    for wrong in ("c", "zz", ""):
+        with pytest.raises(duckdb.Error, match="no single version"):
+            _ask(now, f"SELECT x FROM generations_at('{wrong}')")
+
+
+def test_partial_is_what_is_being_made(filled: Store) -> None:
+    _make(filled, "select", "eeee", {"triplets": (ONE, {"x": [8]})}, done=False)
+    now = connect(filled)
+    assert _ask(now, "SELECT x FROM triplets") == [(7,)]
+    assert _ask(now, "SELECT x FROM partial.triplets") == [(8,)]
+    assert _ask(now, "SELECT x FROM partial.generations") == []
+    assert _ask(now, "SELECT x FROM triplets_at('eeee')") == [(8,)]
+    time.sleep(0.002)
+    later = _make(filled, "select", "dddd", {"triplets": (ONE, {"x": [9]})})
+    _run(filled, later)
+    now = connect(filled)
+    assert _ask(now, "SELECT x FROM triplets") == [(9,)]
+    assert _ask(now, "SELECT x FROM partial.triplets") == [], "given up for a newer version"
+
+
+def test_tables_about_the_store(filled: Store) -> None:
+    now = connect(filled)
+    assert _ask(now, "SELECT step, stage, rows, state, tables FROM artifacts ORDER BY version") == [
+        ("synthesise.swap", "synthesise", 3, "done", ["generations", "rejects"]),
+        ("synthesise.cut", "synthesise", 1, "done", ["generations"]),
+        ("synthesise.cut", "synthesise", 2, "done", ["generations", "rejects"]),
+        ("select", "select", 1, "done", ["triplets"]),
+    ]
+    assert _ask(now, "FROM lineage ORDER BY parent") == [("ffff", "5a00"), ("ffff", "c000")]
+    assert _ask(now, "SELECT recipe, state FROM runs") == [("quickstart", "done")] * 2
+    assert _ask(now, "SELECT count(*), sum(seconds) FROM run_steps") == [(5, 5.0)]
+    assert _ask(now, "SELECT tag FROM tags") == [("older",)]
+    assert _ask(now, "SELECT request_digest FROM responses") == []
+
+
+def test_an_empty_store_has_the_known_tables(store: Store) -> None:
+    schemas = {"triplets": pa.schema([("id", pa.uint64()), ("v", pa.list_(pa.float32()))])}
+    now = connect(store, known_schemas=schemas)
+    for name in ("triplets", "partial.triplets"):
+        assert _ask(now, f"FROM {name}") == []
+    found = _ask(now, "SELECT column_name, column_type FROM (DESCRIBE triplets)")
+    assert found == [("id", "UBIGINT"), ("v", "FLOAT[]")]
+    assert _ask(now, "FROM runs") == []
+
+
+def test_a_table_without_rows_keeps_its_columns(store: Store) -> None:
+    _run(store, _make(store, "select", "ffff", {"triplets": (TWO, {"x": [], "y": []})}))
+    now = connect(store)
+    assert _ask(now, "SELECT y, x FROM triplets") == []
+    assert _ask(now, "SELECT y, x FROM triplets_at('ffff')") == []
+
+
+def test_a_lost_file_is_said_and_spoils_nothing_else(filled: Store) -> None:
+    shutil.rmtree(filled.root / "artifacts/select/ffff/data")
+    now = connect(filled)
+    assert len(_ask(now, "FROM generations")) == 3
+    with pytest.raises(duckdb.Error, match="cannot be read"):
+        _ask(now, "FROM triplets")
+
+
+def test_a_store_that_was_moved(filled: Store, tmp_path: Path) -> None:
+    place = tmp_path / "it's elsewhere"
+    filled.root.rename(place)
+    moved = open_store(str(place), create=False)
+    assert _ask(connect(moved), "SELECT x FROM triplets") == [(7,)]
+    path = write_catalog(moved)
+    with duckdb.connect(str(path), read_only=True) as client:
+        assert client.execute("SELECT x FROM triplets").fetchall() == [(7,)]
+
+
+READ = """
+import sys, duckdb
+for _ in range(25):
+    with duckdb.connect(sys.argv[1], read_only=True) as client:
+        rows = client.execute("SELECT count(*), count(DISTINCT part) FROM partial.left").fetchone()
+        assert rows[0] == 40 * rows[1], rows
+        assert client.execute("SELECT x FROM triplets").fetchall() == [(7,)]
+        assert client.execute("SELECT count(*) FROM generations_at('c0')").fetchall() == [(1,)]
+"""
+
+
+def test_the_catalog_file_is_read_while_it_is_written_anew(
+    filled: Store, beside: Callable[..., "subprocess.Popen[Any]"]
+) -> None:
+    path = write_catalog(filled)
+    writer = beside("catalogs")
+    artifact = open_artifact(filled, "extract", "aaaa")
+    artifact.adopt_plan([{} for _ in range(PARTS)])
+    artifact.commit(0, staged(artifact, 0), "key0", {})
+    write_catalog(filled)
+    reader = subprocess.Popen([sys.executable, "-c", READ, str(path)])
+    index = 1
+    while reader.poll() is None and index < PARTS:
+        artifact.commit(index, staged(artifact, index), f"key{index}", {})
+        index += 1
+        time.sleep(0.01)
+    assert reader.wait() == 0
+    writer.kill()
+    writer.wait()
+    write_catalog(filled)
+    assert [left.name for left in filled.root.iterdir() if left.name.startswith(".catalog")] == []
+    with duckdb.connect(str(path), read_only=True) as client:
+        total = client.execute("SELECT count(*) FROM partial.left").fetchall()
+    assert total == [(ROWS * index,)]
+
+
+REFUSED = [
+    "COPY triplets TO '{out}'",
+    "EXPLAIN ANALYZE COPY triplets TO '{out}'",
+    "explain/* é */analyze -- x\n COPY triplets TO '{out}'",
+    "EXPLAIN (ANALYZE, FORMAT json) COPY triplets TO '{out}'",
+    "EXPLAIN (FORMAT json) COPY (SELECT ')') TO '{out}'",
+    "SELECT 1; COPY triplets TO '{out}'",
+    "ATTACH '{out}' AS other",
+    "INSTALL httpfs",
+    "LOAD '{out}'",
+    "PRAGMA version",
+    "SET memory_limit = '1GB'",
+    "RESET memory_limit",
+    "CALL enable_logging()",
+    "CREATE TABLE a AS SELECT 1",
+    "EXPLAIN CREATE TABLE a AS SELECT 1",
+    "DROP VIEW triplets",
+    "INSERT INTO tags VALUES ('a', 'b')",
+    "DELETE FROM tags",
+    "UPDATE tags SET tag = 'x'",
+    "EXPORT DATABASE '{out}'",
+    "PREPARE a AS SELECT 1",
+    "USE partial",
+    "SELEC 1",
+    "",
+    "-- nothing",
+]
+ALLOWED = [
+    "SELECT 1",
+    "FROM triplets;",
+    "WITH a AS (SELECT 1 AS b) SELECT b FROM a",
+    "DESCRIBE triplets",
+    "SHOW TABLES",
+    "SUMMARIZE triplets",
+    "EXPLAIN SELECT ')' FROM triplets",
+    "EXPLAIN (SELECT 1)",
+    "EXPLAIN ANALYZE SELECT 1",
+    "EXPLAIN (FORMAT json) SELECT 1",
+]
+OUTSIDE = [
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "SELECT * FROM '/etc/passwd'",
+    "SELECT * FROM glob('/etc/*')",
+    "SELECT * FROM read_text('{root}/../secret')",
+    "SELECT * FROM sniff_csv('/etc/passwd')",
+    "SELECT * FROM enable_logging(storage = 'file', storage_path = '{out}')",
+    "SELECT * FROM query('COPY triplets TO ''{out}''')",
+]
+
+
+@pytest.mark.parametrize("query", REFUSED)
+def test_what_does_not_only_read_is_refused(filled: Store, tmp_path: Path, query: str) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(SqlError) as caught:
+        checked(connect(filled), query.format(out=out))
+    assert "\n" not in str(caught.value)
+    assert not out.exists()
+
+
+def test_what_reads_is_allowed(filled: Store) -> None:
+    now = connect(filled)
+    for query in ALLOWED:
+        assert checked(now, query) == query
+        now.execute(query).fetchall()
+
+
+def test_nothing_outside_the_store_is_reached(filled: Store, tmp_path: Path) -> None:
+    now = connect(filled)
+    (tmp_path / "secret").write_text("secret")
+    out = tmp_path / "out"
+    for query in OUTSIDE:
+        with pytest.raises(duckdb.Error):
+            _ask(now, query.format(root=filled.root, out=out))
+    # Even without the check: the settings are locked, and nothing is written outside.
+    for query in ("SET enable_external_access = true", f"COPY triplets TO '{out}'"):
+        with pytest.raises(duckdb.Error):
+            now.execute(query)
+    secret = pa.table({"a": [1]})
+    assert secret.num_rows == 1
+    with pytest.raises(duckdb.Error):
+        now.execute("SELECT * FROM secret")
+    assert not out.exists()

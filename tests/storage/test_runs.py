@@ -1,0 +1,99 @@
+"""Runs, tags, and what a name stands for."""
+
+import pytest
+from processes import staged
+
+from tercet.storage import locks, runs, tags
+from tercet.storage.artifacts import Artifact, open_artifact
+from tercet.storage.runs import UnknownRef
+from tercet.storage.store import Store, StoreError
+
+
+def _made(store: Store, step: str, version: str) -> Artifact:
+    artifact = open_artifact(store, step, version)
+    artifact.commit(0, staged(artifact, 0), f"key-{version}", {})
+    artifact.finish({"stage": step})
+    return artifact
+
+
+def _entry(version: str, state: str = "made") -> dict[str, object]:
+    return {"stage": "extract", "version": version, "state": state, "seconds": 1.5, "tables": {}}
+
+
+def test_a_run_from_start_to_end(store: Store) -> None:
+    run_id = runs.start_run(store, "quickstart", {"seed": 1}, {"pid": 1})
+    with locks.hold(store, f"run-{run_id}"):
+        runs.record_step(store, run_id, "zeta", _entry("aaaa"))
+        runs.record_step(store, run_id, "alpha", _entry("bbbb") | {"recorded": "9999"})
+        runs.record_step(store, run_id, "zeta", _entry("aaaa", "reused"))
+        (run,) = runs.list_runs(store)
+        assert (run["state"], run["ended"]) == ("running", None)
+        assert [(step["step"], step["state"]) for step in run["steps"]] == [
+            ("zeta", "made"),
+            ("alpha", "made"),
+        ]
+        runs.record_step(store, run_id, "zeta", _entry("cccc"))
+    assert runs.list_runs(store)[0]["state"] == "crashed"
+    runs.end_run(store, run_id, "done", {"seconds": 3})
+    (run,) = runs.list_runs(store)
+    assert (run["state"], run["end_info"], run["recipe"]) == ("done", {"seconds": 3}, {"seed": 1})
+    assert [step["version"] for step in run["steps"] if step["step"] == "zeta"] == ["cccc"]
+
+
+def test_which_run_is_meant(store: Store) -> None:
+    with pytest.raises(UnknownRef, match="no runs yet"):
+        runs.resolve_run(store, None)
+    first = runs.start_run(store, "quickstart", {}, {})
+    second = runs.start_run(store, "quickstart", {}, {})
+    third = runs.start_run(store, "simcse", {}, {})
+    assert [run["run_id"] for run in runs.list_runs(store)] == [third, second, first]
+    tags.set_tag(store, "good", first)
+    for ref, wanted in [
+        (None, third),
+        (first, first),
+        ("good", first),
+        ("quickstart", second),
+        (second[:-1], second),
+    ]:
+        assert runs.resolve_run(store, ref)["run_id"] == wanted
+    with pytest.raises(UnknownRef, match="3 runs begin with '20'"):
+        runs.resolve_run(store, "20")
+    with pytest.raises(UnknownRef, match="called 'nothing'"):
+        runs.resolve_run(store, "nothing")
+
+
+def test_which_artifact_is_meant(store: Store) -> None:
+    old, new = _made(store, "extract", "abcd"), _made(store, "extract", "abff")
+    _made(store, "extract.deep", "0123")
+    run_id = runs.start_run(store, "quickstart", {}, {})
+    runs.record_step(store, run_id, "extract", _entry("abcd", "reused"))
+    for ref, wanted in [
+        ("extract@abf", new),
+        ("left@abf", new),
+        ("extract@abcd", old),
+        # The newest run reached the older version again.
+        ("left", old),
+        ("extract", old),
+    ]:
+        assert tags.resolve_ref(store, ref) == wanted
+    assert tags.resolve_ref(store, "extract.deep").version == "0123"
+    tags.set_tag(store, "best", "extract@abf")
+    assert tags.list_tags(store) == {"best": "extract@abff"}
+    assert tags.resolve_ref(store, "best") == new
+    tags.set_tag(store, "best", run_id)
+    with pytest.raises(UnknownRef, match="--run best"):
+        tags.resolve_ref(store, "best")
+    with pytest.raises(UnknownRef, match="2 versions fit 'extract@ab'"):
+        tags.resolve_ref(store, "extract@ab")
+    for bad in ("nothing", "extract@ffff", "../extract", "", "a/b"):
+        with pytest.raises(UnknownRef):
+            tags.resolve_ref(store, bad)
+
+
+def test_tags_that_cannot_be(store: Store) -> None:
+    for name in ("", "../x", "a b", "-x"):
+        with pytest.raises(StoreError, match="is no tag"):
+            tags.set_tag(store, name, "x")
+    with pytest.raises(UnknownRef, match="no run"):
+        tags.set_tag(store, "x", "y")
+    assert tags.get_tag(store, "x") is None

@@ -1,0 +1,179 @@
+"""The store: atomic operations, races between processes, errors in one sentence."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tercet.storage import accepted, locks
+from tercet.storage.store import FullDisk, Store, StoreError, clear_errors, open_store
+
+PROGRAM = Path(__file__).with_name("processes.py")
+
+
+def test_objects_come_and_go_whole(store: Store) -> None:
+    assert store.get("a/b.json") is None
+    assert store.create_json("a/b.json", {"x": 1})
+    assert not store.create("a/b.json", b"{}")
+    assert store.get_json("a/b.json") == {"x": 1}
+    store.replace("a/b.json", b"[2]")
+    assert store.get_json("a/b.json") == [2]
+    store.create("a/c/d", b"")
+    assert store.list("a") == ["b.json", "c"]
+    assert store.list("nowhere") == []
+    assert store.exists("a/c/d")
+    assert not store.exists("a/c/e")
+    assert store.local("a/c/d").read_bytes() == b""
+    store.delete("a/c/d")
+    store.delete("a/c/d")
+    assert not store.exists("a/c/d")
+    store.delete_tree("a")
+    store.delete_tree("a")
+    assert store.list("a") == []
+
+
+@pytest.mark.parametrize("move", [True, False])
+def test_a_file_is_taken_in(store: Store, tmp_path: Path, move: bool) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(os.urandom(100_000))
+    data = source.read_bytes()
+    store.put_file("files/x/model.bin", source, move=move)
+    assert store.get("files/x/model.bin") == data
+    assert source.exists() is not move
+
+
+def test_a_store_in_a_place_with_an_odd_name(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "it's a [store] #1 %20 é"))
+    assert store.create("a/b", b"1")
+    assert store.local("a/b").read_bytes() == b"1"
+    assert store.list("a") == ["b"]
+
+
+def test_what_is_no_store_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letters.txt").write_text("")
+    (tmp_path / "newer").mkdir()
+    (tmp_path / "newer" / "store.json").write_text('{"format": 99}')
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "store.json").write_text("{")
+    for place, create, said in [
+        ("file", True, "is a file"),
+        ("file/below", True, "Not a directory"),
+        ("other", True, r"letters\.txt"),
+        ("other", False, "is not a store"),
+        ("absent", False, "There is no store"),
+        ("newer", True, "format 99"),
+        ("broken", True, "damaged"),
+    ]:
+        with pytest.raises(StoreError, match=said) as caught:
+            open_store(str(tmp_path / place), create=create)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(StoreError, match="local directory"):
+        open_store("s3://bucket/place")
+    assert not (tmp_path / "absent").exists()
+
+
+def test_system_errors_become_one_sentence(tmp_path: Path) -> None:
+    for error, kind, said in [
+        (OSError(28, "No space left on device"), FullDisk, "No space is left"),
+        (OSError("IO Error: No space left on device"), FullDisk, "No space is left"),
+        (PermissionError(13, "Permission denied"), StoreError, "cannot be written"),
+        (OSError(30, "Read-only file system"), StoreError, "cannot be written"),
+        (OSError(5, "Input/output error"), StoreError, "cannot be used: Input/output error"),
+    ]:
+        with pytest.raises(kind, match=said), clear_errors(tmp_path):
+            raise error
+    with pytest.raises(KeyError), clear_errors(tmp_path):
+        raise KeyError("not ours")
+
+
+def test_put_if_absent_between_processes(
+    store: Store, beside: Callable[..., "subprocess.Popen[Any]"]
+) -> None:
+    racers = [beside("race") for _ in range(4)]
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    won = [key for racer in racers for key in json.loads(racer.stdout.readline())]  # type: ignore[union-attr]
+    assert sorted(won) == list(range(50))
+
+
+def test_a_lock_waits_and_is_free_when_its_holder_is_killed(
+    store: Store, beside: Callable[..., "subprocess.Popen[Any]"]
+) -> None:
+    holder = beside("hold")
+    assert locks.is_held(store, "thing")
+    assert not locks.is_held(store, "another thing")
+    said: list[str] = []
+
+    def waiting(who: str) -> None:
+        said.append(who)
+        holder.kill()
+
+    with locks.hold(store, "thing", waiting):
+        assert said == [f"process {holder.pid}, the other run"]
+        assert locks.is_held(store, "thing")
+    assert not locks.is_held(store, "thing")
+    with locks.hold(store, "thing", waiting):
+        assert len(said) == 1
+
+
+def test_threads_exclude_each_other(store: Store) -> None:
+    inside: list[int] = []
+    seen: list[int] = []
+
+    def work() -> None:
+        for _ in range(10):
+            with locks.hold(store, "counter"):
+                inside.append(1)
+                seen.append(len(inside))
+                inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [1] * 40
+
+
+def test_accepted_code_follows_the_chain(store: Store) -> None:
+    assert accepted.accepted(store, "parse", "c") == "c"
+    accepted.accept(store, "parse", "b", "a")
+    accepted.accept(store, "parse", "c", "b")
+    assert accepted.accepted(store, "parse", "c") == "a"
+    assert accepted.accepted(store, "select", "c") == "c"
+    accepted.accept(store, "parse", "a", "c")
+    assert accepted.accepted(store, "parse", "a") == "a"
+
+
+def _in_namespace(store: Path, size: str, options: str = "") -> "subprocess.CompletedProcess[str]":
+    """`fill` on a small file system of its own; skips where that is not permitted."""
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
+        pytest.skip("unshare -rm is not permitted here")
+    store.mkdir()
+    script = f'mount -t tmpfs -o size={size}{options} none "$1" && exec "$2" "$3" fill "$1/store"'
+    arguments = ["sh", "-c", script, "sh", str(store), sys.executable, str(PROGRAM)]
+    return subprocess.run(["unshare", "-rm", *arguments], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("size", ["500k", "612k", "700k"])
+def test_a_full_disk_leaves_no_half_part(tmp_path: Path, size: str) -> None:
+    done = _in_namespace(tmp_path / "small", size)
+    assert done.returncode == 0, done.stderr
+    assert "No space is left" in done.stdout
+    assert done.stdout.endswith("went on\n")
+
+
+def test_a_store_on_a_read_only_file_system(tmp_path: Path) -> None:
+    done = _in_namespace(tmp_path / "small", "500k", ",ro")
+    assert "StoreError" in done.stderr
+    assert "cannot be written" in done.stderr
