@@ -1,0 +1,1 @@
+"""Readers of what a corpus is made of: files, and the docstrings of installed packages."""

@@ -1,0 +1,160 @@
+"""Lines of plain and compressed files, in bounded memory, each decoded or known to be at fault."""
+
+import errno
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Literal, NamedTuple, TypeAlias, cast
+
+import zstandard
+
+from tercet.tasks.stage import BadInput
+
+LineFault: TypeAlias = Literal["", "not_utf8", "line_too_long"]
+
+CHUNK = 1 << 18
+KEPT_OF_LONG = 800  # bytes: 200 characters of at most four
+FORMATS = (".txt", ".jsonl", ".csv", ".tsv", ".parquet")
+COMPRESSIONS = (".gz", ".zst")
+
+_BOMS = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+_MAGIC = (
+    (b"\x1f\x8b", "gzip data", ".gz"),
+    (b"\x28\xb5\x2f\xfd", "zstandard data", ".zst"),
+    (b"PAR1", "Parquet data", ".parquet"),
+)
+_DAMAGE = (zlib.error, EOFError, gzip.BadGzipFile, zstandard.ZstdError)
+
+
+class Line(NamedTuple):
+    """A line without its end. A long one holds its beginning only; `quotes` counts all its `\"`."""
+
+    number: int
+    text: str
+    fault: LineFault
+    quotes: int
+
+
+def format_of(path: Path) -> tuple[str, str]:
+    """(format, compression) by suffix, such as ('.jsonl', '.gz').
+
+    Raises:
+        BadInput: a suffix that no reader knows.
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else ""
+    if not suffixes or suffixes[-1] not in FORMATS:
+        raise BadInput(
+            f"{path}: no reader for this kind of file; use {', '.join(FORMATS)}, "
+            f"plain or with {' or '.join(COMPRESSIONS)} behind it"
+        )
+    return suffixes[-1], compression
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """The file's bytes, decompressed by its suffix.
+
+    Raises:
+        BadInput: the file cannot be opened or read, or its compressed data are damaged.
+    """
+    _, compression = format_of(path)
+    try:
+        with path.open("rb") as file, decompressed(file, compression) as stream:
+            yield stream
+    except _DAMAGE as error:
+        raise BadInput(
+            f"{path}: the compressed data are damaged ({error}); fetch it again"
+        ) from None
+    except OSError as error:
+        if error.errno == errno.ENOSPC:  # of whoever writes what is read here
+            raise
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def decompressed(file: BinaryIO, compression: str) -> BinaryIO:
+    """The content of an open file; closing it leaves a compressed file itself open."""
+    if compression == ".gz":
+        return cast(BinaryIO, gzip.open(file, "rb"))
+    if compression == ".zst":
+        reader = zstandard.ZstdDecompressor().stream_reader(
+            file, read_across_frames=True, closefd=False
+        )
+        return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, reader), CHUNK))
+    return file
+
+
+def lines(path: Path, max_bytes: int) -> Iterator[Line]:
+    """Every line of a text file, numbered from 1, a byte order mark of UTF-8 left out.
+
+    A line longer than `max_bytes` comes as the fault `line_too_long` with its beginning alone: no
+    more than `max_bytes` and a chunk are ever held. A line that is not UTF-8 comes as the fault
+    `not_utf8`, decoded with replacement marks.
+
+    Raises:
+        BadInput: as `open_bytes`; or the file as a whole is UTF-16, UTF-32 or of another kind.
+    """
+    with open_bytes(path) as stream:
+        for number, (raw, length, quotes) in enumerate(_raw_lines(path, stream, max_bytes), 1):
+            if length > max_bytes:
+                yield Line(number, raw.decode("utf-8", "replace"), "line_too_long", quotes)
+                continue
+            try:
+                yield Line(number, raw.decode("utf-8"), "", quotes)
+            except UnicodeDecodeError:
+                yield Line(number, raw.decode("utf-8", "replace"), "not_utf8", quotes)
+
+
+def _raw_lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[tuple[bytes, int, int]]:
+    """(bytes, full length, count of quotation marks) of each line."""
+    head, length, quotes, first = bytearray(), 0, 0, True
+
+    def take(piece: bytes) -> None:
+        nonlocal length, quotes
+        length += len(piece)
+        quotes += piece.count(b'"')
+        if length <= max_bytes:
+            head.extend(piece)
+        else:
+            head.extend(piece[:KEPT_OF_LONG])
+            del head[KEPT_OF_LONG:]
+
+    while chunk := stream.read(CHUNK):
+        if first:
+            chunk, first = _text_start(path, chunk), False
+        pieces = chunk.split(b"\n")
+        for piece in pieces[:-1]:
+            take(piece)
+            yield bytes(head).removesuffix(b"\r"), length, quotes
+            head.clear()
+            length = quotes = 0
+        take(pieces[-1])
+    if length:
+        yield bytes(head).removesuffix(b"\r"), length, quotes
+
+
+def _text_start(path: Path, chunk: bytes) -> bytes:
+    """The first chunk without UTF-8's byte order mark; anything but text is an error."""
+    for mark, encoding in _BOMS:
+        if chunk.startswith(mark):
+            raise BadInput(_encoding_sentence(path, encoding))
+    for magic, kind, suffix in _MAGIC:
+        if chunk.startswith(magic):
+            raise BadInput(f"{path} holds {kind}, not text: let its name end in {suffix}")
+    sample = chunk[:4096]
+    if len(sample) >= 8 and sample.count(0) * 4 > len(sample):
+        raise BadInput(_encoding_sentence(path, "UTF-16 or binary"))
+    return chunk.removeprefix(b"\xef\xbb\xbf")
+
+
+def _encoding_sentence(path: Path, encoding: str) -> str:
+    convert = "iconv -f UTF-32 -t UTF-8" if encoding == "UTF-32" else "iconv -f UTF-16 -t UTF-8"
+    return f"{path} is {encoding}, not UTF-8: convert it first, e.g. with {convert}"
