@@ -1,0 +1,1 @@
+"""Entities and quantities in text, the lexicon that types them, and their graph."""

@@ -1,0 +1,166 @@
+"""The knowledge graph in memory: as networkx's, and as the arrays that searches run on."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Ints = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.uint64]
+
+
+def to_networkx(nodes: pa.Table, edges: pa.Table) -> "nx.MultiDiGraph":
+    """The graph of the tables kg_nodes and kg_edges, for whoever wants to walk it.
+
+    Nodes are their ids with attributes `kind`, `text` and `count`; an edge's key is its kind, hard
+    or soft, since an entity can have both to one type, and its attribute is `count`.
+    """
+    import networkx as nx
+
+    graph = nx.MultiDiGraph()
+    graph.add_nodes_from(
+        (row["node_id"], {"kind": row["kind"], "text": row["text"], "count": row["count"]})
+        for row in nodes.to_pylist()
+    )
+    columns = [edges.column(name).to_pylist() for name in ("source", "target", "kind", "count")]
+    graph.add_edges_from(
+        (source, target, kind, {"count": count})
+        for source, target, kind, count in zip(*columns, strict=True)
+    )
+    return graph
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """Lists of neighbours: row i's are ``targets[starts[i]:starts[i + 1]]``, ascending."""
+
+    starts: Ints
+    targets: npt.NDArray[np.int32]
+
+    def degrees(self, rows: Ints) -> Ints:
+        """How many neighbours each row has."""
+        return self.starts[rows + 1] - self.starts[rows]
+
+    def gather(self, rows: Ints) -> tuple[Ints, Ints]:
+        """All neighbours of the rows, one after another: (place in `rows`, neighbour)."""
+        degrees = self.degrees(rows)
+        owner = np.repeat(np.arange(len(rows)), degrees)
+        begins = np.cumsum(degrees) - degrees
+        at = np.arange(len(owner)) - np.repeat(begins - self.starts[rows], degrees)
+        return owner, self.targets[at].astype(np.int64)
+
+    def has(self, rows: Ints, targets: Ints) -> npt.NDArray[np.bool_]:
+        """Whether each target is a neighbour of its row: one bisection for all at once."""
+        low, high = self.starts[rows].copy(), self.starts[rows + 1].copy()
+        end = high.copy()
+        if not len(self.targets):
+            return np.zeros(len(rows), dtype=np.bool_)
+        while True:
+            going = low < high
+            if not going.any():
+                break
+            middle = (low + high) >> 1
+            less = going & (self.targets[np.minimum(middle, len(self.targets) - 1)] < targets)
+            low = np.where(less, middle + 1, low)
+            high = np.where(going & ~less, middle, high)
+        met = self.targets[np.minimum(low, len(self.targets) - 1)] == targets
+        return np.asarray((low < end) & met, dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Entities and types by number, the place of their id among the sorted ids.
+
+    soft: entity to entities of a common sentence (T_s, eq. 6). hard: entity to its types.
+    """
+
+    ids: Ids
+    entity: npt.NDArray[np.bool_]
+    soft: Adjacency
+    hard: Adjacency
+
+    def numbers(self, ids: Ids) -> Ints:
+        """The nodes' numbers, -1 for ids that are not in the graph."""
+        if not len(self.ids):
+            return np.full(len(ids), -1, dtype=np.int64)
+        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        return np.where(self.ids[at] == ids, at, -1)
+
+
+def build(nodes: pa.Table, edges: pa.Table | Iterable[pa.RecordBatch]) -> Graph:
+    """The graph's arrays from kg_nodes and kg_edges; edges may come in batches, to save memory.
+
+    Quantities and the edges to them stay out; soft edges are those between two entities. Edges to
+    nodes that `nodes` lacks are left out.
+    """
+    ids = nodes.column("node_id").to_numpy()
+    order = np.argsort(ids)
+    ids = ids[order].astype(np.uint64)
+    kinds = nodes.column("kind").combine_chunks()
+    entity = pc.equal(kinds, "entity").to_numpy(zero_copy_only=False)[order]
+    is_type = pc.equal(kinds, "type").to_numpy(zero_copy_only=False)[order]
+    empty = Adjacency(np.zeros(len(ids) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32))
+    numbering = Graph(ids, entity, empty, empty)
+    soft, hard = _Lists(len(ids)), _Lists(len(ids))
+    for batch in edges.to_batches() if isinstance(edges, pa.Table) else edges:
+        source = numbering.numbers(batch.column("source").to_numpy(zero_copy_only=False))
+        target = numbering.numbers(batch.column("target").to_numpy(zero_copy_only=False))
+        is_hard = pc.equal(batch.column("kind"), "hard").to_numpy(zero_copy_only=False)
+        known = (source >= 0) & (target >= 0)
+        known[known] = entity[source[known]]
+        to_type, to_entity = known.copy(), known.copy()
+        to_type[known] = is_type[target[known]]
+        to_entity[known] = entity[target[known]]
+        for rows, into in ((to_type & is_hard, hard), (to_entity & ~is_hard, soft)):
+            into.add(source[rows], target[rows])
+    return Graph(ids, entity, soft.finished(), hard.finished())
+
+
+class _Lists:
+    """Collects edges into an `Adjacency`. Edges in order, as the graph stage writes them, are kept
+    by their targets and counts alone, which halves the memory."""
+
+    def __init__(self, count: int) -> None:
+        self._degrees = np.zeros(count, dtype=np.int64)
+        self._targets: list[npt.NDArray[np.int32]] = []
+        self._sources: list[npt.NDArray[np.int32]] | None = None
+        self._last = -1
+
+    def add(self, source: Ints, target: Ints) -> None:
+        """Some more edges, as numbers of nodes."""
+        if not len(source):
+            return
+        key = source * len(self._degrees) + target
+        if self._sources is None and (key[0] <= self._last or (key[1:] <= key[:-1]).any()):
+            gathered = np.repeat(np.arange(len(self._degrees), dtype=np.int32), self._degrees)
+            self._sources = [gathered]
+        self._last = int(key[-1])
+        low = int(source.min())
+        counts = np.bincount(source - low)
+        self._degrees[low : low + len(counts)] += counts
+        self._targets.append(target.astype(np.int32))
+        if self._sources is not None:
+            self._sources.append(source.astype(np.int32))
+
+    def finished(self) -> Adjacency:
+        """All edges, each once."""
+        count = len(self._degrees)
+        targets = np.concatenate([np.zeros(0, dtype=np.int32), *self._targets])
+        self._targets.clear()
+        degrees = self._degrees
+        if self._sources is not None:
+            sources = np.concatenate(self._sources).astype(np.int64)
+            keys = np.sort(sources * count + targets)
+            keys = keys[np.append(True, keys[1:] != keys[:-1])]
+            targets = (keys % count).astype(np.int32)
+            degrees = np.bincount(keys // count, minlength=count)
+        starts = np.zeros(count + 1, dtype=np.int64)
+        np.cumsum(degrees, out=starts[1:])
+        return Adjacency(starts, targets)

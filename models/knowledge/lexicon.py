@@ -1,0 +1,280 @@
+"""The typed nouns that entities are found by, with pairs of synonyms and antonyms.
+
+A lexicon is a UTF-8 file, plain or gzipped, of one of two forms, told apart by its header:
+
+- ours: tab-separated ``noun, types`` and optionally ``synonyms, antonyms``. Several values of a
+  cell are parted by ``|``; a noun's types stand in order of preference. A noun with a capital
+  letter matches capitalised text alone.
+- Open English WordNet's: tab-separated ``synset_id, pos, lexfile, members, definition, examples``;
+  members are parted by ``|``. Nouns are typed by their lexfile ("noun.food" gives "food"); words
+  of one meaning that share a synset are synonyms.
+
+Our own pairs (antonyms.tsv, synonyms.tsv) come with every lexicon.
+"""
+
+import gzip
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tercet.models.knowledge import phrases
+from tercet.models.knowledge.phrases import MAX_WORDS, Phrases
+from tercet.models.knowledge.tokens import CAPITALISED, CAPITALS, LOWER, kind_of, words_of
+
+DATA_FILES = ("lexicon.tsv", "antonyms.tsv", "synonyms.tsv")
+
+_HERE = Path(__file__).parent
+_OURS = ("noun", "types")
+_WORDNET = ("synset_id", "pos", "lexfile", "members")
+_POS = {"n": "noun", "v": "verb", "a": "adjective", "s": "adjective", "r": "adverb"}
+_PARTS_OF_SPEECH = frozenset(_POS.values()) | {"preposition"}
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Words of one part of speech (noun, verb, adjective, adverb, preposition) that go together:
+    synonyms of each other, or a pair of antonyms."""
+
+    pos: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Nouns as a trie of phrases, each with its types.
+
+    types: the names of the types. nouns: each entry's text, casefolded.
+    ordinary, proper: entry to a set of types, for text without and with a capital letter; -1 where
+        the entry has no such sense. capitals: whether an entry's only senses are written in
+        capitals (USA), which text must have too.
+    set_starts, set_types: the sets of types: set i is ``set_types[set_starts[i]:set_starts[i+1]]``,
+        the preferred type first.
+    """
+
+    types: tuple[str, ...]
+    nouns: tuple[str, ...]
+    phrases: Phrases
+    ordinary: Ints
+    proper: Ints
+    capitals: npt.NDArray[np.bool_]
+    set_starts: Ints
+    set_types: Ints
+    synonyms: tuple[Group, ...]
+    antonyms: tuple[Group, ...]
+
+    def types_of(self, noun: str) -> tuple[str, ...]:
+        """The types of a noun as written (case counts), the preferred first; () if unknown."""
+        folded = words_of(noun)
+        if not 1 <= len(folded) <= MAX_WORDS:
+            return ()
+        node = np.array([self.phrases.words.get(folded[0], -1)])
+        for word in folded[1:]:
+            node = self.phrases.step(node, np.array([self.phrases.words.get(word, -1)]))
+        entry = int(self.phrases.entry(node)[0])
+        if entry < 0:
+            return ()
+        found = int((self.proper if noun[:1].isupper() else self.ordinary)[entry])
+        if found < 0:
+            return ()
+        chosen = self.set_types[self.set_starts[found] : self.set_starts[found + 1]]
+        return tuple(self.types[number] for number in chosen)
+
+
+def load_lexicon(path: Path | None = None) -> Lexicon:
+    """The lexicon of a file, ours without one; kept in memory until the file changes.
+
+    Raises ValueError with one sentence that names the file and line at fault.
+    """
+    chosen = _HERE / "lexicon.tsv" if path is None else Path(path)
+    try:
+        stat = chosen.stat()
+    except OSError as error:
+        raise ValueError(f"lexicon {chosen}: the file cannot be read ({error.strerror})") from None
+    return _load(str(chosen), stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=2)
+def _load(path: str, _modified: int, _size: int) -> Lexicon:
+    source = Path(path)
+    lines = _lines(source)
+    header = tuple(next(lines, (0, ""))[1].split("\t"))
+    if header[:2] == _OURS:
+        senses, synonyms, antonyms = _read_ours(source, header, lines)
+    elif header[:4] == _WORDNET:
+        senses, synonyms, antonyms = _read_wordnet(source, header, lines)
+    else:
+        raise ValueError(
+            f"{source}, line 1: a lexicon begins with the columns {', '.join(_OURS)} or "
+            f"{', '.join(_WORDNET)}, parted by tabs"
+        )
+    if not senses:
+        raise ValueError(f"{source}, line 1: the lexicon has no noun")
+    own = load_pairs()
+    return _built(senses, (*own[0], *synonyms), (*own[1], *antonyms))
+
+
+@lru_cache(maxsize=1)
+def load_pairs() -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+    """Our own synonyms and antonyms, as groups and as pairs of words."""
+    synonyms = _read_groups(_HERE / "synonyms.tsv", ("pos", "words"))
+    antonyms = _read_groups(_HERE / "antonyms.tsv", ("pos", "word", "antonym"))
+    return synonyms, antonyms
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines, from 1, without the empty ones."""
+    try:
+        data = path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+    except (OSError, EOFError) as error:
+        raise ValueError(f"lexicon {path}: the file cannot be read ({error})") from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}, line {line}: the lexicon is not UTF-8 text") from None
+    for number, row in enumerate(text.split("\n"), start=1):
+        stripped = row.rstrip("\r")
+        if stripped:
+            yield number, stripped
+
+
+def _values(cell: str) -> list[str]:
+    return [value.strip() for value in cell.split("|") if value.strip()]
+
+
+_Senses = dict[str, list[tuple[str, str]]]
+
+
+def _read_ours(
+    path: Path, header: Sequence[str], lines: Iterator[tuple[int, str]]
+) -> tuple[_Senses, list[Group], list[Group]]:
+    unknown = [name for name in header[2:] if name not in ("synonyms", "antonyms")]
+    if unknown:
+        raise ValueError(
+            f"{path}, line 1: there is no column {unknown[0]!r} in a lexicon; after noun and types "
+            "only synonyms and antonyms may follow"
+        )
+    senses: _Senses = {}
+    pairs: dict[str, list[Group]] = {"synonyms": [], "antonyms": []}
+    for number, line in lines:
+        cells = line.split("\t")
+        if not 2 <= len(cells) <= len(header):
+            raise ValueError(
+                f"{path}, line {number}: {len(cells)} columns where {len(header)} were promised"
+            )
+        noun, types = cells[0].strip(), _values(cells[1])
+        if not noun or not types:
+            missing = "type" if noun else "noun"
+            raise ValueError(f"{path}, line {number}: the {missing} is missing")
+        for name in types:
+            senses.setdefault(noun.casefold(), []).append((noun, name))
+        for name, cell in zip(header[2:], cells[2:], strict=False):
+            others = _values(cell)
+            if name == "antonyms":
+                pairs[name] += [Group("noun", (noun, other)) for other in others]
+            elif others:
+                pairs[name].append(Group("noun", (noun, *others)))
+    return senses, pairs["synonyms"], pairs["antonyms"]
+
+
+def _read_wordnet(
+    path: Path, header: Sequence[str], lines: Iterator[tuple[int, str]]
+) -> tuple[_Senses, list[Group], list[Group]]:
+    senses: _Senses = {}
+    sets: list[tuple[str, list[str]]] = []
+    meanings: Counter[str] = Counter()
+    for number, line in lines:
+        cells = line.split("\t")
+        if len(cells) < 4 or len(cells) > len(header):
+            raise ValueError(
+                f"{path}, line {number}: {len(cells)} columns where {len(header)} were promised"
+            )
+        pos, lexfile = cells[1], cells[2]
+        members = cells[3].split("|")
+        if pos not in _POS or not cells[3]:
+            wrong = f"the part of speech {pos!r} is unknown" if cells[3] else "no member is named"
+            raise ValueError(f"{path}, line {number}: {wrong}")
+        folded = [member.casefold() for member in members]
+        meanings.update(folded)
+        if len(members) > 1:
+            sets.append((_POS[pos], members))
+        if pos == "n":
+            name = lexfile.removeprefix("noun.")
+            for member, fold in zip(members, folded, strict=True):
+                senses.setdefault(fold, []).append((member, name))
+    synonyms = []
+    for part, members in sets:
+        alone = tuple(word for word in members if meanings[word.casefold()] == 1)
+        if len(alone) > 1:
+            synonyms.append(Group(part, alone))
+    return senses, synonyms, []
+
+
+def _read_groups(path: Path, header: tuple[str, ...]) -> tuple[Group, ...]:
+    lines = _lines(path)
+    if tuple(next(lines, (0, ""))[1].split("\t")) != header:
+        raise ValueError(f"{path}, line 1: the columns must be {', '.join(header)}")
+    groups = []
+    for number, line in lines:
+        cells = line.split("\t")
+        members = _values("|".join(cells[1:]))
+        if len(cells) != len(header) or cells[0] not in _PARTS_OF_SPEECH or len(members) < 2:
+            raise ValueError(f"{path}, line {number}: expected {', '.join(header)}")
+        groups.append(Group(cells[0], tuple(members)))
+    return tuple(groups)
+
+
+def _case(noun: str) -> int:
+    """LOWER, CAPITALISED or CAPITALS: what the text must at least have to match this noun."""
+    if noun == noun.lower():
+        return LOWER
+    return CAPITALS if kind_of(noun) == CAPITALS or noun.isupper() else CAPITALISED
+
+
+def _built(senses: _Senses, synonyms: tuple[Group, ...], antonyms: tuple[Group, ...]) -> Lexicon:
+    numbers: dict[str, int] = {}
+    sets: dict[tuple[int, ...], int] = {}
+    nouns: dict[tuple[str, ...], str] = {}
+    merged: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for fold, found in senses.items():
+        row = tuple(words_of(fold))
+        if 1 <= len(row) <= MAX_WORDS and (len(row) > 1 or len(row[0]) > 1):
+            if row in merged:
+                merged[row] = merged[row] + found
+            else:
+                merged[row] = found
+                nouns[row] = fold
+    ordinary, proper, capitals = [], [], []
+    for found in merged.values():
+        plain: dict[int, None] = {}
+        names: dict[int, None] = {}
+        only_capitals = True
+        for noun, kind in found:
+            case = LOWER if noun.islower() else _case(noun)
+            only_capitals = only_capitals and case == CAPITALS
+            (plain if case == LOWER else names)[numbers.setdefault(kind, len(numbers))] = None
+        ordinary.append(sets.setdefault(tuple(plain), len(sets)) if plain else -1)
+        proper.append(sets.setdefault(tuple(names | plain), len(sets)))
+        capitals.append(only_capitals)
+    sizes = [len(each) for each in sets]
+    return Lexicon(
+        types=tuple(numbers),
+        nouns=tuple(nouns.values()),
+        phrases=phrases.build(merged),
+        ordinary=np.array(ordinary, dtype=np.int64),
+        proper=np.array(proper, dtype=np.int64),
+        capitals=np.array(capitals, dtype=np.bool_),
+        set_starts=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        set_types=np.array([number for each in sets for number in each], dtype=np.int64),
+        synonyms=synonyms,
+        antonyms=antonyms,
+    )

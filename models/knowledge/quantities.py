@@ -1,0 +1,247 @@
+"""Quantities in text: digits, number words, fractions, percentages, ranges and their units.
+
+Ordinals, dates in digits, clock times, version numbers and digits inside names are no quantities.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from tercet.models.knowledge import number_words
+from tercet.models.knowledge.number_words import PARTS, SCALES, SMALL, TENS
+from tercet.models.knowledge.words import listed
+
+DATA_FILES = ("units.tsv",)
+
+_SCALE = "|".join(SCALES)
+_NUMBER = r"(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?+(?:[eE][+-]?\d++)?+"
+_VULGAR = {"¼": 0.25, "½": 0.5, "¾": 0.75, "⅓": 1 / 3, "⅔": 2 / 3, "⅛": 0.125, "⅜": 0.375}
+_VULGAR |= {"⅝": 0.625, "⅞": 0.875}
+_DIGITS = re.compile(
+    r"(?<![\w.#])(?<!\d[:,/])(?<![^\W\d_][-–])"
+    r"(?P<sign>(?<![\w)\]%])[-−](?=[.\d]))?"
+    rf"(?:(?P<whole>\d++[ ])?(?P<top>\d++)/(?P<under>\d++)(?![\d/])"
+    rf"|(?P<of>\d*)(?P<vulgar>[{''.join(_VULGAR)}])"
+    rf"|(?P<number>{_NUMBER}|\.\d++)(?![:.,/]?\d|\.[a-z])"
+    rf"(?:[ -](?P<scale>{_SCALE})(?!\w))?(?P<half>[ ]and[ ](?:a|one)[ ]half(?!\w))?)"
+)
+_ONES = [word for word, value in SMALL.items() if value]
+_WORD = number_words.either_case([*SMALL, *TENS])
+_ANY = number_words.either_case([*SMALL, *TENS, *SCALES])
+_WORDS = re.compile(
+    r"(?<![\w])(?:"
+    rf"(?P<part>[Hh]alf)(?:(?=[ ](?:of|the)(?!\w))|[ ]an?[ ](?P<scale>{_SCALE})(?!\w))"
+    rf"|(?P<top>{number_words.either_case(_ONES[:9])})[ -](?P<under>{'|'.join(PARTS)})(?!\w)"
+    rf"|(?P<run>(?:{_WORD}|[Aa](?=[ ](?:{_SCALE})(?!\w)))(?!\w)"
+    rf"(?:(?:[ -]|[ ]and[ ])(?:{_ANY})(?!\w))*)(?P<half>[ ]and[ ](?:a|one)[ ]half(?!\w))?)"
+)
+_BETWEEN = re.compile(r"[ ]?%?(?:[ ]?[-–—−][ ]?|[ ]to[ ])")
+_BARE_HYPHEN = re.compile(r"[-–]")
+_CURRENCY = re.compile(r"([$€£¥])[ ]?\Z")
+_BEFORE = re.compile(r"(\w+)[ ,]*\Z")
+_YEAR = re.compile(r"(?:1\d{3}|20\d\d|2100)")
+_BEFORE_YEARS = frozenset(
+    listed(
+        """in since by from until till during before after around circa ca early late mid spring
+        summer autumn winter fall year between and to january february march april may june july
+        august september october november december jan feb mar apr jun jul aug sep sept oct nov
+        dec"""
+    )
+)
+_BEFORE_ONE = frozenset(
+    listed("the this that which no any each every another only last next other first")
+)
+# Words that make a number of what stands before their hyphen, whatever follows: "2-dimensional".
+_AFTER_HYPHEN = frozenset(
+    listed("dimensional d fold way bit byte element digit tuple sided point step layer letter")
+)
+_HYPHENED = re.compile(r"-([A-Za-z]+)")
+_MONEY = frozenset("$€£¥")
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number in text.
+
+    start, end: the number's span (a sign and a scale word within, the unit without).
+    value: the number; of a range, its middle. form: number, year, fraction, range, percentage,
+        money or measure. unit: of `units.tsv`, None where there is none; unit_start, unit_end: its
+        span, empty at `end` where there is none or it stands in front.
+    needs_noun: whether it is a quantity only if a noun follows that it counts ("one dog").
+    """
+
+    start: int
+    end: int
+    value: float
+    form: str
+    unit: str | None
+    unit_start: int
+    unit_end: int
+    needs_noun: bool
+
+
+def find(text: str) -> list[Quantity]:
+    """The quantities of a text in order, before any noun they count is known.
+
+    A quantity of which `needs_noun` is true is to be dropped if it turns out to count none.
+    """
+    atoms = sorted([*_digits(text), *_words(text)], key=lambda atom: atom.start)
+    found: list[Quantity] = []
+    at = 0
+    while at < len(atoms):
+        chain = 1
+        while at + chain < len(atoms) and _BARE_HYPHEN.fullmatch(
+            text, atoms[at + chain - 1].end, atoms[at + chain].start
+        ):
+            chain += 1
+        if chain > 2:  # a date or a telephone number
+            at += chain
+            continue
+        merged = _range(text, atoms[at], atoms[at + 1]) if at + 1 < len(atoms) else None
+        quantity = _with_unit(text, atoms[at] if merged is None else merged)
+        if quantity is not None:
+            found.append(quantity)
+        at += 1 if merged is None else 2
+    return found
+
+
+def _atom(start: int, end: int, value: float, form: str = "number") -> Quantity:
+    return Quantity(start, end, value, form, None, end, end, False)
+
+
+def _digits(text: str) -> Iterator[Quantity]:
+    for match in _DIGITS.finditer(text):
+        form = "number"
+        if match["number"]:
+            value = float(match["number"].replace(",", ""))
+            value *= SCALES[match["scale"]] if match["scale"] else 1
+            value += 0.5 if match["half"] else 0
+        elif match["vulgar"]:
+            value, form = float(match["of"] or 0) + _VULGAR[match["vulgar"]], "fraction"
+        elif int(match["under"]):
+            value = float(match["whole"] or 0) + int(match["top"]) / int(match["under"])
+            form = "fraction"
+        else:
+            continue
+        yield _atom(match.start(), match.end(), -value if match["sign"] else value, form)
+
+
+def _words(text: str) -> Iterator[Quantity]:
+    for match in _WORDS.finditer(text):
+        start = match.start()
+        if match["run"] is None:
+            top = 1 if match["part"] else SMALL[match["top"].casefold()]
+            under = match["part"] or match["under"]
+            if (top > 1) != (under.endswith("s") or under == "halves"):
+                if top > 1 or not match["part"]:
+                    # "two third places": the number alone, unless it starts an ordinal.
+                    end = start + len(match["top"])
+                    if text[end] != "-":
+                        yield _one_flag(text, _atom(start, end, float(top)))
+                continue
+            value = top / PARTS[under.casefold()] * SCALES.get(match["scale"] or "", 1.0)
+            form = "number" if match["scale"] else "fraction"
+            yield _atom(start, match.end(), value, form)
+            continue
+        run = match["run"]
+        spelt = number_words.parse(run)
+        for number, (first, last, value) in enumerate(spelt):
+            end = start + last
+            final = number == len(spelt) - 1
+            if final and number_words.is_ordinal(text, end, run[first:last].split()[-1]):
+                continue
+            if final and match["half"]:
+                value, end = value + 0.5, match.end()
+            yield _one_flag(text, _atom(start + first, end, value))
+
+
+def _one_flag(text: str, atom: Quantity) -> Quantity:
+    """ "One" is a number only before what it counts, and not after a determiner."""
+    if text[atom.start : atom.end].casefold() != "one":
+        return atom
+    before = _BEFORE.search(text, max(0, atom.start - 12), atom.start)
+    if before is not None and before.group(1).casefold() in _BEFORE_ONE:
+        return replace(atom, needs_noun=True, value=float("nan"))
+    return replace(atom, needs_noun=True)
+
+
+def _range(text: str, low: Quantity, high: Quantity) -> Quantity | None:
+    """Both as one range where the text between says so and the second is larger."""
+    ascending = low.value < high.value
+    linked = _BETWEEN.fullmatch(text, low.end, high.start) is not None or (
+        text[low.end : high.start] == " and "
+        and text[max(0, low.start - 8) : low.start].casefold() == "between "
+    )
+    if not ascending or not linked:
+        return None
+    value = (low.value + high.value) / 2
+    return Quantity(low.start, high.end, value, "range", None, high.end, high.end, False)
+
+
+def _with_unit(text: str, atom: Quantity) -> Quantity | None:
+    """The number with its unit and final form; None where it is part of a word."""
+    if atom.value != atom.value:
+        return None
+    plain = text[atom.start : atom.end]
+    is_year = atom.form == "number" and _YEAR.fullmatch(plain) is not None
+    pattern, units = _units()
+    match = pattern.match(text, atom.end)
+    if match is not None:
+        written = match["unit"]
+        # A lone letter after a word or a year, as in "five m" or "in 1990 s", is no unit.
+        short = written.isalpha() and len(written) < 3
+        if short and (is_year or not any(map(str.isdigit, plain))):
+            match = None
+    following = text[atom.end : atom.end + 2]
+    if match is None and following[:1] and (following[0].isalnum() or following[0] == "_"):
+        return None
+    unit, span = None, (atom.end, atom.end)
+    if match is not None:
+        unit, span = units[match["unit"]], match.span("unit")
+    else:
+        currency = _CURRENCY.search(text, max(0, atom.start - 4), atom.start)
+        if currency is not None:
+            unit = currency.group(1)
+    # "5-apdb" is a number only if what follows turns out to be counted.
+    hyphened = _HYPHENED.match(text, atom.end) if match is None else None
+    doubtful = (
+        hyphened is not None
+        and hyphened.group(1).casefold() not in _AFTER_HYPHEN
+        and any(map(str.isdigit, plain))
+    )
+    form = atom.form
+    if form == "number" and unit is not None:
+        form = "money" if unit in _MONEY else "percentage" if unit == "%" else "measure"
+    elif is_year:
+        before = _BEFORE.search(text, max(0, atom.start - 12), atom.start)
+        led = before is not None and before.group(1).casefold() in _BEFORE_YEARS
+        form = "year" if led or text[atom.start - 1 : atom.start] == "(" else "number"
+    needs = (atom.needs_noun and unit is None) or doubtful
+    return Quantity(atom.start, atom.end, atom.value, form, unit, *span, needs)
+
+
+def is_year_like(text: str, quantity: Quantity) -> bool:
+    """Whether a plain number may be a year, if it counts nothing."""
+    return (
+        quantity.form == "number"
+        and _YEAR.fullmatch(text, quantity.start, quantity.end) is not None
+    )
+
+
+@lru_cache(maxsize=1)
+def _units() -> tuple[re.Pattern[str], dict[str, str]]:
+    """A pattern for a unit right after a number, and each written form's unit."""
+    path = Path(__file__).parent / "units.tsv"
+    units: dict[str, str] = {}
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        if number == 1:
+            continue
+        cells = line.split("\t")
+        if len(cells) != 2:
+            raise ValueError(f"{path}, line {number}: expected unit, written")
+        for written in cells[1].split("|"):
+            units.setdefault(written, cells[0])
+    listed = "|".join(map(re.escape, sorted(units, key=len, reverse=True)))
+    return re.compile(rf"[ \u00a0-]?(?P<unit>{listed})(?!\w)"), units

@@ -1,0 +1,165 @@
+"""The lexicon's two forms, its own data, and what a wrong file is told."""
+
+import gzip
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tercet.models.knowledge.lexicon import Group, load_lexicon, load_pairs
+from tercet.models.knowledge.words import STOP_WORDS, is_plural, singulars
+
+DATA = Path(os.environ.get("TERCET_DATA", Path(__file__).parents[4] / "shared" / "data"))
+OEWN = DATA / "lexicon" / "oewn2024_definitions.tsv.gz"
+
+WORDNET = (
+    "synset_id\tpos\tlexfile\tmembers\tdefinition\texamples\n"
+    "1-n\tn\tnoun.animal\tmutt|cur\ta dog\t\n"
+    "2-n\tn\tnoun.person\tcur\ta rude man\t\n"
+    "3-v\tv\tverb.motion\tamble|stroll\tto walk\t\n"
+    "4-n\tn\tnoun.location\tReading\ta town\t\n"
+    "5-n\tn\tnoun.act\treading|perusal\tthe act\t\n"
+    "6-n\tn\tnoun.group\tNATO\tan alliance\t\n"
+    "7-a\ta\tadj.all\tred\ta colour\t\n"
+)
+
+
+def test_our_lexicon_has_many_typed_nouns_and_no_closed_class_word() -> None:
+    lexicon = load_lexicon()
+    assert len(lexicon.nouns) >= 600
+    assert len(lexicon.types) >= 14
+    assert not STOP_WORDS & set(lexicon.nouns)
+    assert lexicon.types_of("matrix") == ("data",)
+    assert lexicon.types_of("kernel") == ("system", "learning")
+    assert lexicon.types_of("October") == ("time",)
+    assert lexicon.types_of("october") == ()
+    assert lexicon.types_of("no such noun") == ()
+
+
+def test_our_pairs_are_words_of_one_part_of_speech() -> None:
+    synonyms, antonyms = load_pairs()
+    assert len(synonyms) >= 300
+    assert len(antonyms) >= 300
+    assert all(len(pair.words) == 2 and len(set(pair.words)) == 2 for pair in antonyms)
+    assert all(len(set(group.words)) == len(group.words) for group in synonyms)
+    pairs = {frozenset(pair.words) for pair in antonyms}
+    for pair in (
+        "increase decrease",
+        "minimum maximum",
+        "row column",
+        "ascending descending",
+        "before after",
+        "input output",
+        "read write",
+        "include exclude",
+    ):
+        assert frozenset(pair.split()) in pairs
+    doubles = Counter((pair.pos, frozenset(pair.words)) for pair in antonyms)
+    assert max(doubles.values()) == 1
+    same = {frozenset((a, b)) for group in synonyms for a in group.words for b in group.words}
+    assert not pairs & same
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_wordnets_form_types_nouns_by_lexfile(tmp_path: Path, packed: bool) -> None:
+    path = tmp_path / "net.tsv"
+    path.write_bytes(gzip.compress(WORDNET.encode()) if packed else WORDNET.encode())
+    lexicon = load_lexicon(path)
+    assert lexicon.types_of("mutt") == ("animal",)
+    assert lexicon.types_of("cur") == ("animal", "person")
+    assert lexicon.types_of("reading") == ("act",)
+    assert lexicon.types_of("Reading") == ("location", "act")
+    assert lexicon.types_of("red") == ()
+    assert lexicon.nouns == ("mutt", "cur", "reading", "perusal", "nato")
+    own = set(load_pairs()[0])
+    # "cur" has two meanings, so that "mutt" is left alone.
+    assert [group for group in lexicon.synonyms if group not in own] == [
+        Group("verb", ("amble", "stroll"))
+    ]
+
+
+def test_a_users_file_of_our_form(tmp_path: Path) -> None:
+    path = tmp_path / "mine.tsv"
+    path.write_text(
+        "noun\ttypes\tsynonyms\tantonyms\nwidget\tpart|tool\tgadget\t\nhot spot\tplace\t\tlull\n"
+    )
+    lexicon = load_lexicon(path)
+    assert lexicon.types == ("part", "tool", "place")
+    assert lexicon.types_of("widget") == ("part", "tool")
+    assert lexicon.types_of("hot spot") == ("place",)
+    assert lexicon.synonyms[-1] == Group("noun", ("widget", "gadget"))
+    assert lexicon.antonyms[-1] == Group("noun", ("hot spot", "lull"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"word,type\na,b\n", "line 1: a lexicon begins with"),
+        (b"", "line 1: a lexicon begins with"),
+        (b"noun\ttypes\n", "has no noun"),
+        (b"noun\ttypes\ncat\tanimal\ndog\n", "line 3: 1 columns where 2"),
+        (b"noun\ttypes\ncat\t\n", "line 2: the type is missing"),
+        (b"noun\ttypes\tcolour\ncat\tanimal\tred\n", "line 1: there is no column 'colour'"),
+        (b"noun\ttypes\ncat\tanimal\nd\xffg\tanimal\n", "line 3: the lexicon is not UTF-8"),
+        (WORDNET.encode() + b"8-x\tx\tnoun.act\tthing\td\te\n", "line 9: the part of speech 'x'"),
+        (WORDNET.encode() + b"8-n\tn\n", "line 9: 2 columns where 6"),
+        (b"\x1f\x8bbroken", "cannot be read"),
+    ],
+)
+def test_a_wrong_file_is_told_where(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "wrong.tsv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=said) as caught:
+        load_lexicon(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"gone\.tsv: the file cannot be read"):
+        load_lexicon(tmp_path / "gone.tsv")
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "mine.tsv"
+    path.write_text("noun\ttypes\ncat\tanimal\n")
+    assert load_lexicon(path) is load_lexicon(path)
+    path.write_text("noun\ttypes\ncat\tanimal\ncow\tanimal\n")
+    assert load_lexicon(path).nouns == ("cat", "cow")
+
+
+@pytest.mark.parametrize(
+    ("plural", "singular"),
+    [
+        ("dogs", "dog"),
+        ("cities", "city"),
+        ("boxes", "box"),
+        ("classes", "class"),
+        ("indices", "index"),
+        ("women", "woman"),
+        ("leaves", "leaf"),
+        ("heroes", "hero"),
+        ("values", "value"),
+    ],
+)
+def test_plurals(plural: str, singular: str) -> None:
+    assert singulars(plural)[0] == singular
+    assert is_plural(plural)
+    assert not is_plural(singular)
+
+
+def test_what_is_no_plural() -> None:
+    assert singulars("class") == singulars("status") == singulars("axis") == ()
+
+
+@pytest.mark.skipif(not OEWN.exists(), reason=f"needs the data file {OEWN}")
+def test_open_english_wordnet_loads_soon() -> None:
+    started = time.process_time()
+    lexicon = load_lexicon(OEWN)
+    assert time.process_time() - started < 6
+    assert len(lexicon.nouns) > 100_000
+    assert "food" in lexicon.types
+    assert "animal" in lexicon.types_of("horse")
+    assert len(lexicon.synonyms) > 10_000
