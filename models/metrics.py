@@ -1,0 +1,196 @@
+"""Measures of an encoder on numpy arrays: ranks, correlation, geometry, and their uncertainty.
+
+Nothing here holds a matrix of all against all: products are made in blocks of bounded size.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Vectors = npt.NDArray[np.float32]
+
+# Numbers in one block of a product: 16 MB in float32.
+_BLOCK = 1 << 22
+
+# Cosines closer than this count as equal: the same product, made in two shapes of block, differs
+# by about 1e-7 in fp32, which must not decide a rank between vectors that are the same.
+TIE = 1e-6
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with the ends of its percentile interval, in the unit of the values."""
+
+    value: float
+    low: float
+    high: float
+
+
+def midranks(values: npt.ArrayLike) -> Floats:
+    """Ranks from 1 of shape (n,); equal values share the mean of the ranks they take up."""
+    x = np.asarray(values, dtype=np.float64)
+    order = np.argsort(x, kind="stable")
+    ordered = x[order]
+    first = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(x)])
+    counts = np.diff(np.append(first, len(x)))
+    ranks = np.empty(len(x), dtype=np.float64)
+    ranks[order] = np.repeat(first + (counts + 1) / 2, counts)
+    return ranks
+
+
+def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+    """Spearman's rank correlation in [-1, 1], with ties at their mean rank.
+
+    Raises: ValueError for unequal lengths, fewer than two values, a value that is no finite
+        number, and where one side is constant (the correlation is then undefined).
+    """
+    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if a.shape != b.shape or a.ndim != 1:
+        raise ValueError(f"Spearman needs two columns of equal length, got {a.shape} and {b.shape}")
+    if len(a) < 2:
+        raise ValueError(f"Spearman needs at least two pairs of values, got {len(a)}")
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise ValueError("Spearman needs finite numbers, got NaN or infinity")
+    if np.ptp(a) == 0 or np.ptp(b) == 0:
+        raise ValueError(f"Spearman is undefined: all {len(a)} values of one side are equal")
+    ra, rb = midranks(a), midranks(b)
+    ra -= ra.mean()
+    rb -= rb.mean()
+    return float(np.clip((ra @ rb) / np.sqrt((ra @ ra) * (rb @ rb)), -1.0, 1.0))
+
+
+def answer_ranks(
+    queries: Vectors, answers: Vectors, own: npt.NDArray[np.int64], block: int = _BLOCK
+) -> npt.NDArray[np.int32]:
+    """Rank of each query's own answer among all answers by inner product, 1 the best.
+
+    queries: (q, d) and answers: (a, d), vectors of length one; own: (q,), the row in `answers` of
+    each query's answer. Ties are counted against the query: its rank is one more than the number of
+    other answers that are at least as near (to within `TIE`), so that an encoder that gives one
+    vector for all texts ranks every answer last. The answers should be distinct texts.
+
+    Raises: ValueError where a vector is not finite or a row of `own` does not exist.
+    """
+    _check_finite(queries, answers)
+    if len(own) != len(queries) or (len(own) and not (own.min() >= 0 and own.max() < len(answers))):
+        raise ValueError("every query needs the row of its answer")
+    ranks = np.ones(len(queries), dtype=np.int32)
+    columns = max(min(len(answers), block), 1)
+    rows = max(block // columns, 1)
+    for start in range(0, len(queries), rows):
+        part = queries[start : start + rows]
+        mine = own[start : start + rows]
+        floor = np.einsum("qd,qd->q", part, answers[mine])[:, None] - np.float32(TIE)
+        for left in range(0, len(answers), columns):
+            products = part @ answers[left : left + columns].T
+            here = np.flatnonzero((mine >= left) & (mine < left + columns))
+            products[here, mine[here] - left] = -np.inf
+            ranks[start : start + rows] += np.count_nonzero(products >= floor, axis=1).astype(
+                np.int32
+            )
+    return ranks
+
+
+def recall_at(ranks: npt.ArrayLike, k: int) -> Floats:
+    """1.0 for each query whose answer is among the first k, else 0.0."""
+    return (np.asarray(ranks) <= k).astype(np.float64)
+
+
+def reciprocal_ranks(ranks: npt.ArrayLike) -> Floats:
+    """1 / rank of each query, in (0, 1]; their mean is the MRR."""
+    return 1.0 / np.asarray(ranks, dtype=np.float64)
+
+
+def alignment(first: Vectors, second: Vectors) -> float:
+    """Mean squared distance of paired vectors, E‖f(s) − f(s⁺)‖², in [0, 4] for unit vectors.
+
+    Wang and Isola's measure with exponent 2, which is what GenSE's eq. 4 means: as printed it has a
+    minus too many and lacks the square.
+    """
+    _check_finite(first, second)
+    if len(first) == 0 or first.shape != second.shape:
+        raise ValueError("alignment needs at least one pair of vectors")
+    return float(np.square(first - second).sum(axis=1, dtype=np.float64).mean())
+
+
+def uniformity(vectors: Vectors, t: float = 2.0, block: int = _BLOCK) -> float:
+    """log E e^{−t‖f(s) − f(u)‖²} over all unordered pairs of different rows; at most 0.
+
+    GenSE's eq. 5 with the square that it lacks as printed. Time grows with the square of the rows.
+    """
+    _check_finite(vectors)
+    count = len(vectors)
+    if count < 2:
+        raise ValueError("uniformity needs at least two vectors")
+    norms = np.square(vectors).sum(axis=1, dtype=np.float64)
+    rows = max(block // count, 1)
+    total = 0.0
+    for start in range(0, count, rows):
+        part = vectors[start : start + rows]
+        distances = norms[start : start + rows, None] + norms[None, start:]
+        distances -= 2.0 * (part @ vectors[start:].T)
+        weights = np.exp(-t * np.maximum(distances, 0.0))
+        # Rows of the block against each other stand in it twice, and against themselves once.
+        inner = weights[:, : len(part)]
+        total += weights[:, len(part) :].sum() + (inner.sum() - np.trace(inner)) / 2
+    return float(np.log(total / (count * (count - 1) / 2)))
+
+
+def bootstrap(
+    values: npt.ArrayLike, resamples: int = 2000, seed: int = 0, level: float = 0.95
+) -> list[Interval]:
+    """Mean of each column with its percentile bootstrap interval over the rows.
+
+    values: (n,) or (n, measures), one row a query; the measures are resampled together. The same
+    seed and number of rows give the same resamples, so that differences and sums go together.
+
+    Raises: ValueError without rows or with a value that is no finite number.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    table = table[:, None] if table.ndim == 1 else table
+    if len(table) == 0:
+        raise ValueError("a bootstrap needs at least one value")
+    if not np.isfinite(table).all():
+        raise ValueError("a bootstrap needs finite numbers, got NaN or infinity")
+    means = np.concatenate([counts @ table for counts in _resamples(len(table), resamples, seed)])
+    tail = (1 - level) / 2
+    low, high = np.quantile(means / len(table), [tail, 1 - tail], axis=0)
+    centre = table.mean(axis=0)
+    return [Interval(*map(float, row)) for row in zip(centre, low, high, strict=True)]
+
+
+def paired_bootstrap(
+    after: npt.ArrayLike,
+    before: npt.ArrayLike,
+    resamples: int = 2000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> list[Interval]:
+    """Mean of after − before with its interval, both sides resampled by the same rows.
+
+    Raises: ValueError where the two differ in shape, and as `bootstrap`.
+    """
+    a, b = np.asarray(after, dtype=np.float64), np.asarray(before, dtype=np.float64)
+    if a.shape != b.shape:
+        raise ValueError(f"a paired bootstrap needs the same rows, got {a.shape} and {b.shape}")
+    return bootstrap(a - b, resamples, seed, level)
+
+
+def _resamples(rows: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """How often each row is drawn, (some resamples, rows) at a time."""
+    generator = np.random.default_rng(seed)
+    step = max(_BLOCK // rows, 1)
+    for start in range(0, resamples, step):
+        size = min(step, resamples - start)
+        drawn = generator.integers(0, rows, size=(size, rows))
+        drawn += np.arange(size)[:, None] * rows
+        counts = np.bincount(drawn.ravel(), minlength=size * rows)
+        yield counts.reshape(size, rows).astype(np.float64)
+
+
+def _check_finite(*arrays: Vectors) -> None:
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise ValueError("the vectors hold NaN or infinity")
