@@ -1,0 +1,261 @@
+"""The command line `tercet`. Heavy modules are imported by the command that needs them."""
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="tercet",
+    help="From an unlabelled corpus to a sentence encoder for it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+DEFAULT_STORE = "./tercet-store"
+
+RecipeArgument = Annotated[str, typer.Argument(help="a YAML file, or a shipped recipe's name")]
+StoreOption = Annotated[str, typer.Option("--store", help="where artifacts live [$TERCET_STORE]")]
+RunOption = Annotated[str | None, typer.Option("--run", help="look at this run, not the newest")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="show tracebacks")]
+CorpusOption = Annotated[str | None, typer.Option("--corpus", help="take this corpus instead")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a recipe key")
+]
+UntilOption = Annotated[str | None, typer.Option("--until", help="stop after a stage or table")]
+LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="rows of each corpus")]
+SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="the recipe's seed")]
+
+_STORE = os.environ.get("TERCET_STORE", DEFAULT_STORE)
+
+
+@app.command()
+def run(
+    recipe: RecipeArgument,
+    corpus: CorpusOption = None,
+    set_: SetOption = None,
+    until: UntilOption = None,
+    limit: LimitOption = None,
+    seed: SeedOption = None,
+    no_server: Annotated[bool, typer.Option("--no-server", help="run without Prefect")] = False,
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Run a recipe; what is there already is reused, what was interrupted goes on."""
+    from tercet.flows.commands.run import run_recipe
+
+    arguments = _arguments(recipe, corpus, set_, until, limit, seed)
+    raise typer.Exit(run_recipe(arguments, store, use_server=not no_server))
+
+
+@app.command()
+def plan(
+    recipe: RecipeArgument,
+    corpus: CorpusOption = None,
+    set_: SetOption = None,
+    until: UntilOption = None,
+    limit: LimitOption = None,
+    seed: SeedOption = None,
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Say what a run would do and why, without doing it."""
+    from tercet.flows.commands.plan import show_plan
+
+    show_plan(_arguments(recipe, corpus, set_, until, limit, seed), store)
+
+
+@app.command()
+def init(
+    corpus: Annotated[str, typer.Argument(help="a file, a glob, or pydocs")],
+    output: Annotated[str, typer.Option("-o", "--output", help="where to write")] = "recipe.yaml",
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Write a commented recipe for a corpus."""
+    from tercet.flows.commands.init import write_recipe
+
+    write_recipe(corpus, output)
+
+
+@app.command()
+def sql(
+    query: Annotated[str | None, typer.Argument(help="one SELECT; without it, a prompt")] = None,
+    format_: Annotated[str, typer.Option("--format", help="table, csv, json or parquet")] = "table",
+    output: Annotated[str | None, typer.Option("-o", "--output", help="write to a file")] = None,
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Query the tables of a run."""
+    from tercet.flows.commands.sql import answer
+
+    answer(query, format_, output, store, run_ref)
+
+
+@app.command("ls")
+def list_(
+    store: StoreOption = _STORE, run_ref: RunOption = None, debug: DebugOption = False
+) -> None:
+    """List runs, or the artifacts of one run."""
+    from tercet.flows.commands.browse import list_store
+
+    list_store(store, run_ref)
+
+
+@app.command()
+def show(
+    ref: Annotated[str, typer.Argument(help="a table, name@version, or a tag")],
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Show where an artifact comes from and what is in it."""
+    from tercet.flows.commands.browse import show_ref
+
+    show_ref(ref, store, run_ref)
+
+
+@app.command()
+def tag(
+    ref: Annotated[str, typer.Argument(help="a run, or name@version")],
+    name: Annotated[str, typer.Argument(help="the name it gets")],
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Give a run or a version a name."""
+    from tercet.flows.commands.browse import tag_ref
+
+    tag_ref(ref, name, store)
+
+
+@app.command()
+def accept(
+    stage: Annotated[str, typer.Argument(help="the stage whose code was edited harmlessly")],
+    recipe: Annotated[str | None, typer.Argument(help="the recipe; else the newest run's")] = None,
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Adopt a stage's existing results after an edit that changes none of them."""
+    from tercet.flows.commands.accept import accept_stage
+
+    accept_stage(stage, recipe, store, run_ref)
+
+
+@app.command("eval")
+def evaluate(
+    model: Annotated[str, typer.Argument(help="a directory, a hub name, or a ref")],
+    suite: Annotated[str, typer.Option("--suite", help="a directory in SentEval's layout")],
+    tasks: Annotated[str, typer.Option("--tasks", help="sts, or all")] = "all",
+    pooling: Annotated[str | None, typer.Option("--pooling", help="mean or cls")] = None,
+    precision: Annotated[str, typer.Option("--precision", help="fp32 or bf16")] = "fp32",
+    format_: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Score an encoder on STS12-16, STS-B and SICK-R."""
+    from tercet.flows.commands.evaluate import evaluate_encoder
+
+    evaluate_encoder(model, suite, tasks, pooling, precision, format_, store, run_ref)
+
+
+@app.command()
+def export(
+    ref: Annotated[str, typer.Argument(help="an encoder: train, train@version, or a tag")],
+    destination: Annotated[str, typer.Argument(help="a directory that does not exist yet")],
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Copy an encoder out of the store as a plain SentenceTransformer directory."""
+    from tercet.flows.commands.export import export_model
+
+    export_model(ref, destination, store, run_ref)
+
+
+@app.command()
+def doctor(
+    store: StoreOption = _STORE, run_ref: RunOption = None, debug: DebugOption = False
+) -> None:
+    """Say what this machine can run, and what is missing."""
+    from tercet.flows.commands.doctor import examine
+
+    raise typer.Exit(examine(store))
+
+
+@app.command()
+def serve(
+    recipe: RecipeArgument,
+    cron: Annotated[str | None, typer.Option("--cron", help='a schedule, "0 3 * * *"')] = None,
+    interval: Annotated[int | None, typer.Option("--interval", min=1, help="seconds")] = None,
+    corpus: CorpusOption = None,
+    set_: SetOption = None,
+    until: UntilOption = None,
+    limit: LimitOption = None,
+    seed: SeedOption = None,
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Run a recipe on a schedule, here, until stopped."""
+    from tercet.flows.deployments import serve_recipe
+
+    serve_recipe(_arguments(recipe, corpus, set_, until, limit, seed), store, cron, interval)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of recipes, for an editor."""
+    import json
+
+    from tercet.flows.recipe import json_schema
+
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+def _arguments(
+    recipe: str,
+    corpus: str | None,
+    overrides: list[str] | None,
+    until: str | None,
+    limit: int | None,
+    seed: int | None,
+) -> dict[str, Any]:
+    return {
+        "recipe": recipe,
+        "overrides": overrides or [],
+        "corpus": corpus,
+        "until": until,
+        "limit": limit,
+        "seed": seed,
+    }
+
+
+def main() -> None:
+    """Entry point: turns every failure into one sentence and its exit code."""
+    try:
+        code = app(standalone_mode=False)
+    except KeyboardInterrupt:
+        code = 130
+    except Exception as error:
+        if "--debug" in sys.argv:
+            raise
+        code = _explain(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _explain(error: Exception) -> int:
+    """Prints the one sentence of a failure; the exit code it stands for."""
+    from tercet.flows.failures import exit_code, sentence
+
+    print(f"tercet: {sentence(error)}", file=sys.stderr)
+    return exit_code(error)

@@ -1,0 +1,1 @@
+"""One module a command of `tercet`: what it does, without the parsing of its arguments."""

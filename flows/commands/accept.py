@@ -1,0 +1,123 @@
+"""`tercet accept`: results that an edit of the code has not changed stay valid."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import typer
+from pydantic import ValidationError
+
+from tercet.flows import fingerprints
+from tercet.flows.fingerprints import Fingerprint
+from tercet.flows.recipe import Recipe
+from tercet.flows.runner import prepare
+from tercet.flows.steps import Step, compile_steps, until
+from tercet.storage import accepted, fingerprint, runs
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.store import Store, open_store
+from tercet.tasks.stage import BadInput
+
+Run = Mapping[str, Any]
+
+
+def accept_stage(stage: str, recipe: str | None, store: str, run_ref: str | None) -> None:
+    """Makes the stage's present code count as that of its existing results, step by step.
+
+    The results are those of the newest run (of the recipe, if one is given, else of all) that
+    reached the step. Without a recipe the one that the run recorded is taken.
+
+    Raises: BadInput when the code is the same, when more than the code changed, or when there are
+    no results to adopt.
+    """
+    opened = open_store(store, create=False)
+    chosen = runs.resolve_run(opened, run_ref) if run_ref is not None or recipe is None else None
+    if recipe is not None:
+        plan = prepare(recipe, store)
+        loaded, steps = plan.recipe, plan.steps
+    else:
+        assert chosen is not None
+        loaded, steps = _recorded(chosen)
+    wanted = [step for step in steps if stage in (step.name, step.stage.name)]
+    if not wanted:
+        names = ", ".join(dict.fromkeys(step.stage.name for step in steps))
+        raise BadInput(f"There is no stage {stage!r} in this recipe; it has: {names}.")
+    found = [chosen] if run_ref is not None and chosen is not None else runs.list_runs(opened)
+    candidates = [run for run in found if run["recipe_name"] == loaded.name]
+    accepted_steps, refused, same = [], [], []
+    for step in wanted:
+        # Afresh for each: what was accepted a moment ago may be an input of this one.
+        own = fingerprints.fingerprints(steps, loaded.seed, opened)[step.name]
+        manifest = _newest_result(opened, step, candidates)
+        if manifest is None:
+            refused.append(f"{step.name} has no finished result in a run of {loaded.name}")
+        elif own.version == manifest["version"]:
+            same.append(step.name)
+        elif faults := _faults(own, manifest, steps):
+            refused.append(f"of {step.name} more than the code changed: {'; '.join(faults)}")
+        else:
+            accepted_steps.append(_accept(opened, step, own, manifest))
+    for line in accepted_steps:
+        typer.echo(line)
+    if refused:
+        raise BadInput(f"{'. '.join(_capital(text) for text in refused)}. Run the recipe instead.")
+    if not accepted_steps:
+        raise BadInput(
+            f"Nothing to accept: the code of {', '.join(same)} has not changed since its results "
+            "were made."
+        )
+
+
+def _recorded(run: Run) -> tuple[Recipe, tuple[Step, ...]]:
+    """The recipe of a run as it was then, wherever its file is now."""
+    try:
+        loaded = Recipe.model_validate(run["recipe"])
+    except ValidationError:
+        raise BadInput(
+            f"The recipe that the run {run['run_id']} recorded is not valid any more: name the "
+            "recipe after the stage."
+        ) from None
+    steps = compile_steps(loaded)
+    target = (run.get("info") or {}).get("arguments", {}).get("until")
+    return loaded, until(steps, target) if target else steps
+
+
+def _newest_result(store: Store, step: Step, candidates: Sequence[Run]) -> dict[str, Any] | None:
+    for run in candidates:
+        for entry in run["steps"]:
+            if entry["step"] == step.name:
+                manifest = open_artifact(store, step.name, entry["version"]).manifest()
+                if manifest is not None:
+                    return manifest
+    return None
+
+
+def _faults(own: Fingerprint, manifest: Mapping[str, Any], steps: Sequence[Step]) -> list[str]:
+    """What else than the code differs, in words; an input that changed names its stage."""
+    if own.version is None:
+        return ["its weights are not here, so that they cannot be compared: run the recipe once"]
+    now = {key: value for key, value in own.components.items() if key != "code"}
+    then = {key: value for key, value in manifest["components"].items() if key != "code"}
+    if now == then:
+        return []
+    said = fingerprints.changes(then, now, {}, {})
+    by_name = {step.name: step for step in steps}
+    own_step = by_name[manifest["step"]]
+    upstream = {by_name[name].stage.name for name in own_step.needs if name in by_name}
+    if upstream and any(text.startswith(("input ", "model ")) for text in said):
+        said.append(f"if only the code of {' or '.join(sorted(upstream))} did, accept that first")
+    return said or ["its components"]
+
+
+def _accept(store: Store, step: Step, own: Fingerprint, manifest: Mapping[str, Any]) -> str:
+    old = str(manifest["components"]["code"])
+    accepted.accept(store, step.name, fingerprint.digest(dict(own.modules)), old)
+    before = manifest.get("modules", {})
+    edited = sorted(
+        name.removeprefix("tercet.")
+        for name in before.keys() | own.modules.keys()
+        if before.get(name) != own.modules.get(name)
+    )
+    return f"{step.name}@{manifest['version']} stays valid after the edit of {', '.join(edited)}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,276 @@
+"""`tercet ls`, `show` and `tag`: what lies in a store, where it comes from, what it is called."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import typer
+import yaml
+
+from tercet.flows.commands import text_table
+from tercet.flows.commands.refs import artifact_of
+from tercet.storage import runs, tags
+from tercet.storage.artifacts import Artifact, open_artifact, totals
+from tercet.storage.store import Store, StoreError, open_store
+from tercet.tasks.stage import BadInput
+
+NEWEST_RUNS = 20
+SAMPLE_ROWS = 3
+# Of a vector, or another long value, a sample shows the beginning.
+SAMPLE_MEMBERS = 6
+
+
+def list_store(store: str, run_ref: str | None) -> None:
+    """Prints the newest runs, or the artifacts of one run. Raises StoreError."""
+    opened = open_store(store, create=False)
+    if run_ref is not None:
+        _list_run(opened, runs.resolve_run(opened, run_ref))
+        return
+    found = runs.list_runs(opened)
+    if not found:
+        typer.echo(f"No runs in {opened.location} yet: `tercet run quickstart` makes one.")
+        return
+    names = _names_by_target(opened)
+    rows = [_run_row(opened, run, names) for run in found[:NEWEST_RUNS]]
+    columns = ["run", "recipe", "state", "started", "took", "steps", "result", "tags"]
+    _echo(columns, rows)
+    if len(found) > NEWEST_RUNS:
+        typer.echo(f"… and {len(found) - NEWEST_RUNS:,} older ones: tercet sql 'FROM runs'")
+
+
+def show_ref(ref: str, store: str, run_ref: str | None) -> None:
+    """Prints an artifact: what it is, what it was made from, and a few of its rows.
+
+    Raises: BadInput or StoreError for a name that stands for nothing.
+    """
+    opened = open_store(store, create=False)
+    artifact = artifact_of(opened, ref, run_ref)
+    manifest = artifact.manifest()
+    records = artifact.records()
+    _show_head(opened, artifact, manifest, len(records))
+    folder = artifact.model_dir()
+    if folder is not None:
+        typer.echo(f"model     {folder}")
+    counts = totals(list(records.values()))
+    if manifest is not None:
+        _show_components(manifest)
+    for table, total in counts.items():
+        _show_table(artifact, table, total)
+
+
+def tag_ref(ref: str, name: str, store: str) -> None:
+    """Gives a run or a version a name; a name that exists moves, and that is said.
+
+    Raises: BadInput for a name that would hide a step or a table, StoreError for a faulty one.
+    """
+    opened = open_store(store, create=False)
+    _check_free(opened, name)
+    before = tags.get_tag(opened, name)
+    tags.set_tag(opened, name, _target(opened, ref))
+    after = tags.get_tag(opened, name)
+    moved = f" (was {before})" if before is not None and before != after else ""
+    typer.echo(f"{name} is now {after}{moved}")
+
+
+def _target(store: Store, ref: str) -> str:
+    """A run's id, or step@version. A tag stands for what it names."""
+    tagged = tags.get_tag(store, ref)
+    if tagged is not None:
+        return tagged
+    if "@" not in ref:
+        try:
+            return str(runs.resolve_run(store, ref)["run_id"])
+        except runs.UnknownRef:
+            pass
+    artifact = tags.resolve_ref(store, ref)
+    return f"{artifact.step}@{artifact.version}"
+
+
+def _check_free(store: Store, name: str) -> None:
+    """A tag would hide a step, a table or a recipe of its name from every other command."""
+    taken: dict[str, str] = {}
+    for run in runs.list_runs(store):
+        taken[run["recipe_name"]] = "a recipe"
+        taken[run["run_id"]] = "a run"
+        for entry in run["steps"]:
+            taken |= dict.fromkeys(entry.get("tables", {}), "a table")
+            taken |= {entry.get("stage", entry["step"]): "a stage", entry["step"]: "a step"}
+    if name in taken:
+        raise BadInput(f"{name!r} is {taken[name]} of this store: choose another name for the tag.")
+
+
+def _names_by_target(store: Store) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, target in sorted(tags.list_tags(store).items()):
+        found.setdefault(target, []).append(name)
+    return found
+
+
+def _run_row(
+    store: Store, run: Mapping[str, Any], names: Mapping[str, Sequence[str]]
+) -> tuple[str | None, ...]:
+    states = [entry.get("state") for entry in run["steps"]]
+    told = [
+        f"{states.count(state)} {state}"
+        for state in ("made", "resumed", "reused")
+        if states.count(state)
+    ]
+    return (
+        run["run_id"],
+        run["recipe_name"],
+        run["state"],
+        _moment(run["started"]),
+        _duration(run),
+        ", ".join(told) or "none",
+        _headline(store, run["steps"]),
+        ", ".join(names.get(run["run_id"], ())) or None,
+    )
+
+
+def _list_run(store: Store, run: Mapping[str, Any]) -> None:
+    typer.echo(f"Run {run['run_id']} of {run['recipe_name']}, {run['state']}")
+    error = (run.get("end_info") or {}).get("error")
+    if error:
+        typer.echo(f"  {text_table.cell(error)}")
+    if not run["steps"]:
+        typer.echo("It has reached no step yet.")
+        return
+    names = _names_by_target(store)
+    rows = []
+    for entry in run["steps"]:
+        version = str(entry["version"])
+        gone = open_artifact(store, entry["step"], version).manifest() is None
+        tables = [f"{count:,} {table}" for table, count in entry.get("tables", {}).items() if count]
+        rows.append(
+            (
+                entry["step"],
+                version,
+                "removed" if gone else entry.get("state"),
+                entry.get("seconds"),
+                ", ".join(tables) or None,
+                ", ".join(names.get(f"{entry['step']}@{version}", ())) or None,
+            )
+        )
+    _echo(["step", "version", "state", "seconds", "rows", "tags"], rows)
+    planned = (run.get("info") or {}).get("steps") or []
+    left = [step for step in planned if step not in {entry["step"] for entry in run["steps"]}]
+    if left:
+        typer.echo(f"Not reached: {', '.join(left)}")
+
+
+def _headline(store: Store, steps: Sequence[Mapping[str, Any]]) -> str | None:
+    """The figure that the run is about: the gain in recall@1, or else the mean of STS."""
+    entry = next((e for e in reversed(steps) if "evaluations" in e.get("tables", {})), None)
+    if entry is None:
+        return None
+    try:
+        rows = open_artifact(store, entry["step"], entry["version"]).rows()
+        table = rows.table(
+            "evaluations", ["task", "subset", "metric", "value", "ci_low", "ci_high"]
+        ).to_pylist()
+    except (StoreError, OSError, KeyError, pa.ArrowInvalid):
+        return None  # Removed meanwhile: the run can be listed all the same.
+    for row in table:
+        if row["metric"] == "recall@1_gain" and row["subset"] == "test":
+            said = f"recall@1 {row['value']:+.2f}"
+            if row["ci_low"] is not None and row["ci_high"] is not None:
+                said += f" ({row['ci_low']:+.2f} to {row['ci_high']:+.2f})"
+            return said
+    wanted = (("recall@1", "test", None), ("spearman", "all", "STS"))
+    for metric, subset, task in wanted:
+        for row in table:
+            if (row["metric"], row["subset"]) == (metric, subset) and task in (None, row["task"]):
+                return f"{task or metric} {row['value']:.2f}"
+    return None
+
+
+def _show_head(
+    store: Store, artifact: Artifact, manifest: Mapping[str, Any] | None, parts: int
+) -> None:
+    name = f"{artifact.step}@{artifact.version}"
+    typer.echo(name)
+    called = _names_by_target(store).get(name)
+    if called:
+        typer.echo(f"tags      {', '.join(called)}")
+    if manifest is None:
+        planned = len(artifact.plan() or ())
+        typer.echo(f"state     in the making: {parts} of {planned or '?'} parts are there")
+        return
+    typer.echo(f"created   {_moment(manifest['created'])}")
+    if "seconds" in manifest:
+        typer.echo(f"took      {_readable(float(manifest['seconds']))}")
+    if manifest.get("run"):
+        typer.echo(f"made by   run {manifest['run']}")
+    typer.echo(f"parts     {parts}")
+
+
+def _show_components(manifest: Mapping[str, Any]) -> None:
+    """What the version is a digest of, as YAML."""
+    components = dict(manifest.get("components", {}))
+    if not components:
+        return
+    said: dict[str, Any] = {"stage": components.pop("stage", manifest.get("stage"))}
+    config = components.pop("config", None)
+    said |= {"config": config} if config else {}
+    said |= {key: value for key, value in components.items() if value not in (None, {}, [])}
+    modules = manifest.get("modules", {})
+    if modules:
+        said["modules"] = dict(modules)
+    text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=100)
+    typer.echo("\nmade from")
+    typer.echo("\n".join(f"  {line}" for line in text.rstrip().splitlines()))
+
+
+def _show_table(artifact: Artifact, table: str, total: Mapping[str, int]) -> None:
+    rows = artifact.rows()
+    schema = rows.schema(table)
+    typer.echo(f"\n{table}: {total['rows']:,} rows, {text_table.amount(total['bytes'])}")
+    width = text_table.terminal_width() or 100
+    typer.echo("  " + ", ".join(f"{field.name} {field.type}" for field in schema))
+    if not total["rows"]:
+        return
+    sample = next(rows.batches(table, rows=SAMPLE_ROWS)).slice(0, SAMPLE_ROWS)
+    columns = [[_short(value) for value in column.to_pylist()] for column in sample.columns]
+    lines, _ = text_table.render(schema.names, list(zip(*columns, strict=True)), width - 2)
+    typer.echo("\n".join(f"  {line}" for line in lines))
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, list) and len(value) > SAMPLE_MEMBERS:
+        begin = ", ".join(text_table.cell(member) for member in value[:SAMPLE_MEMBERS])
+        return f"[{begin}, … {len(value)} in all]"
+    return value
+
+
+def _echo(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    # A column that nobody has anything in is left out.
+    kept = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
+    lines, _ = text_table.render(
+        [columns[i] for i in kept],
+        [[row[i] for i in kept] for row in rows],
+        text_table.terminal_width(),
+    )
+    typer.echo("\n".join(lines))
+
+
+def _moment(text: str) -> str:
+    """A moment in local time, to the minute."""
+    return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _duration(run: Mapping[str, Any]) -> str | None:
+    began = datetime.fromisoformat(run["started"])
+    if run["ended"]:
+        return _readable((datetime.fromisoformat(run["ended"]) - began).total_seconds())
+    if run["state"] == "running":
+        return _readable((datetime.now(began.tzinfo) - began).total_seconds()) + " so far"
+    return None
+
+
+def _readable(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"

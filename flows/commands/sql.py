@@ -1,0 +1,319 @@
+"""`tercet sql`: one query, queries from a pipe, or a prompt, over the tables of a run."""
+
+import os
+import sqlite3
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import typer
+
+from tercet.flows.commands import rows_out, text_table
+from tercet.storage import catalog
+from tercet.storage.runs import list_runs
+from tercet.storage.sql import SqlError, checked
+from tercet.storage.store import Store, open_store
+from tercet.tasks.stage import REJECTS, BadInput, Interrupted, Stage
+
+FORMATS = ("table", "csv", "json", "parquet")
+BATCH_ROWS = 16_384
+TABLE_ROWS = 200
+HELP = """\
+A query ends with a semicolon or an empty line; only SELECT and EXPLAIN run here.
+.tables           the tables, with their rows
+.schema NAME      the columns of a table
+.quit             leave (Ctrl-D too); Ctrl-C cancels the line or the query"""
+
+
+def answer(
+    query: str | None, format_: str, output: str | None, store: str, run_ref: str | None
+) -> None:
+    """Answers a query, or those from standard input: a prompt on a terminal, a pipe elsewhere.
+
+    With `output` the rows go to a file, in the format of its ending where none is asked for.
+    Raises: BadInput for a faulty query or format, StoreError for a store or run that is not there.
+    """
+    format_ = _format(format_, output)
+    opened = open_store(store, create=False)
+    if not list_runs(opened):
+        raise BadInput(
+            f"The store {opened.location} holds no run yet, so there is nothing to ask: "
+            "`tercet run quickstart` makes one."
+        )
+    try:
+        if query is not None:
+            _run(opened, run_ref, query, format_, output)
+        elif sys.stdin.isatty():
+            _prompt(opened, run_ref, format_, output)
+        else:
+            _from_pipe(opened, run_ref, format_, output)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has seen enough (`| head`): Python must not complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def connect(store: Store, run_ref: str | None) -> duckdb.DuckDBPyConnection:
+    """The store's tables, those of all stages at once, with no rows where no run reached them."""
+    return catalog.connect(store, run_ref, known_schemas=known_schemas())
+
+
+def known_schemas() -> dict[str, pa.Schema]:
+    """Columns of every table that some stage makes."""
+    from tercet.flows import steps
+
+    # The modules that recipes are compiled from: a stage that can run is one of theirs.
+    modules = [value for value in vars(steps).values() if isinstance(value, ModuleType)]
+    stages = [value for m in modules for value in vars(m).values() if isinstance(value, Stage)]
+    made = [stage_for(name) for stage_for, name in _families(modules)]
+    found = {name: schema for stage in (*stages, *made) for name, schema in stage.tables.items()}
+    return {**found, "rejects": REJECTS}
+
+
+def _families(modules: list[ModuleType]) -> Iterator[tuple[Any, str]]:
+    """Stages that are made on demand, one a method: any of them has the family's tables."""
+    for module in modules:
+        names = getattr(module, "METHOD_NAMES", ())
+        if hasattr(module, "stage_for") and names:
+            yield module.stage_for, sorted(names)[0]
+
+
+def _format(format_: str, output: str | None) -> str:
+    if format_ not in FORMATS:
+        raise BadInput(f"--format {format_!r} is none of {', '.join(FORMATS)}.")
+    ending = Path(output).suffix.removeprefix(".") if output is not None else ""
+    if format_ in ("table", "json") and ending in rows_out.FORMATS:
+        return ending if format_ == "table" or ending == "jsonl" else format_
+    if format_ == "parquet" and output is None:
+        raise BadInput("Parquet is no text: name a file with -o FILE.")
+    return format_
+
+
+def _run(store: Store, run_ref: str | None, query: str, format_: str, output: str | None) -> None:
+    """Answers one query with a connection of its own, which sees what is there now.
+
+    DuckDB hears no signal while it works, so it works in a thread and Ctrl-C is told to it.
+    """
+    stopped = threading.Event()
+    with closing(connect(store, run_ref)) as connection, ThreadPoolExecutor(1) as pool:
+        answering = pool.submit(_answered, connection, query, format_, output, stopped)
+        try:
+            answering.result()
+        except KeyboardInterrupt:
+            stopped.set()
+            connection.interrupt()
+            raise
+        except SqlError as error:
+            raise BadInput(str(error)) from error
+        except (duckdb.Error, pa.ArrowException) as error:
+            raise BadInput(_sentence(error)) from error
+
+
+def _answered(
+    connection: duckdb.DuckDBPyConnection,
+    query: str,
+    format_: str,
+    output: str | None,
+    stopped: threading.Event,
+) -> None:
+    relation = connection.sql(checked(connection, query))
+    reader = relation.to_arrow_reader(BATCH_ROWS)
+    batches = _batches(reader, stopped)
+    if output is not None:
+        _write(reader.schema, batches, format_, Path(output).expanduser())
+    elif format_ == "table":
+        typer.echo("\n".join(_table(reader.schema, batches, text_table.terminal_width())))
+    else:
+        rows_out.write_rows(reader.schema, batches, format_, sys.stdout.buffer)
+
+
+def _batches(reader: pa.RecordBatchReader, stopped: threading.Event) -> Iterator[pa.RecordBatch]:
+    """The batches. Raises BadInput for what only shows while rows are made, Interrupted."""
+    while True:
+        if stopped.is_set():
+            raise Interrupted
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
+            # Arrow takes DuckDB's errors for those of a file.
+            raise BadInput(_sentence(error)) from error
+        yield batch
+
+
+def _write(schema: pa.Schema, batches: Iterator[pa.RecordBatch], format_: str, path: Path) -> None:
+    with rows_out.whole_file(path) as sink:
+        if format_ == "table":
+            lines = _table(schema, batches, None)
+            sink.write(("\n".join(lines) + "\n").encode())
+            typer.echo(f"{lines[-1]} in {path}", err=True)
+            return
+        count = rows_out.write_rows(schema, batches, format_, sink)
+    typer.echo(f"{_counted(count)} in {path}", err=True)
+
+
+def _table(schema: pa.Schema, batches: Iterator[pa.RecordBatch], width: int | None) -> list[str]:
+    """The first rows as text, and how many there are in all."""
+    names = schema.names
+    shown: list[tuple[Any, ...]] = []
+    count = 0
+    for batch in batches:
+        wanted = batch.slice(0, max(0, TABLE_ROWS - len(shown)))
+        if wanted.num_rows:
+            shown += list(zip(*(column.to_pylist() for column in wanted.columns), strict=True))
+        count += batch.num_rows
+    if names == ["explain_key", "explain_value"]:
+        return [str(value) for _, value in shown]
+    lines, cut = text_table.render(names, shown, width)
+    if count > len(shown):
+        told = f"{len(shown):,} of {_counted(count)}: -o FILE.csv writes all of them"
+    else:
+        told = _counted(count)
+    return [*lines, told + ("; long texts are cut: --format json shows them whole" if cut else "")]
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} {'row' if count == 1 else 'rows'}"
+
+
+def _from_pipe(store: Store, run_ref: str | None, format_: str, output: str | None) -> None:
+    queries = list(_queries(sys.stdin))
+    if not queries:
+        raise BadInput('There is no query: write tercet sql "SELECT …", or pipe one in.')
+    if output is not None and len(queries) > 1:
+        raise BadInput(f"-o takes the rows of one query, but {len(queries)} came in.")
+    for query in queries:
+        _run(store, run_ref, query, format_, output)
+
+
+def _queries(lines: Iterator[str] | Any) -> Iterator[str]:
+    """The statements in these lines; the last needs no semicolon."""
+    waiting = ""
+    for line in lines:
+        waiting += line
+        # SQLite's scanner knows quotes and comments; a line may hold several statements.
+        if sqlite3.complete_statement(waiting):
+            yield from _split(waiting)
+            waiting = ""
+    yield from _split(waiting)
+
+
+def _split(text: str) -> list[str]:
+    with closing(duckdb.connect()) as connection:
+        try:
+            return [statement.query for statement in connection.extract_statements(text)]
+        except duckdb.Error:
+            # Not SQL: whoever runs it says what is wrong.
+            return [text] if text.strip() else []
+
+
+def _prompt(store: Store, run_ref: str | None, format_: str, output: str | None) -> None:
+    """Reads and answers until told to quit. A faulty query says so and ends nothing."""
+    _remember_lines()
+    typer.echo(f"Tables of {run_ref or 'the newest run'} in {store.location}; .help says more.")
+    waiting = ""
+    while True:
+        try:
+            line = input("tercet> " if not waiting else "   ...> ")
+        except EOFError:
+            typer.echo("")
+            return
+        except KeyboardInterrupt:
+            typer.echo("")
+            waiting = ""
+            continue
+        if not waiting and line.strip() in (".quit", ".exit"):
+            return
+        try:
+            if not waiting and line.strip().startswith("."):
+                _command(store, run_ref, line.strip())
+                continue
+            waiting += line + "\n"
+            if sqlite3.complete_statement(waiting) or (not line.strip() and waiting.strip()):
+                queries, waiting = _split(waiting), ""
+                for query in queries:
+                    _run(store, run_ref, query, format_, output)
+            elif not waiting.strip():
+                waiting = ""
+        except KeyboardInterrupt:
+            typer.echo("cancelled", err=True)
+        except Exception as error:
+            from tercet.flows.failures import sentence
+
+            typer.echo(sentence(error), err=True)
+
+
+def _command(store: Store, run_ref: str | None, line: str) -> None:
+    name, _, argument = line.partition(" ")
+    argument = argument.strip().rstrip(";").strip('"')
+    if name == ".tables":
+        typer.echo("\n".join(_tables(store, run_ref)))
+    elif name == ".schema" and argument:
+        typer.echo("\n".join(_schema(store, run_ref, argument)))
+    else:
+        typer.echo(HELP)
+
+
+def _tables(store: Store, run_ref: str | None) -> list[str]:
+    with closing(connect(store, run_ref)) as connection:
+        names = [row[0] for row in connection.execute(_NAMES).fetchall()]
+        rows = [
+            (name, *connection.execute(f"SELECT count(*) FROM {_quoted(name)}").fetchall()[0])
+            for name in names
+        ]
+    return text_table.render(["table", "rows"], rows, text_table.terminal_width())[0]
+
+
+_NAMES = """
+    SELECT table_name FROM information_schema.tables
+    WHERE table_schema = 'main' ORDER BY table_name
+"""
+
+
+def _schema(store: Store, run_ref: str | None, table: str) -> list[str]:
+    with closing(connect(store, run_ref)) as connection:
+        try:
+            found = connection.execute(f"DESCRIBE {_quoted(table)}").fetchall()
+        except duckdb.Error as error:
+            raise BadInput(_sentence(error)) from error
+    columns = [(name, kind) for name, kind, *_ in found]
+    return text_table.render(["column", "type"], columns, text_table.terminal_width())[0]
+
+
+def _quoted(name: str) -> str:
+    return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
+
+
+def _remember_lines() -> None:
+    """Line editing and history, where Python has readline."""
+    with suppress(ImportError, OSError):
+        import atexit
+        import readline
+
+        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+        history = Path(state).expanduser() / "tercet" / "sql_history"
+        history.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):
+            readline.read_history_file(history)
+        readline.set_history_length(1000)
+
+        def save() -> None:
+            with suppress(OSError):
+                readline.write_history_file(history)
+
+        atexit.register(save)
+
+
+def _sentence(error: Exception) -> str:
+    """DuckDB's first line, with the name that it suggests instead where it does."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = lines[:1] + [line for line in lines[1:2] if line.startswith("Did you mean")]
+    return " ".join(said) or type(error).__name__

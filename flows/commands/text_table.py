@@ -1,0 +1,151 @@
+"""Rows as text on a terminal: columns that fit, or one record below the other where they do not."""
+
+import json
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from rich.cells import cell_len
+
+# A column of texts is never squeezed below this; what then does not fit is shown as records.
+NARROWEST = 16
+MOST_LINES = 4
+NULL = "·"
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal, or None where the output goes elsewhere and nothing is cut."""
+    known = sys.stdout.isatty() or bool(os.environ.get("COLUMNS"))
+    return shutil.get_terminal_size((100, 24)).columns if known else None
+
+
+def render(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    width: int | None = None,
+    right: Sequence[bool] | None = None,
+) -> tuple[list[str], bool]:
+    """Lines of a table, and whether some text was cut to fit.
+
+    Columns of numbers stand right, or those that `right` says. Texts wider than their share of
+    `width` are wrapped to at most `MOST_LINES` lines. Without `width` nothing is wrapped or cut.
+    """
+    texts = [[cell(value) for value in row] for row in rows]
+    if right is None:
+        right = [_numeric([row[i] for row in rows]) for i in range(len(columns))]
+    natural = [
+        max([cell_len(name), *(cell_len(row[i]) for row in texts)])
+        for i, name in enumerate(columns)
+    ]
+    widths = _fit(natural, columns, right, width)
+    if widths is None:
+        assert width is not None
+        return _records(columns, texts, width)
+    cut = False
+    lines = [_line(columns, widths, right), _line(["─" * w for w in widths], widths, right)]
+    for row in texts:
+        blocks = []
+        for text, room in zip(row, widths, strict=True):
+            block, shortened = _wrapped(text, room)
+            blocks.append(block)
+            cut = cut or shortened
+        for i in range(max(len(block) for block in blocks)):
+            parts = [block[i] if i < len(block) else "" for block in blocks]
+            lines.append(_line(parts, widths, right))
+    return lines, cut
+
+
+def cell(value: Any) -> str:
+    """A value in one line, with nothing in it that a terminal would take for a command."""
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        # What a struct does not say only fills the line.
+        value = {key: member for key, member in value.items() if member is not None}
+    if isinstance(value, dict | list):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def amount(count: int) -> str:
+    """A size in bytes, readable."""
+    size = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def _numeric(values: Sequence[Any]) -> bool:
+    known = [v for v in values if v is not None]
+    return bool(known) and all(
+        isinstance(v, int | float) and not isinstance(v, bool) for v in known
+    )
+
+
+def _fit(
+    natural: Sequence[int], columns: Sequence[str], right: Sequence[bool], width: int | None
+) -> list[int] | None:
+    """Widths of the columns, the widest squeezed first; None where they cannot fit."""
+    widths = list(natural)
+    if width is None:
+        return widths
+    least = [
+        w if right[i] else min(w, max(NARROWEST, cell_len(columns[i])))
+        for i, w in enumerate(natural)
+    ]
+    room = width - 2 * (len(columns) - 1)
+    if sum(least) > room:
+        return None
+    while sum(widths) > room:
+        i = max((i for i in range(len(widths)) if widths[i] > least[i]), key=lambda i: widths[i])
+        rest = [w for j, w in enumerate(widths) if j != i and widths[j] > least[j]]
+        # Down to the next widest, but no further than needed.
+        step = widths[i] - max([least[i], *(w for w in rest if w < widths[i])])
+        widths[i] -= max(1, min(step, sum(widths) - room))
+    return widths
+
+
+def _wrapped(text: str, room: int) -> tuple[list[str], bool]:
+    if cell_len(text) <= room:
+        return [text], False
+    # Wide characters take two cells: such a text is wrapped as if all its characters did.
+    chars = room if cell_len(text) == len(text) else max(1, room // 2)
+    lines = textwrap.wrap(text, chars, max_lines=MOST_LINES, placeholder="…")
+    return lines or [""], bool(lines) and lines[-1].endswith("…") and not text.endswith("…")
+
+
+def _line(parts: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = [
+        (" " * (w - cell_len(part)) + part) if r else (part + " " * (w - cell_len(part)))
+        for part, w, r in zip(parts, widths, right, strict=True)
+    ]
+    return "  ".join(padded).rstrip()
+
+
+def _records(
+    columns: Sequence[str], texts: Sequence[Sequence[str]], width: int
+) -> tuple[list[str], bool]:
+    label = max(cell_len(name) for name in columns)
+    lines, cut = [], False
+    for number, row in enumerate(texts, 1):
+        lines.append(f"── row {number} ".ljust(min(width, 40), "─"))
+        for name, text in zip(columns, row, strict=True):
+            block, shortened = _wrapped(text, max(width - label - 2, NARROWEST))
+            cut = cut or shortened
+            lines.append(f"{name}{' ' * (label - cell_len(name))}  {block[0]}".rstrip())
+            lines += [" " * (label + 2) + rest for rest in block[1:]]
+    return lines, cut

@@ -1,0 +1,38 @@
+"""What a failure is to the person at the terminal: one sentence and an exit code."""
+
+import typer
+
+from tercet.storage.store import FullDisk, StoreError
+from tercet.tasks.stage import BadInput
+
+
+class StageFailed(Exception):
+    """A stage broke: one sentence, and the command that resumes the run. Exit code 1."""
+
+
+def exit_code(error: BaseException) -> int:
+    """0 done; 1 a stage failed, a full disk too; 2 bad input or usage; 130 interrupted."""
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        return 130
+    if isinstance(error, FullDisk):
+        return 1
+    if isinstance(error, BadInput | StoreError) or _wrong_usage(error):
+        return 2
+    return 1
+
+
+def sentence(error: BaseException) -> str:
+    """One line that says what is wrong."""
+    if _wrong_usage(error):
+        return f"{error.format_message()} (tercet --help)"  # type: ignore[attr-defined]
+    text = " ".join(str(error).split())
+    if isinstance(error, BadInput | StoreError | StageFailed) and text:
+        return text
+    if isinstance(error, OSError) and error.errno == 28:
+        return "The disk is full: free some space and run the same command again."
+    return f"{type(error).__name__}: {text or 'no message'} (--debug shows where)"
+
+
+def _wrong_usage(error: BaseException) -> bool:
+    """Whether the command line itself could not be parsed (typer carries its own click)."""
+    return hasattr(error, "format_message")

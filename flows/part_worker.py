@@ -1,0 +1,119 @@
+"""Makes one part of one artifact: reads its inputs, calls the stage's function, commits."""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tercet.flows import fingerprints, parts
+from tercet.flows.parts import PartFile
+from tercet.flows.steps import Step
+from tercet.storage.artifacts import Artifact, open_artifact, put_schema
+from tercet.storage.parts import PartWriter
+from tercet.storage.store import Store, open_store
+from tercet.tasks.stage import REJECTS, Resources, Work
+
+Progress = Callable[[int, int | None, str], None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One entry of an artifact's plan, with the key of its result and what its record tells."""
+
+    index: int
+    spec: Mapping[str, Any]
+    driving: PartFile | None
+    key: str
+    info: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PartOrder:
+    """What all parts of a step have in common."""
+
+    location: str
+    step: Step
+    version: str
+    seed: int
+    components: Mapping[str, Any]
+    inputs: Mapping[str, Sequence[PartFile]]
+    schemas: Mapping[str, Mapping[str, pa.Schema]]
+    models: Mapping[str, Path]
+    model_digests: Mapping[str, str]
+    resources: Resources
+
+    def artifact(self) -> Artifact:
+        return open_artifact(open_store(self.location), self.step.name, self.version)
+
+    def planned_specs(self) -> list[dict[str, Any]]:
+        """The specs that the stage itself cuts its work into."""
+        assert self.step.stage.plan is not None
+        scratch = self.artifact().scratch()
+        work = self.work(self.inputs, {}, scratch, lambda table, rows: None, self.resources)
+        return self.step.stage.plan(work)
+
+    def part(self, index: int, entry: Mapping[str, Any]) -> Part:
+        """A part of the plan, with its key."""
+        driving = None
+        if "source" in entry:
+            files = parts.driving_files(self.step, self.inputs)
+            driving = next(f for f in files if f.digest == entry["source"])
+        reads = parts.part_inputs(self.step, self.inputs, driving)
+        contents = parts.contents({s: f for s, f in reads.items() if s != "known"})
+        key = fingerprints.part_key(self.components, self.model_digests, contents, dict(entry))
+        return Part(index, entry.get("spec", {}), driving, key, {"origins": parts.origins(driving)})
+
+    def work(
+        self,
+        reads: Mapping[str, Sequence[PartFile]],
+        spec: Mapping[str, Any],
+        scratch: Path,
+        emit: Callable[[str, pa.Table], None],
+        resources: Resources,
+    ) -> Work:
+        store = open_store(self.location)
+        empty = {slot: _empty_files(store, tables) for slot, tables in self.schemas.items()}
+        return Work(
+            config=self.step.config,
+            seed=self.seed,
+            inputs=parts.rows(reads, empty),
+            models=self.models,
+            spec=spec,
+            resources=resources,
+            scratch=scratch,
+            emit=emit,
+        )
+
+
+def commit_part(order: PartOrder, part: Part, progress: Progress) -> None:
+    """Makes and commits one part."""
+    artifact = order.artifact()
+    scratch = artifact.scratch() / f"part-{part.index:05d}"
+    scratch.mkdir(parents=True, exist_ok=True)
+    staging = artifact.scratch() / f"staging-{part.index:05d}"
+    # What a killed attempt staged is not trusted; what a stage keeps in its scratch is its own.
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    resources = Resources(
+        device=order.resources.device,
+        batch_size=order.resources.batch_size,
+        part_rows=order.resources.part_rows,
+        memory_limit=order.resources.memory_limit,
+        progress=progress,
+    )
+    reads = parts.part_inputs(order.step, order.inputs, part.driving)
+    schemas = {**order.step.stage.tables, "rejects": REJECTS}
+    with PartWriter(staging, schemas, order.resources.part_rows) as writer:
+        work = order.work(reads, part.spec, scratch, writer.emit, resources)
+        staged = writer.close(order.step.stage.run(work))
+    artifact.commit(part.index, staged, part.key, part.info)
+    progress(1, 1, "parts")
+
+
+def _empty_files(store: Store, tables: Mapping[str, pa.Schema]) -> dict[str, str]:
+    """A file without rows for each table of a slot, so that an empty input has its columns."""
+    known = {**tables, parts.UNREAD: REJECTS}
+    return {name: str(store.local(put_schema(store, schema))) for name, schema in known.items()}

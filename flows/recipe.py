@@ -1,0 +1,117 @@
+"""The recipe: everything that decides a run's result, as pydantic models."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from tercet.tasks.embed import EmbedConfig
+from tercet.tasks.evaluate import EvaluateConfig
+from tercet.tasks.extract import ExtractConfig
+from tercet.tasks.fit_evaluator import FitEvaluatorConfig
+from tercet.tasks.graph import GraphConfig
+from tercet.tasks.ingest import CorpusConfig, IngestSettings
+from tercet.tasks.parse import ParseConfig
+from tercet.tasks.sample import SampleSettings
+from tercet.tasks.select import SelectConfig
+from tercet.tasks.stage import Config
+from tercet.tasks.synthesise import METHOD_NAMES, MethodSettings, check_params
+from tercet.tasks.train import TrainConfig
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=80)]
+
+
+class RunSettings(Config):
+    """How a run is executed. Nothing here enters a fingerprint."""
+
+    device: Literal["cpu", "cuda", "auto"] = "auto"
+    batch_size: int = Field(64, ge=1, le=65536, description="texts encoded at once")
+    part_rows: int = Field(20_000, ge=100, description="rows of a part of the cheap stages")
+    memory_limit: str = Field("2GB", pattern=r"^\d+(\.\d+)?\s?(MB|GB|TB|MiB|GiB|TiB)$")
+    workers: int = Field(1, ge=1, le=256, description="processes that share a stage's parts")
+    retries: int = Field(0, ge=0, le=20, description="times that Prefect retries a failed stage")
+
+
+class EvaluatorSettings(Config):
+    """The frozen model that scores candidates: one that exists, or one fitted on the corpus."""
+
+    model: str | None = Field(None, description="directory, package:PACKAGE/FOLDER or hub name")
+    fit: FitEvaluatorConfig | None = Field(None, description="unsupervised SimCSE on the corpus")
+
+    @model_validator(mode="after")
+    def _one(self) -> "EvaluatorSettings":
+        if (self.model is None) == (self.fit is None):
+            raise ValueError("needs either `model` or `fit`")
+        return self
+
+
+class Recipe(Config):
+    """One pipeline, from corpora to an evaluated encoder."""
+
+    name: Name
+    description: str = ""
+    seed: int = Field(42, ge=0, lt=2**32)
+    backbone: str = Field(description="the model that training starts from")
+    corpora: list[CorpusConfig] = Field(min_length=1)
+    ingest: IngestSettings = IngestSettings()
+    extract: ExtractConfig = ExtractConfig()
+    graph: GraphConfig = GraphConfig()
+    sample: SampleSettings = SampleSettings()
+    synthesise: dict[str, MethodSettings] = Field(
+        default_factory=dict, description="method to its weight and parameters"
+    )
+    parse: ParseConfig = ParseConfig()
+    evaluator: EvaluatorSettings | None = None
+    embed: EmbedConfig = EmbedConfig()
+    select: SelectConfig = SelectConfig()
+    start: Literal["backbone", "evaluator"] = Field(
+        "backbone", description="the weights that training starts from (GCSE: the evaluator's)"
+    )
+    train: TrainConfig
+    evaluate: EvaluateConfig = EvaluateConfig()
+    run: RunSettings = RunSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_methods(cls, content: Any) -> Any:
+        """`method:` alone means its defaults; parameters stand beside `weight`."""
+        if isinstance(content, dict) and isinstance(content.get("synthesise"), dict):
+            methods = {k: _method(v) for k, v in content["synthesise"].items()}
+            return {**content, "synthesise": methods}
+        return content
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Recipe":
+        names = [corpus.name for corpus in self.corpora]
+        if len(set(names)) < len(names):
+            raise ValueError("two corpora have the same name")
+        for method, settings in self.synthesise.items():
+            if method not in METHOD_NAMES:
+                known = ", ".join(sorted(METHOD_NAMES))
+                raise ValueError(
+                    f"there is no method {method!r} to synthesise with; known: {known}"
+                )
+            check_params(method, settings.params)
+        rows = {phase.rows for phase in self.train.phases}
+        if "triplets" in rows and not self.synthesise and self.train.triplets is None:
+            raise ValueError("a phase trains on triplets, but `synthesise` names no method")
+        if self.synthesise and self.evaluator is None:
+            raise ValueError("`synthesise` needs an `evaluator` that scores its candidates")
+        return self
+
+
+def _method(settings: Any) -> Any:
+    if settings is None:
+        return {}
+    if not isinstance(settings, dict) or "params" in settings:
+        return settings
+    params = {key: value for key, value in settings.items() if key != "weight"}
+    weight = {"weight": settings["weight"]} if "weight" in settings else {}
+    return {**weight, "params": params} if params else weight
+
+
+def json_schema() -> dict[str, Any]:
+    """The recipe's JSON schema, for editors."""
+    schema = Recipe.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "Tercet recipe"
+    return schema

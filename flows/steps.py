@@ -1,0 +1,189 @@
+"""Compiles a recipe into its steps: which stage, with which config, reading which others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tercet.flows.recipe import Recipe
+from tercet.tasks import (
+    embed,
+    evaluate,
+    extract,
+    fit_evaluator,
+    graph,
+    ingest,
+    parse,
+    sample,
+    score,
+    select,
+    synthesise,
+    train,
+)
+from tercet.tasks.stage import REJECTS, BadInput, Config, Stage
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage in its place in one pipeline.
+
+    inputs: slot to the names of the steps whose rows it reads.
+    models: slot to ("step", name of the step that makes it) or ("weights", a model's name).
+    """
+
+    name: str
+    stage: Stage
+    config: Config
+    inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    models: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the steps that must be done before."""
+        made = [name for kind, name in self.models.values() if kind == "step"]
+        return tuple(dict.fromkeys([*(n for names in self.inputs.values() for n in names), *made]))
+
+
+def compile_steps(recipe: Recipe) -> tuple[Step, ...]:
+    """The recipe's steps, each after those that it reads."""
+    steps = [*_corpus_steps(recipe)]
+    if recipe.synthesise:
+        steps += _synthesis_steps(recipe)
+    steps += _training_steps(recipe)
+    return tuple(steps)
+
+
+def until(steps: Sequence[Step], target: str) -> tuple[Step, ...]:
+    """The steps that a stage, a step or a table needs, itself included.
+
+    Raises: BadInput when nothing here is called so.
+    """
+    wanted = [s for s in steps if target in (s.name, s.stage.name) or target in s.stage.tables]
+    if not wanted:
+        names = sorted({s.stage.name for s in steps} | {t for s in steps for t in s.stage.tables})
+        raise BadInput(
+            f"--until {target!r} is neither a stage nor a table of this recipe: "
+            f"choose one of {', '.join(names)}."
+        )
+    by_name = {step.name: step for step in steps}
+    keep: set[str] = set()
+    open_names = [step.name for step in wanted]
+    while open_names:
+        name = open_names.pop()
+        if name not in keep:
+            keep.add(name)
+            open_names.extend(by_name[name].needs)
+    return tuple(step for step in steps if step.name in keep)
+
+
+def schemas(steps: Sequence[Step]) -> dict[str, pa.Schema]:
+    """The tables that these steps make."""
+    made = {name: schema for step in steps for name, schema in step.stage.tables.items()}
+    return {**made, "rejects": REJECTS}
+
+
+def _corpus_steps(recipe: Recipe) -> list[Step]:
+    shares = [
+        sample.CorpusShare(name=corpus.name, role=corpus.role, share=corpus.share)
+        for corpus in recipe.corpora
+    ]
+    settings = recipe.ingest.model_dump()
+    return [
+        Step("ingest", ingest.STAGE, ingest.IngestConfig(corpora=list(recipe.corpora), **settings)),
+        Step(
+            "sample",
+            sample.STAGE,
+            sample.SampleConfig(corpora=shares, **recipe.sample.model_dump()),
+            {"sentences": ("ingest",)},
+        ),
+    ]
+
+
+def _synthesis_steps(recipe: Recipe) -> list[Step]:
+    steps = [
+        Step("extract", extract.STAGE, recipe.extract, {"sentences": ("ingest",)}),
+        Step("graph", graph.STAGE, recipe.graph, {"mentions": ("extract",)}),
+    ]
+    # The fallback of a triplet without a negative is a candidate like any other.
+    methods = {**recipe.synthesise}
+    methods.setdefault("random", synthesise.MethodSettings())
+    sources = {"mentions": "extract", "graph": "graph", "pool": "ingest"}
+    generators = []
+    for method, settings in methods.items():
+        stage = synthesise.stage_for(method)
+        inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
+        inputs |= {s: (sources[s],) for s in synthesise.needs(method) if s in sources}
+        config = synthesise.SynthesiseConfig(method=method, **settings.model_dump())
+        steps.append(Step(f"synthesise.{method}", stage, config, inputs))
+        generators.append(f"synthesise.{method}")
+    steps.append(
+        Step(
+            "parse",
+            parse.STAGE,
+            recipe.parse,
+            {"generations": tuple(generators), "sentences": ("ingest",)},
+        )
+    )
+    return [*steps, *_scoring_steps(recipe)]
+
+
+def _scoring_steps(recipe: Recipe) -> list[Step]:
+    assert recipe.evaluator is not None
+    steps = []
+    evaluator = ("weights", recipe.evaluator.model or "")
+    if recipe.evaluator.fit is not None:
+        steps.append(
+            Step(
+                "fit_evaluator",
+                fit_evaluator.STAGE,
+                recipe.evaluator.fit,
+                {"sentences": ("ingest",)},
+                {"backbone": ("weights", recipe.backbone)},
+            )
+        )
+        evaluator = ("step", "fit_evaluator")
+    return [
+        *steps,
+        Step(
+            "embed",
+            embed.STAGE,
+            recipe.embed,
+            {"candidates": ("parse",), "sentences": ("ingest",)},
+            {"evaluator": evaluator},
+        ),
+        Step(
+            "score",
+            score.STAGE,
+            score.ScoreConfig(),
+            {"candidates": ("parse",), "embeddings": ("embed",)},
+        ),
+        Step(
+            "select",
+            select.STAGE,
+            recipe.select,
+            {"candidates": ("parse",), "scores": ("score",), "sentences": ("ingest",)},
+        ),
+    ]
+
+
+def _training_steps(recipe: Recipe) -> list[Step]:
+    backbone = ("weights", recipe.backbone)
+    start = backbone
+    if recipe.start == "evaluator" and recipe.evaluator is not None:
+        fitted = recipe.evaluator.fit is not None
+        start = ("step", "fit_evaluator") if fitted else ("weights", recipe.evaluator.model or "")
+    rows: dict[str, tuple[str, ...]] = {"sentences": ("ingest",), "anchors": ("sample",)}
+    if recipe.synthesise:
+        rows["triplets"] = ("select",)
+    pairs = {"document_pairs": ("ingest",)}
+    return [
+        Step("evaluate.base", evaluate.STAGE, recipe.evaluate, pairs, {"model": backbone}),
+        Step("train", train.STAGE, recipe.train, rows, {"backbone": start}),
+        Step(
+            "evaluate.encoder",
+            evaluate.STAGE,
+            recipe.evaluate,
+            {**pairs, "baseline": ("evaluate.base",)},
+            {"model": ("step", "train")},
+        ),
+    ]

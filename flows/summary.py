@@ -1,0 +1,97 @@
+"""The last lines of a run: what came of it, where it lies, what to type and ask next."""
+
+from typing import Any
+
+import duckdb
+
+from tercet.flows.runner import RunPlan
+from tercet.storage import catalog, runs
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.store import Store, open_store
+
+GAIN_QUERY = """
+    SELECT metric, round(value, 2) AS points, round(ci_low, 2), round(ci_high, 2), n
+    FROM evaluations WHERE metric LIKE '%_gain' AND subset = 'test'
+"""
+NEXT_QUERY = (
+    "SELECT anchor, positive, negative, round(negative_similarity, 2) AS similarity "
+    "FROM triplets USING SAMPLE 5"
+)
+ACCEPTANCE_QUERY = (
+    "SELECT method, role, count(*) AS candidates, "
+    "count(*) FILTER (reason IS NULL) AS accepted FROM candidates "
+    "LEFT JOIN (SELECT row_id, min(reason) AS reason FROM rejects WHERE stage = 'select' "
+    "GROUP BY row_id) ON row_id = candidate_id GROUP BY ALL ORDER BY ALL"
+)
+
+
+def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
+    """The summary of a run that is done, as text for the terminal."""
+    store = open_store(run_plan.store)
+    steps = {entry["step"]: entry for entry in runs.resolve_run(store, run_id)["steps"]}
+    lines = [f"\nRun {run_id} is done."]
+    with catalog.connect(store, run_id) as connection:
+        if "evaluate.encoder" in steps and "evaluate.base" in steps:
+            lines += _before_and_after(connection, steps)
+    if "train" in steps:
+        lines += _how_to_load(store, steps["train"]["version"])
+    option = "" if run_plan.store == "./tercet-store" else f" --store {run_plan.store}"
+    lines.append(
+        f"\nSame run again (all of it reused), or after a change of the recipe:\n  {command}"
+    )
+    if "select" in steps:
+        lines.append(f'Ask next:\n  tercet sql "{NEXT_QUERY}"{option}')
+        lines.append(f'Accepted by method:\n  tercet sql "{ACCEPTANCE_QUERY}"{option}')
+    else:
+        lines.append(f'Ask next:\n  tercet sql "SELECT * FROM run_steps"{option}')
+    return "\n".join(lines)
+
+
+def _before_and_after(connection: duckdb.DuckDBPyConnection, steps: dict[str, Any]) -> list[str]:
+    versions = (steps["evaluate.base"]["version"], steps["evaluate.encoder"]["version"])
+    rows = connection.execute(
+        """
+        WITH told AS (
+            SELECT phase, suite, task, subset, metric, value, n FROM evaluations
+            WHERE ci_low IS NOT NULL OR suite = 'sts'
+        )
+        SELECT b.suite, b.task, b.subset, b.metric, b.value, a.value, b.n,
+               g.value, g.ci_low, g.ci_high
+        FROM told b JOIN told a USING (suite, task, subset, metric)
+        LEFT JOIN evaluations g ON g.metric = b.metric || '_gain' AND g.task = b.task
+             AND g.subset = b.subset
+        WHERE b.phase = 'base' AND a.phase <> 'base' AND b.metric NOT LIKE '%_gain'
+          AND (b.suite <> 'sts' OR b.subset = 'all')
+        ORDER BY b.suite, b.task, b.subset, b.metric
+        """
+    ).fetchall()
+    if not rows or not versions:
+        return []
+    lines = [f"\n{'':<34}{'before':>9}{'after':>9}   gain (95 % interval)        n"]
+    gains = []
+    for suite, task, subset, metric, before, after, n, gain, low, high in rows:
+        name = f"{suite} {task} {subset} {metric}"
+        line = f"{name:<34}{before:>9.2f}{after:>9.2f}"
+        if gain is not None:
+            line += f"   {gain:+.2f} ({low:+.2f} to {high:+.2f})"
+            gains.append((metric, gain, low))
+        else:
+            line += f"   {after - before:+.2f}"
+        lines.append(f"{line:<76}{n:>7,}")
+    if gains and not any(low > 0 for _, _, low in gains):
+        lines.append(
+            "The encoder is not measurably better. Try: more rows (sample.rows), a lower "
+            "select.negative_max, other weights of the methods, a larger learning rate; and look "
+            "at the triplets with the query below."
+        )
+    return lines
+
+
+def _how_to_load(store: Store, version: str) -> list[str]:
+    folder = open_artifact(store, "train", version).model_dir()
+    return [
+        f"\nThe encoder lies in {folder}",
+        "  from sentence_transformers import SentenceTransformer",
+        f"  model = SentenceTransformer({str(folder)!r})",
+        '  model.encode(["a sentence of your field"])',
+    ]
