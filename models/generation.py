@@ -1,0 +1,177 @@
+"""The contract of a generator: sentences and their knowledge in, generations out.
+
+A generator is a module with `METHODS`, a dict from the name of a method to its `Method`. Rules keep
+it, and whatever says its generations through a model fits the same shape.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel, ConfigDict, Field
+
+from tercet.models.seeding import Ids
+
+Purpose: TypeAlias = Literal["positive", "negative"]
+Need: TypeAlias = Literal["mentions", "graph", "documents", "pool"]
+
+DETAIL = pa.struct(
+    [
+        ("operation", pa.string()),
+        ("old", pa.string()),
+        ("new", pa.string()),
+        ("mention_id", pa.uint64()),
+        ("node_id", pa.uint64()),
+        ("pool", pa.string()),
+    ]
+)
+GENERATED = pa.schema([("sentence_id", pa.uint64()), ("raw", pa.string()), ("detail", DETAIL)])
+
+JOINT = "; "
+
+
+class Params(BaseModel):
+    """Base of a method's parameters: unknown keys are an error, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Several(Params):
+    """Parameters of a method that can say more than one thing about a sentence."""
+
+    per_sentence: int = Field(1, ge=1, le=16, description="generations of a sentence, at most")
+
+
+@dataclass(frozen=True)
+class Pool:
+    """All training sentences, as a hash ring.
+
+    ring: sorted positions (`seeding.mix` of the sentence ids); sentence_ids, doc_ids: in the order
+    of the ring; texts: the texts of some sentences, in the order in which they are asked for.
+    """
+
+    ring: Ids
+    sentence_ids: Ids
+    doc_ids: Ids
+    texts: Callable[[Ids], list[str]]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What one call of a generator sees.
+
+    sentences: whole documents, rows in document order (sentence_id, text, doc_id, paragraph,
+        n_words), of the train split only.
+    anchors: the rows of `sentences` to generate for, ascending.
+    mentions: the mentions of these sentences, in any order; None where the method needs none.
+    replacements: what the method's `open_graph` made of the knowledge graph, or None.
+    pool: all training sentences, or None.
+    """
+
+    sentences: pa.Table
+    anchors: npt.NDArray[np.int64]
+    mentions: pa.Table | None = None
+    replacements: Any | None = None
+    pool: Pool | None = None
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """A numeric column of the anchors' sentences."""
+        return np.asarray(self.sentences[name].to_numpy()[self.anchors])
+
+    def ids(self) -> Ids:
+        """The anchors' sentence ids."""
+        return np.asarray(self.column("sentence_id"), dtype=np.uint64)
+
+    def texts(self) -> list[str]:
+        """The anchors' texts."""
+        return list(self.sentences["text"].take(pa.array(self.anchors)).to_pylist())
+
+    def located(self, kind: str) -> pa.Table:
+        """The anchors' mentions of one kind, ordered by anchor and offset.
+
+        The column `row` (int64) added to them is the index into `anchors`.
+        """
+        if self.mentions is None:
+            raise ValueError("this method needs mentions, and was given none")
+        mentions = self.mentions.filter(pc.equal(self.mentions["kind"], kind))
+        ids = self.ids()
+        order = np.argsort(ids)
+        wanted = mentions["sentence_id"].to_numpy()
+        at = np.searchsorted(ids[order], wanted)
+        inside = at < len(ids)
+        inside[inside] = ids[order][at[inside]] == wanted[inside]
+        rows = order[at[inside]]
+        table = mentions.filter(pa.array(inside)).append_column("row", pa.array(rows, pa.int64()))
+        return table.sort_by([("row", "ascending"), ("start", "ascending"), ("end", "ascending")])
+
+
+Generate: TypeAlias = Callable[[Given, Any, int], pa.Table]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to generate: what for, from what, with which parameters.
+
+    generate: (given, params, seed) to a table of `GENERATED`; the rows of a sentence lie together,
+        in the anchors' order. A sentence to which the method does not apply has no row. What it
+        draws about a row is a function of (seed, sentence id, purpose) alone.
+    open_graph: makes what `Given.replacements` holds, of kg_nodes and the batches of kg_edges,
+        once a part; of a method that needs the graph.
+    """
+
+    name: str
+    purpose: Purpose
+    generate: Generate
+    params: type[Params] = Params
+    needs: Sequence[Need] = ()
+    open_graph: Callable[[pa.Table, Iterable[pa.RecordBatch]], Any] | None = None
+
+
+@dataclass
+class Output:
+    """Collects generations; a text that a sentence already has is not taken twice."""
+
+    rows: list[tuple[int, str, str, str | None, str | None, int | None, int | None, str | None]] = (
+        field(default_factory=list)
+    )
+    _sentence: int | None = None
+    _texts: set[str] = field(default_factory=set)
+
+    def add(
+        self,
+        sentence_id: int,
+        raw: str,
+        operation: str,
+        old: str | None = None,
+        new: str | None = None,
+        mention_id: int | None = None,
+        node_id: int | None = None,
+        pool: str | None = None,
+    ) -> bool:
+        """Takes one generation; False where the sentence before it said the same."""
+        if sentence_id != self._sentence:
+            self._sentence, self._texts = sentence_id, set()
+        if raw in self._texts:
+            return False
+        self._texts.add(raw)
+        self.rows.append((sentence_id, raw, operation, old, new, mention_id, node_id, pool))
+        return True
+
+    def table(self) -> pa.Table:
+        """The generations, as a table of `GENERATED`."""
+        columns: Sequence[Sequence[Any]] = list(zip(*self.rows, strict=True)) or [[]] * 8
+        changes = [
+            pa.array(c, kind.type) for c, kind in zip(columns[2:], DETAIL.fields, strict=True)
+        ]
+        detail = pa.StructArray.from_arrays(changes, fields=DETAIL.fields)
+        ids, raws = pa.array(columns[0], pa.uint64()), pa.array(columns[1], pa.string())
+        return pa.Table.from_arrays([ids, raws, detail], schema=GENERATED)
+
+
+def methods(*listed: Method) -> Mapping[str, Method]:
+    """The methods by name, for a module's `METHODS`."""
+    return {method.name: method for method in listed}

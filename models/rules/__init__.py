@@ -1,0 +1,1 @@
+"""Generators that need no model: rules that rewrite a sentence, one module a family."""

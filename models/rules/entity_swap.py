@@ -1,0 +1,253 @@
+"""A negative by an entity swapped for a graph neighbour of its type (GCSE §3.1, eqs. 5-8)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.models.generation import JOINT, Given, Method, Output, Several, methods
+from tercet.models.knowledge.replacements import POOLS, Replacements
+from tercet.models.rules.words import capitalised, is_plural, plural, replaced
+
+# How often a sentence that lacks a replacement tries its next entities.
+_ROUNDS = 3
+# Replacements looked at beyond those needed, for one written like the old entity.
+_LOOKAHEAD = 1
+
+_Option: TypeAlias = tuple[int, str, str]  # node, text, pool
+
+
+class Swaps(Several):
+    """Parameters of `entity_swap`."""
+
+    n_swaps: int = Field(1, ge=1, le=16, description="entities swapped in one generation, at most")
+    same_case: bool = Field(
+        True, description="rather a name for a name, and a common noun for a common noun"
+    )
+    min_shared: int = Field(1, ge=1, description="soft neighbours that the preferred pool shares")
+
+
+@dataclass(frozen=True)
+class Entities:
+    """The graph's search, and the nodes' texts by sorted id."""
+
+    replacements: Replacements
+    ids: seeding.Ids
+    texts: pa.Array
+
+    def texts_of(self, ids: seeding.Ids) -> list[str | None]:
+        """The nodes' texts, None for ids that are no node."""
+        at = np.searchsorted(self.ids, ids).clip(max=max(len(self.ids) - 1, 0))
+        known = self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), dtype=bool)
+        return list(self.texts.take(pa.array(at, mask=~known)).to_pylist())
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One mention of an entity."""
+
+    mention_id: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """An entity of a sentence, all its mentions there, and what may stand in its place."""
+
+    places: tuple[_Place, ...]
+    lemma: str | None
+    options: tuple[_Option, ...]
+
+
+def open_graph(nodes: pa.Table, edges: Iterable[pa.RecordBatch]) -> Entities:
+    """What the method searches, of kg_nodes and kg_edges."""
+    ids = nodes["node_id"].to_numpy()
+    order = np.argsort(ids)
+    texts = nodes["text"].combine_chunks().take(pa.array(order))
+    return Entities(Replacements(nodes, edges), ids[order], texts)
+
+
+def entity_swap(given: Given, params: Swaps, seed: int) -> pa.Table:
+    """Entities of the sentence, in a seeded order, swapped in all their mentions there.
+
+    The new one comes from T_p, else from T_r (`detail.pool`), and does not yet occur in the
+    sentence; of the first two on the ring, one that is a name if the old one is. A further
+    generation takes other entities, and other replacements when those run out.
+    `detail` has the first mention and its new node; `old` and `new` hold all swaps.
+    """
+    output = Output()
+    texts, ids = given.texts(), given.ids().tolist()
+    for row, choices in sorted(_choices(given, params, seed, texts).items()):
+        text = texts[row]
+        made = 0
+        depth = max((len(choice.options) for choice in choices), default=0)
+        for level in range(depth):
+            ready = [
+                (choice, choice.options[level]) for choice in choices if level < len(choice.options)
+            ]
+            for first in range(0, len(ready), params.n_swaps):
+                if made < params.per_sentence:
+                    chosen = ready[first : first + params.n_swaps]
+                    made += _swapped(output, ids[row], text, chosen)
+    return output.table()
+
+
+def _swapped(
+    output: Output,
+    sentence_id: int,
+    text: str,
+    chosen: Sequence[tuple[_Choice, _Option]],
+) -> bool:
+    edits = []
+    for choice, (node_id, new, pool) in chosen:
+        for place in choice.places:
+            said = surface(text, place.start, place.end, choice.lemma, new)
+            edits.append((place.start, place.end, said, place.mention_id, node_id, pool))
+    edits.sort()
+    raw = text
+    for start, end, said, *_ in reversed(edits):
+        raw = replaced(raw, start, end, said)
+    firsts = {edit[4]: edit for edit in reversed(edits)}
+    named = sorted(firsts.values())
+    old = JOINT.join([text[edit[0] : edit[1]] for edit in named])
+    new = JOINT.join([edit[2] for edit in named])
+    _, _, _, mention_id, node_id, pool = named[0]
+    if raw == text:
+        return False
+    return output.add(sentence_id, raw, "swap_entity", old, new, mention_id, node_id, pool)
+
+
+def surface(text: str, start: int, end: int, lemma: str | None, new: str) -> str:
+    """How the entity `new` is written in the place of text[start:end]: in its number, and with a
+    capital where a sentence begins."""
+    old = text[start:end]
+    if is_plural(old, lemma) and new.rpartition(" ")[2].isalpha():
+        new = plural(new)
+    at_head = start == 0 or text[:start].endswith((". ", '"', "“"))
+    plain = not any(c in new for c in "_.(/")
+    return capitalised(new) if at_head and old[0].isupper() and plain else new
+
+
+def _choices(
+    given: Given, params: Swaps, seed: int, texts: Sequence[str]
+) -> dict[int, list[_Choice]]:
+    """For anchors with entities: those to swap, with their replacements, in the drawn order."""
+    entities: Entities | None = given.replacements
+    if entities is None:
+        raise ValueError("the method 'entity_swap' needs the knowledge graph")
+    mentions = given.located("entity")
+    named = _named(mentions, seed)
+    ids = mentions["mention_id"].to_numpy()[named.lead]
+    nodes = mentions["node_id"].to_numpy()[named.lead]
+    types = mentions["type"].take(pa.array(named.lead)).to_pylist()
+    needed = params.n_swaps * params.per_sentence
+    width = params.per_sentence + _LOOKAHEAD
+    found: dict[int, list[_Choice]] = {}
+    short = np.ones(len(texts), dtype=bool)
+    for turn in range(_ROUNDS):
+        tried = np.flatnonzero((named.place // needed == turn) & short[named.row])
+        if not len(tried):
+            break
+        drawn, pools = entities.replacements.draw(
+            nodes[tried],
+            ids[tried],
+            seed,
+            "entity_swap.node",
+            params.min_shared,
+            width,
+            [types[i] for i in tried.tolist()],
+        )
+        drawn, pools = drawn.reshape(len(tried), -1), pools.reshape(len(tried), -1)
+        new_texts = entities.texts_of(drawn.ravel())
+        lemmas = entities.texts_of(nodes[tried])
+        for at, (i, lemma, new_ids, codes) in enumerate(
+            zip(tried.tolist(), lemmas, drawn.tolist(), pools.tolist(), strict=True)
+        ):
+            row = int(named.row[i])
+            folded = texts[row].casefold()
+            options = [
+                (node, text, POOLS[code])
+                for node, code, text in zip(
+                    new_ids, codes, new_texts[at * width : (at + 1) * width], strict=True
+                )
+                if code and text and text.casefold() not in folded
+            ]
+            if options:
+                if params.same_case:
+                    options = _alike_first(options, lemma or "")
+                choice = _Choice(named.places(i), lemma, tuple(options))
+                found.setdefault(row, []).append(choice)
+                short[row] = len(found[row]) < needed
+    return found
+
+
+@dataclass(frozen=True)
+class _Named:
+    """The distinct entities of each sentence, in a drawn order.
+
+    row: the anchor; lead: the entity's first mention; place: its place in the order; mentions: all
+    mentions (id, start, end), of which the entity's are first[i] to behind[i] of `by_node`.
+    """
+
+    row: npt.NDArray[np.int64]
+    lead: npt.NDArray[np.int64]
+    place: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]
+    behind: npt.NDArray[np.int64]
+    by_node: npt.NDArray[np.int64]
+    mentions: tuple[list[int], list[int], list[int]]
+
+    def places(self, i: int) -> tuple[_Place, ...]:
+        """All mentions of the i-th entity in its sentence."""
+        ids, starts, ends = self.mentions
+        numbers = self.by_node[self.first[i] : self.behind[i]].tolist()
+        return tuple(_Place(ids[m], starts[m], ends[m]) for m in numbers)
+
+
+def _named(mentions: pa.Table, seed: int) -> _Named:
+    rows = mentions["row"].to_numpy()
+    nodes = mentions["node_id"].to_numpy()
+    by_node = np.lexsort((np.arange(len(rows)), nodes, rows))
+    heads = np.ones(len(rows), dtype=bool)
+    heads[1:] = (rows[by_node][1:] != rows[by_node][:-1]) | (
+        nodes[by_node][1:] != nodes[by_node][:-1]
+    )
+    first = np.flatnonzero(heads)
+    lead = by_node[first]
+    keys = seeding.draws(seed, "entity_swap", mentions["mention_id"].to_numpy()[lead])
+    order = np.lexsort((keys, rows[lead]))
+    row = rows[lead][order]
+    place = np.arange(len(order)) - np.searchsorted(row, row)
+    behind = np.append(first[1:], len(rows))
+    columns = [mentions[name].to_pylist() for name in ("mention_id", "start", "end")]
+    return _Named(
+        row,
+        lead[order],
+        place,
+        first[order],
+        behind[order],
+        by_node,
+        (columns[0], columns[1], columns[2]),
+    )
+
+
+def _alike_first(options: list[_Option], old: str) -> list[_Option]:
+    """Names first where the old entity is one, common nouns first elsewhere."""
+    name = _is_name(old)
+    alike = [option for option in options if _is_name(option[1]) == name]
+    return alike + [option for option in options if _is_name(option[1]) != name]
+
+
+def _is_name(text: str) -> bool:
+    return text != text.lower()
+
+
+METHODS = methods(
+    Method("entity_swap", "negative", entity_swap, Swaps, ("mentions", "graph"), open_graph)
+)

@@ -1,0 +1,250 @@
+"""A negative by a negation put in or taken out."""
+
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from tercet.models import seeding
+from tercet.models.generation import Given, Method, Output, Several, methods
+from tercet.models.rules.verbs import IRREGULAR, forms_of
+from tercet.models.rules.words import capitalised, in_shape_of, replaced, third_person, word_set
+
+_PAST = {past: base for base, (past, _) in IRREGULAR.items() if past != base and base != "be"}
+_PARTICIPLES = frozenset(participle for _, participle in IRREGULAR.values())
+# Regular verbs that are seldom a noun or a name in their third person or in their past.
+_VERBS = word_set(
+    """accept allow apply appear assign assume attend avoid belong calculate call cause compute
+consist construct contain convert correspond create define delete depend describe determine die
+divide enable ensure estimate evaluate exist expect express fail generate happen ignore implement
+include increase indicate inherit initialize insert involve live load marry modify move need obtain
+occur open operate perform prevent produce provide raise receive refer reflect release remain remove
+replace represent require retain retire return retrieve save serve specify start store suggest
+support transform try update use verify wrap yield"""
+)
+# Their third person is as often a plural noun.
+_NOUNS_TOO = word_set("attempt call cause load live move need release start store support update")
+_THIRD = {forms_of(verb).third: verb for verb in sorted(_VERBS - _NOUNS_TOO)}
+_ED = {forms_of(verb).past: verb for verb in sorted(_VERBS)}
+# Sentences of documentation begin with their verb, in the base or in the third person.
+_FIRST = (
+    _VERBS
+    | frozenset(IRREGULAR)
+    | word_set(
+        """add append apply build check compare copy count draw find fill fit format handle invert
+        iterate join list log map mark merge normalize parse pass plot print reset resolve reshape
+        return round sample sort split stack sum switch test validate wait write"""
+    )
+) - {"be", "do", "have", "show"}
+_FIRST_THIRD = {third_person(verb): verb for verb in sorted(_FIRST)}
+
+_AUXILIARY = re.compile(
+    r"\b(?:is|are|was|were|can|could|should|will|would|may|might|must|shall|does|do|did|has|have"
+    r"|had)\b(?!['’])(?= )"
+)
+_CONTRACTED = {
+    "is": "isn't",
+    "are": "aren't",
+    "was": "wasn't",
+    "were": "weren't",
+    "can": "can't",
+    "could": "couldn't",
+    "should": "shouldn't",
+    "will": "won't",
+    "would": "wouldn't",
+    "does": "doesn't",
+    "do": "don't",
+    "did": "didn't",
+    "has": "hasn't",
+    "have": "haven't",
+    "had": "hadn't",
+}
+_EXPANDED = {contracted: word for word, contracted in _CONTRACTED.items()} | {
+    "mustn't": "must",
+    "mightn't": "might",
+    "needn't": "need",
+    "shan't": "shall",
+}
+_OUT = re.compile(
+    r"\b(?P<support>[Dd]oes|[Dd]o|[Dd]id)(?:n['’]t| not) (?P<verb>[a-z]+)\b"
+    r"|\b(?P<cannot>[Cc]an)not\b"
+    r"|\b(?P<contracted>[A-Za-z]+n['’]t)\b"
+    r"|(?<=[a-z])(?P<not> not)\b(?! only| just| merely|,)"
+    r"|\b(?P<never>[Nn]ever )(?=[a-z])"
+    r"|\b(?P<without_ing>[Ww]ithout) (?P<ing>[a-z]+ing)\b"
+    r"|\b(?P<without>[Ww]ithout)\b"
+)
+_NO_VERB_BEFORE_NOT = word_set("or if and but why than whether though although when than as of")
+_SUBJECTS = word_set("i we you he she it they there this that these those")
+_NOUN_BEFORE = word_set("the a an his her its their our my your free last own good this")
+_AFTER_PARTICIPLE = word_set("by in on at as to for from with of under during between")
+_TO = frozenset(("to", "not", "never", "cannot"))
+_NO_VERB = word_set(
+    "so the a an this that these those it its his her their all both some any not never"
+)
+_WORD_BEFORE = re.compile(r"([\w'’]+)[\s,\"(]*$")
+_WORD_AFTER = re.compile(r"[\s]*([\w'’]+)")
+_FIRST_WORD = re.compile(r"[A-Z][a-z]+(?= [\w`\"'(:])")
+_INNER_VERB = re.compile(r"(?<=[\w`)] )[a-z]+(?= )")
+_WITH = re.compile(
+    r"(?<!along )(?<!together )(?<!associated )(?<!deal )(?<!dealing )(?<!deals )(?<!begin )"
+    r"(?<!beginning )(?<!compared )(?<!coincide )\bwith (?!respect|regard|whom|which)"
+)
+
+# (start, end, what stands there instead) of each way to put a negation in
+_Edit = tuple[int, int, str]
+
+
+def negation(given: Given, params: Several, seed: int) -> pa.Table:
+    """A negation taken out where the sentence has one, else put in.
+
+    It goes behind an auxiliary (as "not", "never" or "n't", by a draw), before the verb that begins
+    the sentence, before a frequent verb, or into "with". With `per_sentence` above one, several
+    places are tried, in the order of the text.
+    """
+    drawn = seeding.uniforms(seed, "negation", given.ids()).tolist()
+    output = Output()
+    for text, sentence_id, draw in zip(given.texts(), given.ids().tolist(), drawn, strict=True):
+        edits = list(_taken_out(text, params.per_sentence))
+        operation = "remove_negation" if edits else "insert_negation"
+        for start, end, new in edits or _put_in(text, draw, params.per_sentence):
+            raw = _edited(text, start, end, new)
+            if raw != text:
+                output.add(int(sentence_id), raw, operation, text[start:end].strip(), new)
+    return output.table()
+
+
+def _edited(text: str, start: int, end: int, new: str) -> str:
+    raw = replaced(text, start, end, new) if new else text[:start] + text[end:]
+    return capitalised(raw) if start == 0 and text[:1].isupper() else raw
+
+
+def _taken_out(text: str, limit: int) -> Iterator[_Edit]:
+    lowered = text.lower()
+    if not any(cue in lowered for cue in ("not", "n't", "n’t", "never", "without")):
+        return
+    count = 0
+    for match in _OUT.finditer(text):
+        new = _without_negation(text, match)
+        if new is not None:
+            count += 1
+            yield match.start(), match.end(), new
+            if count == limit:
+                return
+
+
+def _without_negation(text: str, match: re.Match[str]) -> str | None:
+    kind = match.lastgroup
+    if kind == "verb":
+        return _supported(match["support"], match["verb"])
+    if kind == "cannot":
+        return match["cannot"]
+    if kind == "contracted":
+        word = match["contracted"]
+        plain = _EXPANDED.get(word.lower().replace("’", "'"))
+        return None if plain is None else in_shape_of(word, plain)
+    if kind == "not":
+        before = _WORD_BEFORE.search(text, 0, match.start())
+        lone = before is None or before.group(1).lower() in _NO_VERB_BEFORE_NOT
+        return None if lone else ""
+    if kind == "never":
+        return ""
+    if kind == "ing":
+        return in_shape_of(match["without_ing"], f"by {match['ing']}")
+    return in_shape_of(match["without"], "with")
+
+
+def _supported(auxiliary: str, verb: str) -> str:
+    """ "does not return" to "returns"; where the verb is none we know, the auxiliary stays."""
+    low = auxiliary.lower()
+    if verb.endswith("ly") or verb in ("only", "yet", "always", "even", "necessarily", "any"):
+        return f"{auxiliary} {verb}"
+    if low == "does":
+        return in_shape_of(auxiliary, third_person(verb))
+    if low == "do":
+        return in_shape_of(auxiliary, verb)
+    return in_shape_of(auxiliary, forms_of(verb).past) if verb != "be" else f"{auxiliary} {verb}"
+
+
+def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
+    edits: list[_Edit] = []
+    first = _FIRST_WORD.match(text)
+    if first is not None:
+        word = first.group().lower()
+        if word in _FIRST:
+            edits.append((0, first.end(), f"Do not {word}"))
+        elif word in _FIRST_THIRD:
+            edits.append((0, first.end(), f"Does not {_FIRST_THIRD[word]}"))
+    if len(edits) < limit:
+        edits += _behind_auxiliaries(text, draw, limit - len(edits))
+    if not edits:
+        edits += _before_verbs(text, limit)
+    if not edits:
+        match = _WITH.search(text)
+        if match is not None:
+            edits.append((match.start(), match.start() + 4, "without"))
+    return edits
+
+
+def _behind_auxiliaries(text: str, draw: float, limit: int) -> list[_Edit]:
+    edits: list[_Edit] = []
+    for match in _AUXILIARY.finditer(text):
+        word = match.group()
+        before = _WORD_BEFORE.search(text, max(0, match.start() - 40), match.start())
+        after = _WORD_AFTER.match(text, match.end())
+        if after is None or before is None:
+            continue
+        last, following = before.group(1).lower(), after.group(1).lower()
+        if last in _NOUN_BEFORE or last in _TO or following in ("not", "never", "no", "only"):
+            continue
+        new = _negated(word, following, last, draw)
+        if new is not None:
+            edits.append((match.start(), match.end(), new))
+            if len(edits) == limit:
+                break
+    return edits
+
+
+def _negated(word: str, following: str, last: str, draw: float) -> str | None:
+    if word in ("has", "have", "had") and not _is_participle(following):
+        if last in ("will", "would", "can", "could", "may", "might", "must", "should"):
+            return None
+        return {"has": "does not have", "have": "do not have", "had": "did not have"}[word]
+    if word in ("do", "does", "did") and following in _NO_VERB:
+        return None
+    if following in _SUBJECTS and last in ("what", "where", "when", "why", "how"):
+        return None
+    if draw < 0.2:
+        return f"{word} never"
+    if draw < 0.4 and word in _CONTRACTED:
+        return _CONTRACTED[word]
+    return "cannot" if word == "can" else f"{word} not"
+
+
+def _is_participle(word: str) -> bool:
+    return word.endswith(("ed", "ly")) or word in _PARTICIPLES or word in ("also", "since", "long")
+
+
+def _before_verbs(text: str, limit: int) -> list[_Edit]:
+    edits: list[_Edit] = []
+    for match in _INNER_VERB.finditer(text):
+        word = match.group()
+        before = _WORD_BEFORE.search(text, max(0, match.start() - 40), match.start())
+        last = before.group(1) if before is not None else ""
+        if last.lower() in _NOUN_BEFORE or last.lower() in _TO:
+            continue
+        if word in _THIRD:
+            edits.append((match.start(), match.end(), f"does not {_THIRD[word]}"))
+        elif word in _PAST or word in _ED:
+            following = _WORD_AFTER.match(text, match.end())
+            as_participle = word in _ED or word in _PARTICIPLES
+            if as_participle and following is not None and following.group(1) in _AFTER_PARTICIPLE:
+                continue
+            base = _PAST.get(word) or _ED[word]
+            edits.append((match.start(), match.end(), f"did not {base}"))
+        if len(edits) == limit:
+            break
+    return edits
+
+
+METHODS = methods(Method("negation", "negative", negation, Several))

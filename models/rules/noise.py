@@ -1,0 +1,132 @@
+"""Positives by disturbing the order and number of words (Generate-CSE, appendix on its modules)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.models.generation import Given, Method, Output, Several, methods
+
+_COPY = 1 << 32
+
+
+class Repetition(Several):
+    """Word repetition: N from [1, max(1, floor(share * (words - 1)))] words are said twice."""
+
+    share: float = Field(0.3, gt=0, le=1, description="share of the words repeated, at most")
+
+
+class Cutoff(Several):
+    """Cutoff: of more than `over` words, N from [1, min(max_words, floor(share * words))] go."""
+
+    over: int = Field(3, ge=1, le=100, description="sentences of so many words stay as they are")
+    max_words: int = Field(6, ge=1, le=100, description="words deleted, at most")
+    share: float = Field(1 / 3, gt=0, lt=1, description="share of the words deleted, at most")
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words of some sentences in one column: word, its row, its place, and words a row."""
+
+    ids: seeding.Ids
+    flat: npt.NDArray[np.object_]
+    row: npt.NDArray[np.int64]
+    place: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+    def ranks(self, seed: int, purpose: str, copy: int) -> npt.NDArray[np.int64]:
+        """Each word's place in a random order of its row's words."""
+        counter = (self.place + copy * _COPY).astype(np.uint64)
+        keys = seeding.draws(seed, purpose, self.ids[self.row], counter)
+        order = np.lexsort((keys, self.row))
+        ranks = np.empty(len(order), dtype=np.int64)
+        ranks[order] = self.place
+        return ranks
+
+
+def word_repetition(given: Given, params: Repetition, seed: int) -> pa.Table:
+    """Some words said twice in a row, in place."""
+
+    def repeated(words: _Words, copy: int) -> tuple[Any, Any]:
+        most = np.maximum(1, np.floor(params.share * (words.counts - 1))).astype(np.int64)
+        times = _times(words, seed, "word_repetition", copy, most)
+        chosen = words.ranks(seed, "word_repetition", copy) < times[words.row]
+        return np.repeat(words.flat, 1 + chosen), words.counts + times
+
+    return _generated(given, params.per_sentence, "word_repetition", 1, repeated)
+
+
+def cutoff(given: Given, params: Cutoff, seed: int) -> pa.Table:
+    """Some words deleted."""
+
+    def cut(words: _Words, copy: int) -> tuple[Any, Any]:
+        # 1/3 of 9 words are three, whatever the rounding of the product.
+        share = np.floor(params.share * words.counts + 1e-9).astype(np.int64)
+        most = np.clip(share, 1, params.max_words)
+        times = _times(words, seed, "cutoff", copy, most)
+        gone = words.ranks(seed, "cutoff", copy) < times[words.row]
+        return words.flat[~gone], words.counts - times
+
+    return _generated(given, params.per_sentence, "cutoff", params.over + 1, cut)
+
+
+def word_shuffle(given: Given, params: Several, seed: int) -> pa.Table:
+    """All words in a random order, never the order they had."""
+
+    def shuffled(words: _Words, copy: int) -> tuple[Any, Any]:
+        order = np.lexsort((words.ranks(seed, "word_shuffle", copy), words.row))
+        return words.flat[order], words.counts
+
+    return _generated(given, params.per_sentence, "word_shuffle", 2, shuffled)
+
+
+def _times(
+    words: _Words, seed: int, purpose: str, copy: int, most: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    return 1 + seeding.below(seed, f"{purpose}.times", words.ids, most, copy)
+
+
+def _split(ids: seeding.Ids, sentences: Sequence[Sequence[str]]) -> _Words:
+    counts = np.array([len(words) for words in sentences], dtype=np.int64)
+    row = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    flat = np.array([word for words in sentences for word in words], dtype=object)
+    return _Words(ids, flat, row, place, counts)
+
+
+def _generated(
+    given: Given,
+    copies: int,
+    operation: str,
+    least: int,
+    change: Callable[[_Words, int], tuple[Any, Any]],
+) -> pa.Table:
+    split = [text.split() for text in given.texts()]
+    long = [i for i, words in enumerate(split) if len(words) >= least]
+    kept = [split[i] for i in long]
+    words = _split(given.ids()[long], kept)
+    changed = []
+    for copy in range(copies):
+        flat, counts = change(words, copy)
+        changed.append((flat.tolist(), [0, *np.cumsum(counts).tolist()]))
+    output = Output()
+    for i, (sentence_id, source) in enumerate(zip(words.ids.tolist(), kept, strict=True)):
+        for flat, ends in changed:
+            new = flat[ends[i] : ends[i + 1]]
+            if new == source:
+                new = source[1:] + source[:1]
+            if new and new != source:
+                output.add(sentence_id, " ".join(new), operation)
+    return output.table()
+
+
+METHODS = methods(
+    Method("word_repetition", "positive", word_repetition, Repetition),
+    Method("cutoff", "positive", cutoff, Cutoff),
+    Method("word_shuffle", "positive", word_shuffle, Several),
+)

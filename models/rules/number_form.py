@@ -1,0 +1,157 @@
+"""A positive by another way to write the same numbers: 3 and three, 1,000 and one thousand."""
+
+import re
+
+import pyarrow as pa
+from pydantic import Field
+
+from tercet.models.generation import JOINT, Given, Method, Output, Params, methods
+from tercet.models.rules import numerals
+from tercet.models.rules.numerals import FRACTIONS, SCALES, Number
+from tercet.models.rules.words import in_shape_of, replaced
+
+_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_BEFORE = re.compile(
+    rf"(?:{_MONTH} |[#$€£¥+\-–—−=<>*^(\[]|[+*/=<>−-] |\b(?:[Nn]o|vol|pp?|chapter)\.? )$"
+)
+_AFTER = re.compile(rf" (?:of )?{_MONTH}\b|['’]s\b|[-–—−](?:\d|[A-Z])|\s?[=<>*^+°]|[\w\])]")
+_PERCENT = re.compile(r"\s?%| per ?cent\b")
+_LONGEST_IN_WORDS = 3
+_YEARS = range(1500, 2101)
+
+
+class Numbers(Params):
+    """Parameters of `number_form`."""
+
+    max_numbers: int = Field(4, ge=1, le=100, description="numbers rewritten, at most")
+
+
+def number_form(given: Given, params: Numbers, seed: int) -> pa.Table:
+    """The numbers of the sentence's quantity mentions are written otherwise; values stay.
+
+    With several, `old` and `new` hold all of them, the mention is the first.
+    """
+    mentions = given.located("quantity")
+    columns = mentions.select(["row", "mention_id", "node_id", "text", "start"])
+    texts = given.texts()
+    ids = given.ids().tolist()
+    by_row: dict[int, list[tuple[int, int, str, int]]] = {}
+    for row, mention_id, node_id, said, start in zip(
+        *(column.to_pylist() for column in columns.columns), strict=True
+    ):
+        by_row.setdefault(row, []).append((mention_id, node_id, said, start))
+    output = Output()
+    for row, quantities in by_row.items():
+        changes = _changes(texts[row], quantities)[: params.max_numbers]
+        if changes:
+            raw = texts[row]
+            for begin, end, new, _, _ in reversed(changes):
+                raw = replaced(raw, begin, end, new)
+            old = JOINT.join([texts[row][begin:end] for begin, end, *_ in changes])
+            new = JOINT.join([change[2] for change in changes])
+            _, _, _, mention_id, node_id = changes[0]
+            output.add(ids[row], raw, "rewrite_number", old, new, mention_id, node_id)
+    return output.table()
+
+
+def _changes(
+    text: str, quantities: list[tuple[int, int, str, int]]
+) -> list[tuple[int, int, str, int, int]]:
+    """(start, end, new text, mention, node) of each number that has another form, in order."""
+    changes: list[tuple[int, int, str, int, int]] = []
+    done = 0
+    for mention_id, node_id, said, start in quantities:
+        for number in numerals.find(said):
+            begin, end = start + number.start, start + number.end
+            if begin >= done:
+                change = rewritten(text, begin, end, number)
+                if change is not None:
+                    end, new = change
+                    changes.append((begin, end, new, mention_id, node_id))
+                    done = end
+    return changes
+
+
+def rewritten(text: str, begin: int, end: int, number: Number) -> tuple[int, str] | None:
+    """(end of what is replaced, its new form) for the number at text[begin:end], or None.
+
+    A percent sign behind the number is part of what is replaced.
+    """
+    if _BEFORE.search(text[max(0, begin - 12) : begin]):
+        return None
+    percent = _PERCENT.match(text, end)
+    if percent and number.form in ("digits", "words") and not number.scale:
+        return _other_percent(text, number, percent)
+    if _AFTER.match(text, end) or (number.value > 12 and text[end : end + 1] == "-"):
+        return None
+    new = _other_form(text, end, number)
+    if new is None or new == number.text:
+        return None
+    # The head of a sentence keeps its capital; digits there become a word with one.
+    at_head = begin == 0 or number.text[0].isupper()
+    return end, in_shape_of("A" if at_head else "a", new)
+
+
+def _other_percent(text: str, number: Number, percent: re.Match[str]) -> tuple[int, str] | None:
+    if number.value == 50 and text.startswith(" of ", percent.end()):
+        return percent.end(), in_shape_of(number.text, "half")
+    if "%" in percent.group():
+        return percent.end(), f"{number.text} percent"
+    if number.form == "digits":
+        return percent.end(), f"{number.text}%"
+    if number.value.denominator == 1 and number.value <= 100:
+        return percent.end(), f"{int(number.value)}%"
+    return None
+
+
+def _other_form(text: str, end: int, number: Number) -> str | None:
+    if number.form == "fraction":
+        said = [f for f, v in FRACTIONS.items() if v == number.value and " " in f and f[:2] != "a "]
+        reduced = f"{number.value.numerator}/{number.value.denominator}"
+        return said[0] if said and reduced == number.text else None
+    if number.form == "fraction_words":
+        if not text.startswith(" of ", end):
+            return None
+        percent = number.value * 100
+        return f"{int(percent)}%" if percent.denominator == 1 else None
+    if number.value.denominator != 1:
+        return None
+    value = int(number.value)
+    if number.form == "words":
+        # "One of" is hardly a number.
+        return None if value == 1 and text.startswith(" of ", end) else _in_digits(value)
+    if number.scale:
+        if number.scale.lower() == "hundred" or "." in number.digits:
+            return f"{value:,}"
+        return _in_short_words(value)
+    if "." in number.text or (len(number.text) > 1 and number.text[0] == "0"):
+        return None
+    return _other_integer(number.text, value)
+
+
+def _other_integer(said: str, value: int) -> str | None:
+    short = _in_short_words(value)
+    if "," in said:
+        return short or str(value)
+    if value <= 100 or (short and value % 100 == 0 and value not in _YEARS):
+        return short
+    # Four digits may be a year.
+    return f"{value:,}" if value >= 10_000 else None
+
+
+def _in_digits(value: int) -> str:
+    for scale in ("million", "billion", "trillion"):
+        head, rest = divmod(value, SCALES[scale])
+        if 1 <= head < 1000 and not rest:
+            return f"{head} {scale}"
+    return f"{value:,}"
+
+
+def _in_short_words(value: int) -> str | None:
+    if value >= 10**15:
+        return None
+    said = numerals.in_words(value)
+    return said if len(said.split()) <= _LONGEST_IN_WORDS else None
+
+
+METHODS = methods(Method("number_form", "positive", number_form, Numbers, ("mentions",)))

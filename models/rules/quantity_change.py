@@ -1,0 +1,224 @@
+"""A negative by another number: of the same form and magnitude, never of the same value."""
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tercet.models import seeding
+from tercet.models.generation import Given, Method, Output, Several, methods
+from tercet.models.rules import numerals
+from tercet.models.rules.numerals import FRACTIONS, TENS, UNITS, Number
+from tercet.models.rules.words import in_shape_of, plural, replaced
+
+_TRIES = 8
+_YEARS = range(1500, 2100)
+_PRESENT = 2026
+_PERCENT = re.compile(r" ?%| per ?cent\b")
+_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_AFTER_MONTH = re.compile(rf"{_MONTH} $")
+_BEFORE_MONTH = re.compile(rf" (?:of )?{_MONTH}\b")
+# Characters from a number to the end of what it counts, at most.
+_NEAR = 40
+
+
+def quantity_change(given: Given, params: Several, seed: int) -> pa.Table:
+    """The number of one quantity mention of the sentence is changed for another one."""
+    mentions = given.located("quantity")
+    rows = mentions["row"].to_numpy()
+    ids = given.ids()
+    # Which of the sentence's quantities goes first, and what is drawn for each.
+    order = seeding.draws(seed, "quantity_change", mentions["mention_id"].to_numpy())
+    drawn = [
+        seeding.draws(seed, "quantity_change.value", mentions["mention_id"].to_numpy(), c).tolist()
+        for c in range(_TRIES)
+    ]
+    columns = mentions.select(["mention_id", "node_id", "text", "start", "of_mention_id"])
+    quantities = list(zip(*(column.to_pylist() for column in columns.columns), strict=True))
+    counted = _ends(given, mentions["of_mention_id"])
+    texts = given.texts()
+    output = Output()
+    bounds = _bounds(rows.tolist())
+    for low, high in bounds:
+        row = int(rows[low])
+        made = 0
+        for i in sorted(range(low, high), key=lambda i: int(order[i])):
+            if made == params.per_sentence:
+                break
+            mention_id, node_id, said, start, of_mention_id = quantities[i]
+            change = changed(
+                texts[row], said, start, counted.get(of_mention_id), [d[i] for d in drawn]
+            )
+            if change is not None:
+                raw, old, new = change
+                made += output.add(
+                    int(ids[row]), raw, "change_quantity", old, new, mention_id, node_id
+                )
+    return output.table()
+
+
+def changed(
+    text: str, said: str, start: int, counted: int | None, draws: Sequence[int]
+) -> tuple[str, str, str] | None:
+    """(new text, old number, new number) of the first number of the mention that can change.
+
+    text: the sentence; said, start: the mention in it; counted: where the noun that it counts ends;
+    draws: 64-bit draws, the first that gives another value decides.
+    """
+    numbers = numerals.find(said)
+    for number in numbers:
+        begin, end = start + number.start, start + number.end
+        for draw in draws:
+            new = _other(text, begin, end, number, draw)
+            if new is None:
+                break
+            if _same(new, number) or _falls(said, numbers, number, new):
+                continue
+            new = in_shape_of(number.text, new) if number.form != "digits" else new
+            raw = _with_noun(text, begin, end, number, new, counted)
+            if raw is not None:
+                return raw, number.text, new
+            break
+    return None
+
+
+def _falls(said: str, numbers: Sequence[Number], number: Number, new: str) -> bool:
+    """Whether a range would no longer rise."""
+    if len(numbers) != 2 or numbers[0].value >= numbers[1].value:
+        return False
+    after = numerals.find(said[: number.start] + new + said[number.end :])
+    return len(after) == 2 and after[0].value >= after[1].value
+
+
+def _same(new: str, number: Number) -> bool:
+    found = numerals.find(new)
+    return not found or found[0].value == number.value or found[0].value == 1
+
+
+def _other(text: str, begin: int, end: int, number: Number, draw: int) -> str | None:
+    """Another number of the same form, which may happen to be of the same value; None: none."""
+    if number.form == "digits":
+        return _other_digits(text, begin, end, number, draw)
+    if number.form == "fraction":
+        return _other_fraction(number, draw)
+    if number.form == "fraction_words":
+        return _other_said_fraction(text, end, number, draw)
+    return _other_words(number, draw)
+
+
+def _other_digits(text: str, begin: int, end: int, number: Number, draw: int) -> str | None:
+    said = number.digits
+    value = number.value
+    tail = f" {number.scale}" if number.scale else ""
+    if said.isdigit() and not tail:
+        by_month = _AFTER_MONTH.search(text[:begin]) or _BEFORE_MONTH.match(text, end)
+        if value <= 31 and by_month:
+            return str(2 + draw % 27)
+        if len(said) == 4 and int(value) in _YEARS:
+            return str(_year(int(value), draw))
+        if 10 <= value <= 100 and _PERCENT.match(text, end):
+            return str(10 + draw % 90)
+    return _template(said, draw) + tail
+
+
+def _year(value: int, draw: int) -> int:
+    """A year not far off, in the same past or future of `_PRESENT`."""
+    low = max(_YEARS.start, value - 60) if value <= _PRESENT else _PRESENT
+    high = min(value + 60, _PRESENT if value <= _PRESENT else _YEARS.stop - 1)
+    return low + draw % (high - low + 1)
+
+
+def _template(said: str, draw: int) -> str:
+    """Other digits in the places of the old ones: leading zeros stay, and the zeros that end a
+    whole number, so that round numbers stay round."""
+    places = [i for i, c in enumerate(said) if c.isdigit()]
+    digits = "".join(said[i] for i in places)
+    lead = len(digits) - len(digits.lstrip("0"))
+    if lead == len(digits):
+        lead -= 1
+    core = digits[lead:]
+    zeros = "" if "." in said else "0" * (len(core) - len(core.rstrip("0")))
+    if zeros == core:
+        zeros = ""
+    length = len(core) - len(zeros)
+    low = 10 ** (length - 1)
+    new = "0" * lead + str(low + draw % (9 * low)) + zeros
+    chars = list(said)
+    for place, digit in zip(places, new, strict=True):
+        chars[place] = digit
+    return "".join(chars)
+
+
+def _other_fraction(number: Number, draw: int) -> str | None:
+    upper, lower = (int(n) for n in number.text.split("/"))
+    if lower == 1:
+        return None
+    if upper < lower and lower > 2:
+        return f"{1 + draw % (lower - 1)}/{lower}"
+    return f"{upper}/{2 + draw % 8}" if upper else f"{1 + draw % max(lower - 1, 1)}/{lower}"
+
+
+def _other_said_fraction(text: str, end: int, number: Number, draw: int) -> str | None:
+    said = number.text.lower().replace("-", " ")
+    if said == "half" and not text.startswith(" of ", end):
+        return None
+    options = [f for f in FRACTIONS if f.startswith("a ") and FRACTIONS[f] != number.value]
+    if not said.startswith("a ") and said != "half":
+        options = [
+            f
+            for f in FRACTIONS
+            if not f.startswith(("a ", "half")) and FRACTIONS[f] != number.value
+        ]
+    new = options[draw % len(options)]
+    return new.replace(" ", "-") if "-" in number.text else new
+
+
+def _other_words(number: Number, draw: int) -> str | None:
+    value = int(number.value)
+    if value == 0:
+        return None
+    if value <= 10:
+        return UNITS[2 + draw % 9]
+    if value < 20:
+        return UNITS[11 + draw % 9]
+    if value < 100 and value % 10 == 0:
+        return TENS[2 + draw % 8]
+    if value < 100:
+        new = numerals.in_words(10 * (2 + draw % 8) + 1 + draw // 8 % 9)
+        return new if "-" in number.text else new.replace("-", " ")
+    # Of a longer one the first word changes: "two hundred million" to "seven hundred million".
+    first = numerals.find(number.text.split(" ", 1)[0].lower())
+    if not first or first[0].value == Fraction(0):
+        return None
+    head = _other_words(first[0], draw)
+    return None if head is None else head + number.text[first[0].end :].lower()
+
+
+def _with_noun(
+    text: str, begin: int, end: int, number: Number, new: str, counted: int | None
+) -> str | None:
+    """The text with the new number, and the noun behind it in the plural if it was one of it."""
+    if number.value == 1:
+        if counted is not None and end < counted <= end + _NEAR:
+            text = text[:end] + plural(text[end:counted]) + text[counted:]
+        elif number.form == "words":
+            return None
+    return replaced(text, begin, end, new)
+
+
+def _ends(given: Given, mention_ids: pa.ChunkedArray) -> dict[int | None, int]:
+    """Where the mentions with these ids end."""
+    mentions = given.mentions
+    assert mentions is not None
+    wanted = mentions.filter(pc.is_in(mentions["mention_id"], mention_ids.drop_null()))
+    return dict(zip(wanted["mention_id"].to_pylist(), wanted["end"].to_pylist(), strict=True))
+
+
+def _bounds(rows: Sequence[int]) -> list[tuple[int, int]]:
+    starts = [i for i in range(len(rows)) if i == 0 or rows[i] != rows[i - 1]]
+    return list(zip(starts, [*starts[1:], len(rows)], strict=True))
+
+
+METHODS = methods(Method("quantity_change", "negative", quantity_change, Several, ("mentions",)))

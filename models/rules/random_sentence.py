@@ -1,0 +1,43 @@
+"""The random negative: a sentence of another document, one a sentence."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tercet.models import seeding
+from tercet.models.generation import Given, Method, Output, Params, methods
+
+
+def random_sentence(given: Given, params: Params, seed: int) -> pa.Table:
+    """Each anchor enters the ring of all training sentences at its draw, and takes the first
+    sentence from there on that belongs to another document."""
+    if given.pool is None:
+        raise ValueError("the method 'random' needs the pool of training sentences")
+    pool, ids = given.pool, given.ids()
+    size = len(pool.ring)
+    if not size or not len(ids):
+        return Output().table()
+    docs = given.column("doc_id")
+    at = seeding.ring_start(pool.ring, seed, "random", ids)
+    same = pool.doc_ids[at] == docs
+    at = np.where(same, _next_document(pool.doc_ids)[at], at)
+    found = pool.doc_ids[at] != docs
+    output = Output()
+    for sentence_id, text in zip(
+        ids[found].tolist(), pool.texts(pool.sentence_ids[at[found]]), strict=True
+    ):
+        output.add(sentence_id, text, "random")
+    return output.table()
+
+
+def _next_document(doc_ids: seeding.Ids) -> npt.NDArray[np.int64]:
+    """For each place of the ring, the next place of another document (itself if there is none)."""
+    size = len(doc_ids)
+    ends = np.flatnonzero(doc_ids != np.roll(doc_ids, -1))
+    if not len(ends):
+        return np.arange(size)
+    at = np.searchsorted(ends, np.arange(size))
+    return np.asarray((ends[at % len(ends)] + 1) % size, dtype=np.int64)
+
+
+METHODS = methods(Method("random", "negative", random_sentence, Params, ("pool",)))
