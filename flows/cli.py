@@ -259,3 +259,7 @@ def _explain(error: Exception) -> int:
 
     print(f"tercet: {sentence(error)}", file=sys.stderr)
     return exit_code(error)
+
+
+if __name__ == "__main__":
+    main()

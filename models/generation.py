@@ -48,7 +48,7 @@ class Several(Params):
 
 @dataclass(frozen=True)
 class Pool:
-    """All training sentences, as a hash ring.
+    """All anchors, as a hash ring.
 
     ring: sorted positions (`seeding.mix` of the sentence ids); sentence_ids, doc_ids: in the order
     of the ring; texts: the texts of some sentences, in the order in which they are asked for.
@@ -69,7 +69,7 @@ class Given:
     anchors: the rows of `sentences` to generate for, ascending.
     mentions: the mentions of these sentences, in any order; None where the method needs none.
     replacements: what the method's `open_graph` made of the knowledge graph, or None.
-    pool: all training sentences, or None.
+    pool: all anchors, or None.
     """
 
     sentences: pa.Table

@@ -19,7 +19,7 @@ from tercet.storage.store import Store, StoreError, json_bytes
 Run = dict[str, Any]
 
 
-class UnknownRef(StoreError):  # noqa: N818
+class UnknownRef(StoreError):
     """A name that stands for nothing in this store: one sentence that says what there is."""
 
 

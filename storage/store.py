@@ -32,7 +32,7 @@ class StoreError(Exception):
     """The store is at fault: one clear sentence (what, where, what to do)."""
 
 
-class FullDisk(StoreError):  # noqa: N818
+class FullDisk(StoreError):
     """No space is left where the store lies."""
 
 

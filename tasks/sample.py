@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
 from tercet.models import seeding
@@ -26,9 +27,10 @@ ANCHOR_SHARES = pa.schema(
         ("threshold", pa.uint64()),
         ("min_words", pa.int32()),
         ("max_words", pa.int32()),
+        ("company", pa.int32()),
     ]
 )
-_COLUMNS = ["sentence_id", "corpus", "n_words", "split"]
+ANCHOR_COLUMNS = ("sentence_id", "corpus", "doc_id", "n_words", "split")
 _PURPOSE = "anchor"
 
 
@@ -41,16 +43,19 @@ class CorpusShare(Config):
 
 
 class SampleSettings(Config):
-    """How many anchors, of what length.
+    """How many anchors, of what length, in what company.
 
     rows: anchors in all; a corpus that has too few sentences gives them all. Left out: as many as
         keep the shares exact, i.e. all sentences where there is one corpus.
     min_words, max_words: bounds of an anchor's length in words, both included.
+    company: other training sentences that an anchor's document must have at least; 1 where the
+        positives are to come out of the same document.
     """
 
     rows: int | None = Field(default=None, ge=1)
     min_words: int = Field(default=1, ge=1)
     max_words: int = Field(default=1000, ge=1)
+    company: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _consistent(self) -> "SampleSettings":
@@ -92,39 +97,51 @@ def anchor_mask(sentences: pa.Table, shares: pa.Table, seed: int) -> Flags:
     """Which sentences are anchors. Shape (rows,).
 
     Args:
-        sentences: with sentence_id, corpus, n_words and split.
+        sentences: whole documents, with `ANCHOR_COLUMNS`.
         shares: the table `anchor_shares`.
         seed: the recipe's, as the stage `sample` had it.
     """
-    ids = sentences["sentence_id"].to_numpy()
-    words = sentences["n_words"].to_numpy()
-    corpus = np.asarray(sentences["corpus"].to_pylist(), dtype=object)
-    draw = seeding.draws(seed, _PURPOSE, ids)
-    mask = np.zeros(len(ids), dtype=np.bool_)
+    corpus = _strings(sentences["corpus"])
+    draw = seeding.draws(seed, _PURPOSE, sentences["sentence_id"].to_numpy())
+    mask = np.zeros(len(sentences), dtype=np.bool_)
     for share in shares.to_pylist():
         if share["anchors"]:
-            fits = (words >= share["min_words"]) & (words <= share["max_words"])
-            below = draw <= np.uint64(share["threshold"])
-            mask |= (corpus == share["corpus"]) & fits & below
-    return np.asarray(mask & (np.asarray(sentences["split"].to_pylist()) == "train"))
+            fits = _eligible(sentences, share["min_words"], share["max_words"], share["company"])
+            mask |= (corpus == share["corpus"]) & fits & (draw <= np.uint64(share["threshold"]))
+    return mask
+
+
+def _eligible(sentences: pa.Table, min_words: int, max_words: int, company: int) -> Flags:
+    """Training sentences of fitting length and company; `sentences` are whole documents."""
+    words = sentences["n_words"].to_numpy()
+    fits = (words >= min_words) & (words <= max_words)
+    train = _strings(sentences["split"]) == "train"
+    if company:
+        docs = sentences["doc_id"].to_numpy()
+        _, of, counts = np.unique(docs[train], return_inverse=True, return_counts=True)
+        fits[train] &= counts[of] > company
+    return np.asarray(fits & train)
+
+
+def _strings(column: pa.ChunkedArray) -> npt.NDArray[np.object_]:
+    return np.asarray(column.to_pylist(), dtype=object)
 
 
 def run(work: Work) -> None:
     """Emit `anchor_shares`, a row a corpus: its eligible sentences, its anchors, its threshold.
 
-    A corpus's threshold is the k-th smallest draw among its train sentences of fitting length.
+    A corpus's threshold is the k-th smallest draw among its eligible sentences.
 
     Raises:
         BadInput: no sentence can be an anchor.
     """
     config: SampleConfig = work.config
     draws: dict[str, list[seeding.Ids]] = {corpus.name: [] for corpus in config.corpora}
-    for batch in work.inputs["sentences"].batches("sentences", columns=_COLUMNS):
-        table = pa.Table.from_batches([batch])
-        words = table["n_words"].to_numpy()
-        corpus = np.asarray(table["corpus"].to_pylist(), dtype=object)
-        fits = (words >= config.min_words) & (words <= config.max_words)
-        fits &= np.asarray(table["split"].to_pylist()) == "train"
+    # File by file: no document lies in two of them.
+    for file in work.inputs["sentences"].files("sentences"):
+        table = pq.read_table(file, columns=list(ANCHOR_COLUMNS))
+        corpus = _strings(table["corpus"])
+        fits = _eligible(table, config.min_words, config.max_words, config.company)
         drawn = seeding.draws(work.seed, _PURPOSE, table["sentence_id"].to_numpy())
         for name, gathered in draws.items():
             gathered.append(drawn[fits & (corpus == name)])
@@ -134,8 +151,9 @@ def run(work: Work) -> None:
     if not any(anchors):
         names = ", ".join(draws)
         raise BadInput(
-            f"no training sentence of {names} has {config.min_words} to {config.max_words} words, "
-            "so there is no anchor: widen sample.min_words and sample.max_words, or add text"
+            f"no training sentence of {names} has {config.min_words} to {config.max_words} words "
+            f"and {config.company} others in its document, so there is no anchor: widen "
+            "sample.min_words and sample.max_words, lower sample.company, or add text"
         )
     thresholds = [
         int(np.partition(values, count - 1)[count - 1]) if count else 0
@@ -149,6 +167,7 @@ def run(work: Work) -> None:
         thresholds,
         [config.min_words] * len(eligible),
         [config.max_words] * len(eligible),
+        [config.company] * len(eligible),
     ]
     work.emit("anchor_shares", pa.table(columns, schema=ANCHOR_SHARES))
 

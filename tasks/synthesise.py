@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pydantic import Field, ValidationError, model_validator
 
 from tercet.models import seeding
 from tercet.models.generation import DETAIL, Given, Method, Pool
 from tercet.storage.rows import Rows
-from tercet.tasks.sample import anchor_mask
+from tercet.tasks.sample import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.stage import Config, Stage, Work
 
 GENERATIONS = pa.schema(
@@ -157,7 +158,7 @@ def run(work: Work) -> None:
     if method.open_graph is not None:
         graph = work.inputs["graph"]
         replacements = method.open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
-    pool = _pool(work) if "pool" in method.needs else None
+    pool = _pool(work, shares) if "pool" in method.needs else None
     for start, stop in _windows(sentences["doc_id"].to_numpy(), _ROWS):
         rows = sentences.slice(start, stop - start)
         rows = rows.filter(pc.equal(rows["split"], "train")).combine_chunks()
@@ -219,15 +220,16 @@ def _generations(method: Method, said: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=GENERATIONS)
 
 
-def _pool(work: Work) -> Pool:
-    """The ring of all training sentences. In memory: 24 bytes a sentence."""
+def _pool(work: Work, shares: pa.Table) -> Pool:
+    """The ring of all anchors, so that what is drawn is encoded anyway. 24 bytes an anchor."""
     source = work.inputs["pool"]
     ids: list[npt.NDArray[np.uint64]] = []
     docs: list[npt.NDArray[np.uint64]] = []
-    for batch in source.batches("sentences", ["sentence_id", "doc_id", "split"]):
-        train = batch.filter(pc.equal(batch["split"], "train"))
-        ids.append(train["sentence_id"].to_numpy())
-        docs.append(train["doc_id"].to_numpy())
+    for file in source.files("sentences"):
+        table = pq.read_table(file, columns=list(ANCHOR_COLUMNS))
+        anchors = anchor_mask(table, shares, work.seed)
+        ids.append(table["sentence_id"].to_numpy()[anchors])
+        docs.append(table["doc_id"].to_numpy()[anchors])
     sentence_ids = np.concatenate([*ids, np.zeros(0, np.uint64)]).astype(np.uint64)
     doc_ids = np.concatenate([*docs, np.zeros(0, np.uint64)]).astype(np.uint64)
     ring = seeding.mix(sentence_ids)

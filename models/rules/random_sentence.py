@@ -9,10 +9,10 @@ from tercet.models.generation import Given, Method, Output, Params, methods
 
 
 def random_sentence(given: Given, params: Params, seed: int) -> pa.Table:
-    """Each anchor enters the ring of all training sentences at its draw, and takes the first
+    """Each anchor enters the ring of all anchors at its draw, and takes the first
     sentence from there on that belongs to another document."""
     if given.pool is None:
-        raise ValueError("the method 'random' needs the pool of training sentences")
+        raise ValueError("the method 'random' needs the pool of anchors")
     pool, ids = given.pool, given.ids()
     size = len(pool.ring)
     if not size or not len(ids):

@@ -95,6 +95,7 @@ def shares(folder: Path, threshold: int = 2**64 - 1, corpora: Sequence[str] = ("
             "threshold": pa.array([threshold] * count, pa.uint64()),
             "min_words": pa.array([1] * count, pa.int32()),
             "max_words": pa.array([1000] * count, pa.int32()),
+            "company": pa.array([0] * count, pa.int32()),
         }
     )
     return rows_of({"anchor_shares": [stored(folder, f"shares{threshold}", table)]})

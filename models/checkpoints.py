@@ -1,0 +1,104 @@
+"""Checkpoints of a training in safetensors and JSON: no pickle is written or read.
+
+A checkpoint is a folder. It is written under another name and renamed when everything in it is on
+the disk, so that a folder called `checkpoint-N` is always whole.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+_PREFIX = "checkpoint-"
+_WRITING = ".writing"
+
+State = dict[str, Any]
+
+
+def latest(directory: Path) -> Path | None:
+    """The whole checkpoint with the highest step in `directory`, if there is one."""
+    found = {_step(path): path for path in directory.glob(f"{_PREFIX}*") if _step(path) >= 0}
+    return found[max(found)] if found else None
+
+
+def _step(path: Path) -> int:
+    number = path.name.removeprefix(_PREFIX)
+    return int(number) if number.isdigit() else -1
+
+
+def write(directory: Path, step: int, files: Mapping[str, State | dict[str, torch.Tensor]]) -> Path:
+    """Writes `checkpoint-<step>` with these files, then removes the older ones.
+
+    files: file name to content: `.safetensors` gets tensors by name, `.json` JSON's types.
+    """
+    target = directory / f"{_PREFIX}{step}"
+    draft = directory / f"{target.name}{_WRITING}"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir(parents=True)
+    for name, content in files.items():
+        path = draft / name
+        if name.endswith(".safetensors"):
+            # Copies: safetensors refuses tensors that share memory (tied weights).
+            tensors = {key: value.detach().cpu().clone() for key, value in content.items()}
+            save_file({key: value.contiguous() for key, value in tensors.items()}, path)
+        else:
+            path.write_text(json.dumps(content), encoding="utf-8")
+        _sync(path)
+    _sync(draft)
+    if target.exists():
+        shutil.rmtree(target)
+    draft.rename(target)
+    _sync(directory)
+    for old in directory.glob(f"{_PREFIX}*"):
+        if old != target:
+            shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def read_tensors(checkpoint: Path, name: str) -> dict[str, torch.Tensor]:
+    """Tensors by name from one of the checkpoint's files."""
+    return dict(load_file(checkpoint / name))
+
+
+def read_json(checkpoint: Path, name: str) -> Any:
+    """JSON content of one of the checkpoint's files."""
+    return json.loads((checkpoint / name).read_text(encoding="utf-8"))
+
+
+def split_optimizer(state: State) -> tuple[dict[str, torch.Tensor], State]:
+    """An optimizer's `state_dict` as tensors by name and the rest in JSON's types."""
+    tensors: dict[str, torch.Tensor] = {}
+    plain: dict[str, dict[str, Any]] = {}
+    for index, entries in state["state"].items():
+        for name, value in entries.items():
+            if isinstance(value, torch.Tensor):
+                tensors[f"{index}.{name}"] = value
+            else:
+                plain.setdefault(str(index), {})[name] = value
+    return tensors, {"state": plain, "param_groups": state["param_groups"]}
+
+
+def join_optimizer(tensors: Mapping[str, torch.Tensor], rest: State) -> State:
+    """The inverse of `split_optimizer`."""
+    state: dict[int, dict[str, Any]] = {int(index): dict(e) for index, e in rest["state"].items()}
+    for key, tensor in tensors.items():
+        index, _, name = key.partition(".")
+        state.setdefault(int(index), {})[name] = tensor
+    groups = [
+        {key: tuple(v) if key == "betas" else v for key, v in group.items()}
+        for group in rest["param_groups"]
+    ]
+    return {"state": state, "param_groups": groups}

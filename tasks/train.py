@@ -1,0 +1,284 @@
+"""Stage `train`: an encoder from triplets, in phases; the artifact is a SentenceTransformer."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, model_validator
+
+from tercet.models import seeding
+from tercet.storage.rows import quoted
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+
+TRAINING_LOG = pa.schema(
+    [
+        ("phase", pa.string()),
+        ("step", pa.int32()),
+        ("epoch", pa.float64()),
+        ("loss", pa.float64()),
+        ("learning_rate", pa.float64()),
+        ("gate_opening", pa.float64()),
+        ("student_negative", pa.float64()),
+        ("teacher_negative", pa.float64()),
+        ("rows_per_second", pa.float64()),
+    ]
+)
+
+MODEL_FOLDER = "model"
+
+
+class PhaseConfig(Config):
+    """One phase: its rows, its loss and its numbers."""
+
+    name: str = Field(default="triplets", min_length=1, max_length=64)
+    rows: Literal["triplets", "pairs", "dropout"] = Field(
+        default="triplets",
+        description="triplets; (anchor, positive) pairs; or each anchor with itself, two dropout "
+        "masks apart (unsupervised SimCSE).",
+    )
+    loss: Literal["gaussian_decay", "contrastive"] = Field(
+        default="gaussian_decay",
+        description="gaussian_decay needs triplets; contrastive: in-batch negatives, and the hard "
+        "negatives where the rows have them (scale 1 / tau).",
+    )
+    start: Literal["previous", "backbone"] = Field(
+        default="previous", description="Weights to start from: the phase before, or untouched."
+    )
+    corpora: tuple[str, ...] = Field(
+        default=(), description="Only rows whose sentence is of these corpora; empty: all."
+    )
+    max_rows: int | None = Field(default=None, ge=1, description="A seeded sample of this many.")
+    batch_size: int = Field(default=64, ge=2, le=65_536)
+    learning_rate: float = Field(default=2e-5, gt=0.0, le=1.0)
+    epochs: float = Field(default=1.0, gt=0.0, le=1000.0)
+    max_steps: int | None = Field(default=None, ge=1, description="Instead of epochs.")
+    warmup: float = Field(default=0.1, ge=0.0, le=1.0, description="Share of the steps.")
+    weight_decay: float = Field(default=0.0, ge=0.0, le=1.0)
+    tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
+    decay: bool = Field(
+        default=True, description="The Gaussian decay; false: hard negatives count in full."
+    )
+    width: float = Field(
+        default=0.1, ge=0.0, le=2.0, description="Half-width of the gate, in cosine; 0: no decay."
+    )
+    gate: Literal["symmetric", "one_sided"] = Field(
+        default="symmetric",
+        description="symmetric (the paper), or one_sided (its code): decay only where the "
+        "student's cosine is at most the teacher's.",
+    )
+    detach: bool = Field(default=True, description="Keep the gate out of the gradient.")
+    head: bool = Field(
+        default=False, description="Dense layer and tanh on the vector, in training only."
+    )
+    word_repetition: bool = Field(
+        default=False, description="Say some words of the anchor twice, anew each epoch."
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> "PhaseConfig":
+        if self.loss == "gaussian_decay" and self.rows != "triplets":
+            raise ValueError(
+                f"rows: {self.rows} have no hard negative for loss: gaussian_decay: "
+                "take loss: contrastive, or rows: triplets"
+            )
+        return self
+
+
+class TrainConfig(Config):
+    """The encoder's form and the phases of its training."""
+
+    pooling: Literal["mean", "cls"] | None = Field(
+        default=None, description="How token states become a vector; null: the backbone's own way."
+    )
+    max_length: int = Field(
+        default=64, ge=4, le=8192, description="Longest input in training, in tokens."
+    )
+    precision: Literal["fp32", "bf16"] = "fp32"
+    trust_remote_code: bool = Field(
+        default=False, description="Run Python code that comes with the backbone's files."
+    )
+    triplets: str | None = Field(
+        default=None,
+        description="A file instead of the recipe's own triplets: .parquet, .csv, .tsv or .jsonl "
+        "with anchor, positive and negative (or sent0, sent1, hard_neg).",
+    )
+    phases: tuple[PhaseConfig, ...] = Field(default=(PhaseConfig(),), min_length=1)
+    log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
+
+
+def run(work: Work) -> Path:
+    """Trains phase after phase; returns the encoder's directory and emits `training_log`."""
+    from tercet.models import encoder, training
+
+    config: TrainConfig = work.config
+    phases = [
+        (settings(phase, config.max_length), phase.start == "backbone", _rows(work, phase))
+        for phase in config.phases
+    ]
+    setting = training.Setting(
+        directory=work.scratch / "checkpoints",
+        seed=work.seed,
+        precision=config.precision,
+        device=work.resources.device,
+        log_steps=config.log_steps,
+        progress=work.resources.progress,
+    )
+
+    def load() -> Any:
+        try:
+            return encoder.load_encoder(
+                work.models["backbone"],
+                config.pooling,
+                device=work.resources.device,
+                trust_remote_code=config.trust_remote_code,
+            )
+        except ValueError as error:
+            raise BadInput(str(error)) from error
+
+    model, log = training.train_phases(load, phases, setting)
+    work.emit("training_log", pa.Table.from_pylist(log, schema=TRAINING_LOG))
+    return training.save_encoder(model, work.scratch / MODEL_FOLDER)
+
+
+def settings(phase: PhaseConfig, max_length: int) -> Any:
+    """The phase's numbers as `models.training` takes them."""
+    from tercet.models.training import Phase
+
+    return Phase(
+        name=phase.name,
+        loss=phase.loss,
+        batch_size=phase.batch_size,
+        learning_rate=phase.learning_rate,
+        epochs=phase.epochs,
+        max_steps=phase.max_steps,
+        warmup=phase.warmup,
+        weight_decay=phase.weight_decay,
+        max_length=max_length,
+        tau=phase.tau,
+        width=phase.width if phase.decay else 0.0,
+        gate=phase.gate,
+        detach=phase.detach,
+        head=phase.head,
+        word_repetition=phase.word_repetition,
+    )
+
+
+def _rows(work: Work, phase: PhaseConfig) -> pa.Table:
+    """The phase's rows: row_id, anchor, positive and, of triplets, negative and label."""
+    config: TrainConfig = work.config
+    if config.triplets is not None:
+        if phase.corpora:
+            raise BadInput(
+                f"train: phase {phase.name} names corpora, but the triplets come from the file "
+                f"{config.triplets}, which knows of none: leave corpora out."
+            )
+        rows = file_triplets(Path(config.triplets))
+    else:
+        rows = _stored_triplets(work, phase)
+    if not rows.num_rows:
+        raise BadInput(
+            f"train: phase {phase.name} has no row to train on: loosen select's thresholds, or "
+            "look at why candidates were refused: "
+            "SELECT reason, count(*) FROM rejects GROUP BY reason."
+        )
+    return shaped(rows, phase.rows, phase.max_rows, work.seed)
+
+
+def _stored_triplets(work: Work, phase: PhaseConfig) -> pa.Table:
+    columns = ["triplet_id", "anchor", "positive", "negative", "negative_similarity"]
+    if not phase.corpora:
+        table = work.inputs["triplets"].table("triplets", columns)
+    else:
+        import duckdb
+
+        listed = ", ".join(map(quoted, phase.corpora))
+        with duckdb.connect() as connection:
+            connection.execute(f"SET memory_limit = '{work.resources.memory_limit}'")
+            table = connection.sql(
+                f"""SELECT {", ".join(columns)} FROM {work.inputs["triplets"].sql("triplets")}
+                    WHERE sentence_id IN (SELECT sentence_id
+                        FROM {work.inputs["sentences"].sql("sentences")}
+                        WHERE corpus IN ({listed}))"""
+            ).to_arrow_table()
+    return table.rename_columns(["row_id", "anchor", "positive", "negative", "label"])
+
+
+def shaped(
+    rows: pa.Table, kind: Literal["triplets", "pairs", "dropout"], max_rows: int | None, seed: int
+) -> pa.Table:
+    """A seeded sample of the rows with the columns of their kind, in order of row_id."""
+    import numpy as np
+
+    rows = rows.sort_by("row_id")
+    if max_rows is not None and rows.num_rows > max_rows:
+        draws = seeding.draws(seed, "training rows", rows["row_id"].to_numpy())
+        rows = rows.take(pa.array(np.sort(np.argsort(draws, kind="stable")[:max_rows])))
+    anchor = rows["anchor"]
+    table = {"row_id": rows["row_id"], "anchor": anchor}
+    table["positive"] = anchor if kind == "dropout" else rows["positive"]
+    if kind == "triplets":
+        table["negative"] = rows["negative"]
+        table["label"] = pc.fill_null(rows["label"].cast(pa.float32()), float("nan"))
+    return pa.table(table).combine_chunks()
+
+
+_NAMES = {"sent0": "anchor", "sent1": "positive", "hard_neg": "negative"}
+
+
+def file_triplets(path: Path) -> pa.Table:
+    """Triplets of a file: row_id, anchor, positive, negative, and label if it has one.
+
+    Columns anchor, positive, negative, or SimCSE's sent0, sent1, hard_neg; the teacher's cosine
+    of the negative, if known, as negative_similarity. Raises BadInput where that fails.
+    """
+    import duckdb
+
+    readers = {
+        ".parquet": "read_parquet",
+        ".csv": "read_csv",
+        ".tsv": "read_csv",
+        ".jsonl": "read_json",
+    }
+    suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".zst")]
+    reader = readers.get(suffixes[-1] if suffixes else "")
+    if reader is None:
+        raise BadInput(f"train: {path} is no .parquet, .csv, .tsv or .jsonl file of triplets.")
+    if not path.is_file():
+        raise BadInput(f"train: there is no file of triplets at {path}: give another path.")
+    try:
+        with duckdb.connect() as connection:
+            table = connection.sql(
+                f"SELECT * FROM {reader}(?)", params=[str(path)]
+            ).to_arrow_table()
+    except duckdb.Error as error:
+        reason = str(error).strip().splitlines()[0]
+        raise BadInput(f"train: the triplets of {path} cannot be read: {reason}") from error
+    table = table.rename_columns([_NAMES.get(name, name) for name in table.column_names])
+    wanted = ["anchor", "positive", "negative"]
+    if missing := [name for name in wanted if name not in table.column_names]:
+        raise BadInput(
+            f"train: {path} has no column {missing[0]!r}, only {', '.join(table.column_names)}: "
+            "name its columns anchor, positive, negative."
+        )
+    similarity = (
+        table["negative_similarity"].cast(pa.float64())
+        if "negative_similarity" in table.column_names
+        else pa.nulls(table.num_rows, pa.float64())
+    )
+    texts = {name: table[name].cast(pa.string()) for name in wanted}
+    rows = pa.table({**texts, "label": similarity})
+    for name in wanted:
+        rows = rows.filter(pc.greater(pc.utf8_length(pc.fill_null(rows[name], "")), 0))
+    ids = seeding.text_ids(*(rows[name].to_pylist() for name in wanted))
+    return rows.add_column(0, "row_id", pa.array(ids, pa.uint64()))
+
+
+STAGE = Stage(
+    name="train",
+    config=TrainConfig,
+    tables={"training_log": TRAINING_LOG},
+    run=run,
+    model=True,
+    libraries=("torch", "transformers", "sentence-transformers"),
+)

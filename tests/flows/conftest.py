@@ -1,0 +1,22 @@
+"""A Prefect database that is ready, so that only one test of the session waits for its tables."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def prefect_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a store keeps of its Prefect server, after a first start; to be copied."""
+    from tercet.flows import server
+
+    store = tmp_path_factory.mktemp("first")
+    home = server.folder(store)
+    home.mkdir()
+    # A server that was killed while it made its tables leaves something like this.
+    (home / "prefect.db").write_bytes(b"half a database")
+    with server.prefect_server(store, lambda text: None):
+        pass
+    (home / "server.json").unlink()
+    return Path(shutil.copytree(home, store / "kept"))

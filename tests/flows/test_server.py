@@ -1,0 +1,151 @@
+"""The one server of a store: shared, gone with the last, found again after a kill."""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tercet.flows import server
+
+USER = """
+import sys, time
+from pathlib import Path
+from tercet.flows.server import prefect_server, running
+store = Path(sys.argv[1])
+with prefect_server(store, lambda text: None):
+    print(running(store).pid, flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.fixture
+def store(prefect_folder: Path, tmp_path: Path) -> Iterator[Path]:
+    shutil.copytree(prefect_folder, server.folder(tmp_path))
+    yield tmp_path
+    for process in servers(tmp_path):
+        process.kill()
+
+
+def servers(store: Path) -> list[psutil.Process]:
+    """The living server processes of a store."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        words = process.info["cmdline"] or []
+        if server.PROCESS in words and str(server.folder(store.resolve())) in words:
+            found.append(process)
+    return found
+
+
+def user(store: Path, seconds: float = 0.0) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", USER, str(store), str(seconds)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_up_within_the_block_and_gone_after(store: Path) -> None:
+    said: list[str] = []
+    with server.prefect_server(store, said.append) as url:
+        live = server.running(store)
+        assert live is not None
+        assert server.healthy(live)
+        assert url == live.api == os.environ["PREFECT_API_URL"]
+        assert os.environ["PREFECT_HOME"] == str(server.folder(store))
+        assert said == [f"Prefect server: {live.address}"]
+        assert server.owned(store)
+        # A second user in between neither starts another nor takes the first one's away.
+        with server.prefect_server(store, said.append) as again:
+            assert again == url
+        assert server.healthy(live)
+        assert [process.pid for process in servers(store)] == [live.pid]
+    assert servers(store) == []
+    assert server.running(store) is None
+    assert "PREFECT_API_URL" not in os.environ
+
+
+def test_a_given_server_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    with server.prefect_server(tmp_path, lambda text: None) as url:
+        assert url == "http://127.0.0.1:9/api"
+        assert not server.owned(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_starting_at_once_share_one(store: Path) -> None:
+    users = [user(store, 1.0) for _ in range(3)]
+    pids = [process.communicate(timeout=120)[0] for process in users]
+    assert len(set(pids)) == 1
+    assert servers(store) == []
+
+
+def test_survivor_of_a_kill_is_used_again_and_then_stopped(store: Path) -> None:
+    killed = user(store, 600)
+    assert killed.stdout is not None
+    pid = int(killed.stdout.readline())
+    killed.kill()
+    killed.wait()
+    assert [process.pid for process in servers(store)] == [pid]
+    out, _ = user(store).communicate(timeout=60)
+    assert int(out) == pid
+    assert servers(store) == []
+
+
+def test_killed_while_it_started_there_is_still_only_one(store: Path) -> None:
+    killed = user(store, 600)
+    time.sleep(1.0)
+    killed.kill()
+    killed.wait()
+    with server.prefect_server(store, lambda text: None):
+        assert len(servers(store)) == 1
+    assert servers(store) == []
+
+
+def test_hung_server_is_replaced(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = user(store, 600)
+    assert killed.stdout is not None
+    pid = int(killed.stdout.readline())
+    killed.kill()
+    killed.wait()
+    os.kill(pid, signal.SIGSTOP)
+    record = server.folder(store) / "server.json"
+    old = {**json.loads(record.read_text()), "started": time.time() - 1000}
+    record.write_text(json.dumps(old))
+    monkeypatch.setattr(server, "HEALTH_SECONDS", 1.0)
+    with server.prefect_server(store, lambda text: None):
+        live = server.running(store)
+        assert live is not None
+        assert live.pid != pid
+        assert len(servers(store)) == 1
+    assert servers(store) == []
+
+
+def test_a_server_that_cannot_start_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "PROCESS", "tercet.flows.there_is_no_such_module")
+    with (
+        pytest.raises(server.ServerError, match=r"(?s)ended at once.*no_such_module") as caught,
+        server.prefect_server(tmp_path, lambda text: None),
+    ):
+        pass
+    assert "--no-server" in str(caught.value)
+
+
+def test_stops_by_itself_when_all_its_users_were_killed(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from tercet.flows import server_process as p;"
+        "p.ORPHAN_SECONDS = 0.6; p._stop_when_alone(Path(sys.argv[1]))"
+    )
+    with (tmp_path / "users.lock").open("ab") as users:
+        fcntl.flock(users, fcntl.LOCK_SH)
+        child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(3)
+    assert child.wait(20) == -signal.SIGTERM

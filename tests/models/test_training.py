@@ -1,0 +1,207 @@
+"""Training in phases, and going on after a kill as if nothing had happened."""
+
+import dataclasses
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from tercet.models import checkpoints, seeding, training
+from tercet.models.encoder import load_encoder
+from tercet.models.training import Phase, Setting
+
+PHASE = Phase(
+    name="first",
+    loss="gaussian_decay",
+    batch_size=8,
+    learning_rate=1e-3,
+    epochs=2.0,
+    max_steps=None,
+    warmup=0.1,
+    weight_decay=0.01,
+    max_length=16,
+    tau=0.05,
+    width=0.1,
+    gate="symmetric",
+    detach=True,
+    head=True,
+    word_repetition=True,
+)
+PAIRS = dataclasses.replace(
+    PHASE, name="second", loss="contrastive", head=False, word_repetition=False, epochs=1.0
+)
+
+
+def table(texts: list[str]) -> pa.Table:
+    """84 triplets: 11 batches of eight, the last of four."""
+    texts = texts[:84]
+    return pa.table(
+        {
+            "row_id": pa.array(seeding.text_ids(texts), pa.uint64()),
+            "anchor": texts,
+            "positive": [" ".join(text.split()[:-1]) for text in texts],
+            "negative": [text + " not" for text in texts],
+            "label": pa.array([0.8] * len(texts), pa.float32()),
+        }
+    )
+
+
+def train(backbone: Path, rows: pa.Table, directory: Path, **changes: object) -> tuple:  # type: ignore[type-arg]
+    setting = Setting(directory, seed=11, log_steps=2, **changes)  # type: ignore[arg-type]
+    pairs = rows.select(["row_id", "anchor", "positive"])
+    phases = [(PHASE, False, rows), (PAIRS, False, pairs)]
+    model, log = training.train_phases(lambda: load_encoder(backbone, "mean"), phases, setting)
+    return model.state_dict(), log
+
+
+def same_weights(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
+    return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
+
+
+def without_rate(log: list[dict[str, object]]) -> list[dict[str, object]]:
+    return [{key: v for key, v in row.items() if key != "rows_per_second"} for row in log]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple:  # type: ignore[type-arg]
+    torch.set_num_threads(1)
+    return train(tiny_backbone, table(tiny_texts), tmp_path_factory.mktemp("undisturbed"))
+
+
+CHILD = """
+import sys, time
+from pathlib import Path
+import pyarrow.parquet as pq
+import torch
+sys.path.insert(0, sys.argv[1])
+import test_training
+torch.set_num_threads(1)
+slow = lambda done, total, unit: time.sleep(0.05)
+test_training.train(
+    Path(sys.argv[2]), pq.read_table(sys.argv[3]), Path(sys.argv[4]),
+    checkpoint_steps=2, progress=slow,
+)
+"""
+
+
+def test_killed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(
+    tiny_backbone: Path,
+    tiny_texts: list[str],
+    tmp_path: Path,
+    undisturbed: tuple,  # type: ignore[type-arg]
+) -> None:
+    rows = table(tiny_texts)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    work = tmp_path / "work"
+    here = str(Path(__file__).parent)
+    command = [sys.executable, "-c", CHILD, here, tiny_backbone, tmp_path / "rows.parquet", work]
+    first = work / "phase-000"
+    # 22 steps of the first phase, 11 an epoch: the second kill falls into the second epoch.
+    for wanted in (4, 14):
+        child = subprocess.Popen([str(part) for part in command])
+        reached = wait_for(first, wanted, child)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        assert wanted <= reached < 22
+    seen: list[int] = []
+    weights, log = train(
+        tiny_backbone, rows, work, progress=lambda done, total, unit: seen.append(done)
+    )
+    assert seen[0] > 14  # it went on, it did not begin again
+    assert seen[-1] == 33
+    assert same_weights(weights, undisturbed[0])
+    assert without_rate(log) == without_rate(undisturbed[1])
+    assert not [path for path in work.rglob("*") if path.suffix in (".bin", ".pt", ".pth", ".pkl")]
+
+
+def wait_for(directory: Path, step: int, child: subprocess.Popen) -> int:  # type: ignore[type-arg]
+    """Waits until a checkpoint of at least that step is there; returns its step."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and child.poll() is None:
+        found = checkpoints.latest(directory)
+        reached = -1 if found is None else int(found.name.rpartition("-")[2])
+        if reached >= step:
+            return reached
+        time.sleep(0.01)
+    raise AssertionError(f"no checkpoint of step {step} (exit code {child.poll()})")
+
+
+def test_the_log(undisturbed: tuple) -> None:  # type: ignore[type-arg]
+    log = undisturbed[1]
+    first = [row for row in log if row["phase"] == "first"]
+    assert [row["step"] for row in first] == list(range(2, 23, 2))
+    assert [row["step"] for row in log[len(first) :]] == [2, 4, 6, 8, 10, 11]
+    assert first[-1]["epoch"] == 2.0
+    assert first[-1]["loss"] < first[0]["loss"]
+    for row in first:
+        assert 0 <= row["gate_opening"] <= 1
+        assert row["teacher_negative"] == pytest.approx(0.8)
+        assert -1 <= row["student_negative"] <= 1
+        assert row["rows_per_second"] > 0
+    assert all(row["gate_opening"] is None for row in log[len(first) :])
+
+
+def test_finished_phases_are_not_trained_again(
+    tiny_backbone: Path,
+    tiny_texts: list[str],
+    tmp_path: Path,
+    undisturbed: tuple,  # type: ignore[type-arg]
+) -> None:
+    rows = table(tiny_texts)
+    train(tiny_backbone, rows, tmp_path)
+    seen: list[int] = []
+    again = train(
+        tiny_backbone, rows, tmp_path, progress=lambda done, total, unit: seen.append(done)
+    )
+    assert seen == []
+    assert same_weights(again[0], undisturbed[0])
+    assert without_rate(again[1]) == without_rate(undisturbed[1])
+
+
+def test_the_order_of_the_rows_does_not_matter(
+    tiny_backbone: Path,
+    tiny_texts: list[str],
+    tmp_path: Path,
+    undisturbed: tuple,  # type: ignore[type-arg]
+) -> None:
+    rows = table(tiny_texts)
+    backwards = rows.take(list(range(rows.num_rows))[::-1])
+    assert same_weights(train(tiny_backbone, backwards, tmp_path)[0], undisturbed[0])
+
+
+def test_a_phase_from_the_backbone_forgets_the_one_before(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    rows = table(tiny_texts).select(["row_id", "anchor", "positive"])
+    short = dataclasses.replace(PAIRS, max_steps=3)
+    other = dataclasses.replace(short, name="other", learning_rate=1e-2)
+
+    def weights(name: str, *phases: tuple) -> dict[str, torch.Tensor]:  # type: ignore[type-arg]
+        model, _ = training.train_phases(
+            lambda: load_encoder(tiny_backbone, "mean"), phases, Setting(tmp_path / name, seed=1)
+        )
+        return model.state_dict()  # type: ignore[no-any-return]
+
+    alone = weights("alone", (short, False, rows))
+    assert same_weights(weights("again", (other, False, rows), (short, True, rows)), alone)
+    assert not same_weights(weights("on", (other, False, rows), (short, False, rows)), alone)
+
+
+def test_the_saved_encoder_is_plain_and_keeps_its_length(
+    tiny_backbone: Path, tmp_path: Path
+) -> None:
+    path = training.save_encoder(load_encoder(tiny_backbone, "cls"), tmp_path / "encoder")
+    names = {file.name for file in path.rglob("*") if file.is_file()}
+    assert "model.safetensors" in names
+    assert not names & {"README.md", "training_args.bin", "pytorch_model.bin"}
+    again = load_encoder(path)
+    assert again.max_seq_length == 64
+    assert again[1].pooling_mode == "cls"
