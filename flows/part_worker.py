@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +97,7 @@ def commit_part(order: PartOrder, part: Part, progress: Progress) -> None:
     # What a killed attempt staged is not trusted; what a stage keeps in its scratch is its own.
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
-    resources = Resources(
-        device=order.resources.device,
-        batch_size=order.resources.batch_size,
-        part_rows=order.resources.part_rows,
-        memory_limit=order.resources.memory_limit,
-        progress=progress,
-    )
+    resources = replace(order.resources, progress=progress)
     reads = parts.part_inputs(order.step, order.inputs, part.driving)
     schemas = {**order.step.stage.tables, "rejects": REJECTS}
     with PartWriter(staging, schemas, order.resources.part_rows) as writer:

@@ -10,11 +10,12 @@ from typing import Any
 
 from tercet.flows import fingerprints, parts, recipe_file
 from tercet.flows.fingerprints import Fingerprint
-from tercet.flows.part_worker import PartOrder, commit_part
+from tercet.flows.part_worker import PartOrder
 from tercet.flows.recipe import Recipe
 from tercet.flows.steps import Step, compile_steps
 from tercet.flows.steps import schemas as step_schemas
 from tercet.flows.steps import until as steps_until
+from tercet.flows.workers import commit_parts
 from tercet.storage import catalog, locks, runs
 from tercet.storage.artifacts import Artifact, find_part, open_artifact
 from tercet.storage.store import Store, open_store
@@ -194,8 +195,7 @@ def _make(
             show(1, 1, "parts")
         else:
             pending.append(part)
-    for part in pending:
-        commit_part(order, part, show)
+    commit_parts(order, pending, handle.plan.recipe.run.workers, show)
     return artifact.finish(
         {
             "step": step.name,
@@ -305,7 +305,7 @@ def _by_part(progress: Progress, done: int, total: int) -> Progress:
 
     def show(current: int, of: int | None, unit: str) -> None:
         nonlocal finished
-        if of is not None and current >= of and unit == "parts":
+        if current == of and unit == "parts":
             finished += 1
         progress(finished, total, "parts")
 

@@ -71,6 +71,11 @@ def corpus_digest(corpus: CorpusConfig) -> str:
     return pydocs.digest(corpus) if corpus.source == PYDOCS else files.digest(corpus)
 
 
+def externals(config: IngestConfig) -> dict[str, str]:
+    """What each corpus holds, as digests."""
+    return {corpus.name: corpus_digest(corpus) for corpus in config.corpora}
+
+
 def check_corpora(config: IngestConfig) -> None:
     """See, without reading everything, that each corpus can be read.
 
@@ -275,7 +280,7 @@ STAGE = Stage(
     },
     run=run,
     libraries=("blingfire",),
-    externals=lambda config: {corpus.name: corpus_digest(corpus) for corpus in config.corpora},
+    externals=externals,
     # What a corpus holds is digested; its role and share only sample looks at.
     locations=("source", "role", "share"),
 )

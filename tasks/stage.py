@@ -35,6 +35,15 @@ class Interrupted(Exception):
     """Raised out of a stage when the run was asked to stop."""
 
 
+def silent(done: int, total: int | None, unit: str) -> None:
+    """Progress that nobody looks at."""
+
+
+def no_externals(config: Any) -> Mapping[str, Path | str]:
+    """A stage whose config names nothing outside the store."""
+    return {}
+
+
 @dataclass(frozen=True)
 class Resources:
     """What the recipe's `run:` block gives: none of it changes a result or enters a fingerprint."""
@@ -43,7 +52,7 @@ class Resources:
     batch_size: int = 64
     part_rows: int = 20_000
     memory_limit: str = "2GB"
-    progress: Callable[[int, int | None, str], None] = lambda done, total, unit: None
+    progress: Callable[[int, int | None, str], None] = silent
 
 
 @dataclass(frozen=True)
@@ -98,7 +107,7 @@ class Stage:
     seeded: bool = True
     libraries: Sequence[str] = ()
     modules: Sequence[str] = ()
-    externals: Callable[[Any], Mapping[str, Path | str]] = lambda config: {}
+    externals: Callable[[Any], Mapping[str, Path | str]] = no_externals
     locations: Sequence[str] = ()
     recalls: bool = False
 
