@@ -15,6 +15,9 @@ from tercet.tasks.stage import BadInput
 
 UNKNOWN = "unknown until fetched"
 
+# It declares what a stage is and computes nothing: an edit there would make everything anew.
+DECLARATIONS = "tercet.tasks.stage"
+
 
 @dataclass(frozen=True)
 class Fingerprint:
@@ -99,6 +102,7 @@ def _fingerprint(
 ) -> Fingerprint:
     stage = step.stage
     modules = code.code_digests([stage.run.__module__, *stage.modules])
+    modules.pop(DECLARATIONS, None)
     digest = accepted(store, step.name, fingerprint.digest(dict(modules)))
     versions = {s: [found[n].version for n in names] for s, names in step.inputs.items()}
     models = {slot: _model(source, found, store, fetch) for slot, source in step.models.items()}

@@ -138,6 +138,8 @@ def _known_parts(
 
 def _count(step: Step, prints: Mapping[str, Fingerprint], store: Store) -> int | None:
     """Rows of the table that the step maps or, failing that, of all its input tables."""
+    if not step.inputs:
+        return None
     total = 0
     for slot, names in step.inputs.items():
         for name in names:

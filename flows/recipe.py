@@ -92,8 +92,8 @@ class Recipe(Config):
                 )
             check_params(method, settings.params)
         rows = {phase.rows for phase in self.train.phases}
-        if "triplets" in rows and not self.synthesise and self.train.triplets is None:
-            raise ValueError("a phase trains on triplets, but `synthesise` names no method")
+        if rows - {"dropout"} and not self.synthesise and self.train.triplets is None:
+            raise ValueError("a phase trains on triplets or pairs, but nothing is synthesised")
         if self.synthesise and self.evaluator is None:
             raise ValueError("`synthesise` needs an `evaluator` that scores its candidates")
         return self

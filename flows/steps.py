@@ -172,9 +172,14 @@ def _training_steps(recipe: Recipe) -> list[Step]:
     if recipe.start == "evaluator" and recipe.evaluator is not None:
         fitted = recipe.evaluator.fit is not None
         start = ("step", "fit_evaluator") if fitted else ("weights", recipe.evaluator.model or "")
-    rows: dict[str, tuple[str, ...]] = {"sentences": ("ingest",), "anchors": ("sample",)}
-    if recipe.synthesise:
+    rows: dict[str, tuple[str, ...]] = {}
+    phases = recipe.train.phases if recipe.train.triplets is None else ()
+    if any(phase.rows == "dropout" for phase in phases):
+        rows |= {"sentences": ("ingest",), "anchors": ("sample",)}
+    if any(phase.rows != "dropout" for phase in phases):
         rows["triplets"] = ("select",)
+        if any(phase.corpora for phase in phases):
+            rows["sentences"] = ("ingest",)
     pairs = {"document_pairs": ("ingest",)}
     return [
         Step("evaluate.base", evaluate.STAGE, recipe.evaluate, pairs, {"model": backbone}),

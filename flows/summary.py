@@ -1,6 +1,6 @@
 """The last lines of a run: what came of it, where it lies, what to type and ask next."""
 
-from typing import Any
+import shlex
 
 import duckdb
 
@@ -9,20 +9,11 @@ from tercet.storage import catalog, runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store, open_store
 
-GAIN_QUERY = """
-    SELECT metric, round(value, 2) AS points, round(ci_low, 2), round(ci_high, 2), n
-    FROM evaluations WHERE metric LIKE '%_gain' AND subset = 'test'
-"""
 NEXT_QUERY = (
     "SELECT anchor, positive, negative, round(negative_similarity, 2) AS similarity "
     "FROM triplets USING SAMPLE 5"
 )
-ACCEPTANCE_QUERY = (
-    "SELECT method, role, count(*) AS candidates, "
-    "count(*) FILTER (reason IS NULL) AS accepted FROM candidates "
-    "LEFT JOIN (SELECT row_id, min(reason) AS reason FROM rejects WHERE stage = 'select' "
-    "GROUP BY row_id) ON row_id = candidate_id GROUP BY ALL ORDER BY ALL"
-)
+ACCEPTANCE_QUERY = "SELECT role, method, candidates, accepted, used, threshold FROM acceptance"
 
 
 def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
@@ -32,10 +23,10 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     lines = [f"\nRun {run_id} is done."]
     with catalog.connect(store, run_id) as connection:
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
-            lines += _before_and_after(connection, steps)
+            lines += _before_and_after(connection)
     if "train" in steps:
         lines += _how_to_load(store, steps["train"]["version"])
-    option = "" if run_plan.store == "./tercet-store" else f" --store {run_plan.store}"
+    option = "" if run_plan.store == "./tercet-store" else f" --store {shlex.quote(run_plan.store)}"
     lines.append(
         f"\nSame run again (all of it reused), or after a change of the recipe:\n  {command}"
     )
@@ -47,8 +38,7 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     return "\n".join(lines)
 
 
-def _before_and_after(connection: duckdb.DuckDBPyConnection, steps: dict[str, Any]) -> list[str]:
-    versions = (steps["evaluate.base"]["version"], steps["evaluate.encoder"]["version"])
+def _before_and_after(connection: duckdb.DuckDBPyConnection) -> list[str]:
     rows = connection.execute(
         """
         WITH told AS (
@@ -65,19 +55,17 @@ def _before_and_after(connection: duckdb.DuckDBPyConnection, steps: dict[str, An
         ORDER BY b.suite, b.task, b.subset, b.metric
         """
     ).fetchall()
-    if not rows or not versions:
+    if not rows:
         return []
-    lines = [f"\n{'':<34}{'before':>9}{'after':>9}   gain (95 % interval)        n"]
+    lines = [f"\n{'':<44}{'before':>8}{'after':>8}   {'gain (95 % interval)':<26}{'n':>7}"]
     gains = []
     for suite, task, subset, metric, before, after, n, gain, low, high in rows:
-        name = f"{suite} {task} {subset} {metric}"
-        line = f"{name:<34}{before:>9.2f}{after:>9.2f}"
+        name = f"{suite} {task.replace('_', ' ')} {subset} {metric}"
+        told = f"{after - before:+.2f}"
         if gain is not None:
-            line += f"   {gain:+.2f} ({low:+.2f} to {high:+.2f})"
+            told = f"{gain:+.2f} ({low:+.2f} to {high:+.2f})"
             gains.append((metric, gain, low))
-        else:
-            line += f"   {after - before:+.2f}"
-        lines.append(f"{line:<76}{n:>7,}")
+        lines.append(f"{name:<44}{before:>8.2f}{after:>8.2f}   {told:<26}{n:>7,}")
     if gains and not any(low > 0 for _, _, low in gains):
         lines.append(
             "The encoder is not measurably better. Try: more rows (sample.rows), a lower "

@@ -3,12 +3,15 @@
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
 from tercet.models import seeding
 from tercet.storage.rows import quoted
+from tercet.tasks.sample import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 TRAINING_LOG = pa.schema(
@@ -174,6 +177,8 @@ def _rows(work: Work, phase: PhaseConfig) -> pa.Table:
                 f"{config.triplets}, which knows of none: leave corpora out."
             )
         rows = file_triplets(Path(config.triplets))
+    elif phase.rows == "dropout":
+        rows = _anchors(work, phase)
     else:
         rows = _stored_triplets(work, phase)
     if not rows.num_rows:
@@ -183,6 +188,24 @@ def _rows(work: Work, phase: PhaseConfig) -> pa.Table:
             "SELECT reason, count(*) FROM rejects GROUP BY reason."
         )
     return shaped(rows, phase.rows, phase.max_rows, work.seed)
+
+
+def _anchors(work: Work, phase: PhaseConfig) -> pa.Table:
+    """The sampled sentences themselves: row_id, anchor."""
+    shares = work.inputs["anchors"].table("anchor_shares")
+    found = []
+    for file in work.inputs["sentences"].files("sentences"):
+        table = pq.read_table(file, columns=[*ANCHOR_COLUMNS, "text"])
+        chosen = anchor_mask(table, shares, work.seed)
+        if phase.corpora:
+            chosen &= np.isin(table["corpus"].to_pylist(), phase.corpora)
+        found.append(table.filter(pa.array(chosen)).select(["sentence_id", "text"]))
+    return pa.concat_tables(found).rename_columns(["row_id", "anchor"])
+
+
+def externals(config: TrainConfig) -> dict[str, Path]:
+    """The file of triplets, if there is one."""
+    return {} if config.triplets is None else {"triplets": Path(config.triplets)}
 
 
 def _stored_triplets(work: Work, phase: PhaseConfig) -> pa.Table:
@@ -208,8 +231,6 @@ def shaped(
     rows: pa.Table, kind: Literal["triplets", "pairs", "dropout"], max_rows: int | None, seed: int
 ) -> pa.Table:
     """A seeded sample of the rows with the columns of their kind, in order of row_id."""
-    import numpy as np
-
     rows = rows.sort_by("row_id")
     if max_rows is not None and rows.num_rows > max_rows:
         draws = seeding.draws(seed, "training rows", rows["row_id"].to_numpy())
@@ -281,4 +302,6 @@ STAGE = Stage(
     run=run,
     model=True,
     libraries=("torch", "transformers", "sentence-transformers"),
+    externals=externals,
+    locations=("triplets",),
 )

@@ -15,6 +15,7 @@ from tercet.models.encoder import encode, load_encoder
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks import fit_evaluator, train
 from tercet.tasks.fit_evaluator import FitEvaluatorConfig
+from tercet.tasks.sample import ANCHOR_SHARES
 from tercet.tasks.select import TRIPLETS
 from tercet.tasks.stage import BadInput, Resources, Stage, Work
 from tercet.tasks.train import PhaseConfig, TrainConfig, file_triplets, shaped
@@ -22,7 +23,10 @@ from tercet.tasks.train import PhaseConfig, TrainConfig, file_triplets, shaped
 
 @pytest.fixture
 def inputs(tmp_path: Path, tiny_texts: list[str]) -> dict[str, Rows]:
-    """24 triplets and 40 sentences, every second of the corpus `docs`, the last ten of test."""
+    """24 triplets and 40 sentences, every second of the corpus `docs`, the last ten of test.
+
+    All 30 training sentences are anchors.
+    """
     texts = tiny_texts[:40]
     ids = seeding.text_ids(texts)
     sentences = pa.table(
@@ -31,8 +35,24 @@ def inputs(tmp_path: Path, tiny_texts: list[str]) -> dict[str, Rows]:
             "text": texts,
             "corpus": ["docs" if i % 2 else "other" for i in range(40)],
             "split": ["train"] * 30 + ["test"] * 10,
+            "doc_id": pa.array(ids, pa.uint64()),
+            "n_words": pa.array([len(text.split()) for text in texts], pa.int32()),
         }
     )
+    shares = [
+        {
+            "corpus": name,
+            "role": "domain",
+            "sentences": 15,
+            "anchors": 15,
+            "threshold": 2**64 - 1,
+            "min_words": 1,
+            "max_words": 99,
+            "company": 0,
+        }
+        for name in ("docs", "other")
+    ]
+    pq.write_table(pa.Table.from_pylist(shares, ANCHOR_SHARES), tmp_path / "shares.parquet")
     rows = [
         {
             "triplet_id": i,
@@ -49,6 +69,7 @@ def inputs(tmp_path: Path, tiny_texts: list[str]) -> dict[str, Rows]:
     return {
         "sentences": rows_of({"sentences": [tmp_path / "sentences.parquet"]}),
         "triplets": rows_of({"triplets": [tmp_path / "triplets.parquet"]}),
+        "anchors": rows_of({"anchor_shares": [tmp_path / "shares.parquet"]}),
     }
 
 
@@ -86,12 +107,12 @@ def test_two_phases_leave_a_plain_encoder_that_moved(
     path, log, told = call(train.STAGE, config, inputs, tiny_backbone, tmp_path / "work")
     assert [(row["phase"], row["step"]) for row in log] == [
         ("warm", 2),
-        ("warm", 3),
+        ("warm", 4),
         ("main", 2),
         ("main", 4),
         ("main", 6),
     ]
-    assert told == [(i, 9, "steps") for i in range(1, 10)]
+    assert told == [(i, 10, "steps") for i in range(1, 11)]
     assert log[-1]["teacher_negative"] == pytest.approx(0.9)
     files = {str(file.relative_to(path)) for file in path.rglob("*") if file.is_file()}
     assert "modules.json" in files
