@@ -112,7 +112,7 @@ def _fingerprint(
         "inputs": versions,
         "models": models,
         "externals": {
-            name: value if isinstance(value, str) else _content(value, store)
+            name: value if isinstance(value, str) else _content(value, store, step.name)
             for name, value in sorted(stage.externals(step.config).items())
         },
         "seed": seed if stage.seeded else None,
@@ -136,9 +136,12 @@ def _model(
     return UNKNOWN if path is None else fingerprint.tree_digest(path, store)
 
 
-def _content(path: Path, store: Store) -> str:
+def _content(path: Path, store: Store, step: str) -> str:
     if not path.exists():
-        raise BadInput(f"The file {str(path)!r} that the recipe names does not exist.")
+        raise BadInput(
+            f"The file {str(path)!r} that the recipe names for {step} does not exist: "
+            "mend its path, or put the file there."
+        )
     if path.is_dir():
         return fingerprint.tree_digest(path, store)
     return fingerprint.file_digest(path, store)

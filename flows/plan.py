@@ -1,7 +1,9 @@
 """Says what a run would do, and why: nothing is run, nothing is fetched, no model is loaded."""
 
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from tercet.flows import fingerprints, parts
@@ -12,6 +14,7 @@ from tercet.flows.steps import Step
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, find_part, open_artifact
 from tercet.storage.store import Store, open_store
+from tercet.tasks.ingest import IngestConfig, check_corpora
 from tercet.tasks.stage import Resources
 
 
@@ -34,7 +37,15 @@ class PlannedStep:
 
 def plan(run_plan: RunPlan) -> list[PlannedStep]:
     """One entry a step, in order. Raises BadInput for a corpus or model that does not exist."""
+    if not Path(run_plan.store).exists():
+        # Nothing was ever run: the same questions to an empty store, which leaves no trace.
+        with tempfile.TemporaryDirectory() as folder:
+            open_store(f"{folder}/store")
+            return plan(replace(run_plan, store=f"{folder}/store"))
     store = open_store(run_plan.store, create=False)
+    for step in run_plan.steps:
+        if isinstance(step.config, IngestConfig):
+            check_corpora(step.config)
     prints = fingerprints.fingerprints(run_plan.steps, run_plan.recipe.seed, store)
     earlier = _earlier_versions(store, run_plan)
     return [_planned(step, prints, store, run_plan, earlier) for step in run_plan.steps]

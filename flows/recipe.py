@@ -17,6 +17,15 @@ from tercet.tasks.stage import Config
 from tercet.tasks.synthesise import METHOD_NAMES, MethodSettings, check_params
 from tercet.tasks.train import TrainConfig
 
+
+class Misplaced(ValueError):
+    """A fault that a whole recipe shows, with the place in it where a person would mend it."""
+
+    def __init__(self, message: str, *location: str | int) -> None:
+        super().__init__(message)
+        self.location = location
+
+
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=80)]
 
 
@@ -82,18 +91,33 @@ class Recipe(Config):
     @model_validator(mode="after")
     def _consistent(self) -> "Recipe":
         names = [corpus.name for corpus in self.corpora]
-        if len(set(names)) < len(names):
-            raise ValueError("two corpora have the same name")
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise Misplaced(f"two corpora have the same name, {name!r}", "corpora", index)
         for method, settings in self.synthesise.items():
             if method not in METHOD_NAMES:
                 known = ", ".join(sorted(METHOD_NAMES))
-                raise ValueError(
-                    f"there is no method {method!r} to synthesise with; known: {known}"
+                raise Misplaced(
+                    f"there is no method {method!r} to synthesise with; known: {known}",
+                    *("synthesise", method),
                 )
-            check_params(method, settings.params)
+            try:
+                check_params(method, settings.params)
+            except ValueError as error:
+                faults = getattr(error.__context__, "errors", list)()
+                place = faults[0]["loc"] if faults else ()
+                raise Misplaced(str(error), "synthesise", method, *place) from None
         rows = {phase.rows for phase in self.train.phases}
         if rows - {"dropout"} and not self.synthesise and self.train.triplets is None:
             raise ValueError("a phase trains on triplets or pairs, but nothing is synthesised")
+        if self.start == "evaluator" and self.evaluator is None:
+            raise ValueError("`start: evaluator` needs an `evaluator`")
+        asked = [self.select.p_min, *(m.p_min for m in self.select.methods.values())]
+        if any(p_min is not None for p_min in asked):
+            raise ValueError("`select.p_min` needs a discriminator's scores, and there is none yet")
+        unknown = sorted(set(self.select.methods) - set(METHOD_NAMES))
+        if unknown:
+            raise ValueError(f"`select.methods` names the unknown method {unknown[0]!r}")
         if self.synthesise and self.evaluator is None:
             raise ValueError("`synthesise` needs an `evaluator` that scores its candidates")
         return self

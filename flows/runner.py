@@ -119,6 +119,7 @@ def open_run(plan: RunPlan, say: Say = lambda text: None) -> Iterator[RunHandle]
             runs.end_run(store, run_id, "failed", {"error": str(error)[:2000]})
             raise
         runs.end_run(store, run_id, "done", {})
+    catalog.write_catalog(store, step_schemas(plan.steps))
 
 
 def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
@@ -134,7 +135,8 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
     manifest = artifact.manifest()
     state = "reused"
     if manifest is None:
-        with locks.hold(handle.store, f"artifact-{step.name}-{print_.version}", handle.say):
+        name = f"artifact-{step.name}-{print_.version}"
+        with locks.hold(handle.store, name, _waiting(handle, step), f"run {handle.run_id}"):
             manifest = artifact.manifest()
             if manifest is None:
                 state = "resumed" if artifact.records() else "made"
@@ -162,6 +164,11 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
     if state != "reused":
         catalog.write_catalog(handle.store, step_schemas(handle.plan.steps))
     return result
+
+
+def _waiting(handle: RunHandle, step: Step) -> Say:
+    """Says who makes the step's artifact now."""
+    return lambda holder: handle.say(f"{step.name:<32} waits for {holder}, which is making it")
 
 
 def artifact_of(handle: RunHandle, step: str) -> Artifact:

@@ -47,7 +47,8 @@ class Step:
 def compile_steps(recipe: Recipe) -> tuple[Step, ...]:
     """The recipe's steps, each after those that it reads."""
     steps = [*_corpus_steps(recipe)]
-    if recipe.synthesise:
+    # Triplets of a file leave nothing to synthesise.
+    if recipe.synthesise and recipe.train.triplets is None:
         steps += _synthesis_steps(recipe)
     steps += _training_steps(recipe)
     return tuple(steps)
@@ -161,7 +162,12 @@ def _scoring_steps(recipe: Recipe) -> list[Step]:
             "select",
             select.STAGE,
             recipe.select,
-            {"candidates": ("parse",), "scores": ("score",), "sentences": ("ingest",)},
+            {
+                "candidates": ("parse",),
+                "scores": ("score",),
+                "sentences": ("ingest",),
+                "document_pairs": ("ingest",),
+            },
         ),
     ]
 

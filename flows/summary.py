@@ -56,7 +56,10 @@ def _before_and_after(connection: duckdb.DuckDBPyConnection) -> list[str]:
         """
     ).fetchall()
     if not rows:
-        return []
+        return [
+            "\nNothing was measured: the corpus has no document pairs (evaluate.retrieval), and "
+            "evaluate.suite names no directory of STS sets."
+        ]
     lines = [f"\n{'':<44}{'before':>8}{'after':>8}   {'gain (95 % interval)':<26}{'n':>7}"]
     gains = []
     for suite, task, subset, metric, before, after, n, gain, low, high in rows:

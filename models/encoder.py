@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
+from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from transformers.utils import logging as transformers_logging
@@ -52,14 +53,31 @@ def load_encoder(
             )
             modules = [body, Pooling(body.get_embedding_dimension(), pooling or "mean")]
             model = SentenceTransformer(modules=modules, device=device)
-    except (OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0]
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if "custom code" in reason:
+            reason = (
+                "it comes with Python code of its own, which runs only where the recipe says "
+                "trust_remote_code: true"
+            )
         raise ValueError(f"No sentence encoder can be loaded from {path}: {reason}") from error
+    _check_tokenizer(model, path)
     if pooling is not None:
         _set_pooling(model, pooling, path)
     if max_length is not None:
         model.max_seq_length = min(max_length, _longest(model))
     return model.eval()
+
+
+def _check_tokenizer(model: SentenceTransformer, path: Path | str) -> None:
+    """Where its files are missing, transformers makes one that knows nothing but special tokens."""
+    tokenizer = getattr(model, "tokenizer", None)
+    special = getattr(tokenizer, "all_special_tokens", None)
+    if special is not None and len(tokenizer) <= len(special):
+        raise ValueError(
+            f"No sentence encoder can be loaded from {path}: its tokenizer is missing "
+            "(tokenizer.json, or the files it is made from)"
+        )
 
 
 def _set_pooling(model: SentenceTransformer, pooling: PoolingMode, path: Path | str) -> None:

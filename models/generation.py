@@ -120,7 +120,7 @@ class Method:
         in the anchors' order. A sentence to which the method does not apply has no row. What it
         draws about a row is a function of (seed, sentence id, purpose) alone.
     open_graph: makes what `Given.replacements` holds, of kg_nodes and the batches of kg_edges,
-        once a part; of a method that needs the graph.
+        once a graph; of a method that needs the graph.
     """
 
     name: str

@@ -26,7 +26,7 @@ def locate(name: str) -> Path | None:
             raise ModelMissing(
                 f"The directory {name!r} holds no model: config.json and modules.json are missing."
             )
-        return path.resolve()
+        return _with_safetensors(path.resolve(), name)
     if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or not name:
         raise ModelMissing(
             f"There is no model at {name!r}: give a directory with a model, "
@@ -47,12 +47,13 @@ def fetch(name: str) -> Path:
 
     patterns = ["*.json", "*.safetensors", "*.txt", "*.model", "*/*.json", "*/*.safetensors"]
     try:
-        return Path(snapshot_download(name, allow_patterns=patterns))
+        found = Path(snapshot_download(name, allow_patterns=patterns))
     except Exception as error:
         raise ModelMissing(
             f"The model {name!r} is neither a local directory nor to be had from the hub "
             f"({type(error).__name__}): check its name, the network and HF_TOKEN."
         ) from None
+    return _with_safetensors(found, name)
 
 
 def cached(name: str) -> Path | None:
@@ -66,6 +67,16 @@ def cached(name: str) -> Path | None:
         return Path(snapshot_download(name, local_files_only=True))
     except Exception:
         return None
+
+
+def _with_safetensors(path: Path, name: str) -> Path:
+    """The directory, if there are weights in it. Raises: ModelMissing."""
+    if any(path.glob("*.safetensors")) or any(path.glob("*/*.safetensors")):
+        return path
+    raise ModelMissing(
+        f"The model {name!r} has no weights in safetensors, the only form that is read: save it "
+        "anew with a current transformers (save_pretrained)."
+    )
 
 
 def _inside_package(name: str) -> Path:
@@ -83,4 +94,4 @@ def _inside_package(name: str) -> Path:
     path = Path(next(iter(spec.submodule_search_locations))) / folder
     if not path.is_dir():
         raise ModelMissing(f"The Python package {package!r} has no folder {folder!r} with a model.")
-    return path
+    return _with_safetensors(path, name)

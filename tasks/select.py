@@ -136,11 +136,20 @@ def _connect(work: Work) -> Any:
 def _load(connection: Any, work: Work) -> None:
     """Table `scored`: one row a candidate, without its text, with its scores if it has any."""
     candidates, scores = work.inputs["candidates"], work.inputs["scores"]
+    # A rule may write by chance what stands in a held-out document.
+    held_out = f"""SELECT sentence_id FROM {work.inputs["sentences"].sql("sentences")}
+        WHERE split <> 'train'"""
+    if "document_pairs" in work.inputs:
+        pairs = work.inputs["document_pairs"].sql("document_pairs")
+        held_out += f""" UNION ALL SELECT md5_number_lower(unnest([query, answer])) FROM {pairs}
+            WHERE split <> 'train'"""
     connection.execute(
         f"""CREATE TEMP TABLE scored AS
-            SELECT candidate_id, sentence_id, role, method, value, p_true
+            SELECT candidate_id, sentence_id, role, method, value, p_true,
+                text_id IN ({held_out}) AS held_out
             FROM (SELECT candidate_id, any_value(sentence_id) AS sentence_id,
-                    any_value(role) AS role, any_value(method) AS method
+                    any_value(role) AS role, any_value(method) AS method,
+                    any_value(md5_number_lower(text)) AS text_id
                 FROM {candidates.sql("candidates")} GROUP BY candidate_id)
             LEFT JOIN (SELECT candidate_id,
                     avg(value) FILTER (measure = 'similarity') AS value,
@@ -190,7 +199,8 @@ def _judge(connection: Any, config: SelectConfig) -> None:
         """CREATE TEMP TABLE judged AS
         SELECT candidate_id, sentence_id, s.role AS made_as, s.method, value, p_true, weight,
             reserved, low, high, p_min,
-            CASE WHEN value IS NULL THEN 'no_score'
+            CASE WHEN held_out THEN 'held_out_text'
+                WHEN value IS NULL THEN 'no_score'
                 WHEN p_min IS NOT NULL AND p_true IS NULL THEN 'no_score'
                 WHEN (CASE s.role WHEN 'positive' THEN p_true ELSE 1 - p_true END) < p_min
                     THEN 'below_p_min'
@@ -275,6 +285,7 @@ def _pair(connection: Any, config: SelectConfig) -> None:
                 ELSE 'surplus' END AS reason,
             CASE reason
                 WHEN 'no_score' THEN 'it has no score'
+                WHEN 'held_out_text' THEN 'it is word for word a text of dev or test'
                 WHEN 'below_p_min' THEN printf('probability %.4f, at least %.4f asked',
                     CASE made_as WHEN 'positive' THEN p_true ELSE 1 - p_true END, p_min)
                 WHEN 'above_negative_max' THEN printf('similarity %.4f, at most %.4f asked',

@@ -157,7 +157,8 @@ def run(work: Work) -> None:
     replacements = None
     if method.open_graph is not None:
         graph = work.inputs["graph"]
-        replacements = method.open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
+        files = (*graph.files("kg_nodes"), *graph.files("kg_edges"))
+        replacements = _opened(method.name, files, graph)
     pool = _pool(work, shares) if "pool" in method.needs else None
     for start, stop in _windows(sentences["doc_id"].to_numpy(), _ROWS):
         rows = sentences.slice(start, stop - start)
@@ -218,6 +219,20 @@ def _generations(method: Method, said: pa.Table) -> pa.Table:
     }
     arrays = [columns.get(f.name, pa.nulls(rows, f.type)) for f in GENERATIONS]
     return pa.Table.from_arrays(arrays, schema=GENERATIONS)
+
+
+# What the last method made of the last graph, for the parts that follow: seconds each otherwise.
+_last_opened: dict[tuple[str, tuple[str, ...]], Any] = {}
+
+
+def _opened(method: str, files: tuple[str, ...], graph: Rows) -> Any:
+    if (method, files) not in _last_opened:
+        _last_opened.clear()
+        open_graph = method_of(method).open_graph
+        assert open_graph is not None
+        made = open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
+        _last_opened[method, files] = made
+    return _last_opened[method, files]
 
 
 def _pool(work: Work, shares: pa.Table) -> Pool:

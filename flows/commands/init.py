@@ -29,6 +29,8 @@ PAIR_COLUMNS = (
 
 # What takes the positive from around the sentence, which lines of single sentences do not have.
 NEIGHBOURHOOD = ("next_sentences", "rest_of_paragraph", "neighbour_paragraph")
+# What makes it of the sentence itself instead.
+FROM_ITSELF = ("word_repetition", "cutoff", "synonym")
 
 COMMENTS: Mapping[str, str] = {
     "name": "A name for the runs of this recipe: tercet ls, tercet sql --run NAME.",
@@ -163,7 +165,10 @@ def _settings(described: Description, base: Mapping[str, Any], name: str) -> dic
         settings["ingest"] = ingest | {"test": 0.1, "dev": 0.05}
     methods = dict(base.get("synthesise", {}))
     if not described.prose:
-        settings["synthesise"] = {k: v for k, v in methods.items() if k not in NEIGHBOURHOOD}
+        negatives = {k: v for k, v in methods.items() if k not in (*NEIGHBOURHOOD, *FROM_ITSELF)}
+        settings["synthesise"] = dict.fromkeys(FROM_ITSELF) | negatives
+        settings["sample"] = {k: v for k, v in base.get("sample", {}).items() if k != "company"}
+        settings["select"] = {k: v for k, v in base.get("select", {}).items() if k != "methods"}
     return settings
 
 

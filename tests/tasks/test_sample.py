@@ -21,6 +21,7 @@ def sentences(counts: dict[str, int]) -> pa.Table:
         {
             "sentence_id": seeding.text_ids([f"{number}" for number in range(total)]),
             "corpus": names,
+            "doc_id": seeding.text_ids([f"document {number // 2}" for number in range(total)]),
             "n_words": pa.array(np.arange(total) % 20 + 1, pa.int32()),
             "split": ["test" if number % 10 == 0 else "train" for number in range(total)],
         }
@@ -106,3 +107,16 @@ def test_more_rows_keep_the_anchors_there_are(shares_of: Callable[..., pa.Table]
 def test_no_anchor_at_all_is_told(shares_of: Callable[..., pa.Table]) -> None:
     with pytest.raises(BadInput, match="no training sentence of a has 90 to 99 words"):
         shares_of(sentences({"a": 200}), corpora=[{"name": "a"}], min_words=90, max_words=99)
+
+
+def test_an_anchor_has_the_company_that_is_asked_for(shares_of: Callable[..., pa.Table]) -> None:
+    # Two sentences a document; of every tenth sentence's document the other one stands alone.
+    table = sentences({"a": 200})
+    made = shares_of(table, corpora=[{"name": "a"}], company=1)
+    assert made["anchors"].to_pylist() == [160]
+    assert made["company"].to_pylist() == [1]
+    chosen = table.filter(pa.array(sample.anchor_mask(table, made, 0)))
+    documents = chosen["doc_id"].value_counts()
+    assert {row["counts"] for row in documents.to_pylist()} == {2}
+    with pytest.raises(BadInput, match="lower sample.company"):
+        shares_of(table, corpora=[{"name": "a"}], company=2)

@@ -15,7 +15,7 @@ from tercet.models import seeding
 from tercet.storage.rows import rows_of
 from tercet.tasks import select
 from tercet.tasks.select import MethodConfig, Quantile, SelectConfig
-from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
+from tercet.tasks.stage import REJECTS, Resources, Work
 
 # anchor, role, method, text, similarity (None: never scored), and perhaps P(true)
 Row = tuple[str, str, str, str, float | None] | tuple[str, str, str, str, float | None, float]
@@ -48,7 +48,11 @@ def selected(
         [str(i) for i in sentence_ids], *([row[k] for row in rows] for k in (2, 1, 3))
     )
     sentences = pa.table(
-        {"sentence_id": pa.array(seeding.text_ids(anchors), pa.uint64()), "text": anchors}
+        {
+            "sentence_id": pa.array(seeding.text_ids(anchors), pa.uint64()),
+            "text": anchors,
+            "split": ["train"] * len(anchors),
+        }
     )
     candidates = pa.table(
         {
@@ -287,17 +291,18 @@ def test_nothing_to_select_from(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    "config",
     [
-        ({"negative_max": 1.5}, "cosine lies in"),
-        ({"methods": {"half": {"positive_min": -2.0}}}, "of half is -2"),
+        {"negative_max": 1.5},
+        {"negative_max": -0.1},
+        {"positive_min": float("nan")},
+        {"methods": {"half": {"positive_min": -2.0}}},
+        {"methods": {"half": {"positive_min": {"quantile": 1.5}}}},
     ],
 )
-def test_bad_thresholds_say_what_is_wrong(
-    tmp_path: Path, config: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(BadInput, match=said):
-        selected(tmp_path, [("x", "positive", "half", "a", 0.95)], **config)
+def test_thresholds_lie_in_zero_to_one(config: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        SelectConfig.model_validate(config)
 
 
 def test_config_bounds() -> None:

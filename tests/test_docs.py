@@ -1,0 +1,181 @@
+"""The docs name every table, column, key and command, and their SQL runs."""
+
+import re
+import shlex
+import textwrap
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pydantic import BaseModel
+
+from tercet.flows import recipe_file
+from tercet.flows.cli import app
+from tercet.flows.commands.sql import connect, known_schemas
+from tercet.flows.recipe import Recipe
+from tercet.models.generation import DETAIL, Given
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.parts import PartWriter
+from tercet.storage.runs import end_run, record_step, start_run
+from tercet.storage.snapshot import METADATA
+from tercet.storage.sql import checked
+from tercet.storage.store import Store, open_store
+from tercet.tasks import ingest
+from tercet.tasks.synthesise import METHOD_NAMES, method_of
+
+ROOT = Path(__file__).parents[1]
+TABLES = {**known_schemas(), **METADATA}
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def section(text: str, title: str) -> str:
+    """What stands under a heading of that title, up to the next heading."""
+    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found, f"there is no heading {title!r}"
+    return found[1]
+
+
+def first_cells(text: str) -> set[str]:
+    """The names in backticks in the first column of the Markdown tables."""
+    return set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("table", sorted(TABLES))
+def test_every_column_of_a_table_is_described(table: str) -> None:
+    described = first_cells(section(read("docs/tables.md"), table))
+    columns = set(TABLES[table].names)
+    inner = {f"detail.{field.name}" for field in DETAIL} if table == "candidates" else set()
+    assert described == columns | inner
+
+
+def test_no_table_is_described_that_is_not_there() -> None:
+    with_columns = re.findall(
+        r"^### (\w+)\n(?:(?!^#).*\n)*?\| column \|", read("docs/tables.md"), re.MULTILINE
+    )
+    assert sorted(with_columns) == sorted(TABLES)
+
+
+def test_the_reasons_of_ingest_are_described() -> None:
+    described = section(read("docs/tables.md"), "Reasons")
+    assert [r for r in ingest._REASONS if r and f"`{r}`" not in described] == []
+
+
+def _models(annotation: Any, place: str = "") -> Iterator[tuple[type[BaseModel], str]]:
+    """The models inside a type, and how one of them is addressed: a[], a.METHOD or a."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation, place
+    origin = typing.get_origin(annotation)
+    if origin in (list, tuple):
+        place += "[]"
+    elif isinstance(origin, type) and issubclass(origin, Mapping):
+        place += ".METHOD"
+    if origin in (list, tuple, typing.Union, types.UnionType, typing.Annotated) or (
+        isinstance(origin, type) and issubclass(origin, Mapping)
+    ):
+        for inner in typing.get_args(annotation):
+            yield from _models(inner, place)
+
+
+def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Every key that a recipe may have, in dots."""
+    for name, field in model.model_fields.items():
+        yield prefix + name
+        for inner, place in _models(field.annotation):
+            yield from keys(inner, f"{prefix}{name}{place}.")
+
+
+def test_every_key_of_a_recipe_is_described_and_no_other() -> None:
+    found = set(keys(Recipe))
+    assert {"train.phases[].tau", "select.methods.METHOD.weight", "evaluator.fit.tau"} <= found
+    described = first_cells(section_of_keys(read("docs/recipes.md")))
+    assert described - set(METHOD_NAMES) == found
+
+
+def section_of_keys(text: str) -> str:
+    return text.partition("## Every key")[2].partition("## Your own corpus")[0]
+
+
+@pytest.mark.parametrize("method", METHOD_NAMES)
+def test_every_method_is_described_with_its_role_and_parameters(method: str) -> None:
+    line = re.search(rf"^\| `{method}` \| (\w+) .*$", read("docs/recipes.md"), re.MULTILINE)
+    assert line, f"docs/recipes.md has no line for {method}"
+    assert line[1] == method_of(method).purpose
+    parameters = method_of(method).params.model_fields
+    assert [name for name in parameters if f"`{name}`" not in line[0]] == []
+
+
+def test_the_smallest_recipe_is_one(tmp_path: Path) -> None:
+    block = re.search(r"```yaml\n(name: .*?)```", read("docs/recipes.md"), re.DOTALL)
+    assert block
+    path = tmp_path / "recipe.yaml"
+    path.write_text(block[1], encoding="utf-8")
+    assert recipe_file.load(str(path)).name == "mine"
+
+
+def test_the_ablations_can_be_set() -> None:
+    commands = re.findall(r"^tercet run quickstart (.*)$", read("docs/recipes.md"), re.MULTILINE)
+    found = [shlex.split(command, comments=True) for command in commands]
+    overrides = [[w for w in words if "=" in w] for words in found if "--set" in words]
+    assert len(overrides) > 3
+    for words in overrides:
+        recipe_file.load("quickstart", words)
+
+
+def test_the_generator_of_the_worked_example_works() -> None:
+    block = re.search(r"```python\n(.*?)```", read("CONTRIBUTING.md"), re.DOTALL)
+    assert block
+    module = types.ModuleType("beginning")
+    exec(block[1], module.__dict__)
+    method = module.METHODS["beginning"]
+    rows = pa.table({"sentence_id": pa.array([7], pa.uint64()), "text": ["One two three four."]})
+    made = method.generate(Given(rows, np.arange(1)), method.params(), 1).to_pylist()
+    assert [(row["sentence_id"], row["raw"]) for row in made] == [(7, "One two")]
+
+
+def test_every_command_stands_in_the_operations() -> None:
+    text = read("docs/operations.md")
+    names = [c.name or (c.callback.__name__ if c.callback else "") for c in app.registered_commands]
+    assert "run" in names
+    assert [name for name in names if f"| `tercet {name}" not in text] == []
+
+
+def sql_blocks() -> list[Any]:
+    found = []
+    for name in ("README.md", "docs/tables.md"):
+        if (ROOT / name).exists():
+            blocks = re.findall(r"^( *)```sql\n(.*?)^\1```", read(name), re.MULTILINE | re.DOTALL)
+            found += [
+                pytest.param(textwrap.dedent(block), id=f"{name}-{number}")
+                for number, (_, block) in enumerate(blocks)
+            ]
+    return found
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A store with one run, in which every table of every stage stands without a row."""
+    store = open_store(str(tmp_path_factory.mktemp("docs") / "store"))
+    artifact = open_artifact(store, "everything", "0123456789abcdef")
+    artifact.adopt_plan([{"spec": {}}])
+    with PartWriter(artifact.scratch() / "staging", known_schemas(), 1000) as writer:
+        artifact.commit(0, writer.close(None), "key", {})
+    artifact.finish({"components": {"stage": "everything"}, "inputs": []})
+    run_id = start_run(store, "documented", {}, {})
+    entry = {"stage": "everything", "version": artifact.version, "state": "made", "seconds": 0.1}
+    record_step(store, run_id, "everything", {**entry, "tables": {}})
+    end_run(store, run_id, "done", {})
+    return store
+
+
+@pytest.mark.parametrize("block", sql_blocks())
+def test_every_sql_block_runs(empty_store: Store, block: str) -> None:
+    with connect(empty_store, None) as connection:
+        connection.execute(checked(connection, block)).fetchall()
