@@ -1,6 +1,7 @@
 """The command line `tercet`. Heavy modules are imported by the command that needs them."""
 
 import os
+import shlex
 import sys
 from typing import Annotated, Any
 
@@ -29,7 +30,7 @@ UntilOption = Annotated[str | None, typer.Option("--until", help="stop after a s
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="rows of each corpus")]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="the recipe's seed")]
 
-_STORE = os.environ.get("TERCET_STORE", DEFAULT_STORE)
+_STORE = os.environ.get("TERCET_STORE") or DEFAULT_STORE
 
 
 @app.command()
@@ -244,11 +245,14 @@ def main() -> None:
     """Entry point: turns every failure into one sentence and its exit code."""
     try:
         code = app(standalone_mode=False)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
+        print(f"\nInterrupted. Again: {shlex.join(['tercet', *sys.argv[1:]])}", file=sys.stderr)
         code = 130
     except Exception as error:
         if "--debug" in sys.argv:
-            raise
+            import traceback
+
+            traceback.print_exc()
         code = _explain(error)
     sys.exit(code if isinstance(code, int) else 0)
 

@@ -1,5 +1,6 @@
 """Recipes on a schedule: `tercet serve` runs them here; for a work pool see prefect.yaml."""
 
+import glob
 import os
 import re
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tercet.flows import server
+from tercet.tasks.sources.corpora import HUB_PREFIX, PYDOCS
 from tercet.tasks.stage import BadInput
 
 CRON_FIELDS = 5
@@ -59,10 +61,25 @@ def serve_recipe(
 def portable(arguments: Mapping[str, Any], store: str) -> dict[str, Any]:
     """The flow's parameters, with files by their full path: its process may run elsewhere."""
     full = {name: value for name, value in arguments.items() if value is not None}
-    for name in ("recipe", "corpus"):
-        if name in full and Path(full[name]).exists():
-            full[name] = str(Path(full[name]).resolve())
+    # The same tests as those of `recipe_file.find` and of the corpus's readers: what they take for
+    # a file gets its full path, the name of a shipped recipe stays what it is.
+    if "recipe" in full and Path(full["recipe"]).is_file():
+        full["recipe"] = str(Path(full["recipe"]).resolve())
+    if "corpus" in full:
+        full["corpus"] = _portable_source(full["corpus"])
     return {**full, "store": str(Path(store).resolve())}
+
+
+def _portable_source(source: str) -> str:
+    """A corpus's source with its full path; of a glob, that of the folder where it begins."""
+    if source == PYDOCS or source.startswith(HUB_PREFIX):
+        return source
+    if Path(source).exists():
+        return str(Path(source).resolve())
+    if not glob.has_magic(source):
+        return source
+    # Wild cards in the name of this folder are none.
+    return source if Path(source).is_absolute() else glob.escape(f"{Path.cwd()}/") + source
 
 
 def _check_schedule(cron: str | None, interval: int | None) -> None:

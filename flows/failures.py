@@ -1,5 +1,7 @@
 """What a failure is to the person at the terminal: one sentence and an exit code."""
 
+import errno
+
 import typer
 
 from tercet.storage.store import FullDisk, StoreError
@@ -28,7 +30,7 @@ def sentence(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, BadInput | StoreError | StageFailed) and text:
         return text
-    if isinstance(error, OSError) and error.errno == 28:
+    if getattr(error, "errno", None) == errno.ENOSPC or "No space left on device" in text:
         return "The disk is full: free some space and run the same command again."
     return f"{type(error).__name__}: {text or 'no message'} (--debug shows where)"
 

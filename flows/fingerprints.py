@@ -51,7 +51,7 @@ def fingerprints(
 def part_key(
     components: Mapping[str, Any],
     models: Mapping[str, str],
-    contents: Mapping[str, Sequence[str]],
+    contents: Mapping[str, str],
     spec: Mapping[str, Any],
 ) -> str:
     """Key of one part: as the fingerprint, with the content of what it reads for the versions."""

@@ -3,13 +3,14 @@
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from tercet.flows import fingerprints, parts
-from tercet.flows.parts import PartFile
+from tercet.flows.parts import PartFile, Slot
 from tercet.flows.steps import Step
 from tercet.storage.artifacts import Artifact, open_artifact, put_schema
 from tercet.storage.parts import PartWriter
@@ -24,7 +25,7 @@ class Part:
     """One entry of an artifact's plan, with the key of its result and what its record tells."""
 
     index: int
-    spec: Mapping[str, Any]
+    entry: Mapping[str, Any]
     driving: PartFile | None
     key: str
     info: dict[str, Any]
@@ -39,7 +40,7 @@ class PartOrder:
     version: str
     seed: int
     components: Mapping[str, Any]
-    inputs: Mapping[str, Sequence[PartFile]]
+    inputs: Mapping[str, Slot]
     schemas: Mapping[str, Mapping[str, pa.Schema]]
     models: Mapping[str, Path]
     model_digests: Mapping[str, str]
@@ -48,23 +49,26 @@ class PartOrder:
     def artifact(self) -> Artifact:
         return open_artifact(open_store(self.location), self.step.name, self.version)
 
+    @cached_property
+    def driving(self) -> dict[str, PartFile]:
+        """The files that parts are made from, by digest."""
+        return parts.driving_files(self.step, self.inputs)
+
     def planned_specs(self) -> list[dict[str, Any]]:
         """The specs that the stage itself cuts its work into."""
         assert self.step.stage.plan is not None
         scratch = self.artifact().scratch()
-        work = self.work(self.inputs, {}, scratch, lambda table, rows: None, self.resources)
+        reads, _ = parts.part_inputs(self.step, self.inputs, None)
+        work = self.work(reads, {}, scratch, lambda table, rows: None, self.resources)
         return self.step.stage.plan(work)
 
     def part(self, index: int, entry: Mapping[str, Any]) -> Part:
         """A part of the plan, with its key."""
-        driving = None
-        if "source" in entry:
-            files = parts.driving_files(self.step, self.inputs)
-            driving = next(f for f in files if f.digest == entry["source"])
-        reads = parts.part_inputs(self.step, self.inputs, driving)
-        contents = parts.contents({s: f for s, f in reads.items() if s != "known"})
+        driving = self.driving[entry["source"]] if "source" in entry else None
+        _, contents = parts.part_inputs(self.step, self.inputs, driving)
         key = fingerprints.part_key(self.components, self.model_digests, contents, dict(entry))
-        return Part(index, entry.get("spec", {}), driving, key, {"origins": parts.origins(driving)})
+        origins = [] if driving is None else sorted(set(driving.family))
+        return Part(index, entry, driving, key, {"origins": origins})
 
     def work(
         self,
@@ -98,11 +102,12 @@ def commit_part(order: PartOrder, part: Part, progress: Progress) -> None:
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     resources = replace(order.resources, progress=progress)
-    reads = parts.part_inputs(order.step, order.inputs, part.driving)
+    reads, _ = parts.part_inputs(order.step, order.inputs, part.driving)
     schemas = {**order.step.stage.tables, "rejects": REJECTS}
     with PartWriter(staging, schemas, order.resources.part_rows) as writer:
-        work = order.work(reads, part.spec, scratch, writer.emit, resources)
-        staged = writer.close(order.step.stage.run(work))
+        work = order.work(reads, part.entry["spec"], scratch, writer.emit, resources)
+        folder = None if part.entry.get("empty") else order.step.stage.run(work)
+        staged = writer.close(folder)
     artifact.commit(part.index, staged, part.key, part.info)
     progress(1, 1, "parts")
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tercet.flows.steps import Step
+from tercet.storage import fingerprint
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store
@@ -26,11 +27,36 @@ class PartFile:
     origins: tuple[str, ...]
 
     @property
-    def family(self) -> frozenset[str]:
-        return frozenset((self.digest, *self.origins))
+    def family(self) -> tuple[str, ...]:
+        return (self.digest, *self.origins)
 
 
-Inputs = Mapping[str, Sequence[PartFile]]
+@dataclass(frozen=True)
+class Slot:
+    """The files of one input slot, indexed so that ten thousand parts find theirs at once.
+
+    content: digest of what a part that reads all of it depends on.
+    related: file digest to the places of the files that are this file or descend from it.
+    """
+
+    files: tuple[PartFile, ...]
+    content: str
+    related: Mapping[str, tuple[int, ...]]
+
+    def aligned(self, driving: PartFile) -> list[PartFile]:
+        """The files that share an origin with the driving one, in order."""
+        places = {place for digest in driving.family for place in self.related.get(digest, ())}
+        return [self.files[place] for place in sorted(places)]
+
+
+def slot(name: str, files: Sequence[PartFile]) -> Slot:
+    """A slot of these files. One that has a table's name is read for that table alone."""
+    related: dict[str, list[int]] = {}
+    for place, file in enumerate(files):
+        for digest in file.family:
+            related.setdefault(digest, []).append(place)
+    content = fingerprint.digest(_contents(name, files))
+    return Slot(tuple(files), content, {d: tuple(p) for d, p in related.items()})
 
 
 def input_files(store: Store, artifacts: Iterable[Artifact]) -> list[PartFile]:
@@ -46,70 +72,71 @@ def input_files(store: Store, artifacts: Iterable[Artifact]) -> list[PartFile]:
     return files
 
 
-def driving_files(step: Step, inputs: Inputs) -> list[PartFile]:
-    """The files that the parts of a mapping stage are made from, one a part."""
-    assert step.stage.each is not None
-    return [f for f in inputs[step.stage.each] if f.table == step.stage.each]
+def driving_files(step: Step, inputs: Mapping[str, Slot]) -> dict[str, PartFile]:
+    """The files that the parts of a mapping stage are made from, one a part, by digest."""
+    each = step.stage.each
+    if each is None:
+        return {}
+    return {f.digest: f for f in inputs[each].files if f.table == each}
 
 
-def part_inputs(step: Step, inputs: Inputs, driving: PartFile | None) -> dict[str, list[PartFile]]:
-    """What one part reads: all of every slot, or of `each` and the aligned slots its own share."""
-    if driving is None:
-        return {slot: list(files) for slot, files in inputs.items()}
-    shares: dict[str, list[PartFile]] = {}
-    for slot, files in inputs.items():
-        if slot == step.stage.each:
-            shares[slot] = [driving]
-        elif slot in step.stage.aligned:
-            shares[slot] = [f for f in files if f.family & driving.family]
-        else:
-            shares[slot] = list(files)
-    return shares
+def part_inputs(
+    step: Step, inputs: Mapping[str, Slot], driving: PartFile | None
+) -> tuple[dict[str, Sequence[PartFile]], dict[str, str]]:
+    """What one part reads, and the digest of that, by slot.
 
-
-def contents(inputs: Inputs) -> dict[str, list[str]]:
-    """What the key of a part takes from its inputs: the digests of the tables of each slot.
-
-    A slot that has a table's name reads that table alone.
+    All of every slot; of `each` and the aligned slots only its own share.
     """
-    said = {}
-    for slot, files in inputs.items():
-        own = [f for f in files if f.table == slot]
-        chosen = own or [f for f in files if f.table != UNREAD]
-        said[slot] = [f"{f.table}:{f.digest}" for f in chosen]
-    return said
+    reads: dict[str, Sequence[PartFile]] = {}
+    contents: dict[str, str] = {}
+    for name, whole in inputs.items():
+        if driving is not None and name == step.stage.each:
+            reads[name] = [driving]
+        elif driving is not None and name in step.stage.aligned:
+            reads[name] = whole.aligned(driving)
+        else:
+            reads[name], contents[name] = whole.files, whole.content
+            continue
+        contents[name] = fingerprint.digest(_contents(name, reads[name]))
+    return reads, contents
 
 
-def rows(inputs: Inputs, empty: Mapping[str, Mapping[str, str]]) -> dict[str, Rows]:
+def rows(
+    reads: Mapping[str, Sequence[PartFile]], empty: Mapping[str, Mapping[str, str]]
+) -> dict[str, Rows]:
     """Readers a slot; `empty` gives, for each slot, a file without rows for each table."""
     readers = {}
-    for slot, files in inputs.items():
-        tables: dict[str, tuple[str, ...]] = dict.fromkeys(empty[slot], ())
+    for name, files in reads.items():
+        tables: dict[str, list[str]] = {table: [] for table in empty[name]}
         for file in files:
-            tables[file.table] = (*tables.get(file.table, ()), file.path)
-        filled = {t: paths or (empty[slot][t],) for t, paths in tables.items()}
-        readers[slot] = Rows(filled)
+            tables.setdefault(file.table, []).append(file.path)
+        readers[name] = Rows({t: tuple(p) or (empty[name][t],) for t, p in tables.items()})
     return readers
-
-
-def origins(driving: PartFile | None) -> list[str]:
-    """What a part's record says of its descent."""
-    return [] if driving is None else sorted(driving.family)
 
 
 def specs(
     step: Step,
     planned: Sequence[Mapping[str, Any]] | None,
-    inputs: Inputs,
+    inputs: Mapping[str, Slot],
     known: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
     """The plan of an artifact, in JSON's types: one entry a part.
 
     planned: what the stage itself cut its work into. known: earlier versions that it recalls.
+    Work that comes to nothing is one empty part, so that its tables exist all the same.
     """
+    entries: list[dict[str, Any]]
     if planned is not None:
         recalled = {"known": list(known)} if known else {}
-        return [{"spec": dict(spec), **recalled} for spec in planned]
-    if step.stage.each is None:
-        return [{"spec": {}}]
-    return [{"spec": {}, "source": f.digest} for f in driving_files(step, inputs)]
+        entries = [{"spec": dict(spec), **recalled} for spec in planned]
+    elif step.stage.each is None:
+        entries = [{"spec": {}}]
+    else:
+        entries = [{"spec": {}, "source": digest} for digest in driving_files(step, inputs)]
+    return entries or [{"spec": {}, "empty": True}]
+
+
+def _contents(name: str, files: Sequence[PartFile]) -> list[str]:
+    own = [f for f in files if f.table == name]
+    chosen = own or [f for f in files if f.table != UNREAD]
+    return [f"{f.table}:{f.digest}" for f in chosen]

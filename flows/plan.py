@@ -4,7 +4,6 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tercet.flows import fingerprints, parts
 from tercet.flows.fingerprints import Fingerprint
@@ -63,7 +62,10 @@ def _planned(
         return PlannedStep(step.name, None, "unknown", (fingerprints.UNKNOWN,), None, None)
     artifact = open_artifact(store, step.name, own.version)
     if artifact.manifest() is not None:
-        return PlannedStep(step.name, own.version, "reuse", (), None, None)
+        if artifact.intact():
+            return PlannedStep(step.name, own.version, "reuse", (), None, None)
+        gone = ("files of it are gone",)
+        return PlannedStep(step.name, own.version, "run", gone, None, None)
     why = tuple(_why(step, own, store, earlier))
     standing = artifact.plan()
     records = artifact.records()
@@ -129,19 +131,20 @@ def _known_parts(
     """How many of the parts an earlier version has made already, and how many there are."""
     if step.stage.plan is not None:
         return None
+    slots = {name: parts.slot(name, files) for name, files in inputs.items()}
     order = PartOrder(
         location=run_plan.store,
         step=step,
         version=own.version or "",
         seed=run_plan.recipe.seed,
         components=dict(own.components),
-        inputs=inputs,
+        inputs=slots,
         schemas={},
         models={},
         model_digests={k: str(v) for k, v in own.components["models"].items()},
         resources=Resources(),
     )
-    entries: list[Any] = parts.specs(step, None, inputs)
+    entries = parts.specs(step, None, slots)
     keys = [order.part(index, entry).key for index, entry in enumerate(entries)]
     known = sum(find_part(store, step.name, key) is not None for key in keys)
     return known, len(entries)
@@ -159,7 +162,8 @@ def _count(step: Step, prints: Mapping[str, Fingerprint], store: Store) -> int |
             if manifest is None:
                 return None
             tables = manifest["tables"]
-            if step.stage.each == slot and slot in tables:
+            if slot in tables and step.stage.each == slot:
                 return int(tables[slot]["rows"])
-            total += sum(int(t["rows"]) for n, t in tables.items() if n != parts.UNREAD)
+            read = [slot] if slot in tables else [n for n in tables if n != parts.UNREAD]
+            total += sum(int(tables[n]["rows"]) for n in read)
     return total

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from tercet.tasks.embed import EmbedConfig
 from tercet.tasks.evaluate import EvaluateConfig
@@ -104,9 +104,10 @@ class Recipe(Config):
             try:
                 check_params(method, settings.params)
             except ValueError as error:
-                faults = getattr(error.__context__, "errors", list)()
-                place = faults[0]["loc"] if faults else ()
+                cause = error.__context__
+                place = cause.errors()[0]["loc"] if isinstance(cause, ValidationError) else ()
                 raise Misplaced(str(error), "synthesise", method, *place) from None
+        self._corpora_exist(names)
         rows = {phase.rows for phase in self.train.phases}
         if rows - {"dropout"} and not self.synthesise and self.train.triplets is None:
             raise ValueError("a phase trains on triplets or pairs, but nothing is synthesised")
@@ -122,6 +123,20 @@ class Recipe(Config):
             raise ValueError("`synthesise` needs an `evaluator` that scores its candidates")
         return self
 
+    def _corpora_exist(self, names: list[str]) -> None:
+        """What a phase or the evaluator selects must be among the corpora."""
+        chosen: list[tuple[tuple[str | int, ...], tuple[str, ...]]] = [
+            (("train", "phases", index, "corpora"), phase.corpora)
+            for index, phase in enumerate(self.train.phases)
+        ]
+        if self.evaluator is not None and self.evaluator.fit is not None:
+            chosen.append((("evaluator", "fit", "corpora"), self.evaluator.fit.corpora))
+        for place, wanted in chosen:
+            for name in wanted:
+                if name not in names:
+                    known = ", ".join(names)
+                    raise Misplaced(f"there is no corpus {name!r}, only: {known}", *place)
+
 
 def _method(settings: Any) -> Any:
     if settings is None:
@@ -136,6 +151,11 @@ def _method(settings: Any) -> Any:
 def json_schema() -> dict[str, Any]:
     """The recipe's JSON schema, for editors."""
     schema = Recipe.model_json_schema()
+    # What `_bare_methods` takes: nothing, or a method's own parameters beside its weight.
+    schema["$defs"]["MethodSettings"]["additionalProperties"] = True
+    methods = schema["properties"]["synthesise"]
+    methods["additionalProperties"] = {"anyOf": [methods["additionalProperties"], {"type": "null"}]}
+    schema["properties"]["synthesise"]["propertyNames"] = {"enum": sorted(METHOD_NAMES)}
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "Tercet recipe"
     return schema

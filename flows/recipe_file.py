@@ -1,14 +1,15 @@
 """Reads a recipe from YAML; what is wrong in it is told with the file and the line."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import yaml
 from pydantic import ValidationError
 
-from tercet.flows.recipe import Recipe
+from tercet.flows.recipe import Misplaced, Recipe
 from tercet.tasks.stage import BadInput
 
 Location = tuple[str | int, ...]
@@ -32,6 +33,8 @@ def find(recipe: str) -> Path:
     path = Path(recipe)
     if path.is_file():
         return path
+    if path.is_dir() and recipe not in shipped():
+        raise BadInput(f"{recipe} is a directory: give the path of a recipe's YAML file.")
     if "/" not in recipe and not recipe.endswith((".yaml", ".yml")):
         entry = Path(str(resources.files("tercet.recipes"))) / f"{recipe}.yaml"
         if entry.is_file():
@@ -56,6 +59,8 @@ def load(
     path = find(recipe)
     try:
         text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from None
     except UnicodeDecodeError:
         raise BadInput(f"{path} is not UTF-8 text: save the recipe as UTF-8.") from None
     try:
@@ -66,14 +71,16 @@ def load(
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         problem = getattr(error, "problem", None) or "cannot be read"
         raise BadInput(f"{where}: this is not YAML: {problem}.") from None
+    _no_key_twice(path, node)
     if not isinstance(content, dict):
         raise BadInput(f"{path} holds no recipe: it must be a mapping with the key `corpora`.")
     for override in overrides:
         _apply(content, override)
     if corpus is not None:
         content["corpora"] = [{"name": _corpus_name(corpus), "source": corpus}]
-    if limit is not None:
-        for entry in content.get("corpora") or []:
+    corpora = content.get("corpora")
+    if limit is not None and isinstance(corpora, list):
+        for entry in corpora:
             if isinstance(entry, dict):
                 entry["limit"] = limit
     if seed is not None:
@@ -81,7 +88,25 @@ def load(
     try:
         return Recipe.model_validate(content)
     except ValidationError as error:
-        raise BadInput(_sentence(path, node, error)) from None
+        typed: dict[str, str] = {o.partition("=")[0].strip(): f"--set {o}" for o in overrides}
+        typed |= {"corpora": f"--corpus {corpus}"} if corpus is not None else {}
+        typed |= {"seed": f"--seed {seed}"} if seed is not None else {}
+        raise BadInput(_sentence(path, node, error, typed)) from None
+
+
+def _no_key_twice(path: Path, node: yaml.Node | None) -> None:
+    """YAML's reader would let the last of two equal keys win without a word."""
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                raise BadInput(f"{path}:{line}: the key {key.value!r} stands twice.")
+            seen.add(key.value)
+            _no_key_twice(path, value)
+    elif isinstance(node, yaml.SequenceNode):
+        for value in node.value:
+            _no_key_twice(path, value)
 
 
 def _corpus_name(source: str) -> str:
@@ -115,13 +140,22 @@ def _apply(content: dict[str, Any], override: str) -> None:
         raise BadInput(f"--set {override!r}: {value!r} cannot be read as a YAML value.") from None
 
 
-def _sentence(path: Path, node: yaml.Node | None, error: ValidationError) -> str:
-    """The first fault as one sentence: file, line, key, what is wrong."""
+def _sentence(
+    path: Path, node: yaml.Node | None, error: ValidationError, typed: Mapping[str, str]
+) -> str:
+    """The first fault as one sentence: file, line, key, what is wrong.
+
+    typed: keys that the command line gave, with the words that gave them, told for the file.
+    """
     fault = error.errors()[0]
-    location: Location = tuple(fault["loc"])
+    raised = fault.get("ctx", {}).get("error")
+    location: Location = (*fault["loc"], *(raised.location if _misplaced(raised) else ()))
     line, named = _line(node, location)
+    said = next((words for given, words in typed.items() if _within(location, given)), None)
+    if said:
+        named = tuple(part for part in location if _KEY.fullmatch(str(part)))
     key = ".".join(str(part) for part in named) or "recipe"
-    where = f"{path}:{line}" if line else str(path)
+    where = said or (f"{path}:{line}" if line else str(path))
     kind, given = fault["type"], fault.get("input")
     if kind == "extra_forbidden":
         return f"{where}: unknown key {key!r}."
@@ -129,10 +163,27 @@ def _sentence(path: Path, node: yaml.Node | None, error: ValidationError) -> str
         missing = ".".join(str(p) for p in location)
         return f"{where}: the key {missing!r} is missing."
     message = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    if kind in _MAPPINGS:
+        message = "a mapping of keys to values"
     shown = repr(given) if len(repr(given)) < 60 else repr(given)[:57] + "..."
     if kind == "value_error":
         return f"{where}: {key}: {message}."
     return f"{where}: {key} is {shown}, but must be {message}."
+
+
+# Names of union members in a location are no keys: `constrained-float`, `Quantile`.
+_KEY = re.compile(r"[a-z0-9_]+")
+_MAPPINGS = ("model_type", "model_attributes_type", "dict_type", "mapping_type")
+
+
+def _misplaced(error: object) -> TypeGuard[Misplaced]:
+    return isinstance(error, Misplaced)
+
+
+def _within(location: Location, key: str) -> bool:
+    """Whether a place in the recipe is the one of this dotted key, or lies in it."""
+    parts = key.split(".")
+    return [str(part) for part in location[: len(parts)]] == parts
 
 
 def _line(node: yaml.Node | None, location: Location) -> tuple[int | None, Location]:

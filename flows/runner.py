@@ -134,10 +134,16 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
     artifact = open_artifact(handle.store, step.name, print_.version)
     manifest = artifact.manifest()
     state = "reused"
-    if manifest is None:
+    if manifest is not None and artifact.intact():
+        artifact.clear_scratch()
+    else:
         name = f"artifact-{step.name}-{print_.version}"
         with locks.hold(handle.store, name, _waiting(handle, step), f"run {handle.run_id}"):
             manifest = artifact.manifest()
+            if not artifact.intact():
+                handle.say(f"{step.name:<32} lacks files that its records name: made anew")
+                artifact.discard()
+                manifest = None
             if manifest is None:
                 state = "resumed" if artifact.records() else "made"
                 manifest = _make(handle, step, print_, artifact, progress)
@@ -254,7 +260,7 @@ def _order(
         version=print_.version or "",
         seed=handle.plan.recipe.seed,
         components=dict(print_.components),
-        inputs=inputs,
+        inputs={name: parts.slot(name, files) for name, files in inputs.items()},
         schemas=schemas,
         models=models,
         model_digests={k: str(v) for k, v in print_.components["models"].items()},
@@ -279,7 +285,15 @@ def _recalled(
         return []
     if standing is not None:
         versions = standing[0].get("known", []) if standing else []
-        return [open_artifact(handle.store, step.name, version) for version in versions]
+        known = [open_artifact(handle.store, step.name, version) for version in versions]
+        for artifact in known:
+            if artifact.manifest() is None or not artifact.intact():
+                raise BadInput(
+                    f"{step.name}@{artifact.version}, which {step.name}@{print_.version} builds "
+                    f"on, was removed: delete {handle.plan.store}/artifacts/{step.name}/"
+                    f"{print_.version} and run again."
+                )
+        return known
     fixed = ("stage", "config", "models", "externals", "code", "libraries")
     found = []
     for version in handle.store.list(f"artifacts/{step.name}"):

@@ -31,6 +31,8 @@ HOST = "127.0.0.1"
 START_SECONDS = 90.0
 # A server that is up answers in milliseconds; a loaded machine gets more time than that.
 HEALTH_SECONDS = 10.0
+# psutil reckons a start from the clock that is set, which may be set anew while a server lives.
+SAME_START_SECONDS = 5.0
 FOLDER = "prefect"
 PROCESS = "tercet.flows.server_process"
 MIGRATED = "prefect.db.ready"
@@ -84,7 +86,7 @@ def prefect_server(
     if quiet:
         shared["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"
     if given:
-        announce(f"Prefect server: {given} (PREFECT_API_URL)")
+        announce(f"Prefect server: {_shown(given)} (PREFECT_API_URL)")
         with _environment(shared):
             yield given
         return
@@ -246,7 +248,9 @@ def _kill_holder(home: Path) -> None:
         return
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(server.pid)
-        if PROCESS in process.cmdline():
+        # Another store's server may have got the number of ours, which has ended.
+        same = abs(process.create_time() - server.started) < SAME_START_SECONDS
+        if same and PROCESS in process.cmdline():
             process.terminate()
             if not _released(home, 5.0):
                 process.kill()
@@ -279,12 +283,19 @@ def _last_lines(log: Path, count: int = 15) -> str:
         return "(no log)"
 
 
+def _shown(url: str) -> str:
+    """The URL without what may be secret in it: user, password, parameters."""
+    scheme, slashes, rest = url.partition("://")
+    return f"{scheme}{slashes}{rest.rpartition('@')[2].partition('?')[0]}"
+
+
 def _server_settings(home: Path) -> dict[str, str]:
     """The server's environment: nothing of the user's own Prefect configuration reaches it."""
     mine = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
     mine |= {
         "PREFECT_HOME": str(home),
-        "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{home / 'prefect.db'}",
+        # Relative to where the server is started, `home`: a URL has no form for every path.
+        "PREFECT_API_DATABASE_CONNECTION_URL": "sqlite+aiosqlite:///prefect.db",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT__SERVER_FINAL": "1",

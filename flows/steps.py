@@ -48,7 +48,13 @@ def compile_steps(recipe: Recipe) -> tuple[Step, ...]:
     """The recipe's steps, each after those that it reads."""
     steps = [*_corpus_steps(recipe)]
     # Triplets of a file leave nothing to synthesise.
-    if recipe.synthesise and recipe.train.triplets is None:
+    synthesis = bool(recipe.synthesise) and recipe.train.triplets is None
+    evaluator = recipe.evaluator
+    if evaluator is not None and evaluator.fit and (synthesis or recipe.start == "evaluator"):
+        inputs = {"sentences": ("ingest",)}
+        backbone = {"backbone": ("weights", recipe.backbone)}
+        steps.append(Step("fit_evaluator", fit_evaluator.STAGE, evaluator.fit, inputs, backbone))
+    if synthesis:
         steps += _synthesis_steps(recipe)
     steps += _training_steps(recipe)
     return tuple(steps)
@@ -128,29 +134,22 @@ def _synthesis_steps(recipe: Recipe) -> list[Step]:
     return [*steps, *_scoring_steps(recipe)]
 
 
-def _scoring_steps(recipe: Recipe) -> list[Step]:
+def _evaluator(recipe: Recipe) -> tuple[str, str]:
+    """Where the evaluator's weights come from."""
     assert recipe.evaluator is not None
-    steps = []
-    evaluator = ("weights", recipe.evaluator.model or "")
     if recipe.evaluator.fit is not None:
-        steps.append(
-            Step(
-                "fit_evaluator",
-                fit_evaluator.STAGE,
-                recipe.evaluator.fit,
-                {"sentences": ("ingest",)},
-                {"backbone": ("weights", recipe.backbone)},
-            )
-        )
-        evaluator = ("step", "fit_evaluator")
+        return ("step", "fit_evaluator")
+    return ("weights", recipe.evaluator.model or "")
+
+
+def _scoring_steps(recipe: Recipe) -> list[Step]:
     return [
-        *steps,
         Step(
             "embed",
             embed.STAGE,
             recipe.embed,
             {"candidates": ("parse",), "sentences": ("ingest",)},
-            {"evaluator": evaluator},
+            {"evaluator": _evaluator(recipe)},
         ),
         Step(
             "score",
@@ -174,10 +173,7 @@ def _scoring_steps(recipe: Recipe) -> list[Step]:
 
 def _training_steps(recipe: Recipe) -> list[Step]:
     backbone = ("weights", recipe.backbone)
-    start = backbone
-    if recipe.start == "evaluator" and recipe.evaluator is not None:
-        fitted = recipe.evaluator.fit is not None
-        start = ("step", "fit_evaluator") if fitted else ("weights", recipe.evaluator.model or "")
+    start = _evaluator(recipe) if recipe.start == "evaluator" else backbone
     rows: dict[str, tuple[str, ...]] = {}
     phases = recipe.train.phases if recipe.train.triplets is None else ()
     if any(phase.rows == "dropout" for phase in phases):

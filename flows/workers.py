@@ -5,13 +5,14 @@ costs milliseconds and 18 KB of Prefect's database, and the store already knows 
 """
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 
 from tercet.flows.part_worker import Part, PartOrder, commit_part
 from tercet.tasks.stage import silent
@@ -31,19 +32,21 @@ def commit_parts(order: PartOrder, pending: Sequence[Part], workers: int, show: 
             commit_part(order, part, show)
         return
     quiet = replace(order, resources=replace(order.resources, progress=silent))
-    with _threads_shared(workers):
+    with _threads_shared(workers), _deaf_children():
         pool = ProcessPoolExecutor(
-            min(workers, len(pending)), get_context("spawn"), _leave_with_parent, (os.getpid(),)
+            min(workers, len(pending)), get_context("spawn"), _begin, (quiet, os.getpid())
         )
-        try:
-            open_parts = {pool.submit(commit_part, quiet, part, silent) for part in pending}
+        # The children start here, one a submit until there are enough of them.
+        open_parts = {pool.submit(_commit, part) for part in pending}
+    try:
+        with _ended_on_interrupt():
             while open_parts:
                 done, open_parts = wait(open_parts, return_when=FIRST_COMPLETED)
                 for future in done:
                     future.result()
                     show(1, 1, "parts")
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
@@ -59,8 +62,37 @@ def _threads_shared(workers: int) -> Iterator[None]:
             del os.environ[THREADS]
 
 
-def _leave_with_parent(parent: int) -> None:
-    """A child whose parent was killed would wait for work for ever."""
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Ctrl-C reaches a terminal's whole group: what the children do about it is ours to say."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _ended_on_interrupt() -> Iterator[None]:
+    """Whoever interrupts does not wait for the parts that are being made."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for child in active_children():
+            child.terminate()
+        raise
+
+
+# What all parts of a child's pool have in common: sent once a child, not once a part.
+_order: list[PartOrder] = []
+
+
+def _begin(order: PartOrder, parent: int) -> None:
+    """Takes the order; a child whose parent was killed would wait for work for ever."""
+    _order.append(order)
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -68,3 +100,7 @@ def _leave_with_parent(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _commit(part: Part) -> None:
+    commit_part(_order[0], part, silent)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +71,7 @@ def load_encoder(
 
 def _check_tokenizer(model: SentenceTransformer, path: Path | str) -> None:
     """Where its files are missing, transformers makes one that knows nothing but special tokens."""
-    tokenizer = getattr(model, "tokenizer", None)
+    tokenizer: Any = getattr(model, "tokenizer", None)
     special = getattr(tokenizer, "all_special_tokens", None)
     if special is not None and len(tokenizer) <= len(special):
         raise ValueError(

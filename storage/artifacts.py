@@ -82,6 +82,21 @@ class Artifact:
                 records[found["index"]] = dict(found)
         return dict(sorted(records.items()))
 
+    def intact(self) -> bool:
+        """Whether every file that its records name is still there."""
+        return all(
+            self.store.exists(path) for record in self.records().values() for path in _paths(record)
+        )
+
+    def discard(self) -> None:
+        """Removes all of it, so that it can be made anew."""
+        self.store.delete_tree(self.path)
+        self.clear_scratch()
+
+    def clear_scratch(self) -> None:
+        """Removes the working directory, which a kill after the manifest leaves behind."""
+        shutil.rmtree(self.store.root / "scratch" / self.step / self.version, ignore_errors=True)
+
     def scratch(self) -> Path:
         """A local working directory, which survives a kill and goes when the artifact is done."""
         folder = self.store.root / "scratch" / self.step / self.version
@@ -152,7 +167,7 @@ class Artifact:
         self.store.create_json(f"{self.path}/{ALL_RECORDS}", list(records.values()))
         if not self.store.create_json(f"{self.path}/{MANIFEST}", whole):
             whole = self.manifest() or whole
-        shutil.rmtree(self.store.root / "scratch" / self.step / self.version, ignore_errors=True)
+        self.clear_scratch()
         return whole
 
     def rows(self, known_schemas: Mapping[str, pa.Schema] | None = None) -> Rows:

@@ -95,8 +95,11 @@ def _plain_leaf(value: Any) -> Any:
 def file_digest(path: Path, cache: Store | None = None) -> str:
     """SHA-256 of the file's content, 32 hex digits.
 
-    With `cache` the digest is remembered in the store under path, size, modification time and
-    inode, so that a large file is read once. Raises FileNotFoundError when there is no such file.
+    With `cache` the digest is remembered in the store under path, size, inode, and the times of
+    its content and its inode, so that a large file is read once, and one that was rewritten in
+    place with its old time restored is read again.
+
+    Raises FileNotFoundError when there is no such file.
     """
     before = path.stat()
     place = _cache_place(path, before)
@@ -106,7 +109,7 @@ def file_digest(path: Path, cache: Store | None = None) -> str:
             return str(known["digest"])
     with path.open("rb") as source:
         found = hashlib.file_digest(source, "sha256").hexdigest()[:FILE_DIGEST_LENGTH]
-    settled = time.time() - before.st_mtime > _SETTLED_SECONDS
+    settled = time.time() - max(before.st_mtime, before.st_ctime) > _SETTLED_SECONDS
     if cache is not None and settled and _cache_place(path, path.stat()) == place:
         # A store that may only be read, or is full: the digest is right all the same.
         with suppress(StoreError):
@@ -115,7 +118,8 @@ def file_digest(path: Path, cache: Store | None = None) -> str:
 
 
 def _cache_place(path: Path, stat: os.stat_result) -> str:
-    key = digest([str(path.absolute()), stat.st_size, stat.st_mtime_ns, stat.st_ino])
+    times = [stat.st_mtime_ns, stat.st_ctime_ns]
+    key = digest([str(path.absolute()), stat.st_size, stat.st_ino, *times])
     return f"cache/files/{key}.json"
 
 

@@ -84,31 +84,26 @@ def resolve_run(store: Store, ref: str | None) -> Run:
     """The run that `ref` means: an id, a tag, a recipe's name (its newest run), a unique beginning
     of an id; None is the newest. Raises UnknownRef with one sentence.
     """
-    ids = list(reversed(store.list("runs")))
-    if not ids:
+    # Not the folders: one whose start was never written holds no run.
+    listed = list_runs(store)
+    if not listed:
         raise UnknownRef(f"{store.location} holds no runs yet: start one with `tercet run`.")
     if ref is None:
-        return list_runs(store)[0]
+        return listed[0]
+    by_id = {run["run_id"]: run for run in listed}
     tagged = store.get_json(f"tags/{ref}.json") if "/" not in ref else None
     wanted = tagged["target"] if tagged is not None else ref
-    if wanted in ids:
-        return _one(store, wanted)
-    for run in list_runs(store):
+    if wanted in by_id:
+        return by_id[wanted]
+    for run in listed:
         if run["recipe_name"] == ref:
             return run
-    matching = [run_id for run_id in ids if run_id.startswith(ref)]
+    matching = [run_id for run_id in by_id if run_id.startswith(ref)]
     if len(matching) == 1:
-        return _one(store, matching[0])
+        return by_id[matching[0]]
     if matching and ref:
         raise UnknownRef(f"{len(matching)} runs begin with {ref!r}: write more of the id.")
     raise UnknownRef(f"No run, tag or recipe is called {ref!r}: `tercet ls` shows what there is.")
-
-
-def _one(store: Store, run_id: str) -> Run:
-    run = _run(store, run_id)
-    if run is None:
-        raise UnknownRef(f"The run {run_id} has been removed from {store.location}.")
-    return run
 
 
 def _run(store: Store, run_id: str) -> Run | None:

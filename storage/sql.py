@@ -1,8 +1,13 @@
-"""What SQL a person may run: one SELECT, or one EXPLAIN of one.
+"""What SQL a person may run: one SELECT, or one EXPLAIN of one, that only reads all through.
 
-DuckDB's `read_only` does not stop ``COPY … TO``, nor does it stop ``EXPLAIN ANALYZE COPY``, so
-the statement's type decides, before anything runs.
+DuckDB's `read_only` does not stop ``COPY … TO``, nor does it stop ``EXPLAIN ANALYZE COPY``, and
+what it types as SELECT may write as well: by a CTE (``WITH x AS (COPY …)``) and by functions in
+FROM (``enable_logging(storage_path = …)``). So everything in the parsed query is looked at before
+it runs, and only what is known to read may be there.
 """
+
+import json
+from typing import Any
 
 import duckdb
 
@@ -13,13 +18,39 @@ class SqlError(Exception):
 
 _ALLOWED = "Only one SELECT, or one EXPLAIN of one, can be run here"
 
+# Queries of a parse tree that read; DuckDB 2.0 has INSERT_, UPDATE_, DELETE_ and COPY_QUERY_NODE.
+_READING = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
+
+# Functions in FROM that only read. Among the others are some that write files, run SQL that is
+# text to the parser (query, json_execute_serialized_sql) or read memory (arrow_scan).
+_TABLE_FUNCTIONS = {
+    "generate_series", "generate_subscripts", "glob", "histogram", "histogram_values", "json_each",
+    "json_tree", "parquet_bloom_probe", "parquet_file_metadata", "parquet_full_metadata",
+    "parquet_kv_metadata", "parquet_metadata", "parquet_scan", "parquet_schema",
+    "pg_timezone_names", "pragma_database_size", "pragma_table_info", "pragma_version",
+    "query_table", "range", "read_blob", "read_csv", "read_csv_auto", "read_json",
+    "read_json_auto", "read_json_objects", "read_json_objects_auto", "read_ndjson",
+    "read_ndjson_auto", "read_ndjson_objects", "read_parquet", "read_text",
+    "regexp_split_to_table", "repeat", "repeat_row", "sniff_csv", "summary", "unnest",
+    "duckdb_columns", "duckdb_databases", "duckdb_functions", "duckdb_keywords", "duckdb_memory",
+    "duckdb_schemas", "duckdb_settings", "duckdb_tables", "duckdb_types", "duckdb_views",
+}  # fmt: skip
+
+_CHANGES = {"COPY", "DELETE", "INSERT", "MERGE", "TRUNCATE", "UPDATE"}
+
 
 def checked(connection: duckdb.DuckDBPyConnection, text: str) -> str:
     """The query, if it only reads.
 
     Raises SqlError with one sentence for a syntax error, for several statements, and for whatever
-    DuckDB types as anything but SELECT, or EXPLAIN of one.
+    is not a SELECT, or EXPLAIN of one, that holds nothing but what is known to read.
     """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise SqlError("The query is not UTF-8 text.") from error
+    if "\0" in text:
+        raise SqlError("The query holds a NUL character.")
     statements = _statements(connection, text)
     if not statements:
         raise SqlError("The query is empty.")
@@ -27,12 +58,17 @@ def checked(connection: duckdb.DuckDBPyConnection, text: str) -> str:
         raise SqlError(f"{_ALLOWED}: these are {len(statements)} statements.")
     kind = statements[0].type
     if kind == duckdb.StatementType.SELECT:
-        return text
-    if kind == duckdb.StatementType.EXPLAIN and _explains_select(connection, text):
-        return text
-    if kind == duckdb.StatementType.EXPLAIN:
-        raise SqlError(f"{_ALLOWED}: this EXPLAIN is of something else.")
-    raise SqlError(f"{_ALLOWED}: this is {kind.name}.")
+        _check_select(connection, text)
+    elif kind == duckdb.StatementType.EXPLAIN:
+        _check_explained(connection, text)
+    elif kind == duckdb.StatementType.MULTI:
+        raise SqlError(
+            f"{_ALLOWED}: DuckDB makes several statements of this; a PIVOT is one with "
+            "its values named, ON column IN (…)."
+        )
+    else:
+        raise SqlError(f"{_ALLOWED}: this is {kind.name}.")
+    return text
 
 
 def _statements(connection: duckdb.DuckDBPyConnection, text: str) -> list[duckdb.Statement]:
@@ -42,15 +78,80 @@ def _statements(connection: duckdb.DuckDBPyConnection, text: str) -> list[duckdb
         raise SqlError(f"The query cannot be read: {_sentence(error)}.") from error
 
 
-def _explains_select(connection: duckdb.DuckDBPyConnection, text: str) -> bool:
-    """Whether what follows EXPLAIN and its options is a SELECT."""
+def _check_select(connection: duckdb.DuckDBPyConnection, text: str) -> None:
+    """Raises SqlError unless every part of the SELECT's parse tree is known to read."""
+    _check_words(text)
+    waiting: list[Any] = [_tree(connection, text)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        if isinstance(node, dict):
+            kind = node.get("type")
+            if isinstance(kind, str) and kind.endswith("_NODE") and kind not in _READING:
+                raise SqlError(f"{_ALLOWED}: this holds {kind.partition('_')[0]}.")
+            if "info_type" in node:
+                raise SqlError(f"{_ALLOWED}: this holds {node['info_type']}.")
+            if kind == "TABLE_FUNCTION":
+                _check_function(connection, node)
+            waiting += node.values()
+
+
+def _tree(connection: duckdb.DuckDBPyConnection, text: str) -> Any:
+    """The SELECT as DuckDB's own parser reads it."""
+    try:
+        with connection.cursor() as cursor:
+            found = cursor.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchall()
+        tree = json.loads(found[0][0])
+    except (duckdb.Error, ValueError) as error:
+        raise SqlError(f"The query cannot be read: {_sentence(error)}.") from error
+    except RecursionError as error:
+        raise SqlError("The query cannot be read: it is nested too deeply.") from error
+    if tree["error"] or len(tree["statements"]) != 1:
+        raise SqlError(f"{_ALLOWED}: {tree.get('error_message', 'this is something else')}.")
+    return tree
+
+
+def _check_function(connection: duckdb.DuckDBPyConnection, node: dict[str, Any]) -> None:
+    """Raises SqlError unless the function in FROM reads, or is a macro of the catalog."""
+    name = str(node["function"].get("function_name", "")).lower()
+    if name in _TABLE_FUNCTIONS:
+        return
+    with connection.cursor() as cursor:
+        macros = cursor.execute(
+            "SELECT lower(function_name) FROM duckdb_functions() "
+            "WHERE function_type = 'table_macro' AND NOT internal"
+        ).fetchall()
+        builtin = cursor.execute(
+            "SELECT 1 FROM duckdb_functions() WHERE internal AND lower(function_name) = $1", [name]
+        ).fetchall()
+    # A name that DuckDB does not know is left for it to tell, with the one that was meant.
+    if builtin and (name,) not in macros:
+        raise SqlError(f"{_ALLOWED}: the function {name} is not among those that only read.")
+
+
+def _check_words(text: str) -> None:
+    """Raises SqlError where a word that changes data begins the body of a CTE, or follows CTEs.
+
+    The parse tree tells the same; this holds too should a later DuckDB leave a part of it out.
+    """
+    words = [word.upper() for _, word, _ in _words(text)]
+    for index, word in enumerate(words):
+        before = words[max(index - 2, 0) : index]
+        body = before[-1:] == ["("] and before[0] in {"AS", "MATERIALIZED"}
+        if word in _CHANGES and (body or before[-1:] == [")"]):
+            raise SqlError(f"{_ALLOWED}: this holds {word} (quote it where it is a name).")
+
+
+def _check_explained(connection: duckdb.DuckDBPyConnection, text: str) -> None:
+    """Raises SqlError unless what follows EXPLAIN and its options is a SELECT that only reads."""
     words = _words(text)
     rest = 1
     while rest < len(words) and words[rest][1].upper() in {"ANALYZE", "ANALYSE", "VERBOSE"}:
         rest += 1
     starts = [rest]
     if rest < len(words) and words[rest][1].startswith("("):
-        # Options in brackets, or a SELECT in brackets: whichever reading DuckDB can parse.
+        # Options in brackets, or a SELECT in brackets: whatever DuckDB can parse must only read.
         depth = 0
         for index in range(rest, len(words)):
             if words[index][2]:
@@ -58,14 +159,20 @@ def _explains_select(connection: duckdb.DuckDBPyConnection, text: str) -> bool:
             if depth == 0:
                 starts.append(index + 1)
                 break
+    readings = 0
     for start in starts:
         if start < len(words):
+            inner = text[words[start][0] :]
             try:
-                inner = connection.extract_statements(text[words[start][0] :])
+                statements = connection.extract_statements(inner)
             except duckdb.Error:
                 continue
-            return len(inner) == 1 and inner[0].type == duckdb.StatementType.SELECT
-    return False
+            readings += 1
+            if [one.type for one in statements] != [duckdb.StatementType.SELECT]:
+                raise SqlError(f"{_ALLOWED}: this EXPLAIN is of something else.")
+            _check_select(connection, inner)
+    if not readings:
+        raise SqlError(f"{_ALLOWED}: this EXPLAIN is of something else.")
 
 
 def _words(text: str) -> list[tuple[int, str, bool]]:

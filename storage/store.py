@@ -233,4 +233,5 @@ def _make(root: Path) -> None:
 
 
 def _foreign(name: str) -> bool:
-    return not name.startswith((MARKER, ".probe-"))
+    # An ext file system that is mounted there comes with its own `lost+found`.
+    return name != "lost+found" and not name.startswith((MARKER, ".probe-"))

@@ -5,6 +5,8 @@ which texts it holds follows from the bounds in its spec and the input alone.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -34,16 +36,23 @@ class EmbedConfig(Config):
     )
 
 
-def _texts_sql(inputs: Any) -> str:
-    """Query of the distinct texts (text_id, text, length) still to be encoded."""
+def _texts_sql(inputs: Any, shortest: int = 0, longest: int | None = None) -> str:
+    """Query of the distinct texts (text_id, text, length) still to be encoded.
+
+    shortest, longest: bounds of their lengths, so that a chunk groups its own texts alone.
+    """
+    bounds = f"length(text) >= {shortest}"
+    if longest is not None:
+        bounds += f" AND length(text) <= {longest}"
     candidates, sentences = inputs["candidates"], inputs["sentences"]
     anchors = f"SELECT DISTINCT sentence_id FROM {candidates.sql('candidates')}"
     query = f"""
         SELECT text_id, any_value(text) AS text, any_value(length(text)) AS length FROM (
             SELECT md5_number_lower(text) AS text_id, text FROM {candidates.sql("candidates")}
+            WHERE {bounds}
             UNION ALL
             SELECT sentence_id, text FROM {sentences.sql("sentences")}
-            WHERE sentence_id IN ({anchors})
+            WHERE {bounds} AND sentence_id IN ({anchors})
         ) GROUP BY text_id"""
     if "known" in inputs:
         known = inputs["known"].sql("embeddings")
@@ -95,7 +104,7 @@ def run(work: Work) -> None:
     (low, low_id), (high, high_id) = work.spec["first"], work.spec["last"]
     with _connect(work) as connection:
         rows = connection.sql(
-            f"""SELECT text_id, text FROM ({_texts_sql(work.inputs)})
+            f"""SELECT text_id, text FROM ({_texts_sql(work.inputs, low, high)})
                 WHERE (length > {low} OR length = {low} AND text_id >= {low_id}::UBIGINT)
                     AND (length < {high} OR length = {high} AND text_id <= {high_id}::UBIGINT)
                 ORDER BY text_id"""
@@ -105,8 +114,10 @@ def run(work: Work) -> None:
     config: EmbedConfig = work.config
     texts: Sequence[str] = rows["text"].to_pylist()
     try:
-        model = encoder.load_encoder(
-            work.models["evaluator"],
+        evaluator = work.models["evaluator"]
+        model = _encoder(
+            evaluator,
+            _stamp(evaluator),
             config.pooling,
             config.max_length,
             work.resources.device,
@@ -122,6 +133,27 @@ def run(work: Work) -> None:
         lambda done: work.resources.progress(done, len(texts), "texts"),
     )
     work.emit("embeddings", embeddings_table(rows["text_id"], vectors))
+
+
+def _stamp(directory: Path) -> frozenset[tuple[str, int, int]]:
+    """What changes when files of the directory do."""
+    found = [(path, path.stat()) for path in directory.rglob("*") if path.is_file()]
+    return frozenset((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in found)
+
+
+# The parts of one process mostly share their evaluator.
+@lru_cache(maxsize=1)
+def _encoder(
+    path: Path,
+    stamp: frozenset[tuple[str, int, int]],
+    pooling: Literal["mean", "cls"] | None,
+    max_length: int,
+    device: str,
+    trust_remote_code: bool,
+) -> Any:
+    from tercet.models import encoder
+
+    return encoder.load_encoder(path, pooling, max_length, device, trust_remote_code)
 
 
 def _emit_known(work: Work) -> None:

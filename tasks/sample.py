@@ -24,12 +24,19 @@ ANCHOR_SHARES = pa.schema(
         ("role", pa.string()),
         ("sentences", pa.int64()),
         ("anchors", pa.int64()),
+    ]
+)
+# Apart from the counts: what reads this is made anew only when a sentence's lot may change.
+ANCHORS = pa.schema(
+    [
+        ("corpus", pa.string()),
         ("threshold", pa.uint64()),
         ("min_words", pa.int32()),
         ("max_words", pa.int32()),
         ("company", pa.int32()),
     ]
 )
+ALL = 2**64 - 1
 ANCHOR_COLUMNS = ("sentence_id", "corpus", "doc_id", "n_words", "split")
 _PURPOSE = "anchor"
 
@@ -93,21 +100,20 @@ def wanted(eligible: list[int], shares: list[float], rows: int | None) -> list[i
     return [min(count, round(scale * share)) for count, share in zip(eligible, shares, strict=True)]
 
 
-def anchor_mask(sentences: pa.Table, shares: pa.Table, seed: int) -> Flags:
+def anchor_mask(sentences: pa.Table, anchors: pa.Table, seed: int) -> Flags:
     """Which sentences are anchors. Shape (rows,).
 
     Args:
         sentences: whole documents, with `ANCHOR_COLUMNS`.
-        shares: the table `anchor_shares`.
+        anchors: the table `anchors`; a corpus without a row has no anchor.
         seed: the recipe's, as the stage `sample` had it.
     """
     corpus = _strings(sentences["corpus"])
     draw = seeding.draws(seed, _PURPOSE, sentences["sentence_id"].to_numpy())
     mask = np.zeros(len(sentences), dtype=np.bool_)
-    for share in shares.to_pylist():
-        if share["anchors"]:
-            fits = _eligible(sentences, share["min_words"], share["max_words"], share["company"])
-            mask |= (corpus == share["corpus"]) & fits & (draw <= np.uint64(share["threshold"]))
+    for row in anchors.to_pylist():
+        fits = _eligible(sentences, row["min_words"], row["max_words"], row["company"])
+        mask |= (corpus == row["corpus"]) & fits & (draw <= np.uint64(row["threshold"]))
     return mask
 
 
@@ -128,7 +134,7 @@ def _strings(column: pa.ChunkedArray) -> npt.NDArray[np.object_]:
 
 
 def run(work: Work) -> None:
-    """Emit `anchor_shares`, a row a corpus: its eligible sentences, its anchors, its threshold.
+    """Emit `anchor_shares` (how many) and `anchors` (which), a row a corpus.
 
     A corpus's threshold is the k-th smallest draw among its eligible sentences.
 
@@ -155,21 +161,32 @@ def run(work: Work) -> None:
             f"and {config.company} others in its document, so there is no anchor: widen "
             "sample.min_words and sample.max_words, lower sample.company, or add text"
         )
-    thresholds = [
-        int(np.partition(values, count - 1)[count - 1]) if count else 0
-        for values, count in zip(held, anchors, strict=True)
+    corpora = [(c.name, c.role) for c in config.corpora]
+    counts = [
+        {"corpus": name, "role": role, "sentences": count, "anchors": taken}
+        for (name, role), count, taken in zip(corpora, eligible, anchors, strict=True)
     ]
-    columns = [
-        [corpus.name for corpus in config.corpora],
-        [corpus.role for corpus in config.corpora],
-        eligible,
-        anchors,
-        thresholds,
-        [config.min_words] * len(eligible),
-        [config.max_words] * len(eligible),
-        [config.company] * len(eligible),
+    work.emit("anchor_shares", pa.Table.from_pylist(counts, schema=ANCHOR_SHARES))
+    rules = [
+        {
+            "corpus": name,
+            # All of them stay anchors when more come.
+            "threshold": ALL
+            if taken == len(values)
+            else int(np.partition(values, taken - 1)[taken - 1]),
+            "min_words": config.min_words,
+            "max_words": config.max_words,
+            "company": config.company,
+        }
+        for (name, _), values, taken in zip(corpora, held, anchors, strict=True)
+        if taken
     ]
-    work.emit("anchor_shares", pa.table(columns, schema=ANCHOR_SHARES))
+    work.emit("anchors", pa.Table.from_pylist(rules, schema=ANCHORS))
 
 
-STAGE = Stage(name="sample", config=SampleConfig, tables={"anchor_shares": ANCHOR_SHARES}, run=run)
+STAGE = Stage(
+    name="sample",
+    config=SampleConfig,
+    tables={"anchor_shares": ANCHOR_SHARES, "anchors": ANCHORS},
+    run=run,
+)

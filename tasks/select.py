@@ -1,18 +1,23 @@
 """Stage `select`: which candidates become triplets; each of the others is a reject with a reason.
 
 Thresholds hold for all methods or for one, as numbers or as quantiles of the method's scores.
+A candidate that shares a mark with a text of dev or test (eight words in a row, see `splits`) is
+refused: a rule may join or write by chance what stands there.
 Accepted positives and negatives of a sentence are ranked and paired rank by rank. Where one side is
 empty, the positive falls back to the sentence itself and the negative to the `random` candidate
 (GCSE, section 3.3), if the config allows it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.storage.rows import quoted
+from tercet.models.seeding import Ids
+from tercet.storage.rows import BATCH_ROWS, quoted
+from tercet.tasks import splits
 from tercet.tasks.stage import Config, Stage, Work
 
 TRIPLETS = pa.schema(
@@ -106,6 +111,7 @@ class SelectConfig(Config):
 def run(work: Work) -> None:
     """Triplets, rejects and each method's acceptance, by SQL over candidates and scores."""
     with _connect(work) as connection:
+        _find_held_out(connection, work)
         _load(connection, work)
         _bound(connection, work.config)
         _judge(connection, work.config)
@@ -133,20 +139,59 @@ def _connect(work: Work) -> Any:
     return connection
 
 
+def _find_held_out(connection: Any, work: Work) -> None:
+    """Table `held_out`: candidates that share a mark with dev or test, and the words of it."""
+    connection.execute("CREATE TEMP TABLE held_out(candidate_id UBIGINT, words VARCHAR)")
+    parts = [np.unique(found) for found in _held_out_marks(connection, work)]
+    known = np.unique(np.concatenate([np.empty(0, np.uint64), *parts]))
+    del parts
+    if not len(known):
+        return
+    candidates = work.inputs["candidates"]
+    for batch in candidates.batches("candidates", ["candidate_id", "text"], BATCH_ROWS):
+        rows, words = splits.shared_words(batch["text"], known)
+        if len(rows):
+            ids = batch["candidate_id"].take(pa.array(rows))
+            connection.register("found", pa.table({"candidate_id": ids, "words": words}))
+            connection.execute("INSERT INTO held_out SELECT candidate_id, words FROM found")
+            connection.unregister("found")
+
+
+def _held_out_marks(connection: Any, work: Work) -> Iterator[Ids]:
+    """Marks of the sentences of dev and test, along their paragraphs, and of their pairs' texts."""
+    reader = connection.sql(
+        f"""SELECT text, doc_id, paragraph, position
+            FROM {work.inputs["sentences"].sql("sentences")}
+            WHERE split <> 'train' ORDER BY doc_id, paragraph, position"""
+    ).to_arrow_reader(BATCH_ROWS)
+    before: pa.Table | None = None
+    for batch in reader:
+        rows = pa.Table.from_batches([batch])
+        if before is not None:
+            rows = pa.concat_tables([before, rows])
+        # An 8-gram that begins in one batch may end in the next.
+        before = rows.slice(max(rows.num_rows - splits.GRAM, 0))
+        document, paragraph, position = (rows[i].to_numpy() for i in (1, 2, 3))
+        # Over a sentence that ingest left out there is no 8-gram.
+        apart = (np.diff(document) != 0) | (np.diff(paragraph) != 0) | (np.diff(position) != 1)
+        runs = np.concatenate([[0], np.cumsum(apart)]).astype(np.int32)
+        yield splits.marks(rows["text"].combine_chunks(), runs)[0]
+    if "document_pairs" not in work.inputs:
+        return
+    pairs = work.inputs["document_pairs"].sql("document_pairs")
+    reader = connection.sql(
+        f"SELECT unnest([query, answer]) AS text FROM {pairs} WHERE split <> 'train'"
+    ).to_arrow_reader(BATCH_ROWS)
+    for batch in reader:
+        yield splits.marks(batch["text"], np.arange(batch.num_rows, dtype=np.int32))[0]
+
+
 def _load(connection: Any, work: Work) -> None:
     """Table `scored`: one row a candidate, without its text, with its scores if it has any."""
     candidates, scores = work.inputs["candidates"], work.inputs["scores"]
-    # A rule may write by chance what stands in a held-out document.
-    held_out = f"""SELECT sentence_id FROM {work.inputs["sentences"].sql("sentences")}
-        WHERE split <> 'train'"""
-    if "document_pairs" in work.inputs:
-        pairs = work.inputs["document_pairs"].sql("document_pairs")
-        held_out += f""" UNION ALL SELECT md5_number_lower(unnest([query, answer])) FROM {pairs}
-            WHERE split <> 'train'"""
     connection.execute(
         f"""CREATE TEMP TABLE scored AS
-            SELECT candidate_id, sentence_id, role, method, value, p_true,
-                text_id IN ({held_out}) AS held_out
+            SELECT candidate_id, sentence_id, role, method, text_id, value, p_true, words
             FROM (SELECT candidate_id, any_value(sentence_id) AS sentence_id,
                     any_value(role) AS role, any_value(method) AS method,
                     any_value(md5_number_lower(text)) AS text_id
@@ -155,6 +200,9 @@ def _load(connection: Any, work: Work) -> None:
                     avg(value) FILTER (measure = 'similarity') AS value,
                     avg(value) FILTER (measure = 'p_true') AS p_true
                 FROM {scores.sql("scores")} WHERE NOT isnan(value) GROUP BY candidate_id)
+            USING (candidate_id)
+            LEFT JOIN (SELECT candidate_id, min(words) AS words FROM held_out
+                GROUP BY candidate_id)
             USING (candidate_id)"""
     )
 
@@ -194,12 +242,21 @@ def _bound(connection: Any, config: SelectConfig) -> None:
 
 
 def _judge(connection: Any, config: SelectConfig) -> None:
-    """Table `judged`: a candidate with the role it may serve in, or the reason why in none."""
+    """Table `judged`: a candidate with the role it may serve in, or the reason why in none.
+
+    What several methods say alike in one role counts once; a candidate made for the role comes
+    before one that changed roles, and the heavier method before the lighter.
+    """
     connection.execute(
         """CREATE TEMP TABLE judged AS
-        SELECT candidate_id, sentence_id, s.role AS made_as, s.method, value, p_true, weight,
-            reserved, low, high, p_min,
-            CASE WHEN held_out THEN 'held_out_text'
+        SELECT * REPLACE (
+            CASE WHEN role IS NOT NULL AND nth > 1 THEN 'duplicate' ELSE refused END AS refused,
+            CASE WHEN nth = 1 THEN role END AS role)
+        FROM (SELECT *, row_number() OVER (PARTITION BY sentence_id, role, text_id
+                ORDER BY reserved, made_as <> role, weight DESC, candidate_id) AS nth
+        FROM (SELECT candidate_id, sentence_id, s.role AS made_as, s.method, text_id, value,
+            p_true, weight, reserved, low, high, p_min, words,
+            CASE WHEN words IS NOT NULL THEN 'held_out_text'
                 WHEN value IS NULL THEN 'no_score'
                 WHEN p_min IS NOT NULL AND p_true IS NULL THEN 'no_score'
                 WHEN (CASE s.role WHEN 'positive' THEN p_true ELSE 1 - p_true END) < p_min
@@ -210,9 +267,10 @@ def _judge(connection: Any, config: SelectConfig) -> None:
                 WHEN weight = 0 THEN 'no_weight'
             END AS refused,
             CASE WHEN refused IS NULL THEN s.role
-                WHEN refused = 'below_positive_min' AND value <= swap_high THEN 'negative'
+                WHEN refused = 'below_positive_min' AND value <= swap_high AND weight > 0
+                    THEN 'negative'
             END AS role
-        FROM scored s JOIN bounds b ON s.role = b.role AND s.method = b.method"""
+        FROM scored s JOIN bounds b ON s.role = b.role AND s.method = b.method))"""
     )
 
 
@@ -225,7 +283,7 @@ def _rank(connection: Any, config: SelectConfig, seed: int) -> None:
     order = "value DESC, candidate_id" if config.prefer == "similarity" else "race, candidate_id"
     connection.execute(
         f"""CREATE TEMP TABLE ranked AS
-        SELECT candidate_id, sentence_id, role, method, value,
+        SELECT candidate_id, sentence_id, role, method, text_id, value,
             row_number() OVER (PARTITION BY sentence_id, role ORDER BY {order}) AS rank
         FROM (SELECT *,
                 -ln(((md5_number_lower('{seed}' || chr(31) || 'select' || chr(31)
@@ -236,7 +294,9 @@ def _rank(connection: Any, config: SelectConfig, seed: int) -> None:
 
 
 def _pair(connection: Any, config: SelectConfig) -> None:
-    """Table `paired`: sentence, rank, positive and negative; null where the sentence itself is.
+    """Tables `paired`: sentence, rank, positive and negative; null where the sentence itself is.
+
+    A pair of one text twice goes to `alike` instead, and makes no triplet.
 
     The random candidate stands in at any rank where a negative is missing; a sentence with nothing
     accepted still gets one pair when both fallbacks are allowed, as in the paper.
@@ -245,7 +305,7 @@ def _pair(connection: Any, config: SelectConfig) -> None:
     connection.execute(
         """CREATE TEMP TABLE spare AS
         SELECT sentence_id, arg_min(candidate_id, candidate_id) AS candidate_id,
-            arg_min(value, candidate_id) AS value
+            arg_min(value, candidate_id) AS value, arg_min(text_id, candidate_id) AS text_id
         FROM judged WHERE reserved AND role = 'negative' GROUP BY sentence_id"""
     )
     positive = "TRUE" if config.fallback_positive else "p.candidate_id IS NOT NULL"
@@ -256,13 +316,15 @@ def _pair(connection: Any, config: SelectConfig) -> None:
         else ""
     )
     connection.execute(
-        f"""CREATE TEMP TABLE paired AS
+        f"""CREATE TEMP TABLE pairs AS
         SELECT sentence_id, rank, p.candidate_id AS positive_id,
             coalesce(p.method, 'self') AS positive_method,
             CASE WHEN p.candidate_id IS NULL THEN 1.0 ELSE p.value END AS positive_similarity,
             coalesce(n.candidate_id, {spare}) AS negative_id,
             coalesce(n.method, '{RANDOM}') AS negative_method,
-            CASE WHEN n.candidate_id IS NULL THEN s.value ELSE n.value END AS negative_similarity
+            CASE WHEN n.candidate_id IS NULL THEN s.value ELSE n.value END AS negative_similarity,
+            -- A sentence's id is that of its text.
+            coalesce(p.text_id, sentence_id) = coalesce(n.text_id, s.text_id) AS same_text
         FROM (SELECT DISTINCT sentence_id, rank FROM ranked
             WHERE rank <= {config.per_sentence} {nothing})
         LEFT JOIN (SELECT * FROM ranked WHERE role = 'positive') p USING (sentence_id, rank)
@@ -270,22 +332,28 @@ def _pair(connection: Any, config: SelectConfig) -> None:
         LEFT JOIN spare s USING (sentence_id)
         WHERE {positive} AND coalesce(n.candidate_id, {spare}) IS NOT NULL"""
     )
-    connection.execute(
-        """CREATE TEMP TABLE used AS
-        SELECT positive_id AS candidate_id FROM paired WHERE positive_id IS NOT NULL
-        UNION SELECT negative_id FROM paired"""
-    )
+    for table, condition in (("paired", "NOT same_text"), ("alike", "same_text")):
+        connection.execute(f"CREATE TEMP TABLE {table} AS SELECT * FROM pairs WHERE {condition}")
+    for table, source in (("used", "paired"), ("unpaired", "alike")):
+        connection.execute(
+            f"""CREATE TEMP TABLE {table} AS
+            SELECT positive_id AS candidate_id FROM {source} WHERE positive_id IS NOT NULL
+            UNION SELECT negative_id FROM {source}"""
+        )
     # `reason` of each candidate that no triplet holds, with the number and the bound it met.
     connection.execute(
         f"""CREATE TEMP TABLE refusals AS
         SELECT j.candidate_id,
             CASE WHEN j.role IS NULL THEN refused
+                WHEN u.candidate_id IS NOT NULL THEN 'same_text'
                 WHEN j.reserved THEN 'unused_fallback'
                 WHEN r.rank <= {config.per_sentence} THEN 'no_pair'
                 ELSE 'surplus' END AS reason,
             CASE reason
                 WHEN 'no_score' THEN 'it has no score'
-                WHEN 'held_out_text' THEN 'it is word for word a text of dev or test'
+                WHEN 'held_out_text' THEN 'a text of dev or test says: ' || words
+                WHEN 'duplicate' THEN 'another method says the same in this role'
+                WHEN 'same_text' THEN 'it was paired with the same text in the other role'
                 WHEN 'below_p_min' THEN printf('probability %.4f, at least %.4f asked',
                     CASE made_as WHEN 'positive' THEN p_true ELSE 1 - p_true END, p_min)
                 WHEN 'above_negative_max' THEN printf('similarity %.4f, at most %.4f asked',
@@ -296,6 +364,7 @@ def _pair(connection: Any, config: SelectConfig) -> None:
                 WHEN 'surplus' THEN printf('similarity %.4f, rank %d of its role', j.value, r.rank)
                 ELSE printf('similarity %.4f, at least %.4f asked', j.value, low) END AS detail
         FROM judged j LEFT JOIN ranked r USING (candidate_id)
+        LEFT JOIN unpaired u USING (candidate_id)
         WHERE j.candidate_id NOT IN (SELECT candidate_id FROM used)"""
     )
 

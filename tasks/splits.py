@@ -40,6 +40,12 @@ _POWERS = np.array([pow(_MULTIPLIER, j, 1 << 64) for j in range(GRAM)], dtype=np
 _NO_WORD = r"[^\p{L}\p{M}\p{N}]+"
 
 
+def normalised(texts: pa.Array) -> pa.Array:
+    """The texts' words in lower case, one space apart: letters, their accents and digits."""
+    spaced = pc.replace_substring_regex(pc.utf8_lower(texts), _NO_WORD, " ")
+    return pc.utf8_trim_whitespace(spaced)
+
+
 def marks(texts: Sequence[str] | pa.Array, paragraphs: Index) -> tuple[Ids, Index]:
     """Marks of texts, each with the row in which it begins, in order of rows.
 
@@ -49,8 +55,7 @@ def marks(texts: Sequence[str] | pa.Array, paragraphs: Index) -> tuple[Ids, Inde
             whose sentences 8-grams run. Shape (rows,).
     """
     column = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
-    lowered = pc.utf8_lower(column)
-    spaced = pc.utf8_trim_whitespace(pc.replace_substring_regex(lowered, _NO_WORD, " "))
+    spaced = normalised(column)
     words = pc.utf8_split_whitespace(spaced)
     counts = pc.list_value_length(words).to_numpy(zero_copy_only=False).astype(np.int64)
     coded = pc.list_flatten(words).dictionary_encode()
@@ -93,6 +98,26 @@ def _short_texts(hashes: Ids, rows: Index, counts: npt.NDArray[np.int64]) -> tup
     ends = np.cumsum(counts[short])
     sums = np.add.reduceat(parts, ends - counts[short])
     return seeding.mix(sums + counts[short].astype(np.uint64)), short
+
+
+def shared_words(texts: pa.Array, known: Ids) -> tuple[Index, list[str]]:
+    """Rows of single texts that share a mark with `known`, and the words of the first of these.
+
+    known: marks, sorted.
+    """
+    found, rows = marks(texts, np.arange(len(texts), dtype=np.int32))
+    if not len(known) or not len(found):
+        return np.empty(0, np.int32), []
+    places = np.searchsorted(known, found).clip(max=len(known) - 1)
+    hits = np.flatnonzero(known[places] == found)
+    hit_rows, first = np.unique(rows[hits], return_index=True)
+    # A text's 8-grams come in order, one a word: the place of a mark is that of its first word.
+    starts = hits[first] - np.searchsorted(rows, hit_rows)
+    words = normalised(texts.take(pa.array(hit_rows))).to_pylist()
+    return hit_rows, [
+        " ".join(text.split()[start : start + GRAM])
+        for text, start in zip(words, starts.tolist(), strict=True)
+    ]
 
 
 class SharedMarks:

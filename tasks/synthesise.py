@@ -149,7 +149,7 @@ def run(work: Work) -> None:
     config: SynthesiseConfig = work.config
     method = method_of(config.method)
     params = method.params.model_validate(config.params)
-    shares = work.inputs["anchors"].table("anchor_shares")
+    shares = work.inputs["anchors"].table("anchors")
     sentences = work.inputs["sentences"].table("sentences", _SENTENCES)
     mentions = None
     if "mentions" in method.needs:

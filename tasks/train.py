@@ -1,5 +1,7 @@
 """Stage `train`: an encoder from triplets, in phases; the artifact is a SentenceTransformer."""
 
+import math
+from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +14,7 @@ from pydantic import Field, model_validator
 from tercet.models import seeding
 from tercet.storage.rows import quoted
 from tercet.tasks.sample import ANCHOR_COLUMNS, anchor_mask
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import REJECTS, BadInput, Config, Stage, Work
 
 TRAINING_LOG = pa.schema(
     [
@@ -63,7 +65,7 @@ class PhaseConfig(Config):
         default=True, description="The Gaussian decay; false: hard negatives count in full."
     )
     width: float = Field(
-        default=0.1, ge=0.0, le=2.0, description="Half-width of the gate, in cosine; 0: no decay."
+        default=0.2, ge=0.0, le=2.0, description="Half-width of the gate, in cosine; 0: no decay."
     )
     gate: Literal["symmetric", "one_sided"] = Field(
         default="symmetric",
@@ -84,6 +86,11 @@ class PhaseConfig(Config):
             raise ValueError(
                 f"rows: {self.rows} have no hard negative for loss: gaussian_decay: "
                 "take loss: contrastive, or rows: triplets"
+            )
+        if self.loss == "gaussian_decay" and self.decay and self.width > 0 and self.head:
+            raise ValueError(
+                "head: true with the Gaussian decay would compare the student's cosine behind the "
+                "head with the teacher's, which has none: leave out head, or set decay: false"
             )
         return self
 
@@ -109,14 +116,27 @@ class TrainConfig(Config):
     phases: tuple[PhaseConfig, ...] = Field(default=(PhaseConfig(),), min_length=1)
     log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
 
+    @model_validator(mode="after")
+    def _distinct(self) -> "TrainConfig":
+        # A phase's seed comes from its name.
+        counts = Counter(phase.name for phase in self.phases)
+        if twice := [name for name, count in counts.items() if count > 1]:
+            raise ValueError(f"two phases have the name {twice[0]}: give each phase its own name")
+        return self
+
 
 def run(work: Work) -> Path:
     """Trains phase after phase; returns the encoder's directory and emits `training_log`."""
     from tercet.models import encoder, training
 
     config: TrainConfig = work.config
+    given: pa.Table | None = None
+    if config.triplets is not None:
+        given, rejects = file_triplets(Path(config.triplets))
+        if rejects.num_rows:
+            work.emit("rejects", rejects)
     phases = [
-        (settings(phase, config.max_length), phase.start == "backbone", _rows(work, phase))
+        (settings(phase, config.max_length), phase.start == "backbone", _rows(work, phase, given))
         for phase in config.phases
     ]
     setting = training.Setting(
@@ -167,16 +187,24 @@ def settings(phase: PhaseConfig, max_length: int) -> Any:
     )
 
 
-def _rows(work: Work, phase: PhaseConfig) -> pa.Table:
-    """The phase's rows: row_id, anchor, positive and, of triplets, negative and label."""
+def _rows(work: Work, phase: PhaseConfig, given: pa.Table | None = None) -> pa.Table:
+    """The phase's rows: row_id, anchor, positive and, of triplets, negative and label.
+
+    given: the triplets of the config's file, if it names one.
+    """
     config: TrainConfig = work.config
-    if config.triplets is not None:
+    if given is not None:
         if phase.corpora:
             raise BadInput(
                 f"train: phase {phase.name} names corpora, but the triplets come from the file "
                 f"{config.triplets}, which knows of none: leave corpora out."
             )
-        rows = file_triplets(Path(config.triplets))
+        if not given.num_rows:
+            raise BadInput(
+                f"train: {config.triplets} has no row with an anchor, a positive and a negative: "
+                "give another file."
+            )
+        rows = given
     elif phase.rows == "dropout":
         rows = _anchors(work, phase)
     else:
@@ -192,7 +220,7 @@ def _rows(work: Work, phase: PhaseConfig) -> pa.Table:
 
 def _anchors(work: Work, phase: PhaseConfig) -> pa.Table:
     """The sampled sentences themselves: row_id, anchor."""
-    shares = work.inputs["anchors"].table("anchor_shares")
+    shares = work.inputs["anchors"].table("anchors")
     found = []
     for file in work.inputs["sentences"].files("sentences"):
         table = pq.read_table(file, columns=[*ANCHOR_COLUMNS, "text"])
@@ -245,54 +273,120 @@ def shaped(
 
 
 _NAMES = {"sent0": "anchor", "sent1": "positive", "hard_neg": "negative"}
+_TEXTS = ("anchor", "positive", "negative")
+_LABEL = "negative_similarity"
+# Values as they stand: no number, date or NA is looked for in a text.
+_READERS = {
+    ".parquet": "read_parquet(?)",
+    ".csv": "read_csv(?, all_varchar = true, header = true, delim = ',', quote = '\"')",
+    ".tsv": "read_csv(?, all_varchar = true, header = true, delim = '\t', quote = '\"')",
+    ".jsonl": "read_json(?, maximum_depth = 1, sample_size = -1)",
+}
 
 
-def file_triplets(path: Path) -> pa.Table:
-    """Triplets of a file: row_id, anchor, positive, negative, and label if it has one.
+def file_triplets(path: Path) -> tuple[pa.Table, pa.Table]:
+    """Triplets of a file (row_id, anchor, positive, negative, label), and its rows' rejects.
 
     Columns anchor, positive, negative, or SimCSE's sent0, sent1, hard_neg; the teacher's cosine
     of the negative, if known, as negative_similarity. Raises BadInput where that fails.
     """
+    table = _read(path)
+    texts = [pc.fill_null(table[name], "") for name in _TEXTS]
+    ids = pa.array(seeding.text_ids(*(column.to_pylist() for column in texts)), pa.uint64())
+    label = _labels(path, table)
+    rows = pa.table([ids, *texts, label], ["row_id", *_TEXTS, "label"])
+    empty = np.stack([pc.equal(pc.utf8_trim_whitespace(column), "") for column in texts])
+    kept = pa.array(~empty.any(axis=0))
+    fallen = np.flatnonzero(empty.any(axis=0))
+    rejects = [
+        {
+            "stage": "train",
+            "row_id": rows["row_id"][row].as_py(),
+            "reason": "missing_text",
+            "detail": f"{path.name}: row {row + 1} has no {_TEXTS[int(empty[:, row].argmax())]}",
+            "text": rows["anchor"][row].as_py(),
+        }
+        for row in fallen.tolist()
+    ]
+    return rows.filter(kept), pa.Table.from_pylist(rejects, REJECTS)
+
+
+def _read(path: Path) -> pa.Table:
+    """The file's texts under our names as strings, and negative_similarity if it has one."""
     import duckdb
 
-    readers = {
-        ".parquet": "read_parquet",
-        ".csv": "read_csv",
-        ".tsv": "read_csv",
-        ".jsonl": "read_json",
-    }
     suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".zst")]
-    reader = readers.get(suffixes[-1] if suffixes else "")
+    reader = _READERS.get(suffixes[-1] if suffixes else "")
     if reader is None:
         raise BadInput(f"train: {path} is no .parquet, .csv, .tsv or .jsonl file of triplets.")
     if not path.is_file():
         raise BadInput(f"train: there is no file of triplets at {path}: give another path.")
     try:
         with duckdb.connect() as connection:
-            table = connection.sql(
-                f"SELECT * FROM {reader}(?)", params=[str(path)]
+            relation = connection.sql(f"SELECT * FROM {reader}", params=[str(path)])
+            columns = _columns(path, relation.columns)
+            types = dict(zip(relation.columns, map(str, relation.types), strict=True))
+            for name in columns.values():
+                if types[name].endswith("]") or types[name].startswith(("STRUCT", "MAP", "BLOB")):
+                    raise BadInput(
+                        f"train: {path} has no texts or numbers in its column {name!r}, but "
+                        f"{types[name]}: give one value a row."
+                    )
+            parts = []
+            for ours, name in columns.items():
+                column = '"' + name.replace('"', '""') + '"'
+                value = f"{column}->>'$'" if types[name] == "JSON" else f"{column}::VARCHAR"
+                if types[name] == "JSON":
+                    value = (
+                        f"CASE WHEN json_type({column}) IN ('ARRAY', 'OBJECT') THEN error("
+                        f"{quoted(f'column {name!r} holds lists or objects')}) ELSE {value} END"
+                    )
+                parts.append(f"{value} AS {ours}")
+            # By the query again: a relation's own projection would lose the parameter.
+            return connection.sql(
+                f"SELECT {', '.join(parts)} FROM {reader}", params=[str(path)]
             ).to_arrow_table()
     except duckdb.Error as error:
         reason = str(error).strip().splitlines()[0]
         raise BadInput(f"train: the triplets of {path} cannot be read: {reason}") from error
-    table = table.rename_columns([_NAMES.get(name, name) for name in table.column_names])
-    wanted = ["anchor", "positive", "negative"]
-    if missing := [name for name in wanted if name not in table.column_names]:
-        raise BadInput(
-            f"train: {path} has no column {missing[0]!r}, only {', '.join(table.column_names)}: "
-            "name its columns anchor, positive, negative."
-        )
-    similarity = (
-        table["negative_similarity"].cast(pa.float64())
-        if "negative_similarity" in table.column_names
-        else pa.nulls(table.num_rows, pa.float64())
-    )
-    texts = {name: table[name].cast(pa.string()) for name in wanted}
-    rows = pa.table({**texts, "label": similarity})
-    for name in wanted:
-        rows = rows.filter(pc.greater(pc.utf8_length(pc.fill_null(rows[name], "")), 0))
-    ids = seeding.text_ids(*(rows[name].to_pylist() for name in wanted))
-    return rows.add_column(0, "row_id", pa.array(ids, pa.uint64()))
+
+
+def _columns(path: Path, there: list[str]) -> dict[str, str]:
+    """The file's column of each of our names."""
+    columns: dict[str, str] = {_LABEL: _LABEL} if _LABEL in there else {}
+    for other, ours in _NAMES.items():
+        found = [name for name in (ours, other) if name in there]
+        if len(found) == 2:
+            raise BadInput(
+                f"train: {path} has both columns {ours!r} and {other!r}, which mean the same: "
+                "leave one of them out."
+            )
+        if not found:
+            raise BadInput(
+                f"train: {path} has no column {ours!r}, only {', '.join(there)}: "
+                "name its columns anchor, positive, negative."
+            )
+        columns[ours] = found[0]
+    return columns
+
+
+def _labels(path: Path, table: pa.Table) -> pa.Array:
+    """The teacher's cosines as numbers, null where there is none."""
+    if _LABEL not in table.column_names:
+        return pa.nulls(table.num_rows, pa.float64())
+    values: list[float | None] = []
+    for row, text in enumerate(table[_LABEL].to_pylist()):
+        try:
+            value = float(text) if text and text.strip() else math.nan
+        except ValueError:
+            value = math.inf
+        if abs(value) > 1:
+            raise BadInput(
+                f"train: {path} has the {_LABEL} {text!r} in row {row + 1}, which is no cosine: "
+                "give a number from -1 to 1, or nothing where it is not known."
+            )
+        values.append(None if math.isnan(value) else value)
+    return pa.array(values, pa.float64())
 
 
 STAGE = Stage(

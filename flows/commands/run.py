@@ -21,8 +21,8 @@ def run_recipe(arguments: Mapping[str, Any], store: str, use_server: bool) -> in
     """
     command = resume_command(arguments, store, use_server)
     run_plan = prepare(store=store, **arguments)
-    open_store(store)
     try:
+        open_store(store)
         run_id = _with_prefect(arguments, store) if use_server else _plainly(run_plan)
     except KeyboardInterrupt:
         _say(f"\nInterrupted; what is done is kept. Go on with:\n  {command}")

@@ -71,14 +71,15 @@ def nouns(tokens: Tokens, lexicon: Lexicon) -> Spans:
 
 def identifiers(tokens: Tokens) -> Spans:
     """Names from code: snake_case, CamelCase, dotted.names, call(), --flags."""
-    return _plain(np.flatnonzero(tokens.kind == IDENTIFIER))
+    return _plain(np.flatnonzero((tokens.kind == IDENTIFIER) & ~tokens.stop))
 
 
 def names(tokens: Tokens) -> Spans:
     """Runs of capitalised words, linked by "of" and the like, and acronyms.
 
     A text's first word is capitalised anyway: it counts if it is an acronym, or unknown to the
-    lexicon with a capitalised word behind. Texts in title case or capitals have no names.
+    lexicon and no verb of documentation, with a capitalised word behind. Texts in title case or
+    capitals have no names.
     """
     count = len(tokens.starts)
     if not count:
@@ -114,7 +115,7 @@ def names(tokens: Tokens) -> Spans:
     first = np.flatnonzero(begins | alone)
     last = last[np.searchsorted(last, first)]
 
-    known = (tokens.surface >= 0) | (tokens.lemma >= 0) | tokens.inflected
+    known = (tokens.surface >= 0) | (tokens.lemma >= 0) | tokens.inflected | tokens.opener
     opening = tokens.first[first] & (tokens.kind[first] == CAPITALISED)
     second = np.minimum(first + 1, count - 1)
     kept = ~known[first] & (last > first) & name[second]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tercet.models.knowledge import words
+from tercet.models.knowledge.openers import OPENERS
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -29,6 +30,7 @@ _CAMEL = re.compile(r"[a-z]+\d*[A-Z]\w*|[A-Z]+[a-z0-9]+[A-Z]\w*|[A-Z]{2,}[a-z]{3
 _SIZED = re.compile(r"[a-z]{2,}\d+[a-z]?")
 _NAME_PREFIX = re.compile(r"(?:Mc|Mac|De|Di|Du|La|Le|Fitz|Van|Von|O['’]|D['’])[A-Z][a-z]+")
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9]*[A-Z0-9]s?|(?:[A-Z]\.)+[A-Z]")
+_CONSTANTS = frozenset(("True", "False", "None", "NaN", "NULL"))
 _ROMAN = re.compile(r"[IVXLC]+")
 
 
@@ -43,8 +45,8 @@ class Tokens:
         of the same text; tied: whether it is a hyphen; dotted: whether a full stop and a space
         part them, as after an initial.
     kind (LOWER … OTHER), surface, lemma (word numbers of the phrases, -1 unknown), stop, weak,
-        plural, link, title, before_verb, inflected: one a token. folded: the casefolded word, one
-        a *distinct* word, which `code` points to.
+        plural, link, title, before_verb, inflected, opener: one a token. folded: the casefolded
+        word, one a *distinct* word, which `code` points to.
     """
 
     buffer: str
@@ -69,6 +71,7 @@ class Tokens:
     title: Flags
     before_verb: Flags
     inflected: Flags
+    opener: Flags
 
 
 def tokenise(texts: Sequence[str], vocabulary: Mapping[str, int], *, identifiers: bool) -> Tokens:
@@ -139,6 +142,7 @@ def tokenise(texts: Sequence[str], vocabulary: Mapping[str, int], *, identifiers
         link=column([word in words.NAME_LINKS for word in distinct]),
         title=column([fold in words.TITLES for fold in folded]),
         inflected=column([fold.endswith(("ing", "ed", "ly")) for fold in folded]),
+        opener=column([fold in OPENERS for fold in folded]),
         before_verb=column([fold in words.BEFORE_VERBS for fold in folded]),
     )
 
@@ -146,8 +150,10 @@ def tokenise(texts: Sequence[str], vocabulary: Mapping[str, int], *, identifiers
 def kind_of(word: str, *, identifiers: bool = True) -> int:
     """What a token looks like: LOWER, CAPITALISED, CAPITALS, IDENTIFIER, ROMAN or OTHER.
 
-    OTHER is what can be no entity: a link, "e.g", an elided "not".
+    OTHER is what can be no entity: a link, "e.g", an elided "not", a constant of code.
     """
+    if word in _CONSTANTS:
+        return OTHER
     if word.isalpha() and (word.islower() or word.istitle()):
         return LOWER if word.islower() else CAPITALISED
     if word.startswith(("http://", "https://", "www.")):

@@ -1,5 +1,6 @@
 """A negative by an entity swapped for a graph neighbour of its type (GCSE §3.1, eqs. 5-8)."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -11,13 +12,18 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.generation import JOINT, Given, Method, Output, Several, methods
-from tercet.models.knowledge.replacements import POOLS, Replacements
+from tercet.models.knowledge.replacements import POOLS, PREFERRED, Replacements
 from tercet.models.rules.words import capitalised, is_plural, plural, replaced
 
 # How often a sentence that lacks a replacement tries its next entities.
-_ROUNDS = 3
+_ROUNDS = 6
 # Replacements looked at beyond those needed, for one written like the old entity.
 _LOOKAHEAD = 1
+# Types that say little of an entity, so that its letters must; and how far one of them looks.
+_SHAPED = frozenset(("identifier", "name"))
+_SHAPED_LOOKAHEAD = 11
+_ACRONYM = re.compile(r"[A-Z0-9]*[A-Z][A-Z0-9]+s?")
+_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}")
 
 _Option: TypeAlias = tuple[int, str, str]  # node, text, pool
 
@@ -77,7 +83,9 @@ def entity_swap(given: Given, params: Swaps, seed: int) -> pa.Table:
     """Entities of the sentence, in a seeded order, swapped in all their mentions there.
 
     The new one comes from T_p, else from T_r (`detail.pool`), and does not yet occur in the
-    sentence; of the first two on the ring, one that is a name if the old one is. A further
+    sentence; of the first two on the ring, one that is a name if the old one is. For an identifier
+    or a name it is one of the first dozen, of the same `shape`; where T_p has none, the entity
+    stays, and where T_r has none, it is swapped only in a sentence without another one. A further
     generation takes other entities, and other replacements when those run out.
     `detail` has the first mention and its new node; `old` and `new` hold all swaps.
     """
@@ -147,44 +155,80 @@ def _choices(
     nodes = mentions["node_id"].to_numpy()[named.lead]
     types = mentions["type"].take(pa.array(named.lead)).to_pylist()
     needed = params.n_swaps * params.per_sentence
-    width = params.per_sentence + _LOOKAHEAD
     found: dict[int, list[_Choice]] = {}
+    unlike: dict[int, list[_Choice]] = {}
+    shaped = np.array([name in _SHAPED for name in types], dtype=bool)
     short = np.ones(len(texts), dtype=bool)
     for turn in range(_ROUNDS):
-        tried = np.flatnonzero((named.place // needed == turn) & short[named.row])
-        if not len(tried):
+        turned = np.flatnonzero((named.place // needed == turn) & short[named.row])
+        if not len(turned):
             break
-        drawn, pools = entities.replacements.draw(
-            nodes[tried],
-            ids[tried],
-            seed,
-            "entity_swap.node",
-            params.min_shared,
-            width,
-            [types[i] for i in tried.tolist()],
-        )
-        drawn, pools = drawn.reshape(len(tried), -1), pools.reshape(len(tried), -1)
-        new_texts = entities.texts_of(drawn.ravel())
-        lemmas = entities.texts_of(nodes[tried])
-        for at, (i, lemma, new_ids, codes) in enumerate(
-            zip(tried.tolist(), lemmas, drawn.tolist(), pools.tolist(), strict=True)
-        ):
-            row = int(named.row[i])
-            folded = texts[row].casefold()
-            options = [
-                (node, text, POOLS[code])
-                for node, code, text in zip(
-                    new_ids, codes, new_texts[at * width : (at + 1) * width], strict=True
-                )
-                if code and text and text.casefold() not in folded
-            ]
-            if options:
-                if params.same_case:
+        for by_shape in (False, True):
+            tried = turned[shaped[turned] == by_shape]
+            if not len(tried):
+                continue
+            width = params.per_sentence + (_SHAPED_LOOKAHEAD if by_shape else _LOOKAHEAD)
+            drawn, pools = entities.replacements.draw(
+                nodes[tried],
+                ids[tried],
+                seed,
+                "entity_swap.node",
+                params.min_shared,
+                width,
+                [types[i] for i in tried.tolist()],
+            )
+            new_texts = entities.texts_of(drawn.ravel())
+            lemmas = entities.texts_of(nodes[tried])
+            for at, (i, lemma, new_ids, codes) in enumerate(
+                zip(tried.tolist(), lemmas, drawn.tolist(), pools.tolist(), strict=True)
+            ):
+                row = int(named.row[i])
+                folded = texts[row].casefold()
+                options = [
+                    (node, text, POOLS[code])
+                    for node, code, text in zip(
+                        new_ids, codes, new_texts[at * width : (at + 1) * width], strict=True
+                    )
+                    if code and text and text.casefold() not in folded
+                ]
+                if not options:
+                    continue
+                chosen = found
+                if by_shape:
+                    places = named.places(i)
+                    own = shape(texts[row][places[0].start : places[0].end])
+                    alike = [option for option in options if shape(option[1]) == own]
+                    if not alike and POOLS[PREFERRED] in {pool for *_, pool in options}:
+                        continue
+                    chosen = found if alike else unlike
+                    options = (alike or options)[: params.per_sentence + _LOOKAHEAD]
+                elif params.same_case:
                     options = _alike_first(options, lemma or "")
                 choice = _Choice(named.places(i), lemma, tuple(options))
-                found.setdefault(row, []).append(choice)
-                short[row] = len(found[row]) < needed
+                chosen.setdefault(row, []).append(choice)
+        for row in np.unique(named.row[turned]).tolist():
+            short[row] = len(found.get(row, ())) < needed
+    for row, choices in unlike.items():
+        found.setdefault(row, choices[:needed])
     return found
+
+
+def shape(text: str) -> str:
+    """How an identifier or a name is written: "DataFrame" is "camel", "np.array()" "dotted()"."""
+    core = text.removesuffix("()")
+    if core.startswith("--"):
+        kind = "flag"
+    elif _ACRONYM.fullmatch(core.replace(".", "")):
+        kind = "acronym"
+    elif "." in core and " " not in core:
+        kind = "dotted"
+    elif "_" in core:
+        kind = "constant" if core.isupper() else "snake"
+    elif " " not in core and _CAMEL.search(core):
+        kind = "camel"
+    else:
+        kind = "capital" if core[:1].isupper() else "plain"
+    return kind + text[len(core) :]
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Words exchanged for related ones in the form in which they stand: found, and put in place."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -23,8 +24,19 @@ _BEFORE_PARTICIPLE = word_set("has have had having be been being is are was were
 _ELUSIVE = word_set(
     """left right back like mean means well even kind last just present lead still found
     bear lie lay may can will being be do does did have has had go get got let made second
-    minute might saw"""
+    minute might saw open close follows following"""
 )
+# Before a verb's third person; "this stores" and "that stores" are no nouns.
+_BEFORE_NOUNS = _DETERMINERS - {"this", "that"}
+_MODALS = word_set("to can could will would shall should may might must cannot")
+_NO_SUBJECTS = word_set(
+    "this is was as has does its his hers whereas versus towards besides across"
+)
+# Behind these the passive stays: "defined by" is not "undefined by".
+_AGENTS = word_set("by as to")
+# Characters that tie a word to a name from code, a path or a formula.
+_TIED = frozenset("_./\\-`=@#~<>$")
+_WORD_BEHIND = re.compile(r"\s+([A-Za-z]+)")
 _SURE_AFTER = word_set("the a to on its his her their from upper lower far top bottom")
 _SURE = frozenset(("left", "right"))
 
@@ -63,7 +75,7 @@ def senses_of(groups: Iterable[Group], *, skip: Callable[[str, str], bool]) -> S
     table: dict[str, dict[str, tuple[dict[str, None], dict[str, None]]]] = {}
 
     def enter(part: str, form: str, other: str, past: str = "") -> None:
-        if form != other and not (part in ("verb", "form") and form in _ELUSIVE):
+        if form != other and not (part in ("verb", "form", "third") and form in _ELUSIVE):
             entry = table.setdefault(form, {}).setdefault(part, ({}, {}))
             entry[0][other] = None
             entry[1][past or other] = None
@@ -98,7 +110,7 @@ def _enter_forms(enter: Callable[..., None], part: str, word: str, other: str) -
     elif part == "verb":
         mine, its = forms_of(word), forms_of(other)
         enter("verb", mine.base, its.base)
-        enter("form", mine.third, its.third)
+        enter("third", mine.third, its.third)
         enter("form", mine.ing, its.ing)
         if mine.past == mine.participle:
             enter("form", mine.participle, its.participle, its.past)
@@ -133,11 +145,16 @@ def spots(text: str, senses: Senses) -> list[Spot]:
                 break
         if form not in table or (form in _SURE and last not in _SURE_AFTER):
             continue
+        if _tied(text, start, end):
+            continue
         options: dict[str, None] = {}
         for sense in table[form]:
             if _fits(sense, last):
                 ended = last in _BEFORE_PARTICIPLE or last in _DETERMINERS
                 options.update(dict.fromkeys(sense.others if ended else sense.past))
+        behind = _WORD_BEHIND.match(text, end)
+        if behind is not None and behind.group(1) in _AGENTS:
+            options.pop("un" + form, None)
         if options:
             found.append(Spot(start, end, tuple(options)))
             done = end
@@ -146,10 +163,33 @@ def spots(text: str, senses: Senses) -> list[Spot]:
 
 def _fits(sense: Sense, last: str) -> bool:
     if sense.part == "verb":
-        return last not in _DETERMINERS
+        return not last or last in _BEFORE_VERB or _is_subject(last)
+    if sense.part == "third":
+        return last not in _BEFORE_NOUNS
+    if sense.part == "adjective":
+        return last not in _MODALS
     if sense.part == "noun":
         return last not in _BEFORE_VERB
     return True
+
+
+def _is_subject(last: str) -> bool:
+    """Whether a word is a plural, behind which a base form is a verb: "files contain"."""
+    plain = len(last) > 3 and "'" not in last and "’" not in last and last not in _NO_SUBJECTS
+    return plain and last.endswith("s") and not last.endswith(("ss", "us", "is"))
+
+
+def _tied(text: str, start: int, end: int) -> bool:
+    """Whether text[start:end] is part of an identifier, a path, a call or a formula.
+
+    A full stop that ends a sentence ties nothing.
+    """
+    before, after = text[start - 1 : start], text[end : end + 1]
+    if before in _TIED or before.isdigit():
+        return True
+    if after == ".":
+        return text[end + 1 : end + 2].isalnum() or text[end + 1 : end + 2] == "_"
+    return after.isdigit() or after == "(" or (after != "" and after in _TIED)
 
 
 def exchanged(

@@ -7,36 +7,21 @@ import pyarrow as pa
 
 from tercet.models import seeding
 from tercet.models.generation import Given, Method, Output, Several, methods
+from tercet.models.knowledge.openers import DOCUMENTATION_VERBS, PLAIN_VERBS, third_person
 from tercet.models.rules.verbs import IRREGULAR, forms_of
-from tercet.models.rules.words import capitalised, in_shape_of, replaced, third_person, word_set
+from tercet.models.rules.words import capitalised, in_shape_of, replaced, word_set
 
 _PAST = {past: base for base, (past, _) in IRREGULAR.items() if past != base and base != "be"}
 _PARTICIPLES = frozenset(participle for _, participle in IRREGULAR.values())
-# Regular verbs that are seldom a noun or a name in their third person or in their past.
-_VERBS = word_set(
-    """accept allow apply appear assign assume attend avoid belong calculate call cause compute
-consist construct contain convert correspond create define delete depend describe determine die
-divide enable ensure estimate evaluate exist expect express fail generate happen ignore implement
-include increase indicate inherit initialize insert involve live load marry modify move need obtain
-occur open operate perform prevent produce provide raise receive refer reflect release remain remove
-replace represent require retain retire return retrieve save serve specify start store suggest
-support transform try update use verify wrap yield"""
-)
 # Their third person is as often a plural noun.
 _NOUNS_TOO = word_set("attempt call cause load live move need release start store support update")
-_THIRD = {forms_of(verb).third: verb for verb in sorted(_VERBS - _NOUNS_TOO)}
-_ED = {forms_of(verb).past: verb for verb in sorted(_VERBS)}
+_THIRD = {forms_of(verb).third: verb for verb in sorted(PLAIN_VERBS - _NOUNS_TOO)}
+_ED = {forms_of(verb).past: verb for verb in sorted(PLAIN_VERBS)}
 # Sentences of documentation begin with their verb, in the base or in the third person.
-_FIRST = (
-    _VERBS
-    | frozenset(IRREGULAR)
-    | word_set(
-        """add append apply build check compare copy count draw find fill fit format handle invert
-        iterate join list log map mark merge normalize parse pass plot print reset resolve reshape
-        return round sample sort split stack sum switch test validate wait write"""
-    )
-) - {"be", "do", "have", "show"}
+_FIRST = (DOCUMENTATION_VERBS | frozenset(IRREGULAR)) - {"be", "do", "have", "show"}
 _FIRST_THIRD = {third_person(verb): verb for verb in sorted(_FIRST)}
+# "See the guide" points elsewhere; its negation says nothing about the matter.
+_POINTERS = frozenset(("see", "refer"))
 
 _AUXILIARY = re.compile(
     r"\b(?:is|are|was|were|can|could|should|will|would|may|might|must|shall|does|do|did|has|have"
@@ -169,9 +154,12 @@ def _supported(auxiliary: str, verb: str) -> str:
 def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
     edits: list[_Edit] = []
     first = _FIRST_WORD.match(text)
-    if first is not None:
+    # "Log of the input", "List of tensors": a noun.
+    if first is not None and not text.startswith(" of ", first.end()):
         word = first.group().lower()
-        if word in _FIRST:
+        if word in _POINTERS:
+            pass
+        elif word in _FIRST:
             edits.append((0, first.end(), f"Do not {word}"))
         elif word in _FIRST_THIRD:
             edits.append((0, first.end(), f"Does not {_FIRST_THIRD[word]}"))

@@ -20,6 +20,19 @@ _PERCENT = re.compile(r" ?%| per ?cent\b")
 _MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _AFTER_MONTH = re.compile(rf"{_MONTH} $")
 _BEFORE_MONTH = re.compile(rf" (?:of )?{_MONTH}\b")
+# What the number says here hardly depends on its value.
+_ONE_OF = re.compile(r" of\b| or (?:more|several|other|another|many|both|two|the)\b")
+_AT_ONE = re.compile(r"\b(?:at (?:least|most)) $", re.IGNORECASE)
+_EITHER = re.compile(r"\beither $", re.IGNORECASE)
+_OF_THE_BEST = re.compile(
+    r" of (?:the|its|their|our) (?:most|best|worst|few|first|largest|biggest|greatest|main|major)\b"
+)
+_RETURNED = re.compile(r"\breturn(?:s|ed|ing)? [`(]?$", re.IGNORECASE)
+_LISTED_BEFORE = re.compile(r"(?:[\[({]|\d,|\d,? (?:and|or|to)) ?$")
+_LISTED_AFTER = re.compile(r"[\])},;]|,? (?:and|or|to) \d")
+# A sign, as in "-5 degrees", is no operator; nor is the hyphen of a range.
+_OPERATOR_BEFORE = re.compile(r"(?:[+*/=<>^×≤≥]\s?|(?<=\S)\s[-−]\s|[^\W\d][-−]|[)\]][-−])$")
+_OPERATOR_AFTER = re.compile(r"\s?[+*/=<>^×≤≥]|\s[-−]\s|[-‑]?D\b")
 # Characters from a number to the end of what it counts, at most.
 _NEAR = 40
 
@@ -70,6 +83,8 @@ def changed(
     numbers = numerals.find(said)
     for number in numbers:
         begin, end = start + number.start, start + number.end
+        if _fixed(text, begin, end, number):
+            continue
         for draw in draws:
             new = _other(text, begin, end, number, draw)
             if new is None:
@@ -82,6 +97,24 @@ def changed(
                 return raw, number.text, new
             break
     return None
+
+
+def _fixed(text: str, begin: int, end: int, number: Number) -> bool:
+    """Whether another number would be no statement of its own: "one of", "2-D", "x - 1"."""
+    before = text[max(0, begin - 16) : begin]
+    if _EITHER.search(before) or _OF_THE_BEST.match(text, end):
+        return True
+    if number.value == 1 and (_ONE_OF.match(text, end) or _AT_ONE.search(before)):
+        return True
+    if number.form != "digits":
+        return False
+    if _OPERATOR_BEFORE.search(before) or _OPERATOR_AFTER.match(text, end):
+        return True
+    if number.value not in (0, 1):
+        return False
+    if _RETURNED.search(before):
+        return True
+    return bool(_LISTED_BEFORE.search(before) or _LISTED_AFTER.match(text, end))
 
 
 def _falls(said: str, numbers: Sequence[Number], number: Number, new: str) -> bool:
@@ -218,7 +251,8 @@ def _ends(given: Given, mention_ids: pa.ChunkedArray) -> dict[int | None, int]:
 
 def _bounds(rows: Sequence[int]) -> list[tuple[int, int]]:
     starts = [i for i in range(len(rows)) if i == 0 or rows[i] != rows[i - 1]]
-    return list(zip(starts, [*starts[1:], len(rows)], strict=True))
+    ends = [*starts[1:], len(rows)] if starts else []
+    return list(zip(starts, ends, strict=True))
 
 
 METHODS = methods(Method("quantity_change", "negative", quantity_change, Several, ("mentions",)))

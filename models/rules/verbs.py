@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tercet.models.rules.words import third_person, word_set
+from tercet.models.knowledge.openers import third_person
+from tercet.models.rules.words import word_set
 
 # base past participle; the participle is left out where it is the past
 _IRREGULAR_FORMS = """
@@ -27,8 +28,10 @@ wear wore worn|win won|withdraw withdrew withdrawn|write wrote written|rewrite r
 """
 _DOUBLED = word_set(
     """admit begin commit compel control defer deter equip forbid forget infer omit occur
-    patrol permit prefer rebel refer regret submit transfer transmit"""
+    patrol permit prefer rebel recur refer regret remap submit transfer transmit"""
 )
+# Before these prefixes' verbs the rest is inflected as it is alone: "unwrapping", "unbound".
+_PREFIXES = ("un", "dis", "over", "under", "out")
 
 
 def _irregular() -> dict[str, tuple[str, str]]:
@@ -56,16 +59,30 @@ class Forms:
 def forms_of(verb: str) -> Forms:
     """All forms of a verb, by its base."""
     head, space, rest = verb.partition(" ")
-    past, participle = IRREGULAR.get(head, (_with_ed(head), _with_ed(head)))
+    past, participle = _pasts(head)
     tail = space + rest
     return Forms(
         verb, third_person(head) + tail, _with_ing(head) + tail, past + tail, participle + tail
     )
 
 
+def _pasts(verb: str) -> tuple[str, str]:
+    if verb in IRREGULAR:
+        return IRREGULAR[verb]
+    for prefix in _PREFIXES:
+        rest = verb.removeprefix(prefix)
+        if rest != verb and rest in IRREGULAR:
+            past, participle = IRREGULAR[rest]
+            return prefix + past, prefix + participle
+    return _with_ed(verb), _with_ed(verb)
+
+
 def _doubles(verb: str) -> bool:
     if verb in _DOUBLED:
         return True
+    for prefix in _PREFIXES:
+        if verb.startswith(prefix) and len(verb) - len(prefix) >= 3:
+            return _doubles(verb.removeprefix(prefix))
     vowels = [c in "aeiou" for c in verb]
     return (
         3 <= len(verb) <= 5

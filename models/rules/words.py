@@ -2,6 +2,8 @@
 
 import re
 
+from tercet.models.knowledge.openers import with_s
+
 
 def word_set(text: str) -> frozenset[str]:
     """The words of a text, parted by white space."""
@@ -121,21 +123,6 @@ def is_plural(surface: str, lemma: str | None = None) -> bool:
     if last in _SINGULARS:
         return True
     return last.endswith("s") and not last.endswith(("ss", "us", "is")) and len(last) > 3
-
-
-def with_s(word: str) -> str:
-    """The word with the ending -s, as of a plural or of the third person."""
-    lower = word.lower()
-    if lower in ("do", "go") or lower.endswith(("s", "x", "z", "ch", "sh")):
-        return word + "es"
-    if lower.endswith("y") and len(lower) > 1 and lower[-2] not in "aeiou":
-        return word[:-1] + "ies"
-    return word + "s"
-
-
-def third_person(verb: str) -> str:
-    """A verb's third person singular ("apply" to "applies")."""
-    return {"have": "has", "be": "is"}.get(verb) or with_s(verb)
 
 
 def in_shape_of(old: str, new: str) -> str:

@@ -4,6 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tiny_run import finished, tiny
+
+__all__ = ["finished", "tiny"]
 
 
 @pytest.fixture(scope="session")

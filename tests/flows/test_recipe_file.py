@@ -124,3 +124,19 @@ def test_the_shipped_schema_is_the_models_own() -> None:
 
     shipped = Path(recipe_file.find("quickstart")).with_name("recipe.schema.json")
     assert json.loads(shipped.read_text(encoding="utf-8")) == json_schema()
+
+
+def test_shipped_recipes_hold_against_the_schema() -> None:
+    import jsonschema
+    import yaml
+
+    for name in recipe_file.shipped():
+        content = yaml.safe_load(recipe_file.find(name).read_text(encoding="utf-8"))
+        jsonschema.validate(content, json_schema())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**content, "sampel": {}}, json_schema())
+
+
+def test_a_key_that_stands_twice_is_told_with_its_line(write) -> None:
+    path = write(GOOD + "seed: 1\nseed: 2\n")
+    assert fault(path).startswith(f"{path}:18: the key 'seed' stands twice")

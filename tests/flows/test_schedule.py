@@ -14,6 +14,7 @@ import yaml
 
 from tercet.flows import deployments, server
 from tercet.storage.store import open_store
+from tercet.tasks.sources import files
 from tercet.tasks.stage import BadInput
 
 TERCET = [sys.executable, "-c", "from tercet.flows.cli import main; main()"]
@@ -175,6 +176,23 @@ def test_parameters_can_be_used_elsewhere(
         "overrides": ["a.b=1"],
         "store": str(tmp_path / "here"),
     }
+
+
+def test_folders_and_globs_among_the_parameters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "set [1]"
+    for name in ("quickstart", "pydocs", "data"):
+        (home / name).mkdir(parents=True)
+    (home / "data" / "a.txt").write_text("One line.")
+    monkeypatch.chdir(home)
+    found = deployments.portable({"recipe": "quickstart", "corpus": "pydocs"}, "s")
+    assert (found["recipe"], found["corpus"]) == ("quickstart", "pydocs")
+    pattern = deployments.portable({"recipe": "quickstart", "corpus": "data/*.txt"}, "s")["corpus"]
+    monkeypatch.chdir(tmp_path)
+    assert [path for _, path in files.files_of(pattern)] == [home / "data" / "a.txt"]
+    for kept in ("hf:some/name", "absent.txt", "/somewhere/*.txt"):
+        assert deployments.portable({"corpus": kept}, "s")["corpus"] == kept
 
 
 def test_prefect_yaml_names_the_flow_and_its_parameters() -> None:

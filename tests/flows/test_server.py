@@ -29,9 +29,11 @@ with prefect_server(store, lambda text: None):
 
 @pytest.fixture
 def store(prefect_folder: Path, tmp_path: Path) -> Iterator[Path]:
-    shutil.copytree(prefect_folder, server.folder(tmp_path))
-    yield tmp_path
-    for process in servers(tmp_path):
+    # A path that no URL can hold as it is.
+    place = tmp_path / "it's 100%20 a?b=c #1 :memory:"
+    shutil.copytree(prefect_folder, server.folder(place))
+    yield place
+    for process in servers(place):
         process.kill()
 
 
@@ -78,6 +80,37 @@ def test_a_given_server_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_password_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = "https://me:se/cr@et@prefect.example:4200/api"
+    for url in (given, given.replace("se/cr@et", "secret")):
+        said: list[str] = []
+        monkeypatch.setenv("PREFECT_API_URL", url)
+        with server.prefect_server(tmp_path, said.append) as used:
+            assert used == url
+        assert said == ["Prefect server: https://prefect.example:4200/api (PREFECT_API_URL)"]
+
+
+def test_only_the_process_that_was_recorded_is_ended(tmp_path: Path) -> None:
+    """A number that the system has given to another store's server since."""
+    code = "import sys, time; print(flush=True); time.sleep(60)"
+    command = [sys.executable, "-c", code, server.PROCESS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None
+            other.stdout.readline()
+            started = psutil.Process(other.pid).create_time()
+            record = tmp_path / "server.json"
+            record.write_text(json.dumps({"pid": other.pid, "port": 1, "started": started - 60}))
+            server._kill_holder(tmp_path)
+            with pytest.raises(subprocess.TimeoutExpired):
+                other.wait(0.3)
+            record.write_text(json.dumps({"pid": other.pid, "port": 1, "started": started}))
+            server._kill_holder(tmp_path)
+            assert other.wait(20) == -signal.SIGTERM
+        finally:
+            other.kill()
+
+
 def test_all_starting_at_once_share_one(store: Path) -> None:
     users = [user(store, 1.0) for _ in range(3)]
     pids = [process.communicate(timeout=120)[0] for process in users]
@@ -118,6 +151,7 @@ def test_hung_server_is_replaced(store: Path, monkeypatch: pytest.MonkeyPatch) -
     old = {**json.loads(record.read_text()), "started": time.time() - 1000}
     record.write_text(json.dumps(old))
     monkeypatch.setattr(server, "HEALTH_SECONDS", 1.0)
+    monkeypatch.setattr(server, "SAME_START_SECONDS", 2000.0)
     with server.prefect_server(store, lambda text: None):
         live = server.running(store)
         assert live is not None

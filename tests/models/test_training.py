@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from tercet.models import batches as training_batches
 from tercet.models import checkpoints, seeding, training
 from tercet.models.encoder import load_encoder
 from tercet.models.training import Phase, Setting
@@ -147,6 +148,59 @@ def test_the_log(undisturbed: tuple) -> None:  # type: ignore[type-arg]
         assert -1 <= row["student_negative"] <= 1
         assert row["rows_per_second"] > 0
     assert all(row["gate_opening"] is None for row in log[len(first) :])
+
+
+def test_the_learning_rate_rises_then_falls_to_zero(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    phase = dataclasses.replace(PAIRS, warmup=0.4, max_steps=10)
+    setting = Setting(tmp_path, seed=1, log_steps=1)
+    rows = table(tiny_texts)
+    _, log = training.train_phases(
+        lambda: load_encoder(tiny_backbone, "mean"), [(phase, False, rows)], setting
+    )
+    shares = [0, 1 / 4, 2 / 4, 3 / 4, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]
+    rates = [row["learning_rate"] for row in log]
+    # The log gives the rate of the step just taken.
+    assert rates == pytest.approx([1e-3 * share for share in shares])
+
+
+def test_phases_reach_the_trainer(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decays: list[set[float]] = []
+    batches: dict[int, set[tuple[int, ...]]] = {}
+    said: dict[int, dict[int, str]] = {}
+    collate = training.Collator.__call__
+    repeat = training_batches.repeat_words
+
+    class Watched(training._Trainer):
+        def training_step(self, *args: object) -> torch.Tensor:
+            decays.append({group["weight_decay"] for group in self.optimizer.param_groups})
+            return super().training_step(*args)
+
+    def collated(self: training.Collator, features: list[dict[str, object]]) -> object:
+        ids = tuple(sorted(row["row_id"] for row in features))  # type: ignore[type-var]
+        batches.setdefault(self.epoch, set()).add(ids)  # type: ignore[arg-type]
+        return collate(self, features)  # type: ignore[arg-type]
+
+    def repeated(text: str, seed: int, row_id: int, epoch: int) -> str:
+        return said.setdefault(epoch, {}).setdefault(row_id, repeat(text, seed, row_id, epoch))
+
+    monkeypatch.setattr(training, "_Trainer", Watched)
+    monkeypatch.setattr(training.Collator, "__call__", collated)
+    monkeypatch.setattr(training_batches, "repeat_words", repeated)
+    phase = dataclasses.replace(PHASE, weight_decay=0.125)
+    rows = table(tiny_texts)
+    training.train_phases(
+        lambda: load_encoder(tiny_backbone, "mean"), [(phase, False, rows)], Setting(tmp_path, 1)
+    )
+    assert len(decays) == 22
+    assert set().union(*decays) == {0.0, 0.125}  # none on biases and norms
+    assert set(batches) == set(said) == {0, 1}
+    assert len(batches[0] & batches[1]) < 4  # of 11
+    assert said[0].keys() == said[1].keys() == set(rows["row_id"].to_pylist())
+    assert sum(said[0][row] != said[1][row] for row in said[0]) > 60  # of 84
 
 
 def test_finished_phases_are_not_trained_again(

@@ -41,8 +41,11 @@ def test_a_run_from_start_to_end(store: Store) -> None:
 
 
 def test_which_run_is_meant(store: Store) -> None:
-    with pytest.raises(UnknownRef, match="no runs yet"):
-        runs.resolve_run(store, None)
+    for ref in (None, "quickstart", "20260101T000000000000-aaaa"):
+        with pytest.raises(UnknownRef, match="no runs yet"):
+            runs.resolve_run(store, ref)
+        # A folder that no run was ever written to is no run.
+        store.local("runs/20260101T000000000000-aaaa").mkdir(parents=True, exist_ok=True)
     first = runs.start_run(store, "quickstart", {}, {})
     second = runs.start_run(store, "quickstart", {}, {})
     third = runs.start_run(store, "simcse", {}, {})

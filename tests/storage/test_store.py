@@ -55,6 +55,11 @@ def test_a_store_in_a_place_with_an_odd_name(tmp_path: Path) -> None:
     assert store.list("a") == ["b"]
 
 
+def test_the_root_of_a_mounted_disk_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "disk" / "lost+found").mkdir(parents=True)
+    assert open_store(str(tmp_path / "disk")).exists("store.json")
+
+
 def test_what_is_no_store_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "other").mkdir()

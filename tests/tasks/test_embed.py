@@ -1,6 +1,7 @@
 """Stages `embed` and `score`: every distinct text once, and the cosine of candidate and anchor."""
 
 import itertools
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,37 @@ def test_a_missing_evaluator_is_one_sentence(inputs: dict[str, Rows], tmp_path: 
         call(embed.STAGE, inputs, tmp_path, spec, models={"evaluator": empty})
 
 
+def test_the_chunks_of_a_process_share_one_model(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+
+    def load(*args: Any) -> Any:
+        loaded.append(args)
+        return load_encoder(*args)
+
+    monkeypatch.setattr("tercet.models.encoder.load_encoder", load)
+    copied = tmp_path / "backbone"
+    shutil.copytree(tiny_backbone, copied)
+    specs = call(embed.STAGE, inputs, tmp_path, {}, plan=True, part_rows=30)["specs"]
+    for spec in specs:
+        call(embed.STAGE, inputs, tmp_path, spec, models={"evaluator": copied})
+    assert len(loaded) == 1
+    (copied / "config.json").touch()
+    call(embed.STAGE, inputs, tmp_path, specs[0], models={"evaluator": copied})
+    assert len(loaded) == 2
+
+
+def test_a_chunk_groups_texts_of_its_own_lengths_alone(inputs: dict[str, Rows]) -> None:
+    import duckdb
+
+    everything = duckdb.sql(embed._texts_sql(inputs)).fetchall()
+    some = duckdb.sql(embed._texts_sql(inputs, 20, 40)).fetchall()
+    assert sorted(some) == sorted(row for row in everything if 20 <= row[2] <= 40)
+    assert 0 < len(some) < len(everything)
+    assert embed._texts_sql(inputs, 20, 40).count("length(text) <= 40") == 2
+
+
 def scored(tmp_path: Path, vectors: Mapping[str, list[float]], pairs: list[tuple[str, str]]) -> Any:
     """Scores and rejects of (anchor, candidate) pairs under these vectors."""
     ids = pa.array(seeding.text_ids(list(vectors)), pa.uint64())
@@ -179,6 +211,28 @@ def test_cosines_by_hand(tmp_path: Path) -> None:
     )
     assert scores == pytest.approx({0: 1.0, 1: 0.0, 2: 2**-0.5, 3: 1.0}, abs=1e-7)
     assert rejects == []
+
+
+def test_embeddings_are_laid_out_once_for_all_batches_and_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"t{i}" for i in range(50)]
+    vectors = {t: [float(np.cos(i)), float(np.sin(i))] for i, t in enumerate(texts)}
+    pairs = [(texts[i], texts[(7 * i) % 50]) for i in range(50)]
+    expected = {i: float(np.cos(i - (7 * i) % 50)) for i in range(50)}
+    monkeypatch.setattr(score, "_ROWS", 8)
+    laid_out = []
+    lay_out = score._lay_out
+    monkeypatch.setattr(score, "_lay_out", lambda *a: laid_out.append(1) or lay_out(*a))
+    scores, rejects = scored(tmp_path, vectors, pairs)
+    assert scores == pytest.approx(expected, abs=1e-6)
+    assert rejects == []
+    assert len(laid_out) == 1
+    (index,) = score._laid_out.values()
+    assert isinstance(index.vectors, np.memmap)
+    # other embeddings, other index
+    scored(tmp_path, {**vectors, "more": [1.0, 0.0]}, pairs)
+    assert len(laid_out) == 2
 
 
 def test_a_row_without_a_number_is_a_reject(tmp_path: Path) -> None:

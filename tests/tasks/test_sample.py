@@ -28,13 +28,19 @@ def sentences(counts: dict[str, int]) -> pa.Table:
     )
 
 
+# The table `anchor_shares` of each call of `shares_of`.
+counts: list[pa.Table] = []
+
+
 @pytest.fixture
 def shares_of(tmp_path: Path) -> Callable[..., pa.Table]:
+    counts.clear()
+
     def run(table: pa.Table, seed: int = 0, **config: object) -> pa.Table:
         pq.write_table(table.slice(0, 100), tmp_path / "0.parquet")
         pq.write_table(table.slice(100), tmp_path / "1.parquet")
         rows = rows_of({"sentences": [tmp_path / "0.parquet", tmp_path / "1.parquet"]})
-        emitted: list[pa.Table] = []
+        emitted: dict[str, pa.Table] = {}
         work = Work(
             config=sample.SampleConfig.model_validate(config),
             seed=seed,
@@ -43,11 +49,12 @@ def shares_of(tmp_path: Path) -> Callable[..., pa.Table]:
             spec={},
             resources=Resources(),
             scratch=tmp_path,
-            emit=lambda name, made: emitted.append(made),
+            emit=emitted.__setitem__,
         )
         sample.run(work)
-        assert emitted[0].schema == sample.ANCHOR_SHARES
-        return emitted[0]
+        assert {name: table.schema for name, table in emitted.items()} == sample.STAGE.tables
+        counts.append(emitted["anchor_shares"])
+        return emitted["anchors"]
 
     return run
 
@@ -76,8 +83,8 @@ def test_the_mask_finds_as_many_anchors_as_the_table_says(
     table = sentences({"near": 300, "far": 700, "unused": 50})
     corpora = [{"name": "near", "share": 1.0}, {"name": "far", "role": "general", "share": 3.0}]
     made = shares_of(table, corpora=corpora, rows=100, min_words=3, max_words=18)
-    assert made["anchors"].to_pylist() == [25, 75]
-    assert made["role"].to_pylist() == ["domain", "general"]
+    assert counts[0]["anchors"].to_pylist() == [25, 75]
+    assert counts[0]["role"].to_pylist() == ["domain", "general"]
     mask = sample.anchor_mask(table, made, 0)
     chosen = table.filter(pa.array(mask))
     assert chosen["corpus"].value_counts().to_pylist() == [
@@ -90,7 +97,7 @@ def test_the_mask_finds_as_many_anchors_as_the_table_says(
     eligible = (table["n_words"].to_numpy() >= 3) & (table["n_words"].to_numpy() <= 18)
     eligible &= np.asarray(table["split"].to_pylist()) == "train"
     near = eligible & (np.asarray(table["corpus"].to_pylist()) == "near")
-    assert made["sentences"].to_pylist()[0] == near.sum()
+    assert counts[0]["sentences"].to_pylist()[0] == near.sum()
 
 
 def test_more_rows_keep_the_anchors_there_are(shares_of: Callable[..., pa.Table]) -> None:
@@ -104,6 +111,13 @@ def test_more_rows_keep_the_anchors_there_are(shares_of: Callable[..., pa.Table]
     assert (other != few).any()
 
 
+def test_all_sentences_stay_anchors_when_more_come(shares_of: Callable[..., pa.Table]) -> None:
+    few = shares_of(sentences({"a": 200}), corpora=[{"name": "a"}])
+    more = shares_of(sentences({"a": 400}), corpora=[{"name": "a"}])
+    assert few["threshold"].to_pylist() == [2**64 - 1]
+    assert few.equals(more)
+
+
 def test_no_anchor_at_all_is_told(shares_of: Callable[..., pa.Table]) -> None:
     with pytest.raises(BadInput, match="no training sentence of a has 90 to 99 words"):
         shares_of(sentences({"a": 200}), corpora=[{"name": "a"}], min_words=90, max_words=99)
@@ -113,10 +127,10 @@ def test_an_anchor_has_the_company_that_is_asked_for(shares_of: Callable[..., pa
     # Two sentences a document; of every tenth sentence's document the other one stands alone.
     table = sentences({"a": 200})
     made = shares_of(table, corpora=[{"name": "a"}], company=1)
-    assert made["anchors"].to_pylist() == [160]
+    assert counts[0]["anchors"].to_pylist() == [160]
     assert made["company"].to_pylist() == [1]
     chosen = table.filter(pa.array(sample.anchor_mask(table, made, 0)))
     documents = chosen["doc_id"].value_counts()
     assert {row["counts"] for row in documents.to_pylist()} == {2}
-    with pytest.raises(BadInput, match="lower sample.company"):
+    with pytest.raises(BadInput, match="no anchor: widen"):
         shares_of(table, corpora=[{"name": "a"}], company=2)

@@ -1,6 +1,7 @@
 """Stage `select`: thresholds, ranks, fallbacks, and a reason for every candidate left out."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,13 @@ class Result:
 
 
 def selected(
-    tmp_path: Path, rows: list[Row], seed: int = 1, parts: int = 1, **config: Any
+    tmp_path: Path,
+    rows: list[Row],
+    seed: int = 1,
+    parts: int = 1,
+    held_out: Sequence[str] = (),
+    pairs: Sequence[tuple[str, str]] | None = None,
+    **config: Any,
 ) -> Result:
     anchors = list(dict.fromkeys(row[0] for row in rows))
     owners = [row[0] for row in rows]
@@ -49,9 +56,12 @@ def selected(
     )
     sentences = pa.table(
         {
-            "sentence_id": pa.array(seeding.text_ids(anchors), pa.uint64()),
-            "text": anchors,
-            "split": ["train"] * len(anchors),
+            "sentence_id": pa.array(seeding.text_ids([*anchors, *held_out]), pa.uint64()),
+            "text": [*anchors, *held_out],
+            "split": ["train"] * len(anchors) + ["test"] * len(held_out),
+            "doc_id": pa.array([1] * len(anchors) + [2] * len(held_out), pa.uint64()),
+            "paragraph": pa.array([0] * (len(anchors) + len(held_out)), pa.int32()),
+            "position": pa.array([*range(len(anchors)), *range(len(held_out))], pa.int32()),
         }
     )
     candidates = pa.table(
@@ -83,6 +93,12 @@ def selected(
     for part in range(parts):
         files.append(tmp_path / f"c{part}.parquet")
         pq.write_table(candidates.slice(part * size, size), files[-1])
+    more = {}
+    if pairs is not None:
+        queries, answers = ([pair[k] for pair in pairs] for k in (0, 1))
+        table = pa.table({"query": queries, "answer": answers, "split": ["dev"] * len(pairs)})
+        pq.write_table(table, tmp_path / "p.parquet")
+        more["document_pairs"] = rows_of({"document_pairs": [tmp_path / "p.parquet"]})
     tables: dict[str, list[pa.Table]] = {}
     select.run(
         Work(
@@ -92,6 +108,7 @@ def selected(
                 "sentences": rows_of({"sentences": [tmp_path / "s.parquet"]}),
                 "scores": rows_of({"scores": [tmp_path / "v.parquet"]}),
                 "candidates": rows_of({"candidates": files[:: -1 if parts > 1 else 1]}),
+                **more,
             },
             models={},
             spec={},
@@ -311,6 +328,91 @@ def test_config_bounds() -> None:
             SelectConfig(**wrong)  # type: ignore[arg-type]
 
 
+def test_a_join_that_says_what_a_held_out_document_says_is_refused(tmp_path: Path) -> None:
+    before, middle, after = "It reads the file", "(see above)", "and then it closes the file again"
+    rows: list[Row] = [
+        (middle, "positive", "rest", f"{before} {after}", 0.95),
+        (middle, "positive", "rest", f"{after}. {before}", 0.95),
+        (middle, "negative", "random", "other", 0.1),
+    ]
+    # Neither of the joined sentences is held out, but eight words over the seam are.
+    held_out = ["Mind that IT  reads the file,", "And then it closes a socket."]
+    result = selected(tmp_path, rows, held_out=held_out)
+    assert result.reasons() == {f"{before} {after}": "held_out_text"}
+    (reject,) = result.rejects
+    assert reject["detail"] == "a text of dev or test says: it reads the file and then it closes"
+    assert result.texts() == [(middle, f"{after}. {before}", "other")]
+
+
+def test_eight_words_over_the_end_of_a_batch_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(select, "BATCH_ROWS", 2)
+    held_out = [f"u{i} v{i} w{i}" for i in range(9)]
+    rows: list[Row] = [
+        (f"x{i}", "positive", "m", " ".join(held_out[i : i + 3]), 0.95) for i in range(7)
+    ]
+    rows.append(("x0", "positive", "m", f"{held_out[3]} {held_out[5]} {held_out[7]}", 0.95))
+    reasons = selected(tmp_path, rows, held_out=held_out).reasons()
+    assert Counter(reasons.values()) == {"held_out_text": 7, "no_pair": 1}
+
+
+def test_a_held_out_text_in_other_case_and_spacing_is_refused(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "half", "Returns   NONE!", 0.95),
+        ("x", "positive", "half", "Returns none today.", 0.95),
+        ("x", "negative", "swap", "the Answer is here", 0.5),
+        ("x", "negative", "swap", "the question was here", 0.5),
+        ("x", "negative", "random", "a query", 0.1),
+    ]
+    pairs = [("the question?", "The answer: is here.")]
+    result = selected(tmp_path, rows, held_out=["Returns none."], pairs=pairs)
+    assert result.texts() == [("x", "Returns none today.", "the question was here")]
+    assert result.reasons() == {
+        "Returns   NONE!": "held_out_text",
+        "the Answer is here": "held_out_text",
+        "a query": "unused_fallback",
+    }
+
+
+def test_a_method_of_weight_zero_serves_in_no_role(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "rewrite", "drifted", 0.5),
+        ("x", "negative", "random", "other", 0.1),
+    ]
+    never = {"rewrite": MethodConfig(weight=0.0)}
+    result = selected(tmp_path, rows, swap_roles=("rewrite",), methods=never)
+    assert result.texts() == [("x", "x", "other")]
+    assert result.acceptance["rewrite"]["accepted"] == 0
+
+
+def test_what_two_methods_say_alike_counts_once(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "light", "same", 0.95),
+        ("x", "positive", "heavy", "same", 0.95),
+        ("x", "negative", "random", "other", 0.1),
+        ("x", "negative", "swap", "other", 0.1),
+        ("y", "positive", "light", "same", 0.95),
+        ("y", "negative", "random", "other", 0.1),
+    ]
+    result = selected(tmp_path, rows, per_sentence=3, methods={"heavy": {"weight": 2.0}})
+    assert result.texts() == [("x", "same", "other"), ("y", "same", "other")]
+    methods = {(t["anchor"], t["positive_method"], t["negative_method"]) for t in result.triplets}
+    assert methods == {("x", "heavy", "swap"), ("y", "light", "random")}
+    assert [row["reason"] for row in result.rejects] == ["duplicate", "duplicate"]
+
+
+def test_a_pair_of_one_text_twice_is_refused(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "half", "either", 0.95),
+        ("x", "negative", "swap", "either", 0.95),
+        ("y", "negative", "swap", "y", 1.0),
+    ]
+    result = selected(tmp_path, rows, negative_max=1.0)
+    assert result.triplets == []
+    assert [row["reason"] for row in result.rejects] == ["same_text"] * 3
+
+
 @given(data=st.data(), per_sentence=st.integers(1, 3), fallback=st.booleans())
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -324,13 +426,15 @@ def test_every_candidate_is_used_or_refused_once(
                 st.sampled_from(["x", "y", "z"]),
                 st.sampled_from(["positive", "negative"]),
                 st.sampled_from(["m", "n", "random"]),
+                st.sampled_from(["x", "one", "two", "three", "held out"]),
                 st.one_of(st.none(), st.floats(0, 1)),
             ),
             min_size=1,
             max_size=14,
+            unique_by=lambda row: row[:4],
         )
     )
-    rows: list[Row] = [(a, r, m, f"text {i}", v) for i, (a, r, m, v) in enumerate(made)]
+    rows: list[Row] = list(made)
     result = selected(
         tmp_path,
         rows,
@@ -339,7 +443,10 @@ def test_every_candidate_is_used_or_refused_once(
         fallback_negative=fallback,
         positive_min=0.6,
         negative_max=0.5,
+        swap_roles=("m",),
+        held_out=["Held out."],
     )
+    assert all(t["positive"] != t["negative"] != "held out" for t in result.triplets)
     used = {t["negative_id"] for t in result.triplets} | {
         t["positive_id"] for t in result.triplets if t["positive_id"] is not None
     }

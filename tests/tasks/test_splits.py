@@ -4,6 +4,7 @@ import itertools
 import unicodedata
 
 import numpy as np
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -109,6 +110,31 @@ def test_marks_ignore_case_punctuation_and_white_space() -> None:
     flags = np.array([True, False, False, True, False])
     assert shared.shared_with(flags).tolist() == [True, True, False, True, True]
     assert np.bincount(rows, minlength=5).tolist() == [2, 4, 0, 1, 1]
+
+
+def test_shared_words_are_those_of_the_first_known_mark() -> None:
+    known, _ = splits.marks(["a b c d e f g h i", "Short one"], np.arange(2, dtype=np.int32))
+    texts = ["x y A, b c d e f g h i j", "short  ONE!", "a short one", "", "a b c d e f g"]
+    rows, words = splits.shared_words(pa.array(texts), np.sort(known))
+    assert rows.tolist() == [0, 1]
+    assert words == ["a b c d e f g h", "short one"]
+    assert splits.shared_words(pa.array(texts), known[:0])[1] == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(SENTENCES, max_size=6), st.lists(SENTENCES, max_size=6))
+def test_shared_words_are_the_literal_ones(texts: list[str], others: list[str]) -> None:
+    known, _ = splits.marks(others, np.arange(len(others), dtype=np.int32))
+    literal = {mark for other in others for mark, _ in literal_marks([other])}
+    rows, words = splits.shared_words(pa.array(texts, pa.string()), np.sort(known))
+    expected = {}
+    for row, text in enumerate(texts):
+        held = [mark for mark, _ in literal_marks([text]) if mark in literal]
+        if held:
+            pieces = ([word for word in mark if word != "short"] for mark in held)
+            expected[row] = {" ".join(words_of(" ".join(piece))) for piece in pieces}
+    assert rows.tolist() == list(expected)
+    assert all(said in expected[row] for row, said in zip(rows.tolist(), words, strict=True))
 
 
 def test_grams_run_across_sentences_of_one_paragraph_only() -> None:

@@ -89,16 +89,13 @@ def shares(folder: Path, threshold: int = 2**64 - 1, corpora: Sequence[str] = ("
     table = pa.table(
         {
             "corpus": pa.array(corpora),
-            "role": ["domain"] * count,
-            "sentences": pa.array([1] * count, pa.int64()),
-            "anchors": pa.array([1] * count, pa.int64()),
             "threshold": pa.array([threshold] * count, pa.uint64()),
             "min_words": pa.array([1] * count, pa.int32()),
             "max_words": pa.array([1000] * count, pa.int32()),
             "company": pa.array([0] * count, pa.int32()),
         }
     )
-    return rows_of({"anchor_shares": [stored(folder, f"shares{threshold}", table)]})
+    return rows_of({"anchors": [stored(folder, f"shares{threshold}", table)]})
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from tercet.models.encoder import encode, load_encoder
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks import fit_evaluator, train
 from tercet.tasks.fit_evaluator import FitEvaluatorConfig
-from tercet.tasks.sample import ANCHOR_SHARES
+from tercet.tasks.sample import ANCHORS
 from tercet.tasks.select import TRIPLETS
 from tercet.tasks.stage import BadInput, Resources, Stage, Work
 from tercet.tasks.train import PhaseConfig, TrainConfig, file_triplets, shaped
@@ -42,9 +42,6 @@ def inputs(tmp_path: Path, tiny_texts: list[str]) -> dict[str, Rows]:
     shares = [
         {
             "corpus": name,
-            "role": "domain",
-            "sentences": 15,
-            "anchors": 15,
             "threshold": 2**64 - 1,
             "min_words": 1,
             "max_words": 99,
@@ -52,7 +49,7 @@ def inputs(tmp_path: Path, tiny_texts: list[str]) -> dict[str, Rows]:
         }
         for name in ("docs", "other")
     ]
-    pq.write_table(pa.Table.from_pylist(shares, ANCHOR_SHARES), tmp_path / "shares.parquet")
+    pq.write_table(pa.Table.from_pylist(shares, ANCHORS), tmp_path / "shares.parquet")
     rows = [
         {
             "triplet_id": i,
@@ -69,13 +66,13 @@ def inputs(tmp_path: Path, tiny_texts: list[str]) -> dict[str, Rows]:
     return {
         "sentences": rows_of({"sentences": [tmp_path / "sentences.parquet"]}),
         "triplets": rows_of({"triplets": [tmp_path / "triplets.parquet"]}),
-        "anchors": rows_of({"anchor_shares": [tmp_path / "shares.parquet"]}),
+        "anchors": rows_of({"anchors": [tmp_path / "shares.parquet"]}),
     }
 
 
 def call(stage: Stage, config: Any, inputs: dict[str, Rows], backbone: Path, scratch: Path) -> Any:
     """The model's directory, the log's rows and what progress was told."""
-    log: list[pa.Table] = []
+    tables: dict[str, list[pa.Table]] = {}
     told: list[tuple[int, int | None, str]] = []
     scratch.mkdir(exist_ok=True)
     path = stage.run(
@@ -87,10 +84,11 @@ def call(stage: Stage, config: Any, inputs: dict[str, Rows], backbone: Path, scr
             spec={},
             resources=Resources(progress=lambda *step: told.append(step)),
             scratch=scratch,
-            emit=lambda name, table: log.append(table.cast(stage.tables[name])),
+            emit=lambda name, table: tables.setdefault(name, []).append(table),
         )
     )
-    return path, pa.concat_tables(log).to_pylist(), told
+    log = pa.concat_tables(tables["training_log"]).cast(stage.tables["training_log"])
+    return path, log.to_pylist(), told
 
 
 def test_two_phases_leave_a_plain_encoder_that_moved(
@@ -184,11 +182,63 @@ def test_triplets_of_a_file(tmp_path: Path, suffix: str) -> None:
         f"""COPY (SELECT * FROM (VALUES ('x, "quoted"', 'y', 'z'), ('a', 'b', NULL))
             t(sent0, sent1, hard_neg)) TO '{path}' {option}"""
     )
-    rows = file_triplets(path)
+    rows, rejects = file_triplets(path)
+    assert rejects.drop_columns("row_id").to_pylist() == [
+        {
+            "stage": "train",
+            "reason": "missing_text",
+            "detail": f"triplets{suffix}: row 2 has no negative",
+            "text": "a",
+        }
+    ]
     assert rows.drop_columns("row_id").to_pylist() == [
         {"anchor": 'x, "quoted"', "positive": "y", "negative": "z", "label": None}
     ]
     assert rows["row_id"].to_pylist() == [seeding.text_id('x, "quoted"', "y", "z")]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_values_of_a_file_stay_as_they_stand(tmp_path: Path, suffix: str) -> None:
+    names = ["anchor", "positive", "negative", "negative_similarity"]
+    values = [["007", "NA", "01/02/2020", "0.5"], ["1.50", "true", "1e3", ""]]
+    path = tmp_path / f"triplets{suffix}"
+    if suffix == ".jsonl":
+        path.write_text("\n".join(json.dumps(dict(zip(names, v, strict=True))) for v in values))
+    elif suffix == ".parquet":
+        pq.write_table(pa.table(dict(zip(names, zip(*values, strict=True), strict=True))), path)
+    else:
+        comma = "," if suffix == ".csv" else "\t"
+        path.write_text("\n".join(comma.join(line) for line in [names, *values]) + "\n")
+    rows, rejects = file_triplets(path)
+    assert rejects.num_rows == 0
+    assert [list(row.values())[1:] for row in rows.to_pylist()] == [
+        ["007", "NA", "01/02/2020", 0.5],
+        ["1.50", "true", "1e3", None],
+    ]
+
+
+def test_rows_without_a_text_are_rejects(tmp_path: Path, tiny_backbone: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("anchor,positive,negative\nthe,of,a\n ,of,a\nthe,,a\nin,on,the\n")
+    tables: dict[str, list[pa.Table]] = {}
+    phase = PhaseConfig(batch_size=2)
+    phases = (phase, phase.model_copy(update={"name": "again"}))
+    config = TrainConfig(triplets=str(path), phases=phases)
+    emit = lambda name, table: tables.setdefault(name, []).append(table)  # noqa: E731
+    work = Work(config, 3, {}, {"backbone": tiny_backbone}, {}, Resources(), tmp_path, emit)
+    train.run(work)
+    rejects = pa.concat_tables(tables["rejects"]).to_pylist()
+    assert [(row["detail"], row["reason"]) for row in rejects] == [
+        ("mine.csv: row 2 has no anchor", "missing_text"),
+        ("mine.csv: row 3 has no positive", "missing_text"),
+    ]
+    assert [row["row_id"] for row in rejects] == [
+        seeding.text_id(" ", "of", "a"),
+        seeding.text_id("the", "", "a"),
+    ]
+    path.write_text("anchor,positive,negative\n,of,a\n")
+    with pytest.raises(BadInput, match="has no row with an anchor"):
+        train.run(work)
 
 
 def test_training_from_a_file(tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]) -> None:
@@ -213,6 +263,14 @@ def test_training_from_a_file(tmp_path: Path, tiny_backbone: Path, tiny_texts: l
         ("a.txt", "x", "is no .parquet, .csv"),
         ("a.csv", "anchor,positive\nx,y\n", "has no column 'negative'"),
         ("a.parquet", "not parquet", "cannot be read"),
+        ("a.csv", "anchor,sent0,positive,negative\na,b,c,d\n", "both columns 'anchor' and 'sent0'"),
+        ("a.csv", "sent0,sent1,hard_neg,negative_similarity\na,b,c,near\n", "'near' in row 1"),
+        ("a.csv", "sent0,sent1,hard_neg,negative_similarity\na,b,c,85\n", "'85' in row 1"),
+        (
+            "a.jsonl",
+            '{"anchor": "a", "positive": "b", "negative": ["c"]}',
+            "'negative' holds lists",
+        ),
     ],
 )
 def test_a_bad_file_is_one_sentence(
@@ -226,6 +284,13 @@ def test_a_bad_file_is_one_sentence(
     assert "\n" not in str(raised.value)
 
 
+def test_a_list_column_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"anchor": ["a"], "positive": ["b"], "negative": [["c", "d"]]}), path)
+    with pytest.raises(BadInput, match=r"column 'negative', but VARCHAR\[\]"):
+        file_triplets(path)
+
+
 def test_a_missing_backbone_is_one_sentence(inputs: dict[str, Rows], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadInput, match="No sentence encoder can be loaded"):
@@ -236,6 +301,12 @@ def test_phases_whose_rows_do_not_fit_the_loss() -> None:
     for kind in ("pairs", "dropout"):
         with pytest.raises(ValidationError, match="no hard negative"):
             PhaseConfig(rows=kind, loss="gaussian_decay")  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="head: true with the Gaussian decay"):
+        PhaseConfig(head=True)
+    assert PhaseConfig(head=True, decay=False).head
+    assert PhaseConfig(head=True, loss="contrastive").head
+    with pytest.raises(ValidationError, match="two phases have the name main"):
+        TrainConfig(phases=(PhaseConfig(name="main"), PhaseConfig(name="main", tau=1.0)))
     for wrong in ({"tau": 0.0}, {"width": -0.1}, {"batch_size": 1}, {"beta": 1}):
         with pytest.raises(ValidationError):
             PhaseConfig(**wrong)  # type: ignore[arg-type]

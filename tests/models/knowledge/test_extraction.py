@@ -78,6 +78,11 @@ def _counts(text: str, lexicon: Lexicon) -> list[tuple[str, float, str | None, s
             [("John Smith", "john smith", "name"), ("J. R. Jones", "j. r. jones", "name"),
              ("University of Leeds", "university of leeds", "name")],
         ),
+        ("Parse GML now.", [("GML", "gml", "name")]),
+        ("Validates Chrome here.", [("Chrome", "chrome", "name")]),
+        ("See Numpy Guide there.", [("Numpy Guide", "numpy guide", "name")]),
+        ("Say Chrome Driver runs as True, False, None, NaN or NULL.",
+         [("Say Chrome Driver", "say chrome driver", "name")]),
         ("NASA and the BBC agree.", [("NASA", "nasa", "name"), ("BBC", "bbc", "name")]),
         ("Everybody went to New York.", [("New York", "new york", "place")]),
         # In, a, as and it are nouns to a big dictionary; after a modal there is a verb.

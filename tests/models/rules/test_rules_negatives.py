@@ -1,5 +1,6 @@
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,10 @@ from tercet.models.rules.quantity_change import changed
         ("Two hundred dogs ran.", "{} hundred dogs ran."),
         ("It has 2.5 million dogs.", "It has {} million dogs."),
         ("There is one dog here.", "There is {} dogs here."),
-        ("One of the dogs sleeps.", "{} of the dogs sleeps."),
+        ("Two of the dogs sleep.", "{} of the dogs sleep."),
+        ("It is 1 dog.", "It is {} dogs."),
+        ("The sum is 1.", "The sum is {}."),
+        ("It was -5 degrees.", "It was -{} degrees."),
         ("It has one input array.", "It has {} input arrays."),
         ("Half of the dogs sleep.", "{} of the dogs sleep."),
     ],
@@ -44,6 +48,36 @@ def test_quantity_change_keeps_the_form(text: str, pattern: str) -> None:
         assert rows[0]["detail"]["new"] in raw
         seen.add(raw)
     assert len(seen) > 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "One of the dogs sleeps.",
+        "It needs one or more dogs.",
+        "It needs at least one dog.",
+        "It needs at most one dog.",
+        "It is either one of the dogs.",
+        "It is either ten of the dogs.",
+        "It was two of the best years.",
+        "It returns 0 if the list is empty.",
+        "Return 1 for a dog.",
+        "The shape is (n, 1).",
+        "All values are between 0 and 1.",
+        "The labels are 0, 1.",
+        "It makes a 2-D array.",
+        "It computes exp(x) - 1 of the array.",
+        "It is x - 1 of the array.",
+        "It is 2 * x of the array.",
+        "It holds where n > 5.",
+    ],
+)
+def test_quantity_change_leaves_what_is_no_statement(text: str) -> None:
+    assert all(generated("quantity_change", alone([text]), seed=seed) == [] for seed in range(5))
+
+
+def test_quantity_change_without_a_quantity() -> None:
+    assert generated("quantity_change", alone(["The dog sleeps."])) == []
 
 
 def test_quantity_change_puts_the_article_right() -> None:
@@ -93,6 +127,19 @@ def test_quantity_change_always_changes_the_value(said_number: str, draws: list[
         ("He left the firm.", None),
         ("He is on the left side.", "He is on the right side."),
         ("The Open University", None),
+        ("Files of the input", "Files of the output"),
+        ("It reads the input.", "It reads the output."),
+        ("It calls input_array, my_input, input.size, a/input and input2.", None),
+        ("It calls input-like, `input`, input(), input=3 and x=input.", None),
+        ("It is defined here.", "It is undefined here."),
+        ("It is defined by the caller.", None),
+        ("The simple method.", "The complex method."),
+        ("It is valid as follows.", "It is invalid as follows."),
+        ("It needs at least ten.", "It needs at most ten."),
+        ("The largest part of those given.", None),
+        ("You can check the entry and raise it.", None),
+        ("They sort them in send order.", None),
+        ("They send files.", "They receive files."),
     ],
 )
 def test_antonym(text: str, wanted: str | None) -> None:
@@ -130,6 +177,12 @@ def test_antonym_changes_one_word() -> None:
         ("He became king.", "He did not become king."),
         ("The function returns a list.", "The function does not return a list."),
         ("The dog.", None),
+        ("See the guide.", None),
+        ("Refer to the guide.", None),
+        ("Log of the input.", None),
+        ("List of tensors.", None),
+        ("Lists of tensors.", None),
+        ("List the tensors.", "Do not list the tensors."),
         ("Will May come?", None),
     ],
 )
@@ -309,6 +362,81 @@ def test_entity_swap_prefers_a_name_for_a_name() -> None:
         "We saw Fido there.",
         "We saw Bello there.",
     )
+
+
+NAMES = [
+    "fit()",
+    "np.sum()",
+    "np.size",
+    "n_jobs",
+    "MAX_LEN",
+    "RandomForest",
+    "GPU",
+    "Leeds",
+    "--verbose",
+    "int8",
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("run()", "fit()"),
+        ("os.walk()", "np.sum()"),
+        ("os.path", "np.size"),
+        ("my_dir", "n_jobs"),
+        ("MIN_LEN", "MAX_LEN"),
+        ("DataFrame", "RandomForest"),
+        ("CPU", "GPU"),
+        ("John Smith", "Leeds"),
+        ("--quiet", "--verbose"),
+    ],
+)
+def test_entity_swap_keeps_the_letters_shape(old: str, new: str) -> None:
+    rows = alone([f"We saw {old} there."])
+    for kind in ("identifier", "name"):
+        known = _mentions(rows, {old: old}, kind)
+        for linked in (True, False):
+            graph = open_graph(*_graph([*NAMES, old], linked, kind))
+            for seed in range(5):
+                found = generated(
+                    "entity_swap", rows, seed=seed, mentions=known, replacements=graph
+                )
+                assert [row["detail"]["new"] for row in found] == [new]
+
+
+def test_entity_swap_where_no_name_has_the_shape() -> None:
+    rows = alone(["We saw CPU there."])
+    known = _mentions(rows, {"CPU": "CPU"}, "name")
+
+    def swapped(linked: bool) -> list[str]:
+        graph = open_graph(*_graph(["CPU", "n_jobs"], linked, "name"))
+        found = generated("entity_swap", rows, mentions=known, replacements=graph)
+        return [row["raw"] for row in found]
+
+    assert swapped(linked=True) == []
+    assert swapped(linked=False) == ["We saw n_jobs there."]
+
+
+def test_entity_swap_takes_another_entity_where_no_name_has_the_shape() -> None:
+    rows = alone(["The dog saw CPU there."])
+    known = pa.concat_tables(
+        [_mentions(rows, {"CPU": "CPU"}, "name"), _mentions(rows, {"dog": "dog"})]
+    )
+    names, ranks = _graph(["CPU", "n_jobs"], False, "name")
+    animals, links = _graph(["dog", "owl"], False)
+    nodes = pa.concat_tables([names, animals.filter(pc.field("text") != "hub")])
+    nodes = nodes.filter(~(pc.field("text") == "hubs"))
+    edges = pa.concat_tables([pa.Table.from_batches(ranks), pa.Table.from_batches(links)])
+    known_ids = nodes["node_id"]
+    edges = edges.filter(pc.is_in(edges["source"], known_ids)).filter(
+        pc.is_in(pc.field("target"), known_ids.combine_chunks())
+    )
+    edges = edges.sort_by([("source", "ascending"), ("target", "ascending")])
+    graph = open_graph(nodes, edges.to_batches())
+    for seed in range(8):
+        found = generated("entity_swap", rows, seed=seed, mentions=known, replacements=graph)
+        assert [row["raw"] for row in found] == ["The owl saw CPU there."]
 
 
 def test_entity_swap_never_says_what_the_sentence_has() -> None:

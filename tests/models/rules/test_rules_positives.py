@@ -104,6 +104,7 @@ def _cut(text: str, seed: int) -> list[dict[str, str]]:
         ("He purchased a car.", {"He bought a car.", "He bought an automobile."}),
         ("The Open University", set()),
         ("Many XYZ", {"Numerous XYZ"}),
+        ("It is my_car, car.start, a/car and car()", set()),
     ],
 )
 def test_synonym(text: str, wanted: set[str]) -> None:

@@ -126,6 +126,12 @@ def test_in_shape_of() -> None:
         ("carry out", ("carries out", "carrying out", "carried out", "carried out")),
         ("have", ("has", "having", "had", "had")),
         ("free", ("frees", "freeing", "freed", "freed")),
+        ("unwrap", ("unwraps", "unwrapping", "unwrapped", "unwrapped")),
+        ("dispel", ("dispels", "dispelling", "dispelled", "dispelled")),
+        ("overfit", ("overfits", "overfitting", "overfitted", "overfitted")),
+        ("unbind", ("unbinds", "unbinding", "unbound", "unbound")),
+        ("unload", ("unloads", "unloading", "unloaded", "unloaded")),
+        ("render", ("renders", "rendering", "rendered", "rendered")),
     ],
 )
 def test_forms_of_verbs(verb: str, forms: tuple[str, ...]) -> None:

@@ -1,0 +1,310 @@
+"""A whole run in processes of its own: what it says, what a second one costs, what SQL tells."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TypeAlias
+
+import duckdb
+import pytest
+from tiny_run import (
+    MAIN,
+    Finished,
+    Tiny,
+    copy_of,
+    ended_well,
+    environment,
+    query,
+    records,
+    start,
+    states,
+    tercet,
+)
+
+from tercet.storage import runs
+from tercet.storage.store import Store, open_store
+
+STEPS = {
+    *("ingest", "sample", "extract", "graph", "parse", "embed", "score", "select"),
+    *("synthesise.next_sentences", "synthesise.word_repetition", "synthesise.entity_swap"),
+    *("synthesise.quantity_change", "synthesise.random"),
+    *("evaluate.base", "train", "evaluate.encoder"),
+}
+
+# Why a triplet is there: back to its document, its sentence, the entity that was mentioned, and the
+# edges of the graph by which another entity came into its place.
+WHY = """
+SELECT d.path AS document, s.text AS sentence, t.negative, t.negative_similarity,
+       m.text AS entity, c.detail.new AS swapped_for, kind.text AS both_are, c.detail.pool AS pool
+FROM triplets t
+JOIN candidates c ON c.candidate_id = t.negative_id
+JOIN generations g ON g.generation_id = c.generation_id
+JOIN sentences s ON s.sentence_id = t.sentence_id
+JOIN documents d ON d.doc_id = s.doc_id
+JOIN mentions m ON m.mention_id = c.detail.mention_id
+JOIN kg_nodes kind ON kind.kind = 'type' AND kind.text = m.type
+JOIN kg_edges was ON was.kind = 'hard' AND was.source = m.node_id AND was.target = kind.node_id
+JOIN kg_edges now ON now.kind = 'hard' AND now.source = c.detail.node_id
+     AND now.target = kind.node_id
+WHERE g.method = 'entity_swap'
+ORDER BY t.triplet_id
+"""
+
+# Runs of eight words that training texts and test texts have in common, and how many there are on
+# either side. What a rule has put in (`new`) may make such a run by chance, and is told apart.
+SHARED_GRAMS = """
+WITH texts AS (
+    SELECT 'train' AS side, unnest([anchor, positive]) AS text, NULL AS new FROM triplets
+    UNION ALL SELECT 'train', negative, detail.new
+        FROM triplets JOIN candidates ON candidate_id = negative_id
+    UNION ALL SELECT 'test', text, NULL FROM sentences WHERE split = 'test'
+    UNION ALL SELECT 'test', unnest([query, answer]), NULL FROM document_pairs WHERE split = 'test'
+), words AS (
+    SELECT side, lower(new) AS new, regexp_extract_all(lower(text), '[\\p{L}\\p{M}\\p{N}]+') AS w
+    FROM texts
+), grams AS (
+    SELECT side, new, unnest([w[i:i + 7] for i in range(1, greatest(len(w) - 6, 2))]) AS gram
+    FROM words
+)
+SELECT count(*) FILTER (gram IN (SELECT gram FROM grams WHERE side = 'test')
+                        AND (new IS NULL OR NOT list_contains(gram, new))) AS shared,
+       count(*) AS of_train, (SELECT count(*) FROM grams WHERE side = 'test') AS of_test
+FROM grams WHERE side = 'train'
+"""
+
+TEST_TEXTS_IN_TRAINING = """
+WITH test AS (
+    SELECT text FROM sentences WHERE split = 'test'
+    UNION SELECT unnest([query, answer]) FROM document_pairs WHERE split = 'test'
+)
+SELECT text FROM test JOIN (SELECT unnest([anchor, positive, negative]) AS said FROM triplets)
+ON contains(lower(said), lower(text))
+"""
+
+# The store, how two runs on it ended, and what others saw meanwhile.
+Two: TypeAlias = tuple[Path, list[subprocess.CompletedProcess[str]], list[tuple[str, str]]]
+
+NO_NETWORK = f"""
+import socket, sys
+def denied(*arguments, **settings):
+    raise OSError("the network was asked for")
+socket.socket.connect = socket.create_connection = socket.getaddrinfo = denied
+{MAIN}
+"""
+
+TELLS_MODULES = """
+import sys
+from tercet.flows.cli import main
+try:
+    main()
+finally:
+    heavy = {"torch", "transformers", "sentence_transformers", "prefect", "datasets"}
+    print("imported:", sorted(heavy & set(sys.modules)))
+"""
+
+
+@pytest.fixture(scope="module")
+def repeated(
+    finished: Finished, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[subprocess.CompletedProcess[str], float, Path]:
+    """The command that the first run told, given again: how it ended, its seconds, its store."""
+    store = copy_of(finished.store, tmp_path_factory.mktemp("repeated") / "store")
+    told = _after(finished.stdout, "Same run again").replace(str(finished.store), str(store))
+    words = shlex.split(told)
+    assert words.pop(0) == "tercet"
+    began = time.monotonic()
+    done = ended_well(tercet(*words, script=TELLS_MODULES))
+    return done, time.monotonic() - began, store
+
+
+def test_run_goes_through_every_step(finished: Finished) -> None:
+    assert set(states(finished.store)) == STEPS
+    assert set(states(finished.store).values()) == {"made"}
+
+
+def test_summary_has_before_and_after_with_an_interval(finished: Finished) -> None:
+    head = _after(finished.stdout, "is done.", 2)
+    assert head.split()[:3] == ["before", "after", "gain"]
+    (line,) = [one for one in finished.stdout.splitlines() if "test recall@10 " in one]
+    rows = query(
+        finished.store,
+        """SELECT phase, value, n FROM evaluations
+        WHERE metric = 'recall@10' AND subset = 'test' ORDER BY phase = 'encoder'""",
+    )
+    before, after, count = rows[0][1], rows[1][1], rows[0][2]
+    assert [f"{before:.2f}", f"{after:.2f}"] == line.split("recall@10")[1].split()[:2]
+    assert line.split()[-1] == str(count)
+    assert " to " in line
+
+
+def test_encoder_loads_as_the_summary_says(finished: Finished) -> None:
+    """The three lines that are printed, as they stand, without anything of ours."""
+    lines = finished.stdout.partition("The encoder lies in ")[2].splitlines()[1:4]
+    program = "\n".join(line.strip() for line in lines)
+    program += "\nimport sys\nassert not any(m.startswith('tercet') for m in sys.modules)\n"
+    program += "print(model.encode(['a small array']).shape)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[-2] == "(1, 32)"
+
+
+def test_next_queries_answer(finished: Finished) -> None:
+    for title, column in (("Ask next", "anchor"), ("Accepted by method", "accepted")):
+        words = shlex.split(_after(finished.stdout, title))
+        assert words.pop(0) == "tercet"
+        answer = ended_well(tercet(*words)).stdout
+        assert column in answer.splitlines()[0]
+        assert len(answer.splitlines()) > 3
+
+
+def test_second_run_reuses_every_step(
+    repeated: tuple[subprocess.CompletedProcess[str], float, Path],
+) -> None:
+    done, seconds, store = repeated
+    assert states(store) == dict.fromkeys(STEPS, "reused")
+    assert seconds < 60
+    assert "imported: []" in done.stdout
+
+
+def test_second_run_makes_no_record(
+    finished: Finished, repeated: tuple[subprocess.CompletedProcess[str], float, Path]
+) -> None:
+    before = {path: record["created"] for path, record in records(open_store(str(finished.store)))}
+    after = {path: record["created"] for path, record in records(open_store(str(repeated[2])))}
+    assert before == after
+
+
+def test_plan_says_beforehand_that_all_is_reused(finished: Finished) -> None:
+    """Without any network: in a network of its own where the system allows that."""
+    words = [*finished.tiny.words(finished.store)]
+    words = ["plan", *[word for word in words[1:] if word != "--no-server"]]
+    program = [sys.executable, "-c", NO_NETWORK, *words]
+    if shutil.which("unshare"):
+        alone = ["unshare", "--map-root-user", "--net"]
+        if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0:
+            program = [*alone, *program]
+    done = subprocess.run(program, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    *lines, total = done.stdout.splitlines()
+    assert {line.split()[0] for line in lines} == STEPS
+    assert {line.split()[1] for line in lines} == {"reuse"}
+    assert total == f"{len(STEPS)} steps: {len(STEPS)} reused."
+
+
+def test_one_query_leads_from_a_triplet_to_document_sentence_mention_and_edge(
+    finished: Finished,
+) -> None:
+    found = query(finished.store, WHY)
+    swapped = query(
+        finished.store,
+        "SELECT count(*), count(DISTINCT negative_id) FROM triplets "
+        "WHERE negative_method = 'entity_swap'",
+    )
+    # Each such triplet once: no join loses or multiplies a row.
+    assert swapped == [(len(found), len(found))]
+    assert len(found) >= 10
+    lines = finished.tiny.corpus.read_text().splitlines()
+    for document, sentence, negative, _, entity, new, _, _ in found:
+        assert sentence in lines[int(document.rpartition(":")[2]) - 1]
+        assert entity in sentence
+        assert new.casefold() in negative.casefold()
+        assert negative != sentence
+
+
+def test_no_test_text_nor_an_8_gram_of_one_is_in_training(finished: Finished) -> None:
+    ((shared, of_train, of_test),) = query(finished.store, SHARED_GRAMS)
+    assert of_train > 1000
+    assert of_test > 1000
+    assert shared == 0
+    assert query(finished.store, TEST_TEXTS_IN_TRAINING) == []
+    # The corpus holds copies, so that something had to be kept apart.
+    reasons = query(finished.store, "SELECT reason FROM rejects WHERE stage = 'ingest'")
+    assert ("shared_with_test",) in reasons
+
+
+@pytest.fixture(scope="module")
+def two_at_once(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Two:
+    """Two runs of one command on one new store, and what others saw of it meanwhile."""
+    store = tmp_path_factory.mktemp("two") / "store"
+    words = tiny.words(store)
+    children = [start(*words), start(*words)]
+    seen: list[tuple[str, str]] = []
+    while not (store / "catalog.duckdb").exists() and children[0].poll() is None:
+        time.sleep(0.05)
+    while any(child.poll() is None for child in children) and len(seen) < 9:
+        asked = "SELECT state, (SELECT count(*) FROM sentences) FROM runs"
+        answer = ended_well(tercet("sql", asked, "--store", str(store), "--format", "csv"))
+        listed = ended_well(tercet("ls", "--store", str(store)))
+        with duckdb.connect(str(store / "catalog.duckdb"), read_only=True) as plain:
+            counted = plain.execute("SELECT count(*) FROM sentences").fetchone()
+            assert counted is not None
+        if all(child.poll() is None for child in children):
+            seen += [("sql", answer.stdout), ("ls", listed.stdout), ("plain", str(counted[0]))]
+    ended = []
+    for child in children:
+        stdout, stderr = child.communicate(timeout=300)
+        ended.append(subprocess.CompletedProcess(words, child.returncode, stdout, stderr))
+    return store, ended, seen
+
+
+def test_sql_ls_and_other_clients_read_while_a_run_goes_on(
+    finished: Finished,
+    two_at_once: Two,
+) -> None:
+    _, _, seen = two_at_once
+    told = dict(seen)
+    assert {"sql", "ls", "plain"} <= told.keys(), "the runs ended before anybody could ask"
+    ((sentences,),) = query(finished.store, "SELECT count(*) FROM sentences")
+    assert f"running,{sentences}" in told["sql"].replace('"', "")
+    assert "running" in told["ls"]
+    assert told["plain"] == str(sentences)
+
+
+def test_two_runs_at_once_make_each_part_once(
+    two_at_once: Two,
+) -> None:
+    store, ended, _ = two_at_once
+    for done in ended:
+        ended_well(done)
+    both = [{s["step"]: s["state"] for s in run["steps"]} for run in runs.list_runs(_open(store))]
+    assert len(both) == 2
+    for step in STEPS:
+        assert sorted(run[step] for run in both) == ["made", "reused"], step
+    # Nobody made a part in vain: every data file is the one of a record.
+    named = {
+        file["path"]
+        for _, record in records(_open(store))
+        for files in record["tables"].values()
+        for file in files
+    }
+    there = {str(path.relative_to(store)) for path in store.glob("artifacts/*/*/data/*/*")}
+    assert there == named
+
+
+def test_the_second_of_two_runs_says_that_it_waits(
+    two_at_once: Two,
+) -> None:
+    _, ended, _ = two_at_once
+    lines = [line for done in ended for line in done.stderr.splitlines() if " waits for " in line]
+    assert lines
+    assert all("waits for process " in line and line.split()[0] in STEPS for line in lines)
+
+
+def _open(store: Path) -> Store:
+    return open_store(str(store), create=False)
+
+
+def _after(text: str, title: str, lines: int = 1) -> str:
+    """The line that stands so many lines below the one with the title."""
+    rows = text.splitlines()
+    at = next(number for number, row in enumerate(rows) if title in row)
+    return rows[at + lines].strip()
