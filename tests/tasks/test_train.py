@@ -17,8 +17,9 @@ from tercet.tasks import fit_evaluator, train
 from tercet.tasks.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.sample import ANCHORS
 from tercet.tasks.select import TRIPLETS
+from tercet.tasks.sources.triplet_file import file_triplets
 from tercet.tasks.stage import BadInput, Resources, Stage, Work
-from tercet.tasks.train import PhaseConfig, TrainConfig, file_triplets, shaped
+from tercet.tasks.train import PhaseConfig, TrainConfig, shaped
 
 
 @pytest.fixture
