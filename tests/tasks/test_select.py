@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
+from tercet.tasks import held_out as held_out_texts
 from tercet.tasks import select
 from tercet.tasks.select import MethodConfig, Quantile, SelectConfig
 from tercet.tasks.stage import REJECTS, Resources, Work
@@ -347,7 +348,7 @@ def test_a_join_that_says_what_a_held_out_document_says_is_refused(tmp_path: Pat
 def test_eight_words_over_the_end_of_a_batch_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(select, "BATCH_ROWS", 2)
+    monkeypatch.setattr(held_out_texts, "BATCH_ROWS", 2)
     held_out = [f"u{i} v{i} w{i}" for i in range(9)]
     rows: list[Row] = [
         (f"x{i}", "positive", "m", " ".join(held_out[i : i + 3]), 0.95) for i in range(7)
