@@ -31,6 +31,7 @@ def plan(tmp_path: Path) -> RunPlan:
     corpus.write_text("A heron waits in the water.\n")
     backbone.mkdir()
     (backbone / "config.json").write_text("{}")
+    (backbone / "model.safetensors").write_bytes(b"")
     recipe = tmp_path / "herons.yaml"
     recipe.write_text(RECIPE.format(corpus=corpus, backbone=backbone))
     open_store(str(tmp_path / "store"))
