@@ -222,8 +222,9 @@ def _other_words(number: Number, draw: int) -> str | None:
         new = numerals.in_words(10 * (2 + draw % 8) + 1 + draw // 8 % 9)
         return new if "-" in number.text else new.replace("-", " ")
     # Of a longer one the first word changes: "two hundred million" to "seven hundred million".
-    first = numerals.find(number.text.split(" ", 1)[0].lower())
-    if not first or first[0].value == Fraction(0):
+    first = numerals.find(number.text.replace("-", " ").split(" ", 1)[0].lower())
+    # A scale word that stands first ("hundred-and-one") has nothing before it to change.
+    if not first or not 0 < first[0].value < 100:
         return None
     head = _other_words(first[0], draw)
     return None if head is None else head + number.text[first[0].end :].lower()

@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -8,7 +10,7 @@ from rules_given import alone, generated, said, sentences
 
 from tercet.models import seeding
 from tercet.models.generation import Pool
-from tercet.models.rules import numerals
+from tercet.models.rules import numerals, quantity_change
 from tercet.models.rules.entity_swap import open_graph, surface
 from tercet.models.rules.quantity_change import changed
 
@@ -472,3 +474,12 @@ def test_surface_of_a_replacement() -> None:
     assert surface("Dogs bark.", 0, 4, "dog", "city") == "Cities"
     assert surface("the dog", 4, 7, "dog", "np.array") == "np.array"
     assert surface("DataFrame here", 0, 9, "DataFrame", "read_csv") == "read_csv"
+
+
+def test_numbers_in_words_of_any_make_end_in_another_or_in_none() -> None:
+    words = ["a", "one", "seven", "twelve", "twenty", "forty", "hundred", "thousand", "million"]
+    for parts in itertools.product(words, repeat=3):
+        for between in (" ", "-", " and ", "-and-"):
+            for number in numerals.find(between.join(parts)):
+                new = quantity_change._other_words(number, 5)
+                assert new is None or numerals.find(new)
