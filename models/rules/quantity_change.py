@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from fractions import Fraction
 
 import pyarrow as pa
 import pyarrow.compute as pc
