@@ -1,8 +1,14 @@
 """What tests of several folders share."""
 
+import signal
 from pathlib import Path
 
 import pytest
+
+# A suite that is started in the background ignores SIGINT, and its children would too: then
+# nothing could be interrupted by the tests of that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _VOCABULARY = """
 the a of in on and is was not array value function returns index row column sum mean new old
