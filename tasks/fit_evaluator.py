@@ -1,14 +1,14 @@
 """Stage `fit_evaluator`: the teacher, by unsupervised SimCSE over the corpus (GCSE, stage 1)."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 from pydantic import Field
 
 from tercet.storage.rows import quoted
 from tercet.tasks.stage import BadInput, Config, Stage, Work
-from tercet.tasks.train import MODEL_FOLDER, TRAINING_LOG, PhaseConfig, settings, shaped
+from tercet.tasks.train import TRAINING_LOG, PhaseConfig, fitted, settings, shaped
 
 
 class FitEvaluatorConfig(Config):
@@ -33,8 +33,6 @@ class FitEvaluatorConfig(Config):
 
 def run(work: Work) -> Path:
     """Trains on the sentences of the train split; returns the evaluator's directory."""
-    from tercet.models import encoder, training
-
     config: FitEvaluatorConfig = work.config
     phase = PhaseConfig(
         name="fit_evaluator",
@@ -47,31 +45,9 @@ def run(work: Work) -> Path:
         tau=config.tau,
         head=config.head,
     )
-    setting = training.Setting(
-        directory=work.scratch / "checkpoints",
-        seed=work.seed,
-        precision=config.precision,
-        device=work.resources.device,
-        log_steps=config.log_steps,
-        progress=work.resources.progress,
-    )
-
-    def load() -> Any:
-        try:
-            return encoder.load_encoder(
-                work.models["backbone"],
-                config.pooling,
-                device=work.resources.device,
-                trust_remote_code=config.trust_remote_code,
-            )
-        except ValueError as error:
-            raise BadInput(str(error)) from error
-
     rows = shaped(_sentences(work), "dropout", config.max_rows, work.seed)
     phases = [(settings(phase, config.max_length), True, rows)]
-    model, log = training.train_phases(load, phases, setting)
-    work.emit("training_log", pa.Table.from_pylist(log, schema=TRAINING_LOG))
-    return training.save_encoder(model, work.scratch / MODEL_FOLDER)
+    return fitted(work, config, phases)
 
 
 def _sentences(work: Work) -> pa.Table:

@@ -1,6 +1,7 @@
 """Stage `train`: an encoder from triplets, in phases; the artifact is a SentenceTransformer."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -127,8 +128,6 @@ class TrainConfig(Config):
 
 def run(work: Work) -> Path:
     """Trains phase after phase; returns the encoder's directory and emits `training_log`."""
-    from tercet.models import encoder, training
-
     config: TrainConfig = work.config
     given: pa.Table | None = None
     if config.triplets is not None:
@@ -139,6 +138,17 @@ def run(work: Work) -> Path:
         (settings(phase, config.max_length), phase.start == "backbone", _rows(work, phase, given))
         for phase in config.phases
     ]
+    return fitted(work, config, phases)
+
+
+def fitted(work: Work, config: Any, phases: Sequence[tuple[Any, bool, pa.Table]]) -> Path:
+    """Trains the slot `backbone` and emits `training_log`; the encoder's directory.
+
+    config: any with pooling, precision, log_steps and trust_remote_code. phases: each its numbers,
+    whether it starts from the backbone again, and its rows.
+    """
+    from tercet.models import encoder, training
+
     setting = training.Setting(
         directory=work.scratch / "checkpoints",
         seed=work.seed,

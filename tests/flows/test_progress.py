@@ -97,12 +97,16 @@ def test_bar_on_a_terminal_goes_when_it_is_full(
 def test_prefect_out_of_reach_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tercet.flows.progress.QUIET_SECONDS", 0.0)
 
+    asked = []
+
     def broken(*args: object, **kwargs: object) -> None:
+        asked.append(kwargs)
         raise ConnectionError("no server")
 
     monkeypatch.setattr("prefect.artifacts.create_progress_artifact", broken)
     with reporter("train", tty=False, prefect=True) as progress:
         progress(5, 10, "steps")
+    assert asked
 
 
 @pytest.mark.parametrize(
