@@ -106,7 +106,8 @@ def test_only_the_process_that_was_recorded_is_ended(tmp_path: Path) -> None:
                 other.wait(0.3)
             record.write_text(json.dumps({"pid": other.pid, "port": 1, "started": started}))
             server._kill_holder(tmp_path)
-            assert other.wait(20) == -signal.SIGTERM
+            # Whether `_kill_holder` or this test reaps it is a race, so its code is not known.
+            other.wait(20)
         finally:
             other.kill()
 
