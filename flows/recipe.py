@@ -4,9 +4,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from tercet.models.llm.settings import AskingSettings, LlmSettings
 from tercet.tasks.embed import EmbedConfig
 from tercet.tasks.evaluate import EvaluateConfig
 from tercet.tasks.extract import ExtractConfig
+from tercet.tasks.extract_generate import ExtractGenerateSettings
+from tercet.tasks.extract_parse import ExtractParseSettings
 from tercet.tasks.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.graph import GraphConfig
 from tercet.tasks.ingest import CorpusConfig, IngestSettings
@@ -14,7 +17,12 @@ from tercet.tasks.parse import ParseConfig
 from tercet.tasks.sample import SampleSettings
 from tercet.tasks.select import SelectConfig
 from tercet.tasks.stage import Config
-from tercet.tasks.synthesise import METHOD_NAMES, MethodSettings, check_params
+from tercet.tasks.synthesise import (
+    METHOD_NAMES,
+    PROMPTED_NAMES,
+    MethodSettings,
+    check_params,
+)
 from tercet.tasks.train import TrainConfig
 
 
@@ -38,6 +46,7 @@ class RunSettings(Config):
     memory_limit: str = Field("2GB", pattern=r"^\d+(\.\d+)?\s?(MB|GB|TB|MiB|GiB|TiB)$")
     workers: int = Field(1, ge=1, le=256, description="processes that share a stage's parts")
     retries: int = Field(0, ge=0, le=20, description="times that Prefect retries a failed stage")
+    llm: AskingSettings = AskingSettings()
 
 
 class EvaluatorSettings(Config):
@@ -62,7 +71,14 @@ class Recipe(Config):
     backbone: str = Field(description="the model that training starts from")
     corpora: list[CorpusConfig] = Field(min_length=1)
     ingest: IngestSettings = IngestSettings()
+    llm: LlmSettings | None = Field(
+        None, description="the language model that prompted methods ask"
+    )
     extract: ExtractConfig = ExtractConfig()
+    extract_generate: ExtractGenerateSettings | None = Field(
+        None, description="the language model extracts, in the place of `extract`"
+    )
+    extract_parse: ExtractParseSettings = ExtractParseSettings()
     graph: GraphConfig = GraphConfig()
     sample: SampleSettings = SampleSettings()
     synthesise: dict[str, MethodSettings] = Field(
@@ -82,8 +98,13 @@ class Recipe(Config):
     @model_validator(mode="before")
     @classmethod
     def _bare_methods(cls, content: Any) -> Any:
-        """`method:` alone means its defaults; parameters stand beside `weight`."""
-        if isinstance(content, dict) and isinstance(content.get("synthesise"), dict):
+        """`METHOD:` and `extract_generate:` alone mean their defaults; a method's parameters stand
+        beside `weight`."""
+        if not isinstance(content, dict):
+            return content
+        if "extract_generate" in content and content["extract_generate"] is None:
+            content = {**content, "extract_generate": {}}
+        if isinstance(content.get("synthesise"), dict):
             methods = {k: _method(v) for k, v in content["synthesise"].items()}
             return {**content, "synthesise": methods}
         return content
@@ -107,6 +128,7 @@ class Recipe(Config):
                 cause = error.__context__
                 place = cause.errors()[0]["loc"] if isinstance(cause, ValidationError) else ()
                 raise Misplaced(str(error), "synthesise", method, *place) from None
+        self._can_ask()
         self._corpora_exist(names)
         rows = {phase.rows for phase in self.train.phases}
         if rows - {"dropout"} and not self.synthesise and self.train.triplets is None:
@@ -122,6 +144,29 @@ class Recipe(Config):
         if self.synthesise and self.evaluator is None:
             raise ValueError("`synthesise` needs an `evaluator` that scores its candidates")
         return self
+
+    def _can_ask(self) -> None:
+        """Whoever asks a language model needs one, and somebody who serves it."""
+        asking: list[tuple[str, ...]] = [
+            ("synthesise", name) for name in self.synthesise if name in PROMPTED_NAMES
+        ]
+        if self.extract_generate is not None:
+            asking.insert(0, ("extract_generate",))
+            if "extract" in self.model_fields_set:
+                raise Misplaced(
+                    "either rules extract (`extract`) or the language model (`extract_generate`)",
+                    "extract_generate",
+                )
+        if asking and self.llm is None:
+            raise Misplaced(
+                f"{asking[0][-1]} asks a language model: say which under `llm`", *asking[0]
+            )
+        if self.llm is not None and self.llm.name is not None and not self.run.llm.endpoints:
+            raise Misplaced(
+                "a model that has only a name is served by an endpoint: list run.llm.endpoints, "
+                "or give its files as `model`",
+                *("llm", "name"),
+            )
 
     def _corpora_exist(self, names: list[str]) -> None:
         """What a phase or the evaluator selects must be among the corpora."""

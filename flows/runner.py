@@ -9,18 +9,20 @@ from importlib import metadata
 from typing import Any
 
 from tercet.flows import fingerprints, parts, recipe_file
+from tercet.flows.asking import Asker
 from tercet.flows.fingerprints import Fingerprint
 from tercet.flows.part_worker import PartOrder
 from tercet.flows.recipe import Recipe
 from tercet.flows.steps import Step, compile_steps
 from tercet.flows.steps import schemas as step_schemas
 from tercet.flows.steps import until as steps_until
-from tercet.flows.workers import commit_parts
+from tercet.flows.workers import commit_asking_parts, commit_parts
+from tercet.models.llm.messages import Ask
 from tercet.storage import catalog, locks, runs
 from tercet.storage.artifacts import Artifact, find_part, open_artifact
 from tercet.storage.store import Store, open_store
 from tercet.tasks.ingest import IngestConfig, check_corpora
-from tercet.tasks.stage import BadInput, Resources
+from tercet.tasks.stage import BadInput, Resources, silent
 
 Progress = Callable[[int, int | None, str], None]
 Say = Callable[[str], None]
@@ -41,13 +43,14 @@ class RunPlan:
 
 @dataclass
 class RunHandle:
-    """A run that is going on. `fingerprints` is filled as weights are fetched."""
+    """A run that is going on. `asker`: of a run with steps that ask a language model."""
 
     plan: RunPlan
     store: Store
     run_id: str
     fingerprints: dict[str, Fingerprint]
     say: Say
+    asker: Asker | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,8 @@ def open_run(plan: RunPlan, say: Say = lambda text: None) -> Iterator[RunHandle]
     )
     with locks.hold(store, f"run-{run_id}", say):
         try:
-            yield RunHandle(plan, store, run_id, prints, say)
+            with _asker(plan, store, run_id, say) as asker:
+                yield RunHandle(plan, store, run_id, prints, say, asker)
         except KeyboardInterrupt:
             runs.end_run(store, run_id, "interrupted", {})
             raise
@@ -120,6 +124,19 @@ def open_run(plan: RunPlan, say: Say = lambda text: None) -> Iterator[RunHandle]
             raise
         runs.end_run(store, run_id, "done", {})
     catalog.write_catalog(store, step_schemas(plan.steps))
+
+
+@contextmanager
+def _asker(plan: RunPlan, store: Store, run_id: str, say: Say) -> Iterator[Asker | None]:
+    """What asks the language model, for a run with steps that do."""
+    if all(step.stage.asks is None for step in plan.steps):
+        yield None
+        return
+    asker = Asker(store, plan.recipe, run_id, say)
+    try:
+        yield asker
+    finally:
+        asker.close()
 
 
 def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
@@ -147,6 +164,8 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
             if manifest is None:
                 state = "resumed" if artifact.records() else "made"
                 manifest = _make(handle, step, print_, artifact, progress)
+    if handle.asker is not None and not _asked_later(handle.plan, step):
+        handle.asker.release()
     result = StepResult(
         step.name,
         print_.version,
@@ -172,6 +191,12 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
     return result
 
 
+def _asked_later(plan: RunPlan, step: Step) -> bool:
+    """Whether some step behind this one asks the language model."""
+    names = [other.name for other in plan.steps]
+    return any(other.stage.asks is not None for other in plan.steps[names.index(step.name) + 1 :])
+
+
 def _waiting(handle: RunHandle, step: Step) -> Say:
     """Says who makes the step's artifact now."""
     return lambda holder: handle.say(f"{step.name:<32} waits for {holder}, which is making it")
@@ -182,6 +207,11 @@ def artifact_of(handle: RunHandle, step: str) -> Artifact:
     version = handle.fingerprints[step].version
     assert version is not None
     return open_artifact(handle.store, step, version)
+
+
+def order_of(handle: RunHandle, step: Step) -> PartOrder:
+    """What the parts of a step of this run have in common, once its inputs are made."""
+    return _order(handle, step, handle.fingerprints[step.name], [], silent)
 
 
 def _make(
@@ -208,7 +238,10 @@ def _make(
             show(1, 1, "parts")
         else:
             pending.append(part)
-    commit_parts(order, pending, handle.plan.recipe.run.workers, show)
+    if step.stage.asks is not None and handle.asker is not None:
+        commit_asking_parts(order, pending, handle.asker.cancel)
+    else:
+        commit_parts(order, pending, handle.plan.recipe.run.workers, show)
     return artifact.finish(
         {
             "step": step.name,
@@ -270,8 +303,16 @@ def _order(
             part_rows=settings.part_rows,
             memory_limit=settings.memory_limit,
             progress=progress,
+            ask=_ask(handle, step, print_),
         ),
     )
+
+
+def _ask(handle: RunHandle, step: Step, print_: Fingerprint) -> Ask | None:
+    if step.stage.asks is None:
+        return None
+    assert handle.asker is not None
+    return handle.asker.asking(print_.components)
 
 
 def _recalled(

@@ -10,6 +10,8 @@ from tercet.tasks import (
     embed,
     evaluate,
     extract,
+    extract_generate,
+    extract_parse,
     fit_evaluator,
     graph,
     ingest,
@@ -107,21 +109,25 @@ def _corpus_steps(recipe: Recipe) -> list[Step]:
 
 
 def _synthesis_steps(recipe: Recipe) -> list[Step]:
-    steps = [
-        Step("extract", extract.STAGE, recipe.extract, {"sentences": ("ingest",)}),
-        Step("graph", graph.STAGE, recipe.graph, {"mentions": ("extract",)}),
-    ]
+    steps = _extraction_steps(recipe)
+    extracted = steps[-1].name
+    steps.append(Step("graph", graph.STAGE, recipe.graph, {"mentions": (extracted,)}))
     # The fallback of a triplet without a negative is a candidate like any other.
     methods = {**recipe.synthesise}
     methods.setdefault("random", synthesise.MethodSettings())
-    sources = {"mentions": "extract", "graph": "graph", "pool": "ingest"}
+    sources = {"mentions": extracted, "graph": "graph", "pool": "ingest"}
     generators = []
     for method, settings in methods.items():
         stage = synthesise.stage_for(method)
         inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
         inputs |= {s: (sources[s],) for s in synthesise.needs(method) if s in sources}
-        config = synthesise.SynthesiseConfig(method=method, **settings.model_dump())
-        steps.append(Step(f"synthesise.{method}", stage, config, inputs))
+        given = {"method": method, **settings.model_dump()}
+        if stage.asks is not None:
+            prompted = synthesise.PromptedConfig(**given, llm=recipe.llm)
+            steps.append(Step(f"synthesise.{method}", stage, prompted, inputs, _llm(recipe)))
+        else:
+            config = synthesise.SynthesiseConfig(**given)
+            steps.append(Step(f"synthesise.{method}", stage, config, inputs))
         generators.append(f"synthesise.{method}")
     steps.append(
         Step(
@@ -132,6 +138,40 @@ def _synthesis_steps(recipe: Recipe) -> list[Step]:
         )
     )
     return [*steps, *_scoring_steps(recipe)]
+
+
+def _extraction_steps(recipe: Recipe) -> list[Step]:
+    """By rules one step, by a language model two: what it says, and what is made of that."""
+    sentences = {"sentences": ("ingest",)}
+    if recipe.extract_generate is None:
+        return [Step("extract", extract.STAGE, recipe.extract, sentences)]
+    asks = extract_generate.ExtractGenerateConfig(
+        **recipe.extract_generate.model_dump(), llm=recipe.llm
+    )
+    reads = extract_parse.ExtractParseConfig(
+        **recipe.extract_parse.model_dump(), categories=asks.categories, types=asks.types
+    )
+    return [
+        Step(
+            "extract_generate",
+            extract_generate.STAGE,
+            asks,
+            {**sentences, "anchors": ("sample",)},
+            _llm(recipe),
+        ),
+        Step(
+            "extract_parse",
+            extract_parse.STAGE,
+            reads,
+            {"generations": ("extract_generate",), **sentences},
+        ),
+    ]
+
+
+def _llm(recipe: Recipe) -> dict[str, tuple[str, str]]:
+    """The language model's weights, where they can be looked at."""
+    assert recipe.llm is not None
+    return {} if recipe.llm.model is None else {"llm": ("weights", recipe.llm.model)}
 
 
 def _evaluator(recipe: Recipe) -> tuple[str, str]:

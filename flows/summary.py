@@ -22,6 +22,7 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     steps = {entry["step"]: entry for entry in runs.resolve_run(store, run_id)["steps"]}
     lines = [f"\nRun {run_id} is done."]
     with catalog.connect(store, run_id) as connection:
+        lines += _asked(connection, run_id)
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
             lines += _before_and_after(connection)
     if "train" in steps:
@@ -36,6 +37,27 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     else:
         lines.append(f'Ask next:\n  tercet sql "SELECT * FROM run_steps"{option}')
     return "\n".join(lines)
+
+
+def _asked(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
+    """What the language model was asked in this run, by method; nothing where it was not."""
+    rows = connection.execute(
+        """
+        SELECT method, model, answers, failed, retries, prompt_tokens, n_tokens, cost,
+               n_tokens / greatest(epoch("last" - "first"), 0.001)
+        FROM usage WHERE run_id = $run ORDER BY "first"
+        """,
+        {"run": run_id},
+    ).fetchall()
+    if not rows:
+        return []
+    lines = [f"\nAsked of {rows[0][1]}, answers, failed, retries, tokens in and out:"]
+    for method, _, answers, failed, retries, asked, said, cost, _ in rows:
+        money = "" if cost is None else f"   {cost:.4f}"
+        lines.append(
+            f"  {method:<24}{answers:>9,}{failed:>7,}{retries:>7,}{asked:>13,}{said:>12,}{money}"
+        )
+    return lines
 
 
 def _before_and_after(connection: duckdb.DuckDBPyConnection) -> list[str]:

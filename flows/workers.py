@@ -9,7 +9,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import active_children, get_context
@@ -20,6 +25,9 @@ from tercet.tasks.stage import silent
 Progress = Callable[[int, int | None, str], None]
 
 THREADS = "OMP_NUM_THREADS"
+# Parts of a stage that asks, which are made at once; and seconds between looks at them.
+PARTS_AT_ONCE = 3
+_GLANCE = 1.0
 
 
 def commit_parts(order: PartOrder, pending: Sequence[Part], workers: int, show: Progress) -> None:
@@ -47,6 +55,48 @@ def commit_parts(order: PartOrder, pending: Sequence[Part], workers: int, show: 
                     show(1, 1, "parts")
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def commit_asking_parts(
+    order: PartOrder, pending: Sequence[Part], cancel: Callable[[], None]
+) -> None:
+    """Makes and commits parts of a stage that asks a language model.
+
+    Several at once, in threads: while the last answers of one part come, those of the next are
+    already being written. `cancel` ends whoever waits for an answer, where one part has failed.
+
+    Raises what the first failing part raised; parts that are done by then stay.
+    """
+    answers: dict[int, tuple[int, int]] = {}
+    pool = ThreadPoolExecutor(min(PARTS_AT_ONCE, max(len(pending), 1)), "asking")
+    open_parts = {
+        pool.submit(commit_part, order, part, _noted(answers, part.index)) for part in pending
+    }
+    try:
+        while open_parts:
+            done, open_parts = wait(open_parts, _GLANCE, return_when=FIRST_COMPLETED)
+            for future in done:
+                future.result()
+            if answers:
+                counts = list(answers.values())
+                # What parts that have not begun will ask is taken to be like the others.
+                expected = sum(total for _, total in counts) * len(pending) // len(counts)
+                order.resources.progress(sum(count for count, _ in counts), expected, "answers")
+    except BaseException:
+        cancel()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _noted(answers: dict[int, tuple[int, int]], index: int) -> Progress:
+    """Progress of one part: answers it has, and answers it waits for in all."""
+
+    def note(done: int, total: int | None, unit: str) -> None:
+        if unit == "answers" and total is not None:
+            answers[index] = (done, total)
+
+    return note
 
 
 @contextmanager

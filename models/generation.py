@@ -1,7 +1,8 @@
 """The contract of a generator: sentences and their knowledge in, generations out.
 
-A generator is a module with `METHODS`, a dict from the name of a method to its `Method`. Rules keep
-it, and whatever says its generations through a model fits the same shape.
+A generator is a module with `METHODS`, a dict from the name of a method to its `Method`. A rule's
+`generate` says its texts itself; that of a prompted method says what to put in its prompt, and a
+language model says the texts.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel, ConfigDict, Field
 
-from tercet.models.seeding import Ids
+from tercet.models.seeding import Ids, text_ids
 
 Purpose: TypeAlias = Literal["positive", "negative"]
 Need: TypeAlias = Literal["mentions", "graph", "documents", "pool"]
@@ -30,6 +31,25 @@ DETAIL = pa.struct(
     ]
 )
 GENERATED = pa.schema([("sentence_id", pa.uint64()), ("raw", pa.string()), ("detail", DETAIL)])
+# What a prompted method gives: `values` is a JSON object of the prompt's variables.
+ASKED = pa.schema([("sentence_id", pa.uint64()), ("values", pa.string()), ("detail", DETAIL)])
+
+GENERATIONS = pa.schema(
+    [
+        ("generation_id", pa.uint64()),
+        ("purpose", pa.string()),
+        ("sentence_id", pa.uint64()),
+        ("method", pa.string()),
+        ("prompt", pa.string()),
+        ("model", pa.string()),
+        ("sampling", pa.string()),
+        ("request_digest", pa.string()),
+        ("raw", pa.string()),
+        ("finish_reason", pa.string()),
+        ("n_tokens", pa.int32()),
+        ("detail", DETAIL),
+    ]
+)
 
 JOINT = "; "
 
@@ -44,6 +64,18 @@ class Several(Params):
     """Parameters of a method that can say more than one thing about a sentence."""
 
     per_sentence: int = Field(1, ge=1, le=16, description="generations of a sentence, at most")
+
+
+class Prompted(Several):
+    """Parameters of a method whose texts a language model says.
+
+    Where temperature, top_p or max_tokens are none, the recipe's `llm` decides.
+    """
+
+    prompt: str | None = Field(None, description="a prompt file (Jinja2) in the place of ours")
+    temperature: float | None = Field(None, ge=0, le=2)
+    top_p: float | None = Field(None, gt=0, le=1)
+    max_tokens: int | None = Field(None, ge=1, le=32768)
 
 
 @dataclass(frozen=True)
@@ -116,11 +148,15 @@ Generate: TypeAlias = Callable[[Given, Any, int], pa.Table]
 class Method:
     """One way to generate: what for, from what, with which parameters.
 
-    generate: (given, params, seed) to a table of `GENERATED`; the rows of a sentence lie together,
-        in the anchors' order. A sentence to which the method does not apply has no row. What it
-        draws about a row is a function of (seed, sentence id, purpose) alone.
+    generate: (given, params, seed) to a table of `GENERATED`, of a prompted method of `ASKED`; the
+        rows of a sentence lie together, in the anchors' order. A sentence to which the method does
+        not apply has no row. What it draws about a row is a function of (seed, sentence id,
+        purpose) alone.
     open_graph: makes what `Given.replacements` holds, of kg_nodes and the batches of kg_edges,
         once a graph; of a method that needs the graph.
+    prompt: of a prompted method the name of its file in `models/prompts`; its `params` are
+        `Prompted`.
+    variables: what `values` holds, hence what a user's own prompt may name.
     """
 
     name: str
@@ -129,6 +165,8 @@ class Method:
     params: type[Params] = Params
     needs: Sequence[Need] = ()
     open_graph: Callable[[pa.Table, Iterable[pa.RecordBatch]], Any] | None = None
+    prompt: str | None = None
+    variables: Sequence[str] = ()
 
 
 @dataclass
@@ -170,6 +208,20 @@ class Output:
         detail = pa.StructArray.from_arrays(changes, fields=DETAIL.fields)
         ids, raws = pa.array(columns[0], pa.uint64()), pa.array(columns[1], pa.string())
         return pa.Table.from_arrays([ids, raws, detail], schema=GENERATED)
+
+
+def numbered(sentence_ids: Ids) -> npt.NDArray[np.int64]:
+    """The number of each row among those of its sentence, from 0; a sentence's lie together."""
+    rows = np.arange(len(sentence_ids))
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = sentence_ids[1:] != sentence_ids[:-1]
+    return np.asarray(rows - np.maximum.accumulate(np.where(new, rows, 0)))
+
+
+def generation_ids(method: str, sentence_ids: Ids, raws: Sequence[str]) -> Ids:
+    """Ids of what a method said: of method, sentence, the row's number there, and the text."""
+    numbers = map(str, numbered(sentence_ids).tolist())
+    return text_ids([method] * len(raws), map(str, sentence_ids.tolist()), numbers, raws)
 
 
 def methods(*listed: Method) -> Mapping[str, Method]:

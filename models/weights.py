@@ -45,7 +45,8 @@ def fetch(name: str) -> Path:
         return found
     from huggingface_hub import snapshot_download
 
-    patterns = ["*.json", "*.safetensors", "*.txt", "*.model", "*/*.json", "*/*.safetensors"]
+    files = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
+    patterns = [*files, "*/*.json", "*/*.safetensors"]
     try:
         found = Path(snapshot_download(name, allow_patterns=patterns))
     except Exception as error:

@@ -11,16 +11,19 @@ import duckdb
 import pyarrow as pa
 
 from tercet.storage import locks
+from tercet.storage.journals import POOL, contents, sealed_names
 from tercet.storage.rows import quoted, read_parquet_sql
 from tercet.storage.runs import resolve_run
-from tercet.storage.snapshot import Entry, Snapshot, files_by_schema, read_snapshot
+from tercet.storage.snapshot import METADATA, Entry, Snapshot, files_by_schema, read_snapshot
 from tercet.storage.store import Store, clear_errors
+from tercet.storage.usage import answers_sql, usage_sql
 
 CATALOG = "catalog.duckdb"
 MEMORY_LIMIT = "2GB"
 
 _ASIDE = re.compile(r"\.catalog-(\d+)-[0-9a-f]+(\.wal)?")
 _PARTIAL = "partial"
+_POOL_VIEWS = {POOL: answers_sql, "usage": usage_sql}
 
 
 def connect(
@@ -46,6 +49,7 @@ def connect(
     connection.execute(f"SET memory_limit = {quoted(memory_limit)}")
     connection.execute("SET python_enable_replacements = false")
     _fill(connection, "memory", snapshot, chosen, known_schemas or {})
+    _show_pool(connection, store)
     spill = store.root / "scratch" / f"sql-{os.getpid()}"
     connection.execute(f"SET temp_directory = {quoted(str(spill))}")
     connection.execute(f"SET allowed_directories = [{quoted(str(store.root))}]")
@@ -58,7 +62,8 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
     """Writes ``catalog.duckdb`` with the same views for other DuckDB clients; returns its path.
 
     It is built aside and renamed into place: whoever has the old one open keeps it. The views name
-    files by absolute paths, so a store that was moved needs it written anew.
+    files by absolute paths, so a store that was moved needs it written anew. Of the answers of
+    language models it shows those in sealed files, later ones too, and not those in journals.
     """
     target = store.root / CATALOG
     # One at a time, or a catalog of what was read earlier could replace a later one.
@@ -73,6 +78,7 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
                     f"ATTACH {quoted(str(aside))} AS built (STORAGE_VERSION 'v1.0.0')"
                 )
                 _fill(connection, "built", snapshot, None, known_schemas or {})
+                _show_sealed(connection, store)
                 connection.execute("DETACH built")
             aside.replace(target)
         except duckdb.IOException as error:
@@ -112,6 +118,29 @@ def _fill(
     for name, rows in snapshot.metadata().items():
         if name not in in_store:
             _table(connection, f"{database}.main.{name}", rows)
+
+
+def _show_pool(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
+    """The pool as it is now: what journals hold is in memory, and in the schema partial."""
+    files, unsealed = contents(store)
+    waiting = f"memory.{_PARTIAL}.{POOL}"
+    _table(connection, waiting, unsealed)
+    asked = f"SELECT * FROM {waiting}"
+    if files:
+        asked = f"SELECT * FROM {read_parquet_sql(files)} UNION ALL BY NAME {asked}"
+    for name, sql in _POOL_VIEWS.items():
+        _view(connection, f"memory.main.{name}", sql(asked))
+
+
+def _show_sealed(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
+    """The pool's sealed files by a pattern, so that those that come later are there too."""
+    there = bool(sealed_names(store))
+    pattern = read_parquet_sql([str(store.local(f"{POOL}/*.parquet"))])
+    for name, sql in _POOL_VIEWS.items():
+        if there:
+            _view(connection, f"built.main.{name}", sql(f"SELECT * FROM {pattern}"))
+        else:
+            _table(connection, f"built.main.{name}", METADATA[name].empty_table())
 
 
 def _have(entries: Sequence[Entry], table: str) -> bool:

@@ -11,7 +11,9 @@ import pyarrow as pa
 from tercet.storage import runs as run_files
 from tercet.storage import tags as tag_files
 from tercet.storage.artifacts import Artifact, Record, all_artifacts, totals
+from tercet.storage.journals import RESPONSES
 from tercet.storage.store import Store
+from tercet.storage.usage import USAGE
 
 _TIME = pa.timestamp("us")
 
@@ -48,16 +50,9 @@ METADATA = {
         ]
     ),
     "tags": pa.schema([("tag", pa.string()), ("target", pa.string())]),
-    "responses": pa.schema(
-        [
-            ("request_digest", pa.string()),
-            ("model", pa.string()),
-            ("raw", pa.string()),
-            ("finish_reason", pa.string()),
-            ("n_tokens", pa.int32()),
-            ("created", _TIME),
-        ]
-    ),
+    # Views of the pool of answers, which the catalog makes itself.
+    "responses": RESPONSES,
+    "usage": USAGE,
 }
 
 
@@ -148,9 +143,8 @@ class Snapshot:
                 for step in run["steps"]
             ],
             "tags": [{"tag": tag, "target": target} for tag, target in self.tags.items()],
-            "responses": [],
         }
-        return {name: pa.Table.from_pylist(rows[name], METADATA[name]) for name in METADATA}
+        return {name: pa.Table.from_pylist(rows[name], METADATA[name]) for name in rows}
 
 
 def read_snapshot(store: Store) -> Snapshot:

@@ -9,6 +9,7 @@ from pydantic import Field
 from tercet.models import seeding
 from tercet.models.knowledge.extraction import Mentions, extract
 from tercet.models.knowledge.lexicon import Lexicon, load_lexicon
+from tercet.tasks.row_faults import Rows, isolated, numbers, refused
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 BATCH_ROWS = 4096
@@ -52,7 +53,8 @@ def run(work: Work) -> None:
 
     A type's mentions are entities; of quantities `type` is the form (number, year, fraction, range,
     percentage, money, measure), `value` a range's middle, `text` the number without its unit, and
-    `of_mention_id` what is counted. Sentences without entities have no category.
+    `of_mention_id` what is counted. Sentences without entities have no category. A sentence at
+    which extraction breaks is a reject with the reason `error`.
     Raises BadInput where the lexicon cannot be read.
     """
     config: ExtractConfig = work.config
@@ -60,20 +62,33 @@ def run(work: Work) -> None:
     sentences = work.inputs["sentences"]
     total, done = sentences.count("sentences"), 0
     for batch in sentences.batches("sentences", ["sentence_id", "text"], rows=BATCH_ROWS):
-        found = extract(
-            batch.column("text").to_pylist(),
-            lexicon,
-            identifiers=config.identifiers,
-            names=config.names,
-            numbers=config.quantities,
-        )
+        texts = batch.column("text").to_pylist()
         ids = batch.column("sentence_id").to_numpy(zero_copy_only=False)
-        work.emit("mentions", mentions(found, ids))
-        rows, categories = found.categories
-        work.emit(
-            "sentence_categories",
-            pa.table([pa.array(ids[rows]), pa.array(categories)], schema=SENTENCE_CATEGORIES),
-        )
+
+        def read(rows: Rows, texts: list[str] = texts) -> tuple[Rows, Mentions]:
+            found = extract(
+                [texts[row] for row in rows.tolist()],
+                lexicon,
+                identifiers=config.identifiers,
+                names=config.names,
+                numbers=config.quantities,
+            )
+            return rows, found
+
+        def refuse(
+            row: int, error: Exception, texts: list[str] = texts, ids: seeding.Ids = ids
+        ) -> None:
+            rejected = refused("extract", int(ids[row]), error, texts[row], "extraction")
+            work.emit("rejects", rejected)
+
+        for rows, found in isolated(numbers(len(texts)), read, refuse):
+            own = ids[rows]
+            work.emit("mentions", mentions(found, own))
+            at, categories = found.categories
+            work.emit(
+                "sentence_categories",
+                pa.table([pa.array(own[at]), pa.array(categories)], schema=SENTENCE_CATEGORIES),
+            )
         done += batch.num_rows
         work.resources.progress(done, total, "sentences")
 

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from tercet.models import seeding
+from tercet.models.answer_checks import faults, unwrapped
 from tercet.models.generation import DETAIL
-from tercet.storage.rows import read_parquet_sql
+from tercet.storage.rows import Rows, read_parquet_sql
 from tercet.tasks.stage import REJECTS, Config, Resources, Stage, Work
 
 CANDIDATES = pa.schema(
@@ -30,7 +31,8 @@ CANDIDATES = pa.schema(
 )
 
 _COLUMNS = [
-    *("generation_id", "purpose", "sentence_id", "method", "raw", "finish_reason", "detail"),
+    *("generation_id", "purpose", "sentence_id", "method", "prompt", "model", "raw"),
+    *("finish_reason", "detail"),
 ]
 # A text's digest without regard to letter case and spacing. Only where there are odd spaces does
 # the slower expression run.
@@ -58,9 +60,11 @@ class ParseConfig(Config):
 def run(work: Work) -> None:
     """Emit `candidates` of one part of the generations, and rejects.
 
-    Reasons: cut_off (the length limit ended it), empty, same_as_source (but for letter case and
-    spacing), too_short, too_long, unchanged_entity (the old one is still there, the new one is
-    not), duplicate (of the same sentence and role, in the same part).
+    Reasons: cut_off (the length limit ended it, or what it thought before was never closed), empty,
+    same_as_source (but for letter case and spacing), too_short, too_long, unchanged_entity (the
+    old one is still there, the new one is not), duplicate (of the same sentence and role, in the
+    same part); of what a language model said those of `answer_checks.faults` too. Its texts are
+    taken without thoughts, code fence and quotation marks around them.
     """
     config: ParseConfig = work.config
     generations = work.inputs["generations"].table("generations", _COLUMNS)
@@ -71,9 +75,9 @@ def run(work: Work) -> None:
     at = np.searchsorted(ids, wanted).clip(max=max(len(ids) - 1, 0))
     known = ids[at] == wanted if len(ids) else np.zeros(len(wanted), dtype=bool)
     source = digests[at] if len(ids) else wanted
-    texts = pc.utf8_trim_whitespace(pc.fill_null(generations["raw"], ""))
     source_digests = pa.array(source, mask=~known)
-    judged = _judged(generations, texts, source_digests, config, work.resources)
+    texts, told = _texts(generations, work.inputs["sentences"])
+    judged = _judged(generations, texts, told, source_digests, config, work.resources)
     good = pc.is_null(judged["reason"])
     said, accepted = generations.filter(good), judged.filter(good)
     candidates = {
@@ -100,15 +104,46 @@ def run(work: Work) -> None:
     work.resources.progress(len(wanted), len(wanted), "generations")
 
 
+def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.Table]:
+    """What each generation is judged by, and what a model's answers are told to have wrong.
+
+    The table has the columns told and told_because, null where nothing is.
+    """
+    raws = pc.fill_null(generations["raw"], "")
+    rows = np.flatnonzero(pc.is_valid(generations["model"]).to_numpy())
+    names = ["told", "told_because"]
+    if not len(rows):
+        nothing = pa.nulls(len(raws), pa.string())
+        return pc.utf8_trim_whitespace(raws), pa.table([nothing, nothing], names)
+    said = generations if len(rows) == len(raws) else generations.take(pa.array(rows))
+    answers, unclosed = unwrapped(said["raw"])
+    known = sentences.table("sentences", ["sentence_id", "text"])
+    at = pc.index_in(said["sentence_id"], known["sentence_id"])
+    detail = said["detail"].combine_chunks()
+    columns = {"text": answers, "source": known["text"].take(at), "prompt": said["prompt"]}
+    columns |= {name: pc.struct_field(detail, name) for name in ("operation", "old", "new", "pool")}
+    found = faults(pa.table(columns), unclosed)
+    told = [pa.array([one and one[part] for one in found], pa.string()) for part in (0, 1)]
+    if len(rows) < len(raws):
+        place = np.full(len(raws), -1)
+        place[rows] = np.arange(len(rows))
+        at = pa.array(place, mask=place < 0)
+        answers = pc.coalesce(answers.take(at), pc.utf8_trim_whitespace(raws))
+        told = [column.take(at) for column in told]
+    return answers, pa.table(told, names)
+
+
 def _judged(
     generations: pa.Table,
     texts: pa.ChunkedArray,
+    told: pa.Table,
     source: pa.Array,
     config: ParseConfig,
     resources: Resources,
 ) -> pa.Table:
     """For each generation, in order: candidate_id, and reason (null for a candidate) with its
-    explanation. `source`: digest of the sentence that each one is about."""
+    explanation. `source`: digest of the sentence that each one is about; `told`: what `_texts`
+    found."""
     detail = generations["detail"].combine_chunks()
     given = generations.select(
         ["generation_id", "purpose", "sentence_id", "method", "finish_reason"]
@@ -117,6 +152,8 @@ def _judged(
     for name in ("operation", "old", "new"):
         given = given.append_column(name, pc.struct_field(detail, name))
     given = given.append_column("source", source)
+    for name in told.column_names:
+        given = given.append_column(name, told[name])
     given = given.append_column("place", pa.array(np.arange(len(given))))
     with _connection(resources.memory_limit) as connection:
         connection.register("given", given)
@@ -132,8 +169,10 @@ _JUDGED = rf"""
     ), reasoned AS (
         SELECT *, CASE
             WHEN finish_reason = 'length' THEN 'cut_off'
+            WHEN told = 'cut_off' THEN told
             WHEN text = '' THEN 'empty'
             WHEN digest = source THEN 'same_as_source'
+            WHEN told IS NOT NULL THEN told
             WHEN words < $min_words THEN 'too_short'
             WHEN words > $max_words THEN 'too_long'
             WHEN operation = '{_SWAP}' AND contains(lower(text), lower(old))
@@ -149,12 +188,12 @@ _JUDGED = rf"""
     SELECT reason,
         md5_number_lower(
             concat_ws(chr(31), sentence_id::VARCHAR, method, purpose, text)) AS candidate_id,
-        CASE reason
+        CASE WHEN reason = told THEN told_because ELSE CASE reason
             WHEN 'cut_off' THEN 'the length limit ended it'
             WHEN 'too_short' THEN words || ' words, at least ' || $min_words || ' are wanted'
             WHEN 'too_long' THEN words || ' words, at most ' || $max_words || ' are wanted'
             WHEN 'unchanged_entity' THEN old || ' is not changed for ' || new
-            ELSE method END AS because
+            ELSE method END END AS because
     FROM judged ORDER BY place"""
 
 

@@ -1,6 +1,6 @@
 """What a stage is: data that names its config, inputs and tables, and a pure function."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
+from tercet.models.llm.messages import Ask, Request
 from tercet.storage.rows import Rows
 
 REJECTS = pa.schema(
@@ -46,13 +47,17 @@ def no_externals(config: Any) -> Mapping[str, Path | str]:
 
 @dataclass(frozen=True)
 class Resources:
-    """What the recipe's `run:` block gives: none of it changes a result or enters a fingerprint."""
+    """What the recipe's `run:` block gives: none of it changes a result or enters a fingerprint.
+
+    ask: asks the recipe's language model; of stages with `asks` alone.
+    """
 
     device: str = "cpu"
     batch_size: int = 64
     part_rows: int = 20_000
     memory_limit: str = "2GB"
     progress: Callable[[int, int | None, str], None] = silent
+    ask: Ask | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,8 @@ class Stage:
     locations: keys of the config that only say where an external lies; they enter no fingerprint.
     recalls: the slot `known` holds the rows that earlier versions with the same config, code and
         models have made, whatever their inputs, so that nothing dear is made twice.
+    asks: of a stage that asks a language model: what it asks for one part, asked of nobody. Its
+        parts are made several at once, in threads, so that the model never waits for one's end.
     """
 
     name: str
@@ -110,6 +117,7 @@ class Stage:
     externals: Callable[[Any], Mapping[str, Path | str]] = no_externals
     locations: Sequence[str] = ()
     recalls: bool = False
+    asks: Callable[[Work], Iterator[Request]] | None = None
 
 
 Kind = Literal["entity", "quantity"]

@@ -5,8 +5,11 @@ the method's artifact.
 """
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -17,31 +20,26 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field, ValidationError, model_validator
 
-from tercet.models import seeding
-from tercet.models.generation import DETAIL, Given, Method, Pool
-from tercet.storage.rows import Rows
-from tercet.tasks.sample import ANCHOR_COLUMNS, anchor_mask
-from tercet.tasks.stage import Config, Stage, Work
-
-GENERATIONS = pa.schema(
-    [
-        ("generation_id", pa.uint64()),
-        ("purpose", pa.string()),
-        ("sentence_id", pa.uint64()),
-        ("method", pa.string()),
-        ("prompt", pa.string()),
-        ("model", pa.string()),
-        ("sampling", pa.string()),
-        ("request_digest", pa.string()),
-        ("raw", pa.string()),
-        ("finish_reason", pa.string()),
-        ("n_tokens", pa.int32()),
-        ("detail", DETAIL),
-    ]
+from tercet.models import prompting, seeding
+from tercet.models.generation import (
+    GENERATIONS,
+    Given,
+    Method,
+    Pool,
+    generation_ids,
 )
+from tercet.models.llm.messages import Request
+from tercet.models.llm.settings import LlmSettings
+from tercet.storage.rows import Rows
+from tercet.tasks import asking
+from tercet.tasks.asking import LLM_LOCATIONS, llm_externals
+from tercet.tasks.row_faults import isolated, refused
+from tercet.tasks.sample import ANCHOR_COLUMNS, anchor_mask
+from tercet.tasks.stage import Config, Stage, Work, no_externals
 
 _RULES = "tercet.models.rules"
-# Method to the module that has it; negatives after positives.
+_PROMPTED = "tercet.models.prompted"
+# Method to the module that has it: rules, then prompted methods; negatives after positives.
 GENERATORS: Mapping[str, str] = {
     "next_sentences": f"{_RULES}.paragraphs",
     "rest_of_paragraph": f"{_RULES}.paragraphs",
@@ -56,8 +54,17 @@ GENERATORS: Mapping[str, str] = {
     "antonym": f"{_RULES}.antonym",
     "negation": f"{_RULES}.negation",
     "random": f"{_RULES}.random_sentence",
+    "rewrite": f"{_PROMPTED}.rewrites",
+    "precede": f"{_PROMPTED}.rewrites",
+    "from_knowledge": f"{_PROMPTED}.knowledge",
+    "antisense": f"{_PROMPTED}.antisense",
+    "entity_revision": f"{_PROMPTED}.revisions",
+    "quantity_revision": f"{_PROMPTED}.revisions",
+    "from_changed_knowledge": f"{_PROMPTED}.knowledge",
 }
 METHOD_NAMES = tuple(GENERATORS)
+# Those whose texts the recipe's language model says.
+PROMPTED_NAMES = tuple(name for name, module in GENERATORS.items() if module.startswith(_PROMPTED))
 
 # The columns that anchors are told by, and those that generators see.
 _SENTENCES = [
@@ -99,6 +106,12 @@ class SynthesiseConfig(MethodSettings):
         return self
 
 
+class PromptedConfig(SynthesiseConfig):
+    """One of `PROMPTED_NAMES`, with the model that it asks."""
+
+    llm: LlmSettings
+
+
 def method_of(name: str) -> Method:
     """The method of that name. Raises ValueError for one that there is not."""
     found: Mapping[str, Method] = importlib.import_module(_module(name)).METHODS
@@ -130,21 +143,75 @@ def check_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 def stage_for(name: str) -> Stage:
     """The stage `synthesise` for one method: its slots and the module whose code it runs."""
     wanted = needs(name)
+    prompted = name in PROMPTED_NAMES
     return Stage(
         name="synthesise",
-        config=SynthesiseConfig,
+        config=PromptedConfig if prompted else SynthesiseConfig,
         tables={"generations": GENERATIONS},
         run=run,
         each="sentences",
         aligned=("mentions",) if "mentions" in wanted else (),
         modules=(_module(name),),
+        externals=_prompt if prompted else no_externals,
+        locations=("prompt", *LLM_LOCATIONS) if prompted else (),
+        asks=asks if prompted else None,
     )
+
+
+def _prompt(config: PromptedConfig) -> dict[str, Path]:
+    """The prompt file, whose content decides what is said, and what the model's settings name.
+
+    Raises Unusable for a prompt that cannot be, so that it is told before anything runs.
+    """
+    path = prompt_path(config)
+    prompting.load(path, method_of(config.method).variables)
+    return {"prompt": path, **llm_externals(config.llm)}
+
+
+def prompt_path(config: PromptedConfig) -> Path:
+    """The user's own prompt file, or ours."""
+    own = config.params["prompt"]
+    name = method_of(config.method).prompt
+    assert name is not None
+    return Path(own) if own is not None else prompting.prompt_path(name)
 
 
 def run(work: Work) -> None:
     """Emit the method's generations for the anchors of one part of the sentences.
 
     Slots: sentences (the part), anchors; mentions, graph and pool where the method needs them.
+    An anchor at which the method breaks is a reject with the reason `error`.
+    """
+    config: SynthesiseConfig = work.config
+    method = method_of(config.method)
+    for said in generated(work):
+        if isinstance(config, PromptedConfig):
+            asking.said(
+                work,
+                method=method.name,
+                purpose=method.purpose,
+                asked=said,
+                template_path=prompt_path(config),
+                variables=method.variables,
+                sampling=asking.sampling_of(config.llm, config.params),
+            )
+        else:
+            work.emit("generations", _generations(method, said))
+
+
+def asks(work: Work) -> Iterator[Request]:
+    """What a prompted method asks for one part. Raises Unusable for a prompt that cannot be."""
+    config: PromptedConfig = work.config
+    template = prompting.load(prompt_path(config), method_of(config.method).variables)
+    sampling = asking.sampling_of(config.llm, config.params)
+    for asked in generated(work):
+        yield from asking.requests(asked, config.method, work.seed, template, sampling)
+
+
+def generated(work: Work) -> Iterator[pa.Table]:
+    """What the method gives for the anchors of one part, a table of GENERATED or ASKED at a time.
+
+    Raises as `run` does; nothing is asked.
     """
     config: SynthesiseConfig = work.config
     method = method_of(config.method)
@@ -160,6 +227,14 @@ def run(work: Work) -> None:
         files = (*graph.files("kg_nodes"), *graph.files("kg_edges"))
         replacements = _opened(method.name, files, graph)
     pool = _pool(work, shares) if "pool" in method.needs else None
+
+    def refuse(rows: pa.Table) -> Callable[[int, Exception], None]:
+        def one(row: int, error: Exception) -> None:
+            row_id, text = rows["sentence_id"][row].as_py(), rows["text"][row].as_py()
+            work.emit("rejects", refused("synthesise", row_id, error, text, method.name))
+
+        return one
+
     for start, stop in _windows(sentences["doc_id"].to_numpy(), _ROWS):
         rows = sentences.slice(start, stop - start)
         rows = rows.filter(pc.equal(rows["split"], "train")).combine_chunks()
@@ -173,10 +248,17 @@ def run(work: Work) -> None:
             known = mentions
             if mentions is not None:
                 known = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
-            given = Given(rows, anchors, known, replacements, pool)
-            said = method.generate(given, params, work.seed)
-            work.emit("generations", _generations(method, said))
-        work.resources.progress(stop, len(sentences), "sentences")
+            whole = Given(rows, anchors, known, replacements, pool)
+            yield from isolated(anchors, _generator(method, params, work.seed, whole), refuse(rows))
+        if method.prompt is None:
+            work.resources.progress(stop, len(sentences), "sentences")
+
+
+def _generator(
+    method: Method, params: Any, seed: int, whole: Given
+) -> Callable[[npt.NDArray[Any]], pa.Table]:
+    """What the method gives for some of the anchors."""
+    return lambda some: method.generate(replace(whole, anchors=some), params, seed)
 
 
 def _module(name: str) -> str:
@@ -199,16 +281,12 @@ def _windows(doc_ids: npt.NDArray[Any], rows: int) -> Iterator[tuple[int, int]]:
 
 def _generations(method: Method, said: pa.Table) -> pa.Table:
     """The rows of `GENERATIONS`: those of one sentence are numbered in their order."""
-    ids = said["sentence_id"].to_numpy()
-    rows = len(ids)
-    new = np.ones(rows, dtype=bool)
-    new[1:] = ids[1:] != ids[:-1]
-    number = np.arange(rows) - np.maximum.accumulate(np.where(new, np.arange(rows), 0))
+    rows = said.num_rows
     raws: Sequence[str] = said["raw"].to_pylist()
     names = [method.name] * rows
-    generation_ids = seeding.text_ids(names, map(str, ids.tolist()), map(str, number), raws)
+    generation = generation_ids(method.name, said["sentence_id"].to_numpy(), raws)
     columns: dict[str, Any] = {
-        "generation_id": pa.array(generation_ids, pa.uint64()),
+        "generation_id": pa.array(generation, pa.uint64()),
         "purpose": pa.array([method.purpose] * rows, pa.string()),
         "sentence_id": said["sentence_id"],
         "method": pa.array(names, pa.string()),
@@ -223,16 +301,19 @@ def _generations(method: Method, said: pa.Table) -> pa.Table:
 
 # What the last method made of the last graph, for the parts that follow: seconds each otherwise.
 _last_opened: dict[tuple[str, tuple[str, ...]], Any] = {}
+# Parts of a method that asks are made by several threads.
+_opening = threading.Lock()
 
 
 def _opened(method: str, files: tuple[str, ...], graph: Rows) -> Any:
-    if (method, files) not in _last_opened:
-        _last_opened.clear()
-        open_graph = method_of(method).open_graph
-        assert open_graph is not None
-        made = open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
-        _last_opened[method, files] = made
-    return _last_opened[method, files]
+    with _opening:
+        if (method, files) not in _last_opened:
+            _last_opened.clear()
+            open_graph = method_of(method).open_graph
+            assert open_graph is not None
+            made = open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
+            _last_opened[method, files] = made
+        return _last_opened[method, files]
 
 
 def _pool(work: Work, shares: pa.Table) -> Pool:

@@ -1,5 +1,6 @@
 """What tests of several folders share."""
 
+import os
 import signal
 from pathlib import Path
 
@@ -64,3 +65,57 @@ def tiny_texts() -> list[str]:
     draw = np.random.default_rng(5)
     texts = [" ".join(draw.choice(WORDS, size=draw.integers(3, 15))) for _ in range(260)]
     return list(dict.fromkeys(texts))[:200]
+
+
+@pytest.fixture(scope="session")
+def vllm_python() -> str:
+    """The interpreter that has vLLM: TERCET_VLLM_PYTHON, else the one that `make vllm` makes."""
+    beside = Path(__file__).parents[1] / ".venv-vllm" / "bin" / "python"
+    python = Path(os.environ.get("TERCET_VLLM_PYTHON", beside))
+    if not python.is_file():
+        pytest.fail(f"There is no interpreter with vLLM at {python}: run `make vllm`.")
+    return str(python)
+
+
+@pytest.fixture(scope="session")
+def tiny_llm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chat model that vLLM serves: two layers of random Qwen2, a tokenizer of bytes and words."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=512,
+        special_tokens=["<end>", "<user>", "<assistant>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([" ".join(WORDS)] * 2, trainer)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<end>", pad_token="<end>", model_max_length=4096
+    )
+    fast.chat_template = (
+        "{% for message in messages %}<user>{{ message.content }}{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}"
+    )
+    torch.manual_seed(0)
+    # vLLM's attention on a CPU takes heads of 32 dimensions and more.
+    config = Qwen2Config(
+        vocab_size=len(fast),
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        intermediate_size=128,
+        max_position_embeddings=4096,
+        bos_token_id=None,
+        eos_token_id=0,
+        pad_token_id=0,
+    )
+    path = tmp_path_factory.mktemp("llm") / "tiny"
+    Qwen2ForCausalLM(config).save_pretrained(path)
+    fast.save_pretrained(path)
+    return path

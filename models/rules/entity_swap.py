@@ -25,7 +25,7 @@ _SHAPED_LOOKAHEAD = 11
 _ACRONYM = re.compile(r"[A-Z0-9]*[A-Z][A-Z0-9]+s?")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}")
 
-_Option: TypeAlias = tuple[int, str, str]  # node, text, pool
+Option: TypeAlias = tuple[int, str, str]  # node, text, pool
 
 
 class Swaps(Several):
@@ -54,7 +54,7 @@ class Entities:
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """One mention of an entity."""
 
     mention_id: int
@@ -63,12 +63,12 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Choice:
+class Choice:
     """An entity of a sentence, all its mentions there, and what may stand in its place."""
 
-    places: tuple[_Place, ...]
+    places: tuple[Place, ...]
     lemma: str | None
-    options: tuple[_Option, ...]
+    options: tuple[Option, ...]
 
 
 def open_graph(nodes: pa.Table, edges: Iterable[pa.RecordBatch]) -> Entities:
@@ -91,13 +91,13 @@ def entity_swap(given: Given, params: Swaps, seed: int) -> pa.Table:
     """
     output = Output()
     texts, ids = given.texts(), given.ids().tolist()
-    for row, choices in sorted(_choices(given, params, seed, texts).items()):
+    for row, listed in sorted(choices(given, params, seed, "entity_swap").items()):
         text = texts[row]
         made = 0
-        depth = max((len(choice.options) for choice in choices), default=0)
+        depth = max((len(choice.options) for choice in listed), default=0)
         for level in range(depth):
             ready = [
-                (choice, choice.options[level]) for choice in choices if level < len(choice.options)
+                (choice, choice.options[level]) for choice in listed if level < len(choice.options)
             ]
             for first in range(0, len(ready), params.n_swaps):
                 if made < params.per_sentence:
@@ -110,7 +110,7 @@ def _swapped(
     output: Output,
     sentence_id: int,
     text: str,
-    chosen: Sequence[tuple[_Choice, _Option]],
+    chosen: Sequence[tuple[Choice, Option]],
 ) -> bool:
     edits = []
     for choice, (node_id, new, pool) in chosen:
@@ -142,21 +142,23 @@ def surface(text: str, start: int, end: int, lemma: str | None, new: str) -> str
     return capitalised(new) if at_head and old[0].isupper() and plain else new
 
 
-def _choices(
-    given: Given, params: Swaps, seed: int, texts: Sequence[str]
-) -> dict[int, list[_Choice]]:
-    """For anchors with entities: those to swap, with their replacements, in the drawn order."""
+def choices(given: Given, params: Swaps, seed: int, purpose: str) -> dict[int, list[Choice]]:
+    """By anchor: its entities to swap, with their replacements, in the order drawn for `purpose`.
+
+    Anchors without such an entity are left out.
+    """
     entities: Entities | None = given.replacements
     if entities is None:
-        raise ValueError("the method 'entity_swap' needs the knowledge graph")
+        raise ValueError(f"the method {purpose!r} needs the knowledge graph")
+    texts = given.texts()
     mentions = given.located("entity")
-    named = _named(mentions, seed)
+    named = _named(mentions, seed, purpose)
     ids = mentions["mention_id"].to_numpy()[named.lead]
     nodes = mentions["node_id"].to_numpy()[named.lead]
     types = mentions["type"].take(pa.array(named.lead)).to_pylist()
     needed = params.n_swaps * params.per_sentence
-    found: dict[int, list[_Choice]] = {}
-    unlike: dict[int, list[_Choice]] = {}
+    found: dict[int, list[Choice]] = {}
+    unlike: dict[int, list[Choice]] = {}
     shaped = np.array([name in _SHAPED for name in types], dtype=bool)
     short = np.ones(len(texts), dtype=bool)
     for turn in range(_ROUNDS):
@@ -172,7 +174,7 @@ def _choices(
                 nodes[tried],
                 ids[tried],
                 seed,
-                "entity_swap.node",
+                f"{purpose}.node",
                 params.min_shared,
                 width,
                 [types[i] for i in tried.tolist()],
@@ -204,12 +206,12 @@ def _choices(
                     options = (alike or options)[: params.per_sentence + _LOOKAHEAD]
                 elif params.same_case:
                     options = _alike_first(options, lemma or "")
-                choice = _Choice(named.places(i), lemma, tuple(options))
+                choice = Choice(named.places(i), lemma, tuple(options))
                 chosen.setdefault(row, []).append(choice)
         for row in np.unique(named.row[turned]).tolist():
             short[row] = len(found.get(row, ())) < needed
-    for row, choices in unlike.items():
-        found.setdefault(row, choices[:needed])
+    for row, rest in unlike.items():
+        found.setdefault(row, rest[:needed])
     return found
 
 
@@ -247,14 +249,14 @@ class _Named:
     by_node: npt.NDArray[np.int64]
     mentions: tuple[list[int], list[int], list[int]]
 
-    def places(self, i: int) -> tuple[_Place, ...]:
+    def places(self, i: int) -> tuple[Place, ...]:
         """All mentions of the i-th entity in its sentence."""
         ids, starts, ends = self.mentions
         numbers = self.by_node[self.first[i] : self.behind[i]].tolist()
-        return tuple(_Place(ids[m], starts[m], ends[m]) for m in numbers)
+        return tuple(Place(ids[m], starts[m], ends[m]) for m in numbers)
 
 
-def _named(mentions: pa.Table, seed: int) -> _Named:
+def _named(mentions: pa.Table, seed: int, purpose: str) -> _Named:
     rows = mentions["row"].to_numpy()
     nodes = mentions["node_id"].to_numpy()
     by_node = np.lexsort((np.arange(len(rows)), nodes, rows))
@@ -264,7 +266,7 @@ def _named(mentions: pa.Table, seed: int) -> _Named:
     )
     first = np.flatnonzero(heads)
     lead = by_node[first]
-    keys = seeding.draws(seed, "entity_swap", mentions["mention_id"].to_numpy()[lead])
+    keys = seeding.draws(seed, purpose, mentions["mention_id"].to_numpy()[lead])
     order = np.lexsort((keys, rows[lead]))
     row = rows[lead][order]
     place = np.arange(len(order)) - np.searchsorted(row, row)
@@ -281,7 +283,7 @@ def _named(mentions: pa.Table, seed: int) -> _Named:
     )
 
 
-def _alike_first(options: list[_Option], old: str) -> list[_Option]:
+def _alike_first(options: list[Option], old: str) -> list[Option]:
     """Names first where the old entity is one, common nouns first elsewhere."""
     name = _is_name(old)
     alike = [option for option in options if _is_name(option[1]) == name]

@@ -1,8 +1,11 @@
 """A negative by another number: of the same form and magnitude, never of the same value."""
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -36,39 +39,79 @@ _OPERATOR_AFTER = re.compile(r"\s?[+*/=<>^×≤≥]|\s[-−]\s|[-‑]?D\b")
 _NEAR = 40
 
 
+@dataclass(frozen=True)
+class Change:
+    """One number of one sentence that becomes another one.
+
+    row: the anchor. mention_id, node_id: the quantity. said: its text with the new number.
+    raw: the sentence with it. old, new: the numbers as they are written.
+    """
+
+    row: int
+    mention_id: int
+    node_id: int
+    said: str
+    raw: str
+    old: str
+    new: str
+
+
 def quantity_change(given: Given, params: Several, seed: int) -> pa.Table:
     """The number of one quantity mention of the sentence is changed for another one."""
+    output = Output()
+    ids = given.ids().tolist()
+    for change in changes(given, seed, "quantity_change", params.per_sentence):
+        output.add(
+            ids[change.row],
+            change.raw,
+            "change_quantity",
+            change.old,
+            change.new,
+            change.mention_id,
+            change.node_id,
+        )
+    return output.table()
+
+
+def changes(given: Given, seed: int, purpose: str, count: int, rounds: int = 1) -> Iterator[Change]:
+    """Up to `count` changes a sentence, as they are drawn for `purpose`, in the anchors' order.
+
+    Each round takes the sentence's quantities one after the other, in a drawn order, and changes
+    those that can be changed, to a number that no earlier round gave them.
+    """
     mentions = given.located("quantity")
     rows = mentions["row"].to_numpy()
-    ids = given.ids()
+    mention_ids = mentions["mention_id"].to_numpy()
     # Which of the sentence's quantities goes first, and what is drawn for each.
-    order = seeding.draws(seed, "quantity_change", mentions["mention_id"].to_numpy())
+    order = seeding.draws(seed, purpose, mention_ids)
     drawn = [
-        seeding.draws(seed, "quantity_change.value", mentions["mention_id"].to_numpy(), c).tolist()
-        for c in range(_TRIES)
+        seeding.draws(seed, f"{purpose}.value", mention_ids, c).tolist() for c in range(_TRIES)
     ]
     columns = mentions.select(["mention_id", "node_id", "text", "start", "of_mention_id"])
     quantities = list(zip(*(column.to_pylist() for column in columns.columns), strict=True))
     counted = _ends(given, mentions["of_mention_id"])
     texts = given.texts()
-    output = Output()
-    bounds = _bounds(rows.tolist())
-    for low, high in bounds:
+    for low, high in _bounds(rows.tolist()):
         row = int(rows[low])
-        made = 0
-        for i in sorted(range(low, high), key=lambda i: int(order[i])):
-            if made == params.per_sentence:
+        seen: set[tuple[int, str]] = set()
+        ordered = sorted(range(low, high), key=lambda i: int(order[i]))
+        for turn, i in itertools.product(range(rounds), ordered):
+            if len(seen) == count:
                 break
             mention_id, node_id, said, start, of_mention_id = quantities[i]
-            change = changed(
-                texts[row], said, start, counted.get(of_mention_id), [d[i] for d in drawn]
-            )
-            if change is not None:
-                raw, old, new = change
-                made += output.add(
-                    int(ids[row]), raw, "change_quantity", old, new, mention_id, node_id
-                )
-    return output.table()
+            draws = [d[i] for d in drawn]
+            if turn:
+                counters = np.arange(turn * _TRIES, (turn + 1) * _TRIES, dtype=np.uint64)
+                same = np.full(_TRIES, mention_id, dtype=np.uint64)
+                draws = seeding.draws(seed, f"{purpose}.value", same, counters).tolist()
+            change = changed(texts[row], said, start, counted.get(of_mention_id), draws)
+            if change is None or (i, change[2]) in seen:
+                continue
+            raw, old, new = change
+            seen.add((i, new))
+            number = next(number for number in numerals.find(said) if number.text == old)
+            other = said[: number.start] + new + said[number.end :]
+            yield Change(row, mention_id, node_id, other, raw, old, new)
 
 
 def changed(

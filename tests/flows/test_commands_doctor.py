@@ -1,11 +1,13 @@
 import os
 import stat
+import sys
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from tercet.flows.commands import doctor
+from tercet.models.llm import vllm_build
 from tercet.storage.store import open_store
 
 Capture = pytest.CaptureFixture[str]
@@ -80,3 +82,42 @@ def test_the_rest_says_something_on_any_machine(tmp_path: Path) -> None:
     for finding in [*(check()[0] for check in checks), *doctor.disk(str(tmp_path))]:
         assert finding.says
         assert finding.state in ("ok", "note", "missing")
+
+
+def test_the_vllm_that_would_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vllm_python: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = doctor.generator()[0]
+    assert found.state == "note"
+    assert f"no vLLM in {sys.executable}: " in found.says
+    assert "make vllm" in found.says
+    folder = tmp_path / ".venv-vllm" / "bin"
+    folder.mkdir(parents=True)
+    # As in an environment made by `make vllm`: an interpreter is known by its place.
+    (folder.parent / "pyvenv.cfg").write_text(
+        (Path(vllm_python).parents[1] / "pyvenv.cfg").read_text()
+    )
+    (folder.parent / "lib").symlink_to(Path(vllm_python).parents[1] / "lib")
+    (folder / "python").symlink_to(Path(vllm_python).resolve())
+    found = doctor.generator()[0]
+    assert f"build), in {folder / 'python'}" in found.says
+    (folder / "python").unlink()
+    (folder / "python").write_text("no interpreter")
+    assert "does not run" in doctor.generator()[0].says
+
+
+def test_a_build_for_another_machine_is_told_with_a_pretended_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for cpu, gpus, state, hint in [
+        (True, [], "ok", "CPU build"),
+        (True, ["H200"], "note", "though there is a GPU"),
+        (False, ["H200"], "ok", "GPU build"),
+        (False, [], "note", "but there is no GPU"),
+    ]:
+        build = vllm_build.VllmBuild(Path("python"), "1.2.3", cpu)
+        monkeypatch.setattr(doctor.vllm_build, "look", lambda python, build=build: build)
+        monkeypatch.setattr(doctor, "_shown_gpus", lambda gpus=gpus: gpus)
+        found = doctor.generator()[0]
+        assert (found.state, hint in found.says) == (state, True)

@@ -4,6 +4,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tercet.models import seeding
@@ -118,6 +120,97 @@ def test_every_row_arrives_or_is_rejected(tmp_path: Path) -> None:
     assert set(reasons.values()) == {"duplicate"}
     assert len(reasons) == 300
     assert len(set(candidates["candidate_id"].to_pylist())) == 700
+
+
+PROMPT = f"Say this anew. Keep to what it meant in all its parts.\n\nSentence: {SOURCE}"
+SAID = {"model": "m@1", "method": "rewrite", "prompt": PROMPT}
+REVISED = NOTHING | {"operation": "revise_entity", "old": "dog", "new": "cat"}
+RENUMBERED = NOTHING | {"operation": "revise_quantity", "old": "two", "new": "7"}
+
+
+def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
+    rows: list[tuple[str | None, dict[str, Any]]] = [
+        (None, {"raw": "Sorry to hear that, the array is empty."}),
+        (None, {"raw": '"A dog lay on a rug."'}),
+        (None, {"raw": "<think>A dog\n\nor two.</think>\n\nA dog was lying there."}),
+        (None, {"raw": "```\nA dog rested on a rug.\n```"}),
+        ("cut_off", {"raw": "<think>The user wants a dog"}),
+        ("cut_off", {"raw": "I'm sorry, but I can't", "finish_reason": "length"}),
+        ("empty", {"raw": "<think>No.</think> "}),
+        ("empty", {"raw": '""'}),
+        ("same_as_source", {"raw": f"“{SOURCE}”"}),
+        ("refusal", {"raw": "I'm sorry, but I can't rewrite this."}),
+        ("refusal", {"raw": "As an AI, I cannot do that.\n\nPlease ask again."}),
+        ("preamble", {"raw": "Sure, here is the sentence: A dog sat."}),
+        ("preamble", {"raw": "Rewritten sentence: A dog sat."}),
+        ("several_paragraphs", {"raw": "A dog sat down.\n\nI kept the meaning."}),
+        ("echo", {"raw": "Keep to what it meant in all its parts. A dog sat."}),
+        ("wrong_script", {"raw": "狗坐在垫子上。"}),
+        ("wrong_language", {"raw": "Der Hund lag auf dem Teppich und schlief."}),
+        ("unchanged_entity", {"raw": "The dog was on the mat.", "detail": REVISED}),
+        ("unchanged_entity", {"raw": "The dog and the cat sat.", "detail": REVISED}),
+        ("missing_entity", {"raw": "The animal was on the mat.", "detail": REVISED}),
+        (None, {"raw": "The cats were on the mat.", "detail": REVISED}),
+        ("missing_number", {"raw": "The two sat on a mat.", "detail": RENUMBERED}),
+        (None, {"raw": "Seven sat on a mat.", "detail": RENUMBERED}),
+        ("duplicate", {"raw": "'a dog lay  on a rug.'"}),
+        ("too_short", {"raw": "Dog."}),
+    ]
+    candidates, reasons = parsed(tmp_path, [SAID | row for _, row in rows], min_words=2)
+    assert [reasons.get(number) for number in range(len(rows))] == [reason for reason, _ in rows]
+    assert candidates["text"].to_pylist() == [
+        "Sorry to hear that, the array is empty.",
+        "A dog lay on a rug.",
+        "A dog was lying there.",
+        "A dog rested on a rug.",
+        "The cats were on the mat.",
+        "Seven sat on a mat.",
+    ]
+
+
+def test_rules_are_judged_as_before(tmp_path: Path) -> None:
+    """What a rule says is never unwrapped, beside a model's texts or alone."""
+    raws = ['"A dog."', "Sure, here is the sentence: a dog.", "<think>A dog.", "狗", "A dog.\n\nB."]
+    rules = [{"raw": raw} for raw in raws]
+    candidates, reasons = parsed(tmp_path, rules)
+    assert (candidates["text"].to_pylist(), reasons) == (raws, {})
+    mixed = [row for raw in raws for row in ({"raw": raw}, SAID | {"raw": raw, "sentence_id": 5})]
+    candidates, reasons = parsed(tmp_path, mixed)
+    assert candidates.filter(candidates["method"].to_numpy() == "m")["text"].to_pylist() == raws
+    assert reasons == {3: "preamble", 5: "cut_off", 7: "wrong_script", 9: "several_paragraphs"}
+    assert candidates["generation_id"].to_pylist() == [0, 1, 2, 4, 6, 8]
+    assert candidates["text"].to_pylist()[1] == "A dog."
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.text(max_size=40), st.sampled_from(["I'm sorry, but", '"'])),
+            st.sampled_from([NOTHING, REVISED, RENUMBERED, NOTHING | {"operation": "swap_entity"}]),
+            st.sampled_from([None, "m@1"]),
+            st.sampled_from([None, "stop", "length"]),
+        ),
+        max_size=20,
+    )
+)
+def test_whatever_is_said_becomes_a_candidate_or_a_reject(
+    tmp_path: Path, rows: list[tuple[str | None, dict[str, Any], str | None, str | None]]
+) -> None:
+    said = [
+        {
+            "raw": raw and raw.encode("utf-8", "replace").decode(),
+            "detail": detail,
+            "model": model,
+            "finish_reason": finish,
+        }
+        for raw, detail, model, finish in rows
+    ]
+    candidates, reasons = parsed(tmp_path, said)
+    ids = candidates["generation_id"].to_pylist()
+    assert sorted([*ids, *reasons]) == list(range(len(said)))
 
 
 def test_nothing_to_parse(tmp_path: Path) -> None:

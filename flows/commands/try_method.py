@@ -1,0 +1,88 @@
+"""`tercet try`: a few prompts of a method with the model's answers, before anything is spent."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from tercet.flows.commands.run import step_line
+from tercet.flows.estimates import requests_of
+from tercet.flows.part_worker import PartOrder
+from tercet.flows.progress import reporter
+from tercet.flows.runner import RunPlan, open_run, order_of, prepare, run_step
+from tercet.flows.steps import Step
+from tercet.models.llm.messages import Answer, Request
+from tercet.storage.artifacts import open_artifact
+from tercet.tasks.stage import BadInput
+
+EXTRACTION = "extract"
+
+
+def try_method(arguments: Mapping[str, Any], method: str, count: int, store: str) -> None:
+    """Runs what the method reads, asks `count` of its prompts and prints them with the answers.
+
+    The answers lie in the store's pool, so that the run that follows does not pay for them again.
+
+    Raises: BadInput for a method that the recipe does not have or that asks nobody.
+    """
+    whole = prepare(store=store, **{**arguments, "until": None})
+    wanted = _step(whole, method)
+    run_plan = prepare(store=store, **{**arguments, "until": wanted.name})
+    with open_run(run_plan, _say) as handle:
+        for step in run_plan.steps:
+            if step.name == wanted.name:
+                continue
+            version = handle.fingerprints[step.name].version or ""
+            made = open_artifact(handle.store, step.name, version).manifest() is not None
+            if step.stage.asks is not None and not made:
+                raise BadInput(
+                    f"{method!r} needs what {step.name} says of the whole corpus, which is not "
+                    f"there yet: look at it first (tercet try … --method {EXTRACTION}), then make "
+                    "it (tercet run … --until extract_parse)."
+                )
+            with reporter(step.name, sys.stderr.isatty()) as progress:
+                result = run_step(handle, step, progress)
+            if result.state != "reused":
+                _say(step_line(result))
+        order = order_of(handle, wanted)
+        assert order.resources.ask is not None
+        requests = list(islice(_requests(order), count))
+        if not requests:
+            raise BadInput(f"{method!r} applies to no row of this corpus: there is nothing to ask.")
+        answers = sorted(order.resources.ask(method, requests), key=lambda answer: answer.place)
+        for number, (request, answer) in enumerate(zip(requests, answers, strict=True), start=1):
+            print(_shown(number, len(requests), method, request, answer))
+    tokens = sum(answer.prompt_tokens + answer.n_tokens for answer in answers)
+    print(f"{len(answers)} answers, {tokens:,} tokens. They are kept, and not asked for again.")
+
+
+def _step(run_plan: RunPlan, method: str) -> Step:
+    names = {
+        step.name.partition(".")[2] or EXTRACTION: step
+        for step in run_plan.steps
+        if step.stage.asks is not None
+    }
+    if method not in names:
+        known = f"it has: {', '.join(names)}" if names else "it has none"
+        raise BadInput(f"The recipe has no method {method!r} that asks a language model ({known}).")
+    return names[method]
+
+
+def _requests(order: PartOrder) -> Iterator[Request]:
+    place = 0
+    for source in order.driving:
+        for request in requests_of(order, source):
+            yield Request(place, request.prompt, request.sampling, request.seed, request.schema)
+            place += 1
+
+
+def _shown(number: int, total: int, method: str, request: Request, answer: Answer) -> str:
+    told = f"{answer.finish_reason}, {answer.n_tokens} tokens, {answer.seconds:.1f} s"
+    said = answer.raw if answer.error is None else f"({answer.error})"
+    return (
+        f"── {method} {number} of {total}: asked\n{request.prompt}\n── answered ({told})\n{said}\n"
+    )
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

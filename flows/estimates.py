@@ -1,0 +1,118 @@
+"""What asking a language model will take, before anybody is asked.
+
+Prompts are rendered for a sample of the rows and counted with the model's own tokenizer where its
+files are here; how long answers are, and how fast they come, is taken from the store's pool.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tercet.flows import parts
+from tercet.flows.asking import cost, digested, identity
+from tercet.flows.part_worker import PartOrder
+from tercet.flows.recipe import Recipe
+from tercet.models import weights
+from tercet.models.llm.messages import Request
+from tercet.models.llm.settings import LlmSettings
+from tercet.storage.responses import Pool
+
+# Parts that are looked into, and prompts that are rendered of each.
+_PARTS = 4
+_PROMPTS = 500
+# Of a model whose tokenizer is not here.
+_CHARACTERS_A_TOKEN = 4.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one step will ask.
+
+    requests: rows to ask about, of which the pool has answered `answered`. prompt_tokens,
+    answer_tokens: of the rest; answers of a method nobody has asked yet are taken to be as long
+    as they may (`known_length` false). sampled: rows that were rendered. counted: by the model's
+    tokenizer, not guessed.
+    seconds, money: None where no rate or price is known.
+    """
+
+    requests: int
+    answered: int
+    prompt_tokens: int
+    answer_tokens: int
+    sampled: int
+    counted: bool
+    known_length: bool
+    seconds: float | None
+    money: float | None
+
+
+def estimate(recipe: Recipe, order: PartOrder, pool: Pool) -> Estimate:
+    """What the step of this order will ask; nothing is asked, and nothing is written."""
+    assert recipe.llm is not None
+    who = identity(recipe.llm, order.components)
+    count, counted = token_counter(recipe.llm)
+    sampled, all_rows, seen_rows = _sampled(order)
+    keyed = list(digested(sampled, "", recipe.llm, who))
+    known = pool.find([request.digest for request in keyed])
+    missing = [request for request in keyed if request.digest not in known]
+    scale = all_rows / seen_rows if seen_rows else 0.0
+    lengths = count([request.prompt for request in missing])
+    longest = sum(request.sampling.max_tokens for request in missing)
+    rates = pool.rates(who.label)
+    method = str(getattr(order.step.config, "method", "extract"))
+    usual = None if rates is None else rates.mean_tokens.get(method)
+    answers = longest if usual is None else usual * len(missing)
+    prompt_tokens, answer_tokens = round(sum(lengths) * scale), round(answers * scale)
+    speed = None if rates is None else rates.tokens_per_second
+    return Estimate(
+        requests=round(len(keyed) * scale),
+        answered=round((len(keyed) - len(missing)) * scale),
+        prompt_tokens=prompt_tokens,
+        answer_tokens=answer_tokens,
+        sampled=len(keyed),
+        counted=counted,
+        known_length=usual is not None,
+        seconds=answer_tokens / speed if speed else None,
+        money=cost(recipe.run.llm, prompt_tokens, answer_tokens),
+    )
+
+
+def _sampled(order: PartOrder) -> tuple[list[Request], float, float]:
+    """Requests of some parts; the size of all that there is to ask about, and of those."""
+    files = list(order.driving.values())
+    looked = files[:: max(1, len(files) // _PARTS)][:_PARTS]
+    found: list[Request] = []
+    share = 0.0
+    for driving in looked:
+        asked = list(requests_of(order, driving.digest))
+        found += asked[:: max(1, len(asked) // _PROMPTS)]
+        share += len(asked)
+    return found, share * len(files) / max(len(looked), 1), float(len(found))
+
+
+def requests_of(order: PartOrder, source: str) -> Iterator[Request]:
+    """What the part that is made from this file asks."""
+    stage = order.step.stage
+    assert stage.asks is not None
+    reads, _ = parts.part_inputs(order.step, order.inputs, order.driving[source])
+    work = order.work(reads, {}, Path(), lambda table, rows: None, order.resources)
+    return stage.asks(work)
+
+
+def token_counter(llm: LlmSettings) -> tuple[Callable[[Sequence[str]], list[float]], bool]:
+    """Counts tokens of texts, and whether it really does: else by the number of characters."""
+    try:
+        folder = None if llm.model is None else weights.cached(llm.model)
+    except weights.ModelMissing:
+        folder = None
+    if folder is None or not (folder / "tokenizer.json").is_file():
+        return lambda texts: [len(text) / _CHARACTERS_A_TOKEN for text in texts], False
+    from tokenizers import Tokenizer
+
+    tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+    def count(texts: Sequence[str]) -> list[float]:
+        return [float(len(found.ids)) for found in tokenizer.encode_batch(list(texts))]
+
+    return count, True

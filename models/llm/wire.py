@@ -1,0 +1,209 @@
+"""How requests and answers look on the wire of an OpenAI-compatible endpoint.
+
+Three ways, one `Wire` each:
+
+- `chat`: one user message a request, through the endpoint's own template.
+- `completions` of a base model: lists of prompts, each ended by `ANSWER`. A base model goes on with
+  what it reads: behind a prompt that ends in a sentence it would write more of that sentence, so
+  that the word which announces an answer must stand last. `STOP` ends what it says at the first
+  blank line, where it would go on to invent the next task; a prompt asks for one paragraph.
+- `completions` with `render`, the chat template applied here: lists of prompts to a chat model.
+  The template says where an answer ends, and its special tokens are not added a second time.
+
+No seed is sent. A list takes one seed for all of its prompts; what a server draws depends on the
+rows that it computes beside each other anyway; and vLLM is slower where each row has a generator of
+its own. Answers are kept, and never asked for again.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tercet.models.llm.messages import Request
+
+ANSWER = "\n\nAnswer:"
+STOP = ("\n\n",)
+# Of a server that tells no tokens: characters of a token, on the average of English prose.
+_CHARACTERS = 4
+# What a server says of an answer that it broke off itself.
+_BROKEN = ("abort", "error")
+
+
+class Malformed(Exception):
+    """An answer's body is not what the API promises; `str` says in a few words what it is."""
+
+
+class Miscounted(Malformed):
+    """A list came back with another number of answers."""
+
+
+class Withheld(Exception):
+    """The endpoint's filter keeps the answer to itself."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """One prompt's answer: finish_reason is stop or length; both counts are tokens."""
+
+    raw: str
+    finish_reason: str
+    prompt_tokens: int
+    n_tokens: int
+
+
+@dataclass(frozen=True)
+class Wire:
+    """One of the three ways.
+
+    lists: several prompts may go out in one request; of completions alone.
+    render: rendered prompts to what a chat model reads; None: the endpoint's template (chat) or
+        none at all (a base model).
+    template_kwargs: what the endpoint's chat template takes; `render` has its own.
+    """
+
+    kind: Literal["chat", "completions"]
+    lists: bool = False
+    render: Callable[[list[str]], list[str]] | None = None
+    template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.kind == "chat" and (self.lists or self.render is not None):
+            raise ValueError("a chat takes no list and no text that is rendered here")
+
+    @property
+    def path(self) -> str:
+        """What follows the endpoint's /v1."""
+        return "/chat/completions" if self.kind == "chat" else "/completions"
+
+    def texts(self, prompts: list[str]) -> list[str]:
+        """What is sent for these prompts."""
+        if self.kind == "chat":
+            return prompts
+        if self.render is not None:
+            return self.render(prompts)
+        return [prompt + ANSWER for prompt in prompts]
+
+    def body(self, model: str, request: Request, texts: Sequence[str]) -> dict[str, Any]:
+        """The body for `texts` that share `request`'s sampling and schema; of a chat, one text."""
+        sampling = request.sampling
+        body: dict[str, Any] = {
+            "model": model,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
+        }
+        if request.schema is not None:
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": "answer", "schema": request.schema, "strict": True},
+            }
+        if self.kind == "chat":
+            body["messages"] = [{"role": "user", "content": texts[0]}]
+            if self.template_kwargs:
+                body["chat_template_kwargs"] = dict(self.template_kwargs)
+            return body
+        # One prompt goes as a plain string: there are servers that know no lists.
+        body["prompt"] = list(texts) if len(texts) > 1 else texts[0]
+        if self.render is not None:
+            body["add_special_tokens"] = False
+        elif request.schema is None:
+            body["stop"] = list(STOP)
+        return body
+
+    def read(self, payload: bytes, texts: Sequence[str]) -> list[Said]:
+        """The answers to `texts`, in their order. Raises Malformed, Miscounted and Withheld."""
+        answer = _object(payload)
+        choices = answer.get("choices")
+        if not isinstance(choices, list) or not choices:
+            raise Malformed("an answer without choices")
+        if len(choices) != len(texts):
+            raise Miscounted(f"{len(choices)} choices for {len(texts)} prompts")
+        placed: list[tuple[str, str] | None] = [None] * len(texts)
+        for position, choice in enumerate(choices):
+            if not isinstance(choice, dict):
+                raise Malformed("a choice that is no object")
+            index = choice.get("index", position)
+            if not isinstance(index, int) or not 0 <= index < len(texts) or placed[index]:
+                raise Miscounted("choices that do not say which prompt they answer")
+            placed[index] = self._said(choice)
+        raws = [said[0] for said in placed if said is not None]
+        asked, answered = _usage(answer.get("usage"), texts, raws)
+        return [
+            Said(said[0], said[1], n_asked, n_answered)
+            for said, n_asked, n_answered in zip(placed, asked, answered, strict=True)
+            if said is not None
+        ]
+
+    def _said(self, choice: Mapping[str, Any]) -> tuple[str, str]:
+        reason = choice.get("finish_reason")
+        if reason in _BROKEN:
+            raise Malformed(f"an answer broken off by the server ({reason})")
+        if reason == "content_filter":
+            raise Withheld("the endpoint withheld the answer (content_filter)")
+        if self.kind == "chat":
+            message = choice.get("message")
+            if not isinstance(message, dict):
+                raise Malformed("a choice without a message")
+            raw = message.get("content")
+            # A model that spends all its tokens on thinking has no content.
+            raw = "" if raw is None else raw
+        else:
+            raw = choice.get("text")
+        if not isinstance(raw, str):
+            raise Malformed("a choice without a text")
+        # JSON may hold halves of characters, which no file and no column can.
+        raw = raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return raw, "length" if reason == "length" else "stop"
+
+
+def message(payload: bytes) -> str:
+    """What a server says of its refusal: the error's message, else the body; one line."""
+    try:
+        answer = _object(payload)
+    except Malformed:
+        text = payload.decode("utf-8", "replace")
+    else:
+        error = answer.get("error", answer)
+        inner = error.get("message", error.get("detail")) if isinstance(error, dict) else error
+        text = inner if isinstance(inner, str) else json.dumps(inner or answer)
+    return " ".join(text.split())[:200]
+
+
+def share_out(total: int, weights: Sequence[int]) -> list[int]:
+    """`total` >= 0 in whole shares by weight (largest remainder, the earlier first).
+
+    Shares sum to `total`; where all weights are 0, they are even.
+    """
+    weights = weights if any(weights) else [1] * len(weights)
+    whole = sum(weights)
+    shares = [total * weight // whole for weight in weights]
+    remainders = [total * weight % whole for weight in weights]
+    order = sorted(range(len(weights)), key=lambda i: -remainders[i])
+    for i in order[: total - sum(shares)]:
+        shares[i] += 1
+    return shares
+
+
+def _object(payload: bytes) -> dict[str, Any]:
+    if not payload.strip():
+        raise Malformed("an empty body")
+    try:
+        answer = json.loads(payload)
+    except (ValueError, RecursionError):
+        raise Malformed(f"a body of {len(payload)} bytes that is no JSON") from None
+    if not isinstance(answer, dict):
+        raise Malformed("a body that is no JSON object")
+    return answer
+
+
+def _usage(usage: object, texts: Sequence[str], raws: Sequence[str]) -> tuple[list[int], list[int]]:
+    told = usage if isinstance(usage, dict) else {}
+    shared: list[list[int]] = []
+    for key, of in (("prompt_tokens", texts), ("completion_tokens", raws)):
+        lengths = [len(text) for text in of]
+        total = told.get(key)
+        if not isinstance(total, int) or total < 0:
+            total = sum(-(-length // _CHARACTERS) for length in lengths)
+        shared.append(share_out(total, lengths))
+    return shared[0], shared[1]

@@ -1,0 +1,1 @@
+"""Methods whose generations a language model says: what each asks, and about which knowledge."""

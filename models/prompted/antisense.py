@@ -1,0 +1,23 @@
+"""A negative by a sentence that contradicts the given one (GCSE, syntactic antisense)."""
+
+import pyarrow as pa
+
+from tercet.models.generation import Given, Method, Prompted, methods
+from tercet.models.prompted import asked
+from tercet.models.prompted.asked import Asking
+
+
+def antisense(given: Given, params: Prompted, seed: int) -> pa.Table:
+    """Every sentence, to be contradicted."""
+    return asked.table(
+        Asking(sentence_id, {"sentence": text}, {"operation": "contradict"})
+        for sentence_id, text in zip(given.ids().tolist(), given.texts(), strict=True)
+        for _ in range(params.per_sentence)
+    )
+
+
+METHODS = methods(
+    Method(
+        "antisense", "negative", antisense, Prompted, prompt="antisense", variables=("sentence",)
+    )
+)

@@ -1,0 +1,34 @@
+"""What prompted methods hand over: rows of `ASKED`."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from tercet.models.generation import ASKED, DETAIL
+
+
+@dataclass(frozen=True)
+class Asking:
+    """One thing to ask about one sentence.
+
+    values: the prompt's variables. detail: what is changed, by the fields of `DETAIL`; those that
+    it leaves out are none.
+    """
+
+    sentence_id: int
+    values: Mapping[str, Any]
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+def table(askings: Iterable[Asking]) -> pa.Table:
+    """The rows as a table of `ASKED`, in their order."""
+    ids, values, details = [], [], []
+    for asking in askings:
+        ids.append(asking.sentence_id)
+        values.append(json.dumps(asking.values, ensure_ascii=False))
+        details.append(asking.detail)
+    columns = [pa.array(ids, pa.uint64()), pa.array(values, pa.string()), pa.array(details, DETAIL)]
+    return pa.table(columns, schema=ASKED)

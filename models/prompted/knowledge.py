@@ -1,0 +1,188 @@
+"""Sentences written from a record of what a sentence speaks of (GCSE, rewriting 3).
+
+The record as it is gives a positive; with one entity or one number changed, a negative.
+"""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from tercet.models import seeding
+from tercet.models.generation import Given, Method, Prompted, methods
+from tercet.models.knowledge import quantities
+from tercet.models.prompted import asked
+from tercet.models.prompted.asked import Asking
+from tercet.models.prompted.revisions import change_detail, drawn_changes, swap_detail, swaps
+from tercet.models.rules.entity_swap import open_graph, surface
+
+_RECORD = ("sentence", "category", "entities", "quantities")
+# Below it every whole number is a float of its own.
+_EXACT = 2.0**53
+_CHANGED = "from_changed_knowledge"
+
+
+@dataclass(frozen=True)
+class _Entity:
+    mention_id: int
+    node_id: int
+    text: str
+    type: str
+
+
+@dataclass(frozen=True)
+class _Quantity:
+    mention_id: int
+    text: str
+    value: float | None
+    unit: str | None
+    of_mention_id: int | None
+
+
+@dataclass
+class _Record:
+    """What one sentence mentions, by place."""
+
+    entities: list[_Entity] = field(default_factory=list)
+    quantities: list[_Quantity] = field(default_factory=list)
+
+    def values(self, sentence: str, said: Mapping[int, str]) -> dict[str, Any]:
+        """The prompt's variables. said: for mentions what is said in the place of their text.
+
+        Of an entity mentioned twice the record names the first mention; the category is the type
+        that most of the entities have, of several the one that comes first, "" without entities.
+        """
+        distinct = {entity.node_id: entity for entity in reversed(self.entities)}
+        texts = {one.mention_id: said.get(one.mention_id, one.text) for one in self.entities}
+        types = Counter(one.type for one in self.entities).most_common(1)
+        return {
+            "sentence": sentence,
+            "category": types[0][0] if types else "",
+            "entities": [
+                {"text": texts[one.mention_id], "type": one.type}
+                for one in self.entities
+                if distinct[one.node_id] is one
+            ],
+            "quantities": [
+                {
+                    "text": said.get(one.mention_id, one.text),
+                    "value": _read(said[one.mention_id])
+                    if one.mention_id in said
+                    else _plain(one.value),
+                    "unit": one.unit,
+                    "counts": texts.get(one.of_mention_id or 0),
+                }
+                for one in self.quantities
+            ],
+        }
+
+
+def from_knowledge(given: Given, params: Prompted, seed: int) -> pa.Table:
+    """Sentences with mentions, to be written anew from their own record."""
+    ids, texts = given.ids().tolist(), given.texts()
+    return asked.table(
+        Asking(ids[row], record.values(texts[row], {}), {"operation": "write_from_knowledge"})
+        for row, record in sorted(_records(given).items())
+        for _ in range(params.per_sentence)
+    )
+
+
+def from_changed_knowledge(given: Given, params: Prompted, seed: int) -> pa.Table:
+    """Sentences with mentions, to be written anew from a record in which one thing is changed.
+
+    That is an entity, in all its mentions, or a number; which one comes first is drawn, and
+    further rows of the sentence alternate, as long as there are changes that none before has made.
+    """
+    return asked.table(_changed(given, params.per_sentence, seed))
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """One change of a record: what mentions say after it, and what it puts in place of what."""
+
+    said: Mapping[int, str]
+    detail: Mapping[str, Any]
+
+
+def _changed(given: Given, count: int, seed: int) -> Iterator[Asking]:
+    texts, ids = given.texts(), given.ids()
+    entity: dict[int, list[_Edit]] = {}
+    number: dict[int, list[_Edit]] = {}
+    for row, swap in swaps(given, count, seed, _CHANGED):
+        choice, (_, new, _), _ = swap
+        said = {
+            place.mention_id: surface(texts[row], place.start, place.end, choice.lemma, new)
+            for place in choice.places
+        }
+        entity.setdefault(row, []).append(_Edit(said, swap_detail(texts[row], swap)))
+    for change in drawn_changes(given, count, seed, _CHANGED):
+        edit = _Edit({change.mention_id: change.said}, change_detail(change))
+        number.setdefault(change.row, []).append(edit)
+    number_first = seeding.below(seed, f"{_CHANGED}.kind", ids, 2).tolist()
+    records = _records(given)
+    for row in sorted(entity.keys() | number.keys()):
+        kinds = [entity.get(row, []), number.get(row, [])]
+        if number_first[row]:
+            kinds.reverse()
+        turns = [edit for pair in itertools.zip_longest(*kinds) for edit in pair if edit]
+        for edit in turns[:count]:
+            values = records[row].values(texts[row], edit.said)
+            values |= {"old": edit.detail["old"], "new": edit.detail["new"]}
+            detail = {"operation": "write_from_changed_knowledge", **edit.detail}
+            yield Asking(int(ids[row]), values, detail)
+
+
+def _records(given: Given) -> dict[int, _Record]:
+    """What the anchors with mentions speak of, by anchor."""
+    records: dict[int, _Record] = {}
+    entities = given.located("entity")
+    columns = [entities[name].to_pylist() for name in ("row", "mention_id", "node_id")]
+    columns += [entities[name].to_pylist() for name in ("text", "type")]
+    for row, *one in zip(*columns, strict=True):
+        records.setdefault(row, _Record()).entities.append(_Entity(*one))
+    numbers = given.located("quantity")
+    columns = [numbers[name].to_pylist() for name in ("row", "mention_id", "text")]
+    columns += [numbers[name].to_pylist() for name in ("value", "unit", "of_mention_id")]
+    for row, *one in zip(*columns, strict=True):
+        records.setdefault(row, _Record()).quantities.append(_Quantity(*one))
+    return records
+
+
+def _read(text: str) -> int | float | None:
+    """The value of a quantity as it is written; None where it does not stand for one alone."""
+    found = quantities.find(text)
+    return _plain(found[0].value) if len(found) == 1 else None
+
+
+def _plain(value: float | None) -> int | float | None:
+    """A whole number without its ".0"; None for what JSON cannot say."""
+    if value is None or not math.isfinite(value):
+        return None
+    return int(value) if abs(value) < _EXACT and value == int(value) else value
+
+
+METHODS = methods(
+    Method(
+        "from_knowledge",
+        "positive",
+        from_knowledge,
+        Prompted,
+        ("mentions",),
+        prompt="from_knowledge",
+        variables=_RECORD,
+    ),
+    Method(
+        _CHANGED,
+        "negative",
+        from_changed_knowledge,
+        Prompted,
+        ("mentions", "graph"),
+        open_graph,
+        "from_knowledge",
+        (*_RECORD, "old", "new"),
+    ),
+)

@@ -1,0 +1,308 @@
+"""Journals: what language models answered, safe against a kill, then sealed into Parquet.
+
+    responses/journal/<name>.jsonl   a line an answer, appended by one living process
+    responses/<name>.parquet         the same rows, once the journal is full or its process ended
+
+Whoever appends holds the lock ``journal-<name>``, taken before the file is made: a journal whose
+lock is free has lost its writer. A journal beside a Parquet file of its name holds nothing new.
+"""
+
+import json
+import math
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tercet.storage import locks
+from tercet.storage.store import Store, clear_errors
+
+Row: TypeAlias = dict[str, Any]
+
+POOL = "responses"
+FAILED = "failed"
+SEAL_ROWS = 20_000
+SEAL_BYTES = 64 * 2**20
+
+RESPONSES = pa.schema(
+    [
+        ("request_digest", pa.string()),
+        ("recipe", pa.string()),
+        ("run_id", pa.string()),
+        ("method", pa.string()),
+        ("model", pa.string()),
+        ("endpoint", pa.string()),
+        ("raw", pa.string()),
+        ("finish_reason", pa.string()),
+        ("prompt_tokens", pa.int32()),
+        ("n_tokens", pa.int32()),
+        ("attempts", pa.int32()),
+        ("seconds", pa.float64()),
+        ("cost", pa.float64()),
+        ("error", pa.string()),
+        ("created", pa.timestamp("us")),
+    ]
+)
+
+_OPTIONAL = {"cost", "error"}
+_BATCH_ROWS = 1_000
+
+
+class Journal:
+    """A journal that this process appends to.
+
+    rows, size: how many answers and bytes it holds.
+    Raises FullDisk and StoreError as the store does.
+    """
+
+    def __init__(self, store: Store, name: str, who: str) -> None:
+        self.name = name
+        self.rows = 0
+        self.size = 0
+        self._store = store
+        self._open = ExitStack()
+        path = _journal(store, self.name)
+        with ExitStack() as opening:
+            opening.enter_context(locks.hold(store, _lock(self.name), who=who))
+            with clear_errors(store.location):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                self._handle = os.open(path, flags, 0o644)
+            opening.callback(os.close, self._handle)
+            self._open = opening.pop_all()
+
+    def append(self, row: Row) -> tuple[int, int]:
+        """Writes the row: a kill after the return cannot lose it. Returns its place."""
+        line = _line(row)
+        start = self.size
+        with clear_errors(self._store.location):
+            try:
+                rest = memoryview(line)
+                while rest:
+                    rest = rest[os.write(self._handle, rest) :]
+            finally:
+                # A full disk takes the beginning of a line; an interrupt may come after its end.
+                if os.fstat(self._handle).st_size == start + len(line):
+                    self.rows += 1
+                    self.size += len(line)
+                else:
+                    os.ftruncate(self._handle, start)
+        return start, len(line)
+
+    def full(self) -> bool:
+        """Whether it should be sealed and another one begun."""
+        return self.rows >= SEAL_ROWS or self.size >= SEAL_BYTES
+
+    def seal(self) -> None:
+        """Makes it a Parquet file and lets it go. What fails here leaves the journal as it is."""
+        _seal(self._store, self.name)
+        self.release()
+
+    def release(self) -> None:
+        """Lets it go as it is: the next process that opens the pool seals it."""
+        self._open.close()
+
+
+class Tail:
+    """What a journal says so far, by digest; each look reads on where the last one ended.
+
+    The file stays open, so that it can be read on after somebody has sealed and removed it.
+    Raises FileNotFoundError where it is removed already.
+    """
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._location = store.location
+        self._end = 0
+        self._places: dict[str, tuple[int, int]] = {}
+        with clear_errors(self._location):
+            self._handle = os.open(_journal(store, name), os.O_RDONLY | os.O_CLOEXEC)
+
+    def advance(self) -> list[Row]:
+        """The rows that have come since the last look."""
+        come = []
+        with (
+            clear_errors(self._location),
+            os.fdopen(self._handle, "rb", closefd=False) as file,
+        ):
+            file.seek(self._end)
+            for row, length in _read(file):
+                if row is not None:
+                    self.note(row, self._end, length)
+                    come.append({**row, "raw": ""})
+                self._end += length
+        return come
+
+    def note(self, row: Row, start: int, length: int) -> None:
+        """Notes where an answer stands; the first one to a digest counts."""
+        if row["finish_reason"] != FAILED:
+            self._places.setdefault(row["request_digest"], (start, length))
+
+    def rows(self, digests: Collection[str]) -> list[Row]:
+        """The answers to these digests, as far as it has been read."""
+        found = []
+        with clear_errors(self._location):
+            for digest in digests:
+                if digest in self._places:
+                    start, length = self._places[digest]
+                    row = _row(os.pread(self._handle, length, start))
+                    if row is not None:
+                        found.append(row)
+        return found
+
+    def close(self) -> None:
+        """Lets the file go."""
+        os.close(self._handle)
+
+
+def checked(values: Mapping[str, Any]) -> Row:
+    """The values as a row of `RESPONSES`; code units that are no text become U+FFFD.
+
+    Raises ValueError, naming the column, for one that is missing or does not fit its type.
+    """
+    row: Row = {}
+    for field in RESPONSES:
+        value = values.get(field.name)
+        if value is not None or field.name not in _OPTIONAL:
+            value = _cast(field.name, value, field.type)
+        row[field.name] = value
+    return row
+
+
+def journal_names(store: Store) -> list[str]:
+    """Names of the journals, of living processes and of dead ones."""
+    return _names(store, f"{POOL}/journal", ".jsonl")
+
+
+def sealed_names(store: Store) -> list[str]:
+    """Names of the sealed files, which never change."""
+    return _names(store, POOL, ".parquet")
+
+
+def sealed_path(store: Store, name: str) -> str:
+    """Where a sealed file can be read."""
+    return str(store.local(f"{POOL}/{name}.parquet"))
+
+
+def contents(store: Store) -> tuple[list[str], pa.Table]:
+    """The pool at one moment: its sealed files, and the rows (`RESPONSES`) that are in none."""
+    # Journals first: one that is sealed in between is then among the files, and not nowhere.
+    unsealed = {}
+    with clear_errors(store.location):
+        for name in journal_names(store):
+            with suppress(FileNotFoundError):
+                unsealed[name] = _table(_journal(store, name))
+    sealed = sealed_names(store)
+    rows = [table for name, table in unsealed.items() if name not in set(sealed)]
+    files = [sealed_path(store, name) for name in sealed]
+    return files, pa.concat_tables([RESPONSES.empty_table(), *rows])
+
+
+def seal_left(store: Store) -> None:
+    """Seals the journals of processes that have ended; those of living ones are let alone."""
+    for name in journal_names(store):
+        if not locks.is_held(store, _lock(name)):
+            with locks.hold(store, _lock(name), who="sealing answers"):
+                _seal(store, name)
+
+
+def _seal(store: Store, name: str) -> None:
+    """Makes the journal a Parquet file, if nobody has; whoever calls holds its lock."""
+    journal, sealed = _journal(store, name), Path(sealed_path(store, name))
+    with clear_errors(store.location):
+        if not journal.exists():
+            return
+        if not sealed.exists():
+            rows = _table(journal)
+            if rows.num_rows:
+                _write(rows, sealed)
+        journal.unlink(missing_ok=True)
+
+
+def _write(rows: pa.Table, target: Path) -> None:
+    aside = target.with_suffix(".writing")
+    try:
+        with aside.open("wb") as sink:
+            pq.write_table(rows, sink, compression="zstd")
+            sink.flush()
+            os.fsync(sink.fileno())
+        aside.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            aside.unlink()
+        raise
+
+
+def _table(journal: Path) -> pa.Table:
+    """The journal's whole lines as a table."""
+    tables, waiting = [RESPONSES.empty_table()], []
+    with journal.open("rb") as file:
+        for row, _ in _read(file):
+            if row is not None:
+                waiting.append(row)
+            if len(waiting) == _BATCH_ROWS:
+                tables.append(pa.Table.from_pylist(waiting, RESPONSES))
+                waiting = []
+    return pa.concat_tables([*tables, pa.Table.from_pylist(waiting, RESPONSES)]).combine_chunks()
+
+
+def _read(file: BinaryIO) -> Iterator[tuple[Row | None, int]]:
+    """Whole lines from here on, with their bytes: a row, or None where a line is none."""
+    for line in file:
+        if not line.endswith(b"\n"):
+            return
+        yield _row(line), len(line)
+
+
+def _line(row: Row) -> bytes:
+    said = {**row, "created": row["created"].isoformat()}
+    return json.dumps(said, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def _row(line: bytes) -> Row | None:
+    try:
+        values = json.loads(line)
+        return checked(values) if isinstance(values, dict) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _cast(name: str, value: Any, kind: pa.DataType) -> Any:
+    if kind == pa.string() and isinstance(value, str):
+        return _text(value)
+    if pa.types.is_timestamp(kind) and isinstance(value, str | datetime):
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    if isinstance(value, int) and not isinstance(value, bool):
+        if kind == pa.int32() and -(2**31) <= value < 2**31:
+            return value
+        if kind == pa.float64() and abs(value) < 2**53:
+            return float(value)
+    if kind == pa.float64() and isinstance(value, float) and math.isfinite(value):
+        return value
+    raise ValueError(f"{name} of an answer is {value!r:.80}: it must be {kind}.")
+
+
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        # JSON may escape halves of surrogate pairs; two halves that belong together are joined.
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return value
+
+
+def _names(store: Store, folder: str, ending: str) -> list[str]:
+    return [name.removesuffix(ending) for name in store.list(folder) if name.endswith(ending)]
+
+
+def _journal(store: Store, name: str) -> Path:
+    return store.local(f"{POOL}/journal/{name}.jsonl")
+
+
+def _lock(name: str) -> str:
+    return f"journal-{name}"

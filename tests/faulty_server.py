@@ -1,0 +1,194 @@
+"""An OpenAI-compatible HTTP server that misbehaves as a test tells it to.
+
+It speaks HTTP over plain sockets, since half a body, a reset and silence are things that a proper
+server does not do.
+"""
+
+import asyncio
+import json
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One request as it arrived. number: counted from 0; open_rows: prompts open, these too."""
+
+    number: int
+    at: float
+    path: str
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+    prompts: list[str]
+    open_rows: int
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What to do: status, headers and body, of which `share` is sent before the connection ends.
+
+    after: seconds before the answer. reset: the connection is reset in the place of an answer.
+    """
+
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    share: float = 1.0
+    after: float = 0.0
+    reset: bool = False
+
+
+def error(status: int, message: str = "out of order", **headers: str) -> Reply:
+    """A refusal in the API's form; header names with underscores for hyphens."""
+    body = json.dumps({"error": {"message": message, "code": status}}).encode()
+    return Reply(status, body, {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def says(seen: Seen, n_choices: int | None = None) -> bytes:
+    """A right answer: each prompt in capitals; in a list the last comes first."""
+    said = [prompt.upper() for prompt in seen.prompts]
+    if seen.path.endswith("/chat/completions"):
+        choices: list[dict[str, Any]] = [
+            {"index": 0, "message": {"role": "assistant", "content": said[0]}}
+        ]
+    else:
+        choices = [{"index": i, "text": text} for i, text in enumerate(said)]
+    for choice in choices:
+        choice["finish_reason"] = "stop"
+    usage = {
+        "prompt_tokens": sum(len(prompt.split()) for prompt in seen.prompts),
+        "completion_tokens": 2 * len(said),
+    }
+    choices = choices[::-1][:n_choices]
+    return json.dumps({"choices": choices, "usage": usage}).encode()
+
+
+class FaultyServer:
+    """Answers rightly wherever `behave` gives None; `delay` seconds after it was asked.
+
+    log: all it was asked, in order (not /models, which `looks` counts).
+    """
+
+    def __init__(
+        self,
+        behave: Callable[[Seen], Reply | None] = lambda seen: None,
+        delay: float = 0.0,
+        port: int = 0,
+    ) -> None:
+        self.behave, self.delay, self.port = behave, delay, port
+        self.log: list[Seen] = []
+        self.looks = 0
+        self.cancelled = 0
+        self._open_rows = 0
+        self._ready = threading.Event()
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def times_asked(self) -> Counter[str]:
+        """How often each prompt arrived."""
+        return Counter(prompt for seen in self.log for prompt in seen.prompts)
+
+    def __enter__(self) -> "FaultyServer":
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends at once: open connections break, nobody listens any more."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._end.set)
+            self._thread.join(10)
+
+    async def _serve(self) -> None:
+        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        server = await asyncio.start_server(self._connected, "127.0.0.1", self.port, backlog=2048)
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._end.wait()
+        server.close()
+        for writer in list(self._writers):
+            _reset(writer)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            while await self._one(reader, writer):
+                pass
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        path = head[0].split()[1]
+        headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in head[1:] if line)}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        if path.endswith("/models"):
+            self.looks += 1
+            return await _write(writer, Reply(200, b"{}"))
+        asked = json.loads(body)
+        prompts = _prompts(asked)
+        self._open_rows += len(prompts)
+        seen = Seen(len(self.log), time.monotonic(), path, headers, asked, prompts, self._open_rows)
+        self.log.append(seen)
+        # A client that hangs up while it waits is noticed, as a real server does.
+        gone = asyncio.ensure_future(reader.read(1))
+        try:
+            reply = self.behave(seen)
+            if reply is None:
+                reply = Reply(200, says(seen), after=self.delay)
+            await asyncio.wait([gone], timeout=reply.after) if reply.after else None
+            if gone.done():
+                self.cancelled += len(prompts)
+                return False
+        finally:
+            gone.cancel()
+            self._open_rows -= len(prompts)
+        await asyncio.sleep(0)
+        return await _write(writer, reply)
+
+
+def _prompts(body: dict[str, Any]) -> list[str]:
+    if "messages" in body:
+        return [body["messages"][0]["content"]]
+    prompt = body["prompt"]
+    return [prompt] if isinstance(prompt, str) else list(prompt)
+
+
+async def _write(writer: asyncio.StreamWriter, reply: Reply) -> bool:
+    if reply.reset:
+        _reset(writer)
+        return False
+    lines = [f"HTTP/1.1 {reply.status} X", f"Content-Length: {len(reply.body)}"]
+    lines += [f"{name}: {value}" for name, value in reply.headers.items()]
+    sent = reply.body[: int(len(reply.body) * reply.share)]
+    writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + sent)
+    await writer.drain()
+    return reply.share == 1.0
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    sock = writer.get_extra_info("socket")
+    if sock is not None:
+        sock.setsockopt(1, 13, struct.pack("ii", 1, 0))  # SO_LINGER: close by reset
+    writer.transport.abort()

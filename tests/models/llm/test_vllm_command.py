@@ -1,0 +1,138 @@
+"""From a recipe to vLLM's command line, and from its log to a sentence. No server is started."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tercet.models.llm.errors import Unusable
+from tercet.models.llm.server_log import telling_lines
+from tercet.models.llm.settings import EngineSettings, LlmSettings
+from tercet.models.llm.vllm_build import VllmBuild
+from tercet.models.llm.vllm_command import command, environment, served_name
+
+CPU = VllmBuild(Path("/venv/bin/python"), "1.2.3", True)
+GPU = VllmBuild(Path("/venv/bin/python"), "1.2.3", False)
+
+
+def options(build: VllmBuild, settings: dict[str, Any], **llm: Any) -> dict[str, str | None]:
+    """The options as a dict; None for a bare flag."""
+    said = LlmSettings(**{"model": "/models/some one", **llm})
+    words = command(build, Path("/models/some one"), said, EngineSettings(**settings), 8123)
+    assert words[:3] == ["/venv/bin/python", "-m", "vllm.entrypoints.openai.api_server"]
+    found: dict[str, str | None] = {}
+    for word, after in zip(words[3:], [*words[4:], "--"], strict=True):
+        if word.startswith("--"):
+            assert word not in found
+            found[word] = None if after.startswith("--") else after
+    return found
+
+
+def test_what_the_recipe_says_becomes_options() -> None:
+    settings = {
+        "tensor_parallel": 2,
+        "data_parallel": 3,
+        "max_num_seqs": 64,
+        "gpu_memory": 0.5,
+        "prefix_caching": False,
+        "options": {"swap_space": 4, "enable-log-requests": True, "async_scheduling": False},
+    }
+    found = options(GPU, settings, dtype="bfloat16", quantization="fp8", max_model_len=2048)
+    json_rules = found.pop("--structured-outputs-config")
+    assert json_rules is not None
+    assert json.loads(json_rules) == {"backend": "xgrammar", "disable_any_whitespace": True}
+    assert found == {
+        "--model": "/models/some one",
+        "--served-model-name": "some-one",
+        "--host": "127.0.0.1",
+        "--port": "8123",
+        "--dtype": "bfloat16",
+        "--tensor-parallel-size": "2",
+        "--data-parallel-size": "3",
+        "--max-num-seqs": "64",
+        "--no-enable-prefix-caching": None,
+        "--generation-config": "vllm",
+        "--disable-uvicorn-access-log": None,
+        "--gpu-memory-utilization": "0.5",
+        "--quantization": "fp8",
+        "--max-model-len": "2048",
+        "--swap-space": "4",
+        "--enable-log-requests": None,
+        "--no-async-scheduling": None,
+    }
+
+
+def test_a_cpu_has_no_share_of_a_gpu() -> None:
+    found = options(CPU, {})
+    assert found["--dtype"] == "float32"
+    assert "--enforce-eager" in found
+    assert "--gpu-memory-utilization" not in found
+    assert options(CPU, {}, dtype="bfloat16")["--dtype"] == "bfloat16"
+    assert options(GPU, {})["--dtype"] == "auto"
+    assert environment(CPU, {})["VLLM_CPU_KVCACHE_SPACE"] == "1"
+    assert environment(CPU, {"VLLM_CPU_KVCACHE_SPACE": "4"})["VLLM_CPU_KVCACHE_SPACE"] == "4"
+    assert "VLLM_CPU_KVCACHE_SPACE" not in environment(GPU, {})
+    assert environment(GPU, {"A": "b"})["VLLM_NO_USAGE_STATS"] == "1"
+
+
+def test_an_option_takes_the_place_of_ours_but_some_are_tercets_own() -> None:
+    assert options(GPU, {"options": {"enforce_eager": True}})["--enforce-eager"] is None
+    found = options(CPU, {"options": {"enforce-eager": False, "generation_config": "auto"}})
+    assert "--no-enforce-eager" in found
+    assert "--enforce-eager" not in found
+    assert found["--generation-config"] == "auto"
+    for name in ("port", "host", "--served_model_name"):
+        with pytest.raises(Unusable, match="is Tercet's own to say"):
+            options(GPU, {"options": {name: 1}})
+
+
+def test_an_adapter_has_a_name_and_a_rank(tmp_path: Path) -> None:
+    adapter = tmp_path / "polite"
+    adapter.mkdir()
+    with pytest.raises(Unusable, match=r"^llm\.adapter: .* holds no LoRA adapter"):
+        options(GPU, {}, adapter=str(adapter))
+    for rank, allowed in [(4, "8"), (8, "8"), (24, "32")]:
+        (adapter / "adapter_config.json").write_text(json.dumps({"r": rank}))
+        found = options(GPU, {}, adapter=str(adapter))
+        assert found["--max-lora-rank"] == allowed
+        assert found["--lora-modules"] == f"some-one+polite={adapter}"
+        assert found["--served-model-name"] == "some-one"
+        assert "--enable-lora" in found
+    (adapter / "adapter_config.json").write_text(json.dumps({"r": 513}))
+    with pytest.raises(Unusable, match="above vLLM's highest, 512"):
+        options(GPU, {}, adapter=str(adapter))
+    (adapter / "adapter_config.json").write_text("{}")
+    with pytest.raises(Unusable, match="names no rank"):
+        options(GPU, {}, adapter=str(adapter))
+
+
+def test_the_served_name_is_the_last_of_the_models() -> None:
+    assert served_name(LlmSettings(model="some/Model-7B.v2")) == "Model-7B.v2"
+    assert served_name(LlmSettings(model="package:texts/model")) == "model"
+    assert served_name(LlmSettings(model="./", adapter="a/b")) == "model+b"
+
+
+def test_the_cause_is_told_and_not_its_echo(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "(APIServer pid=7) INFO 11-21 16:18:24 [api.py:1] an ordinary line\n"
+        "(EngineCore pid=8) ERROR 11-21 16:18:24 [core.py:15] Traceback (most recent call last):\n"
+        '(EngineCore pid=8) ERROR 11-21 16:18:24 [core.py:15]   File "core.py", line 9, in run\n'
+        "(EngineCore pid=8) ERROR 11-21 16:18:24 [core.py:15] ValueError: heads must be even\n"
+        "(EngineCore pid=8) ValueError: heads must be even\n"
+        "(APIServer pid=7) RuntimeError: Engine core initialization failed. See root cause above.\n"
+    )
+    assert telling_lines(log) == ["ValueError: heads must be even"]
+    since = log.stat().st_size
+    with log.open("a") as file:
+        file.write("only this\nand that\n\n")
+    assert telling_lines(log, since) == ["only this", "and that"]
+    log.write_text(
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
+        "  Value error, too long [type=value_error, input_value=ArgsKwargs((), {'model': 'x'})]\n"
+    )
+    assert telling_lines(log) == ["too long"]
+    log.write_text("api_server.py: error: unrecognized arguments: --nothing\n")
+    assert telling_lines(log) == ["api_server.py: error: unrecognized arguments: --nothing"]
+    assert telling_lines(tmp_path / "none") == []

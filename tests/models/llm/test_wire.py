@@ -1,0 +1,173 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tercet.models.llm.messages import Request
+from tercet.models.llm.settings import Sampling
+from tercet.models.llm.wire import ANSWER, STOP, Malformed, Miscounted, Wire, Withheld, share_out
+from tercet.models.llm.wire import message as told
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+PLAIN = Request(0, "Say it.", Sampling(temperature=0.5, top_p=0.9, max_tokens=7), seed=3)
+FORMED = Request(0, "Say it.", PLAIN.sampling, seed=3, schema=SCHEMA)
+SAMPLED = {"model": "m", "temperature": 0.5, "top_p": 0.9, "max_tokens": 7}
+FORM = {
+    "type": "json_schema",
+    "json_schema": {"name": "answer", "schema": SCHEMA, "strict": True},
+}
+
+
+def body(wire: Wire, request: Request, prompts: list[str]) -> dict[str, Any]:
+    return wire.body("m", request, wire.texts(prompts))
+
+
+def test_a_chat_is_one_message_of_the_user() -> None:
+    message = {"messages": [{"role": "user", "content": "Say it."}]}
+    assert body(Wire("chat"), PLAIN, ["Say it."]) == SAMPLED | message
+    wire = Wire("chat", template_kwargs={"enable_thinking": False})
+    assert body(wire, FORMED, ["Say it."]) == SAMPLED | message | {
+        "response_format": FORM,
+        "chat_template_kwargs": {"enable_thinking": False},
+    }
+
+
+def test_a_base_model_reads_that_an_answer_follows() -> None:
+    wire = Wire("completions", lists=True)
+    assert body(wire, PLAIN, ["a", "b"]) == SAMPLED | {
+        "prompt": ["a" + ANSWER, "b" + ANSWER],
+        "stop": list(STOP),
+    }
+    # JSON ends by itself.
+    assert body(wire, FORMED, ["a"]) == SAMPLED | {"prompt": "a" + ANSWER, "response_format": FORM}
+
+
+def test_a_template_applied_here_is_not_added_to() -> None:
+    wire = Wire("completions", lists=True, render=lambda prompts: [f"<{p}>" for p in prompts])
+    assert body(wire, PLAIN, ["a", "b"]) == SAMPLED | {
+        "prompt": ["<a>", "<b>"],
+        "add_special_tokens": False,
+    }
+
+
+def test_a_chat_takes_no_lists() -> None:
+    with pytest.raises(ValueError, match="takes no list"):
+        Wire("chat", lists=True)
+
+
+def answered(*choices: dict[str, Any], **usage: int) -> bytes:
+    return json.dumps({"choices": choices, "usage": usage}).encode()
+
+
+def test_choices_say_which_prompt_they_answer_and_share_the_tokens() -> None:
+    payload = answered(
+        {"index": 1, "text": "four", "finish_reason": "length"},
+        {"index": 0, "text": "twelve chars", "finish_reason": "stop"},
+        prompt_tokens=10,
+        completion_tokens=9,
+    )
+    first, second = Wire("completions").read(payload, ["x" * 30, "x" * 10])
+    # 10 by 30 : 10 is 7.5 and 2.5, of equal remainders the first; 9 by 12 : 4 is 6.75 and 2.25.
+    assert (first.raw, first.finish_reason, first.prompt_tokens, first.n_tokens) == (
+        "twelve chars",
+        "stop",
+        8,
+        7,
+    )
+    assert (second.raw, second.finish_reason, second.prompt_tokens, second.n_tokens) == (
+        "four",
+        "length",
+        2,
+        2,
+    )
+
+
+def test_without_usage_tokens_are_estimated_by_length() -> None:
+    payload = json.dumps({"choices": [{"text": "abcde", "finish_reason": "stop"}]}).encode()
+    (said,) = Wire("completions").read(payload, ["x" * 8])
+    assert (said.prompt_tokens, said.n_tokens) == (2, 2)
+
+
+def test_a_chat_that_only_thought_said_nothing() -> None:
+    payload = answered({"message": {"content": None}, "finish_reason": "length"})
+    (said,) = Wire("chat").read(payload, ["x"])
+    assert (said.raw, said.finish_reason) == ("", "length")
+
+
+GOOD = {"index": 0, "text": "a", "finish_reason": "stop"}
+
+
+@pytest.mark.parametrize(
+    ("payload", "fault", "words"),
+    [
+        (b"", Malformed, "an empty body"),
+        (b" \n", Malformed, "an empty body"),
+        (b'{"choices": [{"te', Malformed, "17 bytes that is no JSON"),
+        (b"\xff\xfe", Malformed, "no JSON"),
+        (b"[" * 100_000, Malformed, "no JSON"),
+        (b"[1]", Malformed, "no JSON object"),
+        (b'{"object": "x"}', Malformed, "without choices"),
+        (b'{"choices": null}', Malformed, "without choices"),
+        (answered(GOOD | {"text": None}), Malformed, "without a text"),
+        (answered(GOOD | {"finish_reason": "abort"}), Malformed, "broken off by the server"),
+        (answered(GOOD | {"finish_reason": "content_filter"}), Withheld, "withheld"),
+        (answered(GOOD, GOOD), Miscounted, "2 choices for 1 prompts"),
+        (answered(GOOD | {"index": 1}), Miscounted, "do not say which"),
+        (b'{"choices": ["a"]}', Malformed, "no object"),
+    ],
+)
+def test_what_is_no_answer_is_said_in_words(
+    payload: bytes, fault: type[Exception], words: str
+) -> None:
+    with pytest.raises(fault, match=words):
+        Wire("completions").read(payload, ["x"])
+
+
+def test_one_index_twice_answers_nobody() -> None:
+    with pytest.raises(Miscounted):
+        Wire("completions").read(answered(GOOD, GOOD), ["x", "y"])
+
+
+@given(st.binary(max_size=200))
+def test_no_body_is_worse_than_malformed(payload: bytes) -> None:
+    for wire in (Wire("chat"), Wire("completions")):
+        with pytest.raises((Malformed, Withheld)):
+            wire.read(payload, ["x"])
+    assert len(told(payload)) <= 200
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        (b'{"error": {"message": "too\\n long", "code": 400}}', "too long"),
+        (b'{"error": "model is loading"}', "model is loading"),
+        (b'{"detail": "Not Found"}', "Not Found"),
+        (b'{"message": "no"}', "no"),
+        (b'{"detail": [{"loc": ["body"]}]}', '[{"loc": ["body"]}]'),
+        (b"<html>\n<b>502</b>", "<html> <b>502</b>"),
+        (b"", ""),
+    ],
+)
+def test_a_refusals_message_is_found(payload: bytes, words: str) -> None:
+    assert told(payload) == words
+
+
+@given(
+    st.integers(0, 10_000),
+    st.lists(st.integers(0, 500), min_size=1, max_size=40),
+)
+def test_shares_are_whole_exact_and_within_one_of_their_due(total: int, weights: list[int]) -> None:
+    shares = share_out(total, weights)
+    assert sum(shares) == total
+    whole = sum(weights)
+    for share, weight in zip(shares, weights, strict=True):
+        due = total * weight / whole if whole else total / len(weights)
+        assert abs(share - due) < 1
+
+
+def test_of_equal_remainders_the_earlier_gets_more() -> None:
+    assert share_out(10, [1, 1, 1]) == [4, 3, 3]
+    assert share_out(5, [0, 0]) == [3, 2]
+    assert share_out(0, [3, 4]) == [0, 0]

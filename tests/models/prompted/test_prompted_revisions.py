@@ -1,0 +1,130 @@
+"""Entities and numbers that a language model is to exchange: which, and for what."""
+
+import pytest
+from prompted_given import asked, graph, marked, mention, node
+
+from tercet.models.knowledge import quantities
+
+# dog and fox share a neighbour (house); owl and ape share none with dog.
+ANIMALS = graph(
+    {"dog": "animal", "house": "building"},
+    {"fox": "animal", "house": "building"},
+    {"owl": "animal", "tree": "plant"},
+    {"ape": "animal", "tree": "plant"},
+)
+
+
+def with_graph(texts: list[str], entities: object = ANIMALS):  # type: ignore[no-untyped-def]
+    given = marked(texts)
+    return type(given)(given.sentences, given.anchors, given.mentions, entities)
+
+
+def test_the_preferred_pool_serves_and_the_row_says_so() -> None:
+    given = with_graph(["The [dog=dog:animal] sleeps."])
+    for seed in range(20):
+        (row,) = asked("entity_revision", given, seed)
+        assert row["values"] == {
+            "sentence": "The dog sleeps.",
+            "old": "dog",
+            "new": "fox",
+            "type": "animal",
+        }
+        assert row["detail"] == {
+            "operation": "revise_entity",
+            "old": "dog",
+            "new": "fox",
+            "mention_id": mention("The dog sleeps.", 4),
+            "node_id": node("fox"),
+            "pool": "T_p",
+        }
+
+
+def test_the_same_type_serves_where_nothing_is_shared_and_never_the_entity_itself() -> None:
+    lonely = graph(*({name: "animal"} for name in ("dog", "fox", "owl")))
+    given = with_graph(["The [dog=dog:animal] sleeps."], lonely)
+    found = [asked("entity_revision", given, seed)[0] for seed in range(40)]
+    assert {row["values"]["new"] for row in found} == {"fox", "owl"}
+    assert {row["detail"]["pool"] for row in found} == {"T_r"}
+
+
+def test_sentences_without_a_replacement_have_no_row() -> None:
+    given = with_graph(
+        [
+            "Nothing is here.",
+            "The [rock=rock:stone] lies.",  # not in the graph
+            "A [tree=tree:plant] falls.",  # the only one of its type
+            "The [dog=dog:animal] saw the fox.",  # T_p is the fox, which is there already
+            "The [dog=dog:animal] sleeps.",
+        ]
+    )
+    assert [row["source"] for row in asked("entity_revision", given)] == ["The dog sleeps."]
+
+
+def test_the_new_entity_is_written_in_the_number_and_place_of_the_old_one() -> None:
+    given = with_graph(["[Dogs=dog:animal] bark."])
+    (row,) = asked("entity_revision", given)
+    assert (row["values"]["old"], row["values"]["new"]) == ("Dogs", "Foxes")
+    assert row["detail"]["new"] == "Foxes"
+
+
+def test_further_rows_take_other_entities_first_and_then_other_replacements() -> None:
+    lonely = graph(*({name: "animal"} for name in ("dog", "fox", "owl", "ape", "cat")))
+    given = with_graph(["A [dog=dog:animal] met a [fox=fox:animal].", "No one."], lonely)
+    for seed in range(10):
+        two = asked("entity_revision", given, seed, per_sentence=2)
+        assert sorted(row["values"]["old"] for row in two) == ["dog", "fox"]
+        many = asked("entity_revision", given, seed, per_sentence=16)
+        pairs = [(row["values"]["old"], row["values"]["new"]) for row in many]
+        assert len(set(pairs)) == len(pairs) == 6
+        assert {new for _, new in pairs} == {"owl", "ape", "cat"}
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "news", "counted", "unit"),
+    [
+        ("He has [3#:dogs] [dogs=dog:animal].", "3", "245678 9", "dogs", ""),
+        ("It is [5# km] away.", "5", "2346789", "", "km"),
+        ("She saw [two#:cats] [cats=cat:animal].", "two", None, "cats", ""),
+    ],
+)
+def test_a_number_becomes_another_of_its_form(
+    text: str, old: str, news: str | None, counted: str, unit: str
+) -> None:
+    given = marked([text])
+    seen = set()
+    for seed in range(60):
+        (row,) = asked("quantity_revision", given, seed)
+        values, detail = row["values"], row["detail"]
+        assert (values["old"], values["counted"], values["unit"]) == (old, counted, unit)
+        assert detail["operation"] == "revise_quantity"
+        assert (detail["old"], detail["new"]) == (old, values["new"])
+        assert detail["mention_id"] == mention(row["source"], row["source"].index(old))
+        assert detail["node_id"] == node(old, "quantity")
+        assert detail["pool"] is None
+        seen.add(values["new"])
+    words = {"three", "four", "five", "six", "seven", "eight", "nine", "ten"}
+    assert seen == (words if news is None else set(news.replace(" ", "")))
+
+
+def test_a_number_is_never_replaced_by_its_own_value() -> None:
+    given = marked(["It has [1,000#:beds] [beds=bed:tool] and [half# kg]of it."])
+    for seed in range(30):
+        for row in asked("quantity_revision", given, seed, per_sentence=8):
+            old, new = row["values"]["old"], row["values"]["new"]
+            assert quantities.find(f"{old} of")[0].value != quantities.find(f"{new} of")[0].value
+
+
+def test_further_rows_take_other_numbers_and_then_other_new_ones() -> None:
+    given = marked(["[Two=two:x] of [3#] and [40#] things.", "One thing."])
+    for seed in range(10):
+        two = asked("quantity_revision", given, seed, per_sentence=2)
+        assert sorted(row["values"]["old"] for row in two) == ["3", "40"]
+        six = asked("quantity_revision", given, seed, per_sentence=6)
+        pairs = {(row["values"]["old"], row["values"]["new"]) for row in six}
+        assert len(pairs) == len(six) == 6
+        assert [row["values"]["old"] for row in six].count("3") >= 2
+
+
+def test_what_is_no_statement_stays() -> None:
+    given = marked(["It needs at least [1#] of them.", "It is x - [1#] of it.", "No number."])
+    assert asked("quantity_revision", given) == []

@@ -1,0 +1,273 @@
+"""docker-compose.yml: by its schema, by what it promises, and each start-up command for real.
+
+There is no docker here. The commands are started as processes of this machine instead, with the
+addresses of the containers replaced by loopback ones.
+"""
+
+import json
+import os
+import pwd
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+FILE = ROOT / "docker-compose.yml"
+SECRETS = {"POSTGRES_PASSWORD": "ab12cd34", "TERCET_LLM_KEY": "ef56gh78"}
+VARIABLE = re.compile(r"\$\{(\w+)(?::([?-])([^}]*))?\}")
+
+
+def interpolated(value: Any, given: Mapping[str, str]) -> Any:
+    """What compose makes of ${NAME:?message} and ${NAME:-default}."""
+
+    def one(found: re.Match[str]) -> str:
+        name, mark, rest = found.groups()
+        if given.get(name):
+            return given[name]
+        if mark == "-":
+            return str(rest)
+        raise KeyError(f"{name}: {rest}")
+
+    if isinstance(value, str):
+        return VARIABLE.sub(one, value)
+    if isinstance(value, list):
+        return [interpolated(item, given) for item in value]
+    if isinstance(value, dict):
+        return {key: interpolated(item, given) for key, item in value.items()}
+    return value
+
+
+def services(given: Mapping[str, str] = SECRETS) -> dict[str, Any]:
+    read = interpolated(yaml.safe_load(FILE.read_text()), given)["services"]
+    assert isinstance(read, dict)
+    return read
+
+
+def test_it_keeps_the_schema_of_compose(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    subprocess.run([*command, str(FILE)], check=True, capture_output=True)
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text(FILE.read_text().replace("depends_on:", "depend_on:"))
+    assert subprocess.run([*command, str(wrong)], capture_output=True, check=False).returncode != 0
+
+
+def test_ports_are_loopback_images_pinned_and_services_watched() -> None:
+    found = services()
+    assert set(found) == {"postgres", "server", "deploy", "worker", "vllm"}
+    for name, service in found.items():
+        for port in service.get("ports", []):
+            assert re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port), name
+        assert re.search(r":v?\d+\.\d+", service["image"]), name
+        assert ("healthcheck" in service) == (name != "deploy"), name
+        assert "command" in service or name == "postgres", name
+    assert [name for name, service in found.items() if "profiles" in service] == ["vllm"]
+    assert found["vllm"]["profiles"] == ["gpu"]
+    assert re.search(r"^FROM python:3\.11\.\d+-", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+
+
+def test_nothing_starts_without_the_secrets_of_env() -> None:
+    lines = (ROOT / ".env.example").read_text().splitlines()
+    example = dict(line.split("=") for line in lines if line and not line.startswith("#"))
+    assert example == dict.fromkeys(SECRETS, "")
+    for name in SECRETS:
+        with pytest.raises(KeyError, match=f"{name}: copy .env.example"):
+            services({**SECRETS, name: ""})
+    assert subprocess.run(
+        ["git", "check-ignore", "--quiet", ".env"], cwd=ROOT, check=False
+    ).returncode in (0, 128)
+
+
+@pytest.mark.slow
+def test_vllm_takes_the_options(vllm_python: str) -> None:
+    """Its own parser reads them; what they do is tested with the engine."""
+    code = """
+import json, sys
+from vllm.entrypoints.launchers.cli_args import make_arg_parser
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+read = make_arg_parser(FlexibleArgumentParser()).parse_args(sys.argv[1:])
+print(json.dumps([read.port, read.served_model_name, read.generation_config,
+                  read.structured_outputs_config.disable_any_whitespace]))
+"""
+    command = [vllm_python, "-c", code, *services()["vllm"]["command"]]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == [8000, ["default"], "vllm", True]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def until(true: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.3)
+    return True
+
+
+@dataclass
+class Native:
+    """The services as processes of this machine; `log` holds what all of them say."""
+
+    folder: Path
+    ports: dict[str, int]
+    running: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+
+    def words(self, value: Any) -> Any:
+        """The same with addresses and paths of this machine."""
+        if isinstance(value, list):
+            return [self.words(item) for item in value]
+        text = str(value).replace("postgres:5432", f"127.0.0.1:{self.ports['postgres']}")
+        text = text.replace("//server:", "//127.0.0.1:").replace("0.0.0.0", "127.0.0.1")
+        text = text.replace("4200", str(self.ports["server"]))
+        text = text.replace("8080", str(self.ports["worker"]))
+        return text.replace("/tercet/tercet-store", str(self.folder / "store"))
+
+    def environment(self, name: str) -> dict[str, str]:
+        mine = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+        mine["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), mine["PATH"]])
+        mine["PREFECT_HOME"] = str(self.folder / f"home-{name}")
+        mine["DO_NOT_TRACK"] = "1"
+        mine["PREFECT_SERVER_ANALYTICS_ENABLED"] = "false"
+        mine["NO_PROXY"] = mine["no_proxy"] = "127.0.0.1"
+        given = services()[name].get("environment", {})
+        return {**mine, **{key: self.words(value) for key, value in given.items()}}
+
+    def start(self, name: str) -> "subprocess.Popen[bytes]":
+        with (self.folder / "log").open("ab") as log:
+            process = subprocess.Popen(
+                self.words(services()[name]["command"]),
+                env=self.environment(name),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+                start_new_session=True,
+            )
+        self.running.append(process)
+        return process
+
+    def healthy(self, name: str) -> bool:
+        """What the service's own health check says."""
+        kind, *command = self.words(services()[name]["healthcheck"]["test"])
+        assert kind == "CMD"
+        mine = self.environment(name)
+        return subprocess.run(command, env=mine, capture_output=True, check=False).returncode == 0
+
+    def run(self, *command: str) -> None:
+        """A command inside the worker's container, as it were."""
+        mine = self.environment("worker")
+        done = subprocess.run(
+            command, env=mine, capture_output=True, text=True, cwd=ROOT, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def states(self) -> list[str]:
+        """Of all flow runs."""
+        url = f"http://127.0.0.1:{self.ports['server']}/api/flow_runs/filter"
+        headers = {"Content-Type": "application/json"}
+        asked = urllib.request.Request(url, b"{}", headers)
+        with urllib.request.urlopen(asked, timeout=20) as answer:
+            return [str(run["state_type"]) for run in json.load(answer)]
+
+    def stop(self) -> None:
+        for process in reversed(self.running):
+            process.terminate()
+        for process in reversed(self.running):
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture
+def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The port of a PostgreSQL as the image makes it from its environment."""
+    program = shutil.which("initdb")
+    if program is None:
+        pytest.skip("no PostgreSQL on this machine")
+    binaries = str(Path(program).resolve().parent)
+    monkeypatch.setenv("PATH", binaries, prepend=os.pathsep)
+    given = services()["postgres"]["environment"]
+    port = free_port()
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        (place / "password").write_text(given["POSTGRES_PASSWORD"])
+        # PostgreSQL does not run as root.
+        who = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+        if os.geteuid() == 0:
+            for path in (place, place / "password"):
+                shutil.chown(path, who)
+        user = {"user": who} if os.geteuid() == 0 else {}
+        subprocess.run(
+            [
+                *("initdb", "--pgdata", str(place / "data"), "--auth", "scram-sha-256"),
+                *("--username", given["POSTGRES_USER"], "--pwfile", str(place / "password")),
+                "--no-sync",
+            ],
+            check=True,
+            capture_output=True,
+            cwd=place,
+            **user,
+        )
+        options = f"-c listen_addresses=127.0.0.1 -c port={port} -c fsync=off"
+        command = ["postgres", "-D", str(place / "data"), *shlex.split(options), "-k", name]
+        with subprocess.Popen(command, cwd=place, stderr=subprocess.DEVNULL, **user) as process:
+            monkeypatch.setenv("PGHOST", "127.0.0.1")
+            monkeypatch.setenv("PGPORT", str(port))
+            login = {**os.environ, "PGPASSWORD": given["POSTGRES_PASSWORD"]}
+            make = ["createdb", "--username", given["POSTGRES_USER"], given["POSTGRES_DB"]]
+            try:
+                assert until(
+                    lambda: (
+                        subprocess.run(make, env=login, capture_output=True, check=False).returncode
+                        == 0
+                    ),
+                    30,
+                )
+                yield port
+            finally:
+                process.terminate()
+
+
+@pytest.mark.slow
+def test_server_and_worker_on_postgres_run_a_recipe(postgres: int, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("".join(f"The red bird number {n} was seen in Berlin.\n" for n in range(40)))
+    ports = {"postgres": postgres, "server": free_port(), "worker": free_port()}
+    native = Native(tmp_path, ports)
+    log = tmp_path / "log"
+    try:
+        assert native.healthy("postgres")
+        assert not native.healthy("server")
+        native.start("server")
+        assert until(lambda: native.healthy("server"), 120), log.read_text()
+        assert native.start("deploy").wait(120) == 0, log.read_text()
+        assert not native.healthy("worker")
+        native.start("worker")
+        parameters = {"corpus": str(corpus), "store": str(tmp_path / "store"), "until": "ingest"}
+        words = [f"--param={name}={value}" for name, value in parameters.items()]
+        native.run("prefect", "deployment", "run", "tercet/quickstart", *words)
+        assert until(lambda: native.healthy("worker"), 60), log.read_text()
+        ended = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+        assert until(lambda: bool(ended & set(native.states())), 120), log.read_text()
+        assert set(native.states()) - {"SCHEDULED"} == {"COMPLETED"}, log.read_text()
+    finally:
+        native.stop()
+    assert list((tmp_path / "store").glob("artifacts/ingest/*"))
