@@ -61,9 +61,11 @@ def connect(
 def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = None) -> Path:
     """Writes ``catalog.duckdb`` with the same views for other DuckDB clients; returns its path.
 
-    It is built aside and renamed into place: whoever has the old one open keeps it. The views name
-    files by absolute paths, so a store that was moved needs it written anew. Of the answers of
-    language models it shows those in sealed files, later ones too, and not those in journals.
+    It is built aside and renamed into place: whoever has the old one open keeps it. DuckDB opens a
+    file twice to connect, so that a client that connects in that very moment may get an IO error,
+    and had better try again. The views name files by absolute paths, so a store that was moved
+    needs it written anew. Of the answers of language models it shows those in sealed files, later
+    ones too, and not those in journals.
     """
     target = store.root / CATALOG
     # One at a time, or a catalog of what was read earlier could replace a later one.

@@ -269,7 +269,8 @@ def test_a_real_endpoint_is_asked_twice_only_what_was_open(
             {"model": str(talker)},
             {"endpoints": [url]},
             extract_generate={"max_tokens": 160, "temperature": 1.0},
-            synthesise={"rewrite": None},
+            # One that needs nothing of what was extracted, and one that does.
+            synthesise={"rewrite": None, "entity_revision": None},
         )
         ended_well(tercet(*words(said, tmp_path / "extracted", "--until", "triplets")))
     finally:
