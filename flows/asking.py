@@ -6,10 +6,12 @@ really open and ended before any other stage wants its memory.
 """
 
 import hashlib
+import json
 import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -17,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from tercet.flows import fingerprints
 from tercet.flows.recipe import Recipe
-from tercet.models.llm.errors import Stopped
+from tercet.models.llm.errors import CeilingReached, Stopped
 from tercet.models.llm.messages import Answer, Ask, Request
 from tercet.models.llm.settings import AskingSettings, LlmSettings
 from tercet.models.llm.wire import ANSWER, STOP
-from tercet.storage import fingerprint
+from tercet.storage import fingerprint, locks
 from tercet.storage.responses import Pool, Response, open_pool
 from tercet.storage.store import Store
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from tercet.models.llm.client import Client
     from tercet.models.llm.engine import Engine
 
+# How the folder of a run's server begins, in the store's scratch.
+ENGINE = "engine-"
 # Requests that are looked up in the pool at once.
 _BLOCK = 4096
 
@@ -62,7 +66,8 @@ def digested(
     requests: Iterable[Request], method: str, llm: LlmSettings, who: Identity
 ) -> Iterator[Request]:
     """The requests with their keys in the pool: of prompt, model, sampling, schema and seed."""
-    bases: dict[tuple[int, int], Any] = {}
+    # Whatever is looked up by its identity is held beside it.
+    bases: dict[tuple[int, int], tuple[Request, Any]] = {}
     for request in requests:
         key = id(request.sampling), id(request.schema)
         if key not in bases:
@@ -74,8 +79,8 @@ def digested(
                 "sampling": request.sampling,
                 "schema": request.schema,
             }
-            bases[key] = hashlib.sha256(fingerprint.canonical(common))
-        digest = bases[key].copy()
+            bases[key] = request, hashlib.sha256(fingerprint.canonical(common))
+        digest = bases[key][1].copy()
         digest.update(f"\x1f{request.seed}\x1f".encode())
         digest.update(request.prompt.encode("utf-8", "surrogatepass"))
         yield replace(request, method=method, digest=digest.hexdigest()[:32])
@@ -98,7 +103,18 @@ class Asker:
         self._client: Client | None = None
         self._engine: Engine | None = None
         self._fault: Exception | None = None
-        self._folder = store.root / "scratch" / f"engine-{run_id}"
+        self._turn = threading.Lock()
+        self._turns: dict[str, tuple[int, ExitStack]] = {}
+        self._folder = store.root / "scratch" / f"{ENGINE}{run_id}"
+        _sweep(self._folder.parent)
+
+    def begin(self) -> None:
+        """Forgets that an earlier attempt failed: the step is tried anew."""
+        with self._lock:
+            if self._fault is not None and self._client is not None:
+                self._client.close()
+                self._client = None
+            self._fault = None
 
     def asking(self, components: Mapping[str, Any]) -> Ask:
         """What the parts of a step with these fingerprint components ask with."""
@@ -110,11 +126,13 @@ class Asker:
         return ask
 
     def cancel(self) -> None:
-        """Lets nobody wait any longer: whoever asks gets an error."""
-        with self._lock:
-            self._fault = self._fault or Stopped("Asking was ended.")
-            if self._client is not None:
-                self._client.close()
+        """Lets nobody wait any longer: whoever asks gets an error, and a start is broken off."""
+        self._fault = self._fault or Stopped("Asking was ended.")
+        engine, client = self._engine, self._client
+        if engine is not None and client is None:
+            engine.cancel()
+        if client is not None:
+            client.close()
 
     def release(self) -> None:
         """Ends client and server, so that the next stage has the memory."""
@@ -125,7 +143,9 @@ class Asker:
             if self._engine is not None:
                 engine, self._engine = self._engine, None
                 engine.stop()
-                shutil.rmtree(self._folder, ignore_errors=True)
+                if self._fault is None:
+                    # The log of one that failed is named in what was said of it.
+                    shutil.rmtree(self._folder, ignore_errors=True)
 
     def close(self) -> None:
         """Ends all of it; what was answered lies in the pool."""
@@ -136,27 +156,43 @@ class Asker:
 
     def _ask(self, who: Identity, method: str, requests: Iterable[Request]) -> Iterator[Answer]:
         recalled: deque[Answer] = deque()
-        open_ = self._unanswered(digested(requests, method, self._llm, who), recalled)
-        first = next(open_, None)
-        while recalled:
-            yield recalled.popleft()
-        if first is None:
-            return
-        self._check_ceilings()
-        client = self._ready(who)
-        for answer in client.ask(chain([first], open_)):
+        with ExitStack() as turn:
+            keyed = digested(requests, method, self._llm, who)
+            open_ = self._unanswered(keyed, recalled, method, who, turn)
+            first = next(open_, None)
             while recalled:
                 yield recalled.popleft()
-            yield answer
+            if first is None:
+                return
+            self._check_ceilings()
+            for answer in self._ready(who).ask(chain([first], open_)):
+                while recalled:
+                    yield recalled.popleft()
+                yield answer
         while recalled:
             yield recalled.popleft()
 
     def _unanswered(
-        self, requests: Iterator[Request], recalled: "deque[Answer]"
+        self,
+        requests: Iterator[Request],
+        recalled: "deque[Answer]",
+        method: str,
+        who: Identity,
+        turn: ExitStack,
     ) -> Iterator[Request]:
-        """The requests that the pool has no answer to; the other answers go to `recalled`."""
+        """The requests that the pool has no answer to; the other answers go to `recalled`.
+
+        Before the first of them this run takes its turn: nobody else asks this model for this
+        method then, so that two runs at once do not both pay for what both want.
+        """
+        waited = False
         while block := list(islice(requests, _BLOCK)):
-            known = self._pool.find([request.digest for request in block])
+            digests = [request.digest for request in block]
+            known = self._pool.find(digests)
+            if not waited and len(known) < len(set(digests)):
+                waited = True
+                turn.enter_context(self._alone(f"asking-{method}-{who.digest}"))
+                known = self._pool.find(digests)
             for request in block:
                 found = known.get(request.digest)
                 if found is None:
@@ -164,12 +200,41 @@ class Asker:
                 else:
                     recalled.append(_recalled(request, found))
 
+    @contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """Holds the store's lock of that name; the threads of this run hold it together."""
+        with self._turn:
+            count, held = self._turns.get(name) or (0, ExitStack())
+            if not count:
+                held.enter_context(
+                    locks.hold(
+                        self._store,
+                        name,
+                        lambda holder: self._say(f"waits for {holder}, which asks the same"),
+                        f"run {self._run_id}",
+                        self._raise_fault,
+                    )
+                )
+            self._turns[name] = count + 1, held
+        try:
+            yield
+        finally:
+            with self._turn:
+                count, held = self._turns.pop(name)
+                if count > 1:
+                    self._turns[name] = count - 1, held
+                else:
+                    held.close()
+
+    def _raise_fault(self) -> None:
+        if self._fault is not None:
+            raise self._fault
+
     def _ready(self, who: Identity) -> "Client":
         """The client, with a server behind it."""
         with self._lock:
             # What could not be had for one part is not tried again for the next.
-            if self._fault is not None:
-                raise self._fault
+            self._raise_fault()
             if self._client is None:
                 try:
                     self._client = self._connected(who)
@@ -232,7 +297,7 @@ class Asker:
             reached = f"max_cost of {money:,} is reached: {spent.cost:,.4f}"
         else:
             return
-        raise Stopped(
+        raise CeilingReached(
             f"The ceiling run.llm.{reached} spent on {spent.answers:,} answers, which are safe. "
             "Raise it to go on."
         )
@@ -260,6 +325,17 @@ def _recalled(request: Request, found: Response) -> Answer:
         found.seconds,
         found.endpoint,
     )
+
+
+def _sweep(scratch: Path) -> None:
+    """Removes what servers of killed runs have left; not that of one that still lives."""
+    for folder in scratch.glob(f"{ENGINE}*"):
+        try:
+            pids = json.loads((folder / "vllm.json").read_text())
+        except (OSError, ValueError):
+            continue
+        if not any(locks.alive(pid) for pid in pids.values() if isinstance(pid, int)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _nothing() -> None:

@@ -273,6 +273,12 @@ def main() -> None:
 
             traceback.print_exc()
         code = _explain(error)
+    if code and "prefect" in sys.modules:
+        # Prefect keeps what failed, with all that its frames hold, and DuckDB says at length at
+        # the interpreter's end that its objects were not let go. What matters is done by now.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -1,7 +1,8 @@
 """What asking a language model will take, before anybody is asked.
 
-Prompts are rendered for a sample of the rows and counted with the model's own tokenizer where its
-files are here; how long answers are, and how fast they come, is taken from the store's pool.
+Prompts are rendered for the rows of some parts and a sample of them is counted with the model's own
+tokenizer where its files are here; how long answers are, and how fast they come, is taken from the
+store's pool.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +18,15 @@ from tercet.models import weights
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import LlmSettings
 from tercet.storage.responses import Pool
+from tercet.tasks.sample import ANCHOR_COLUMNS, anchor_mask
+from tercet.tasks.stage import Work
 
-# Parts that are looked into, and prompts that are rendered of each.
-_PARTS = 4
-_PROMPTS = 500
+# Parts that are looked into, or more until so many anchors were seen; prompts that are counted.
+_PARTS = 8
+_ANCHORS = 200
+_PROMPTS = 2000
+# Multiples of it, modulo 1, lie evenly however many there are.
+_GOLDEN = 0.6180339887498949
 # Of a model whose tokenizer is not here.
 _CHARACTERS_A_TOKEN = 4.0
 
@@ -31,8 +37,8 @@ class Estimate:
 
     requests: rows to ask about, of which the pool has answered `answered`. prompt_tokens,
     answer_tokens: of the rest; answers of a method nobody has asked yet are taken to be as long
-    as they may (`known_length` false). sampled: rows that were rendered. counted: by the model's
-    tokenizer, not guessed.
+    as they may (`known_length` false). sampled: prompts behind these figures. counted: by the
+    model's tokenizer, not guessed.
     seconds, money: None where no rate or price is known.
     """
 
@@ -48,15 +54,18 @@ class Estimate:
 
 
 def estimate(recipe: Recipe, order: PartOrder, pool: Pool) -> Estimate:
-    """What the step of this order will ask; nothing is asked, and nothing is written."""
+    """What the step of this order will ask; nothing is asked, and nothing is written.
+
+    (Opening the pool, which the caller does, may seal what dead runs have left in it.)
+    """
     assert recipe.llm is not None
     who = identity(recipe.llm, order.components)
     count, counted = token_counter(recipe.llm)
-    sampled, all_rows, seen_rows = _sampled(order)
+    sampled, all_rows = _sampled(order)
     keyed = list(digested(sampled, "", recipe.llm, who))
     known = pool.find([request.digest for request in keyed])
     missing = [request for request in keyed if request.digest not in known]
-    scale = all_rows / seen_rows if seen_rows else 0.0
+    scale = all_rows / len(keyed) if keyed else 0.0
     lengths = count([request.prompt for request in missing])
     longest = sum(request.sampling.max_tokens for request in missing)
     rates = pool.rates(who.label)
@@ -78,26 +87,52 @@ def estimate(recipe: Recipe, order: PartOrder, pool: Pool) -> Estimate:
     )
 
 
-def _sampled(order: PartOrder) -> tuple[list[Request], float, float]:
-    """Requests of some parts; the size of all that there is to ask about, and of those."""
-    files = list(order.driving.values())
-    looked = files[:: max(1, len(files) // _PARTS)][:_PARTS]
+def _sampled(order: PartOrder) -> tuple[list[Request], float]:
+    """Some requests, evenly among those of the parts looked into, and how many there are in all.
+
+    Those of the other parts are taken to be as many an anchor as in the parts looked into.
+    """
     found: list[Request] = []
-    share = 0.0
-    for driving in looked:
-        asked = list(requests_of(order, driving.digest))
-        found += asked[:: max(1, len(asked) // _PROMPTS)]
-        share += len(asked)
-    return found, share * len(files) / max(len(looked), 1), float(len(found))
+    count, every, seen = 0, 1, 0
+    sources = spread(list(order.driving))
+    for number, source in enumerate(sources):
+        if number >= _PARTS and seen >= _ANCHORS:
+            break
+        seen += _anchors(_work_of(order, source))
+        for request in requests_of(order, source):
+            if count % every == 0:
+                found.append(request)
+            count += 1
+            if len(found) == 2 * _PROMPTS:
+                found, every = found[::2], 2 * every
+    else:
+        return found, count
+    shares = _work_of(order, sources[0]).inputs["anchors"].table("anchor_shares")
+    return found, count * sum(shares["anchors"].to_pylist()) / seen
+
+
+def spread(sources: Sequence[str]) -> list[str]:
+    """The same in an order of which every beginning lies evenly among all."""
+    places = sorted(range(len(sources)), key=lambda place: place * _GOLDEN % 1)
+    return [sources[place] for place in places]
 
 
 def requests_of(order: PartOrder, source: str) -> Iterator[Request]:
     """What the part that is made from this file asks."""
     stage = order.step.stage
     assert stage.asks is not None
+    return stage.asks(_work_of(order, source))
+
+
+def _work_of(order: PartOrder, source: str) -> Work:
     reads, _ = parts.part_inputs(order.step, order.inputs, order.driving[source])
-    work = order.work(reads, {}, Path(), lambda table, rows: None, order.resources)
-    return stage.asks(work)
+    return order.work(reads, {}, Path(), lambda table, rows: None, order.resources)
+
+
+def _anchors(work: Work) -> int:
+    """How many anchors one part has."""
+    sentences = work.inputs["sentences"].table("sentences", ANCHOR_COLUMNS)
+    return int(anchor_mask(sentences, work.inputs["anchors"].table("anchors"), work.seed).sum())
 
 
 def token_counter(llm: LlmSettings) -> tuple[Callable[[Sequence[str]], list[float]], bool]:

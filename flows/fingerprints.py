@@ -48,6 +48,14 @@ def fingerprints(
     return found
 
 
+def external_digests(step: Step, store: Store) -> dict[str, str]:
+    """Digests of what the step's config names outside the store, as it is now. Raises BadInput."""
+    return {
+        name: value if isinstance(value, str) else _content(value, store, step.name)
+        for name, value in sorted(step.stage.externals(step.config).items())
+    }
+
+
 def part_key(
     components: Mapping[str, Any],
     models: Mapping[str, str],
@@ -111,10 +119,7 @@ def _fingerprint(
         "config": _without(step.config.model_dump(mode="json"), set(stage.locations)),
         "inputs": versions,
         "models": models,
-        "externals": {
-            name: value if isinstance(value, str) else _content(value, store, step.name)
-            for name, value in sorted(stage.externals(step.config).items())
-        },
+        "externals": external_digests(step, store),
         "seed": seed if stage.seeded else None,
         "code": digest,
         "libraries": {name: _minor(name) for name in stage.libraries},

@@ -15,7 +15,7 @@ from tercet.flows.steps import Step
 from tercet.storage.artifacts import Artifact, open_artifact, put_schema
 from tercet.storage.parts import PartWriter
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import REJECTS, Resources, Work
+from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
 
 Progress = Callable[[int, int | None, str], None]
 
@@ -108,8 +108,22 @@ def commit_part(order: PartOrder, part: Part, progress: Progress) -> None:
         work = order.work(reads, part.entry["spec"], scratch, writer.emit, resources)
         folder = None if part.entry.get("empty") else order.step.stage.run(work)
         staged = writer.close(folder)
+    _unchanged(order)
     artifact.commit(part.index, staged, part.key, part.info)
     progress(1, 1, "parts")
+
+
+def _unchanged(order: PartOrder) -> None:
+    """Raises BadInput where a file that the recipe names is another one than at the beginning."""
+    found = fingerprints.external_digests(order.step, open_store(order.location))
+    changed = [
+        name for name, digest in found.items() if digest != order.components["externals"][name]
+    ]
+    if changed:
+        raise BadInput(
+            f"The file behind {order.step.name}'s {changed[0]!r} was changed while the run went "
+            "on: run again, and what depends on it is made of the new one."
+        )
 
 
 def _empty_files(store: Store, tables: Mapping[str, pa.Schema]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from prefect.states import Completed, Crashed, Failed
 from tercet.flows import server
 from tercet.flows.failures import exit_code, sentence
 from tercet.flows.progress import reporter
+from tercet.models.llm.errors import CeilingReached
 from tercet.tasks.stage import Interrupted
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def _may_retry(task: Any, task_run: Any, state: "State[Any]") -> bool:
     try:
         state.result(raise_on_failure=True)
     except BaseException as error:
-        return exit_code(error) == 1
+        return exit_code(error) == 1 and not isinstance(error, CeilingReached)
     return False
 
 

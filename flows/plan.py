@@ -1,8 +1,13 @@
-"""Says what a run would do, and why: nothing is run, nothing is fetched, no model is loaded."""
+"""Says what a run would do, and why: nothing is run, nothing is fetched, no model is loaded.
+
+The pool of answers is opened only where a step will ask: that may seal what dead runs left in it.
+"""
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from tercet.flows import fingerprints, parts
@@ -13,7 +18,7 @@ from tercet.flows.runner import RunPlan
 from tercet.flows.steps import Step
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, find_part, open_artifact
-from tercet.storage.responses import open_pool
+from tercet.storage.responses import Pool, open_pool
 from tercet.storage.store import Store, open_store
 from tercet.tasks.ingest import IngestConfig, check_corpora
 from tercet.tasks.stage import Resources
@@ -53,7 +58,13 @@ def plan(run_plan: RunPlan) -> list[PlannedStep]:
             check_corpora(step.config)
     prints = fingerprints.fingerprints(run_plan.steps, run_plan.recipe.seed, store)
     earlier = _earlier_versions(store, run_plan)
-    return [_planned(step, prints, store, run_plan, earlier) for step in run_plan.steps]
+    with ExitStack() as stack:
+
+        @cache
+        def pool() -> Pool:
+            return stack.enter_context(open_pool(store, run_plan.recipe.name, ""))
+
+        return [_planned(step, prints, store, run_plan, earlier, pool) for step in run_plan.steps]
 
 
 def _planned(
@@ -62,6 +73,7 @@ def _planned(
     store: Store,
     run_plan: RunPlan,
     earlier: Mapping[str, list[str]],
+    pool: Callable[[], Pool],
 ) -> PlannedStep:
     own = prints[step.name]
     if own.version is None:
@@ -82,25 +94,13 @@ def _planned(
         if inputs is None:
             lacking = tuple(n for n in step.needs if _complete(prints, n, store) is None)
         else:
-            asking = _asking(step, own, store, run_plan, inputs)
+            asking = estimate(run_plan.recipe, _order(step, own, run_plan, inputs), pool())
     if standing is not None and records:
         done = (len(records), len(standing))
         return PlannedStep(step.name, own.version, "resume", why, done, None, asking, lacking)
     done_parts = _known_parts(step, own, store, run_plan, inputs) if inputs is not None else None
     rows = None if inputs is None else _count(step, prints, store)
     return PlannedStep(step.name, own.version, "run", why, done_parts, rows, asking, lacking)
-
-
-def _asking(
-    step: Step,
-    own: Fingerprint,
-    store: Store,
-    run_plan: RunPlan,
-    inputs: Mapping[str, list[parts.PartFile]],
-) -> Estimate:
-    order = _order(step, own, run_plan, inputs)
-    with open_pool(store, run_plan.recipe.name, "") as pool:
-        return estimate(run_plan.recipe, order, pool)
 
 
 def _earlier_versions(store: Store, run_plan: RunPlan) -> dict[str, list[str]]:

@@ -98,13 +98,8 @@ class Recipe(Config):
     @model_validator(mode="before")
     @classmethod
     def _bare_methods(cls, content: Any) -> Any:
-        """`METHOD:` and `extract_generate:` alone mean their defaults; a method's parameters stand
-        beside `weight`."""
-        if not isinstance(content, dict):
-            return content
-        if "extract_generate" in content and content["extract_generate"] is None:
-            content = {**content, "extract_generate": {}}
-        if isinstance(content.get("synthesise"), dict):
+        """`METHOD:` alone means its defaults; a method's parameters stand beside `weight`."""
+        if isinstance(content, dict) and isinstance(content.get("synthesise"), dict):
             methods = {k: _method(v) for k, v in content["synthesise"].items()}
             return {**content, "synthesise": methods}
         return content
@@ -152,7 +147,7 @@ class Recipe(Config):
         ]
         if self.extract_generate is not None:
             asking.insert(0, ("extract_generate",))
-            if "extract" in self.model_fields_set:
+            if self.extract != ExtractConfig():
                 raise Misplaced(
                     "either rules extract (`extract`) or the language model (`extract_generate`)",
                     "extract_generate",
@@ -161,6 +156,14 @@ class Recipe(Config):
             raise Misplaced(
                 f"{asking[0][-1]} asks a language model: say which under `llm`", *asking[0]
             )
+        for name in (name for name in self.synthesise if name in PROMPTED_NAMES):
+            params = self.synthesise[name].params
+            drawn = params.get("temperature", self.llm.temperature if self.llm else None)
+            if drawn == 0 and params.get("per_sentence", 1) > 1:
+                raise Misplaced(
+                    f"at temperature 0 the model says the same {params['per_sentence']} times",
+                    *("synthesise", name, "per_sentence"),
+                )
         if self.llm is not None and self.llm.name is not None and not self.run.llm.endpoints:
             raise Misplaced(
                 "a model that has only a name is served by an endpoint: list run.llm.endpoints, "

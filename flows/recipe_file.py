@@ -76,6 +76,9 @@ def load(
         raise BadInput(f"{path} holds no recipe: it must be a mapping with the key `corpora`.")
     for override in overrides:
         _apply(content, override)
+    if "extract_generate" in content and content["extract_generate"] is None:
+        # As with a method, the key alone means its defaults.
+        content["extract_generate"] = {}
     if corpus is not None:
         content["corpora"] = [{"name": _corpus_name(corpus), "source": corpus}]
     corpora = content.get("corpora")

@@ -239,6 +239,7 @@ def _make(
         else:
             pending.append(part)
     if step.stage.asks is not None and handle.asker is not None:
+        handle.asker.begin()
         commit_asking_parts(order, pending, handle.asker.cancel)
     else:
         commit_parts(order, pending, handle.plan.recipe.run.workers, show)

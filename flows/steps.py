@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
 from tercet.flows.recipe import Recipe
+from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.tasks import (
+    asking,
     embed,
     evaluate,
     extract,
@@ -20,6 +23,7 @@ from tercet.tasks import (
     score,
     select,
     synthesise,
+    synthesise_prompted,
     train,
 )
 from tercet.tasks.stage import REJECTS, BadInput, Config, Stage
@@ -115,19 +119,18 @@ def _synthesis_steps(recipe: Recipe) -> list[Step]:
     # The fallback of a triplet without a negative is a candidate like any other.
     methods = {**recipe.synthesise}
     methods.setdefault("random", synthesise.MethodSettings())
-    sources = {"mentions": extracted, "graph": "graph", "pool": "ingest"}
+    sources = {"mentions": extracted, "sentence_categories": extracted}
+    sources |= {"graph": "graph", "pool": "ingest"}
     generators = []
     for method, settings in methods.items():
-        stage = synthesise.stage_for(method)
         inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
         inputs |= {s: (sources[s],) for s in synthesise.needs(method) if s in sources}
-        given = {"method": method, **settings.model_dump()}
-        if stage.asks is not None:
-            prompted = synthesise.PromptedConfig(**given, llm=recipe.llm)
-            steps.append(Step(f"synthesise.{method}", stage, prompted, inputs, _llm(recipe)))
+        name, given = f"{synthesise.NAME}.{method}", {"method": method, **settings.model_dump()}
+        if method in synthesise.PROMPTED_NAMES:
+            steps.append(_prompted_step(recipe, name, given, inputs))
         else:
             config = synthesise.SynthesiseConfig(**given)
-            steps.append(Step(f"synthesise.{method}", stage, config, inputs))
+            steps.append(Step(name, synthesise.stage_for(method), config, inputs))
         generators.append(f"synthesise.{method}")
     steps.append(
         Step(
@@ -145,8 +148,9 @@ def _extraction_steps(recipe: Recipe) -> list[Step]:
     sentences = {"sentences": ("ingest",)}
     if recipe.extract_generate is None:
         return [Step("extract", extract.STAGE, recipe.extract, sentences)]
+    assert recipe.llm is not None
     asks = extract_generate.ExtractGenerateConfig(
-        **recipe.extract_generate.model_dump(), llm=recipe.llm
+        **recipe.extract_generate.model_dump(), llm=_served(recipe.llm)
     )
     reads = extract_parse.ExtractParseConfig(
         **recipe.extract_parse.model_dump(), categories=asks.categories, types=asks.types
@@ -166,6 +170,26 @@ def _extraction_steps(recipe: Recipe) -> list[Step]:
             {"generations": ("extract_generate",), **sentences},
         ),
     ]
+
+
+def _prompted_step(
+    recipe: Recipe, name: str, given: Mapping[str, Any], inputs: Mapping[str, tuple[str, ...]]
+) -> Step:
+    assert recipe.llm is not None
+    sampling = asking.sampling_of(recipe.llm, given["params"])
+    config = synthesise_prompted.PromptedConfig(
+        method=given["method"],
+        weight=given["weight"],
+        params={**given["params"], **sampling.model_dump()},
+        llm=_served(recipe.llm),
+    )
+    stage = synthesise_prompted.stage_for(config.method)
+    return Step(name, stage, config, inputs, _llm(recipe))
+
+
+def _served(llm: LlmSettings) -> LlmSettings:
+    """The model alone: how a step's answers are drawn is resolved in its own parameters."""
+    return llm.model_copy(update=Sampling().model_dump())
 
 
 def _llm(recipe: Recipe) -> dict[str, tuple[str, str]]:

@@ -43,8 +43,7 @@ def _asked(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
     """What the language model was asked in this run, by method; nothing where it was not."""
     rows = connection.execute(
         """
-        SELECT method, model, answers, failed, retries, prompt_tokens, n_tokens, cost,
-               n_tokens / greatest(epoch("last" - "first"), 0.001)
+        SELECT method, model, answers, failed, retries, prompt_tokens, n_tokens, cost
         FROM usage WHERE run_id = $run ORDER BY "first"
         """,
         {"run": run_id},
@@ -52,7 +51,7 @@ def _asked(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
     if not rows:
         return []
     lines = [f"\nAsked of {rows[0][1]}, answers, failed, retries, tokens in and out:"]
-    for method, _, answers, failed, retries, asked, said, cost, _ in rows:
+    for method, _, answers, failed, retries, asked, said, cost in rows:
         money = "" if cost is None else f"   {cost:.4f}"
         lines.append(
             f"  {method:<24}{answers:>9,}{failed:>7,}{retries:>7,}{asked:>13,}{said:>12,}{money}"

@@ -7,6 +7,7 @@ says itself is no fault of its answer.
 import re
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -15,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tercet.models import answer_wording as wording
 from tercet.models.knowledge.whole_words import inside
 from tercet.models.knowledge.words import singulars
 from tercet.models.languages import foreign_language, foreign_script
@@ -25,8 +27,9 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 
 # Operation of a sentence that was written from a changed record.
 _RECORD = "write_from_changed_knowledge"
-# A piece of the prompt that comes again in the answer has at least so many characters.
-_ECHO = 30
+# A piece of the prompt that comes again in the answer has at least so many characters; the whole
+# source, and a piece that the answer says twice, have at least these.
+_ECHO, _REPEATED = 30, 20
 
 _THOUGHTS = r"(?s)^.*</think(?:ing)?>"
 _OPEN = r"^<think(?:ing)?>"
@@ -35,56 +38,16 @@ _QUOTES = ('""', "''", "``", "“”", "‘’", "«»", "„“", "「」")
 _QUOTED = "|".join(f"{pair[0]}([^{pair}]*){pair[1]}" for pair in _QUOTES)
 _UNQUOTED = "".join(f"\\{number}" for number in range(1, len(_QUOTES) + 1))
 
-_SORRY = (
-    r"(?:i(?:['’]m| am)(?: very| so| really| truly)? (?:sorry|afraid)|sorry|(?:my )?apologies"
-    r"|i apologi[sz]e|unfortunately|regrettably)[,.:;!—– -]+"
-)
-_MACHINE = (
-    r"as an? (?:ai|artificial intelligence|(?:ai |large )?language model|chatbot)"
-    r"(?: language)?(?: model| assistant| system)?,? (?:i|my|we|it)\b"
-)
-_CANNOT = (
-    r"i(?:(?:['’]m| am) (?:unable|not able)(?: to)?|['’]ll have to decline(?: to)?"
-    r"| (?:can(?:not| not|['’]t)|could not|couldn['’]t|will not|won['’]t|must decline(?: to)?))"
-)
-_SERVE = (
-    r" (?:assist|help (?:you|with)|fulfil|fulfill|comply|provide|re-?write|rephrase|paraphrase"
-    r"|generate|write (?:that|this|the|an?|such|about)|respond|engage in|contradict"
-    r"|(?:create|produce) (?:that|this|such|content)|(?:answer|complete|process) (?:that|this|your)"
-    r"|do (?:that|this|so)|(?:see|find|identify) (?:the|any|a) (?:sentence|text))\b"
-)
-_REFUSAL = (
-    rf"^(?:(?:{_SORRY})?(?:but |that )?{_MACHINE}"
-    rf"|{_SORRY}(?:but|that) {_CANNOT}\b"
-    rf"|(?:{_SORRY})?(?:but |that )?{_CANNOT}{_SERVE}"
-    r"|(?:please|(?:could|can|would) you(?: please)?) (?:provide|share|give)(?: me)?(?: with)? "
-    r"(?:the|a|your|more) (?:(?:original|full) )?(?:sentence|text|context)\b"
-    r"|(?:there (?:is|was)|there['’]s) no (?:sentence|text) (?:provided|given|to|in your|below)\b"
-    r"|you (?:have not|haven['’]t|did not|didn['’]t) (?:provided?|given?) (?:the|an?|any) "
-    r"(?:sentence|text)\b)"
-)
-_WORDED = (
-    r"(?:re-?written|rephrased|paraphrased|reworded|revised|modified|changed|edited|altered|updated"
-    r"|corrected|contradict(?:ing|ory)|opposite|preceding|resulting|transformed)"
-)
-_PIECE = r"(?:sentence|text|version|statement|rewrite|rewriting|paraphrase|rephrasing|revision)"
-_OPENING = (
-    r"(?:sure|certainly|of course|absolutely|ok|okay|alright|no problem|gladly|great)"
-    r"(?: thing)?[,.!:;—– -]+"
-)
-_PREAMBLE = (
-    rf"^[*#\s]*(?:(?:{_OPENING})?(?:here|below|this|the following)(?: is| are|['’]s| you go)\b"
-    rf"[^.?!\n]{{0,80}}\b(?:{_WORDED}|{_PIECE})\b[^.?!\n:]{{0,60}}:"
-    rf"|{_OPENING}(?:here|below|this)(?: is| are|['’]s| you go)\b[^.?!\n:]{{0,80}}(?::|[.!]?\n)"
-    rf"|{_OPENING}(?:i(?:['’]ll| will| can|['’]d)|let me|happy to)[^.?!\n]{{0,20}} "
-    r"(?:rewrite|rephrase|paraphrase|help you|help with|revise|provide you|do that for you)\b"
-    rf"|(?:(?:the |your |my )?(?:{_WORDED}|new|original|final|previous|next|generated|output)"
-    rf"(?: version of the)? (?:{_PIECE}|answer|passage|output)|sentence|answer|assistant"
-    r"|rewrite|rewriting|rewritten|paraphrase|paraphrased|rephrasing|rephrased|reworded)"
-    r"(?: \d+)?[*\s]*:)"
-)
-_BLANK_LINE = r"\n[ \t\r]*\n"
+_MARKS = r"\"'“”«»„.,:;!?…。！？"
 _PARTS = re.compile(r"\n+|[.:;!?][\"”’]?\s+")
+# Too many things are said so for it to tell that a number is left; but it is said.
+_OTHERWISE = [
+    (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), Fraction(value))
+    for words, value in (
+        *(("no|none", 0), ("an?|single|once", 1), ("pair|couple|both|twice", 2), ("dozen", 12)),
+        *((f"an? {scale}", value) for scale, value in {"hundred": 100, **numerals.SCALES}.items()),
+    )
+]
 
 
 def without_thoughts(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
@@ -96,8 +59,10 @@ def without_thoughts(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.Chunked
 
 
 def unwrapped(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The same without one code fence and one pair of quotation marks around the whole answer."""
+    """The same without a model's tokens at the end, and without one code fence and one pair of
+    quotation marks around the whole answer."""
     texts, unclosed = without_thoughts(raws)
+    texts = pc.replace_substring_regex(texts, f"(?i){wording.END_TOKENS}", "")
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, _FENCE, r"\1"))
     texts = pc.replace_substring_regex(texts, f"(?s)^(?:{_QUOTED})$", _UNQUOTED)
     return pc.utf8_trim_whitespace(texts), unclosed
@@ -110,19 +75,38 @@ def faults(said: pa.Table, unclosed: pa.ChunkedArray) -> list[tuple[str, str] | 
         operation, old, new, pool, as `DETAIL` has them; strings, null where there is none.
     unclosed: whether its thought was never closed, as `unwrapped` tells.
 
-    Reasons: cut_off, refusal, preamble, echo (of the prompt), several_paragraphs, wrong_script,
-    wrong_language, unchanged_entity, missing_entity, missing_number.
+    Reasons: cut_off, empty (no letter and no digit, or a word for nothing), refusal, preamble (or
+    a remark behind the answer), echo (of the prompt, or of the whole source), markup (a token of a
+    model, a tag, a list's marker, JSON), several_lines, repetition, same_as_source (but for letter
+    case and punctuation), wrong_script, wrong_language, unchanged_entity, missing_entity,
+    unchanged_number, missing_number.
     """
     texts, sources = said["text"], pc.fill_null(said["source"], "")
+    bare, bare_sources = _bare(texts), _bare(sources)
+    spoken = _fits(texts, wording.SPOKEN)
+    remarks = (_new(texts, sources, wording.PREAMBLE) & ~spoken) | _new(
+        texts, sources, wording.AFTERWORD
+    )
+    remarks |= _new(texts, sources, wording.LABEL) & ~_fits(sources, wording.THINGS)
     found: list[tuple[str, str] | None] = _changes(said)
     # From the weakest to the strongest: a later one takes a former one's place.
     flagged: list[tuple[Flags, str, str]] = [
         (foreign_language(texts, sources), "wrong_language", "the sentence is of another language"),
         (foreign_script(texts, sources), "wrong_script", "the sentence is of another script"),
-        (_new(texts, sources, _BLANK_LINE), "several_paragraphs", "there is an empty line in it"),
-        (_new(texts, sources, _PREAMBLE), "preamble", "it speaks of the answer first"),
+        (_same(bare, bare_sources), "same_as_source", "only its punctuation is another"),
+        (_repeats(texts, sources), "repetition", "it says the same twice"),
+        (_new(texts, sources, r"[\n\r]"), "several_lines", "there is a line break in it"),
+        (
+            _new(texts, sources, wording.MARKUP),
+            "markup",
+            "it has a tag, a list's marker or JSON",
+        ),
+        (remarks, "preamble", "it speaks of the answer"),
         (_echoes(said, sources), "echo", "it repeats the prompt"),
-        (_new(texts, sources, _REFUSAL), "refusal", "the model declined"),
+        (_new(texts, sources, wording.RECORD), "echo", "it repeats the record"),
+        (_tells(said, bare, bare_sources), "echo", "it repeats the whole sentence"),
+        (_new(texts, sources, wording.REFUSAL) & ~spoken, "refusal", "the model declined"),
+        (_new(texts, sources, wording.NOTHING), "empty", "it says nothing"),
         (unclosed.to_numpy(), "cut_off", "its thought was never closed"),
     ]
     for flags, reason, because in flagged:
@@ -131,11 +115,57 @@ def faults(said: pa.Table, unclosed: pa.ChunkedArray) -> list[tuple[str, str] | 
     return found
 
 
+def _fits(texts: pa.ChunkedArray, pattern: str) -> Flags:
+    return np.asarray(pc.match_substring_regex(texts, pattern, ignore_case=True).to_numpy())
+
+
 def _new(texts: pa.ChunkedArray, sources: pa.ChunkedArray, pattern: str) -> Flags:
     """Whether the pattern fits a text and not its source."""
-    fits = pc.match_substring_regex(texts, pattern, ignore_case=True)
-    already = pc.match_substring_regex(sources, pattern, ignore_case=True)
-    return np.asarray(pc.and_not(fits, already).to_numpy())
+    return _fits(texts, pattern) & ~_fits(sources, pattern)
+
+
+def _bare(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The texts in lower case and without the punctuation around their words; that inside them
+    ("1.5", "C++") stays."""
+    texts = pc.replace_substring_regex(pc.utf8_lower(texts), "[’‘]", "'")
+    for pattern, with_ in (
+        (rf"[{_MARKS})]+(\s|$)", r"\1"),
+        (rf"(\s|^)[{_MARKS}(]+", r"\1"),
+        (r"\s+", " "),
+    ):
+        texts = pc.replace_substring_regex(texts, pattern, with_)
+    return pc.utf8_trim_whitespace(texts)
+
+
+def _same(bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray) -> Flags:
+    same = pc.and_(pc.equal(bare, bare_sources), pc.not_equal(bare, ""))
+    return np.asarray(same.to_numpy())
+
+
+def _tells(said: pa.Table, bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray) -> Flags:
+    """Whether what is to be another sentence has the whole source in it, beside other words."""
+    asked = pc.fill_null(pc.is_in(said["operation"], pa.array(["rewrite", "precede"])), False)
+    flags = np.array(asked.to_numpy())
+    pairs = zip(bare.to_pylist(), bare_sources.to_pylist(), strict=True)
+    for row, (text, source) in enumerate(pairs):
+        flags[row] &= len(text) > len(source) >= _REPEATED and _whole(text, source)
+    return flags
+
+
+def _repeats(texts: pa.ChunkedArray, sources: pa.ChunkedArray) -> Flags:
+    """Whether a text says a longer piece twice, and its source none."""
+    flags = np.zeros(len(texts), dtype=np.bool_)
+    rows = np.flatnonzero(_fits(texts, r"[.!?;:]\s"))
+    some = zip(*(one.take(pa.array(rows)).to_pylist() for one in (texts, sources)), strict=True)
+    for row, (text, source) in zip(rows.tolist(), some, strict=True):
+        flags[row] = _twice(text) and not _twice(source)
+    return flags
+
+
+def _twice(text: str) -> bool:
+    pieces = [piece.strip(' .!?"”’') for piece in _PARTS.split(text.lower())]
+    longer = [piece for piece in pieces if len(piece) >= _REPEATED]
+    return len(set(longer)) < len(longer)
 
 
 def _echoes(said: pa.Table, sources: pa.ChunkedArray) -> Flags:
@@ -168,6 +198,8 @@ def _changes(said: pa.Table) -> list[tuple[str, str] | None]:
         if operation == "revise_quantity" or (operation == _RECORD and pool is None):
             if not _is_said(text, source or "", new):
                 found[row] = ("missing_number", f"{new} is not there")
+            elif operation == "revise_quantity" and _is_left(text, source or "", old, new):
+                found[row] = ("unchanged_number", f"{old} is still there beside {new}")
             continue
         there, left = stands(text, new), old is not None and stands(text, old)
         if not there:
@@ -206,9 +238,39 @@ def _whole(text: str, name: str) -> bool:
 
 def _is_said(text: str, source: str, number: str) -> bool:
     """Whether the text has the number, in digits or in words, more often than the source has."""
-    wanted = numerals.find(number)
+    wanted = _values(number)
     if not wanted:
         return _whole(text.lower(), number.lower())
-    there = Counter(one.value for one in numerals.find(text))
-    before = Counter(one.value for one in numerals.find(source))
-    return all(there[one.value] > before[one.value] for one in wanted)
+    there = _values(text) + _otherwise(text)
+    before = _values(source) + _otherwise(source)
+    return all(there[value] > before[value] for value in wanted)
+
+
+def _is_left(text: str, source: str, old: str | None, new: str) -> bool:
+    """Whether the text has the old number as often as the source has."""
+    there, before, renewed = _values(text), _values(source), _values(new)
+    return any(
+        there[value] >= before[value] > 0 and not renewed[value] for value in _values(old or "")
+    )
+
+
+def _values(text: str) -> Counter[Fraction]:
+    """How often each number is said; "three and a half" is one."""
+    values: Counter[Fraction] = Counter()
+    whole: numerals.Number | None = None
+    for one in numerals.find(text):
+        joined = whole is not None and text[whole.end : one.start] in (" ", " and ", "-and-")
+        if whole is not None and joined and one.form.startswith("fraction") and one.value < 1:
+            values[whole.value] -= 1
+            values[whole.value + one.value] += 1
+            whole = None
+        else:
+            values[one.value] += 1
+            whole = one if one.value.denominator == 1 else None
+    return +values
+
+
+def _otherwise(text: str) -> Counter[Fraction]:
+    """How often numbers are said in other words than numerals."""
+    found = {value: len(words.findall(text)) for words, value in _OTHERWISE}
+    return +Counter(found)

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tercet.models.seeding import Ids, text_ids
 
 Purpose: TypeAlias = Literal["positive", "negative"]
-Need: TypeAlias = Literal["mentions", "graph", "documents", "pool"]
+Need: TypeAlias = Literal["mentions", "sentence_categories", "graph", "documents", "pool"]
 
 DETAIL = pa.struct(
     [
@@ -102,6 +102,7 @@ class Given:
     mentions: the mentions of these sentences, in any order; None where the method needs none.
     replacements: what the method's `open_graph` made of the knowledge graph, or None.
     pool: all anchors, or None.
+    categories: the categories of these sentences (sentence_id, category), or None.
     """
 
     sentences: pa.Table
@@ -109,6 +110,7 @@ class Given:
     mentions: pa.Table | None = None
     replacements: Any | None = None
     pool: Pool | None = None
+    categories: pa.Table | None = None
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A numeric column of the anchors' sentences."""
@@ -121,6 +123,14 @@ class Given:
     def texts(self) -> list[str]:
         """The anchors' texts."""
         return list(self.sentences["text"].take(pa.array(self.anchors)).to_pylist())
+
+    def category(self) -> list[str]:
+        """What each anchor is about; "" where that is not known."""
+        known: dict[int, str] = {}
+        if self.categories is not None:
+            columns = (self.categories[name].to_pylist() for name in self.categories.column_names)
+            known = dict(zip(*columns, strict=True))
+        return [known.get(row_id, "") for row_id in self.ids().tolist()]
 
     def located(self, kind: str) -> pa.Table:
         """The anchors' mentions of one kind, ordered by anchor and offset.

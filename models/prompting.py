@@ -38,7 +38,7 @@ def load(path: Path, variables: Collection[str]) -> Template:
     """The prompt file, which may name these variables and no others.
 
     Raises Unusable for a file that cannot be read or is not UTF-8, is no template, names another
-    file, a variable that is not known, or none at all.
+    file, a variable that is not known, or none at all, or writes half a character.
     """
     from jinja2 import TemplateSyntaxError, meta
 
@@ -71,6 +71,12 @@ def load(path: Path, variables: Collection[str]) -> Template:
             f"prompt file {path} names no variable, so that all rows would ask the same: "
             f"put in some of {known}"
         )
+    halved = _halved(tree)
+    if halved is not None:
+        raise Unusable(
+            f"prompt file {path}, line {halved}: an escape there is half a character, which no "
+            "request can carry: write the character itself"
+        )
     compiled = environment.template_class.from_code(environment, code, environment.globals)
     return Template(path, compiled)
 
@@ -79,10 +85,13 @@ def render(template: Template, values: Mapping[str, Any]) -> str:
     """The prompt with these values, as it is asked.
 
     Raises Unusable where the values cannot be put in: a filter that does not fit them, an
-    attribute that they lack or that the sandbox refuses.
+    attribute that they lack or that the sandbox refuses; and where no UTF-8 comes of it.
     """
     try:
-        return template.compiled.render(values)
+        text = template.compiled.render(values)
+        # Half a character could be neither sent nor kept.
+        text.encode()
+        return text
     except Exception as error:  # a filter may raise anything
         said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
         where = f"{template.path}{_place(error, template.path)}"
@@ -122,6 +131,16 @@ def _line(tree: "nodes.Template", name: str) -> int:
 
     lines = [node.lineno for node in tree.find_all(nodes.Name) if node.name == name]
     return min(lines, default=1)
+
+
+def _halved(tree: "nodes.Template") -> int | None:
+    """The line of a written text that holds a lone surrogate; None without one."""
+    from jinja2 import nodes
+
+    for node in tree.find_all(nodes.Const):
+        if isinstance(node.value, str) and any("\ud800" <= c <= "\udfff" for c in node.value):
+            return node.lineno
+    return None
 
 
 def _place(error: Exception, path: Path) -> str:

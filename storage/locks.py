@@ -31,7 +31,11 @@ os.register_at_fork(after_in_child=_forget)
 
 @contextmanager
 def hold(
-    store: Store, name: str, waiting: Callable[[str], None] = lambda holder: None, who: str = ""
+    store: Store,
+    name: str,
+    waiting: Callable[[str], None] = lambda holder: None,
+    who: str = "",
+    give_up: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
     """Holds the store's lock of that name, waiting for it as long as it takes.
 
@@ -40,11 +44,12 @@ def hold(
         name: What is locked; two threads of one process exclude each other as well.
         waiting: Called once, with who holds the lock (process and `who`), if it has to wait.
         who: What to tell those who wait, e.g. the run.
+        give_up: Called again and again while it waits; what it raises ends the waiting.
     """
     path = _path(store, name)
     with clear_errors(store.location):
         path.parent.mkdir(parents=True, exist_ok=True)
-    handle = _acquire(store, path, waiting)
+    handle = _acquire(store, path, waiting, give_up)
     _held.add(handle)
     try:
         with clear_errors(store.location):
@@ -89,7 +94,9 @@ def _path(store: Store, name: str) -> Path:
     return store.root / "locks" / re.sub(r"[^A-Za-z0-9._-]", "_", name)
 
 
-def _acquire(store: Store, path: Path, waiting: Callable[[str], None]) -> int:
+def _acquire(
+    store: Store, path: Path, waiting: Callable[[str], None], give_up: Callable[[], None]
+) -> int:
     patient_until = time.monotonic() + _PATIENCE
     told = False
     while True:
@@ -106,6 +113,7 @@ def _acquire(store: Store, path: Path, waiting: Callable[[str], None]) -> int:
             if not told and time.monotonic() > patient_until:
                 told = True
                 waiting(holder)
+            give_up()
             time.sleep(_POLL if told else _PATIENCE / 5)
         except BaseException:
             os.close(handle)

@@ -199,6 +199,8 @@ class Pool:
                 tail.close()
             self._others.clear()
             self._connection.close()
+            # Else an error's frames would keep it to the interpreter's end, which complains.
+            del self._connection
 
     def _begin(self) -> tuple[Journal, Tail]:
         name = uuid.uuid4().hex

@@ -1,25 +1,36 @@
 """Asking the recipe's language model about rows: prompts rendered, answers kept word for word."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tercet.models import prompting, seeding
 from tercet.models.generation import GENERATIONS, generation_ids, numbered
+from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import LlmSettings, Sampling
+from tercet.models.seeding import Ids
+from tercet.tasks.row_faults import MOST, REASON
 from tercet.tasks.stage import REJECTS, Work
 
 # Bits of a row's seed: what an OpenAI-compatible endpoint takes.
 _SEED_BITS = np.uint64(0x7FFFFFFF)
-
+# Requests whose prompts and answers are in memory at once; several parts are made at a time.
+_AT_ONCE = 20_000
+# So many rows, none of which can be put into a prompt file, are no fault of rows.
+_SEVERAL = 10
+EMPTY = "empty_prompt"
 
 # Keys of `LlmSettings` that only say where files lie, whose content is digested.
 LLM_LOCATIONS = ("model", "adapter")
+
+
+# What is put around a prompt decides what is said.
+WIRE = "tercet.models.llm.wire"
 
 
 def llm_externals(llm: LlmSettings) -> dict[str, Path]:
@@ -34,6 +45,19 @@ def sampling_of(llm: LlmSettings, own: Mapping[str, Any]) -> Sampling:
     return Sampling(**({key: getattr(llm, key) for key in keys} | said))
 
 
+class Refusal(NamedTuple):
+    """A row of `ASKED` that has no answer. text: its prompt or, where it has none, its values."""
+
+    place: int
+    reason: str
+    detail: str
+    text: str
+
+
+def _unheard(refusal: Refusal) -> None:
+    """Whoever only looks at what would be asked needs no rejects."""
+
+
 def requests(
     asked: pa.Table,
     method: str,
@@ -41,17 +65,37 @@ def requests(
     template: prompting.Template,
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
+    refuse: Callable[[Refusal], None] = _unheard,
 ) -> Iterator[Request]:
     """The rows of `ASKED` as requests, in order; rendered one at a time, as they are taken.
 
-    A row's seed is drawn from (seed, method, sentence, number of the row in its sentence).
+    A row's seed is drawn from (seed, method, sentence, number of the row in its sentence); it is 0
+    at temperature 0, where an answer does not depend on it. A row that the prompt file cannot be
+    rendered with, or of which nothing but white space comes, is refused and not asked.
+
+    Raises Unusable where the file itself is at fault: more than `MOST` rows break it, or all of
+    several.
     """
     ids = asked["sentence_id"].to_numpy()
     seeds = seeding.draws(seed, f"{method}.ask", ids, numbered(ids).astype(np.uint64)) & _SEED_BITS
-    rows = zip(asked["values"].to_pylist(), seeds.tolist(), strict=True)
-    for place, (values, row_seed) in enumerate(rows):
-        prompt = prompting.render(template, json.loads(values))
-        yield Request(place, prompt, sampling, row_seed, schema)
+    if sampling.temperature == 0:
+        seeds = np.zeros_like(seeds)
+    broken = 0
+    rows = zip(asked["values"], seeds.tolist(), strict=True)
+    for place, (cell, row_seed) in enumerate(rows):
+        values = cell.as_py()
+        try:
+            prompt = prompting.render(template, json.loads(values))
+        except Unusable as error:
+            broken += 1
+            if broken > MOST or broken == len(ids) >= _SEVERAL:
+                raise
+            refuse(Refusal(place, REASON, str(error), values))
+            continue
+        if prompt.strip():
+            yield Request(place, prompt, sampling, row_seed, schema)
+        else:
+            refuse(Refusal(place, EMPTY, "nothing is left of the prompt", values))
 
 
 def said(
@@ -67,58 +111,79 @@ def said(
 ) -> None:
     """Asks about the rows of `ASKED` and emits `generations` in their order.
 
-    A row for which asking failed for good is a reject with the reason `failed`.
+    Rejects are rows for which asking failed for good (`failed`), that break the prompt file
+    (`error`), or of which no prompt comes (`empty_prompt`).
     Raises Unusable and Stopped as asking does; what was answered until then is in the store's pool.
     """
-    if not asked.num_rows:
-        return
-    assert work.resources.ask is not None
     template = prompting.load(template_path, variables)
-    prompts: list[str | None] = [None] * asked.num_rows
-    answers: list[Answer | None] = [None] * asked.num_rows
+    for start, stop in _slices(asked["sentence_id"].to_numpy()):
+        some = asked.slice(start, stop - start)
+        refused: list[Refusal] = []
+        rendered = list(
+            requests(some, method, work.seed, template, sampling, schema, refused.append)
+        )
+        answers = _answers(work, method, rendered, start, asked.num_rows)
+        kept = []
+        for request in rendered:
+            answer = answers[request.place]
+            if answer.finish_reason == "failed":
+                why = str(answer.error)
+                refused.append(Refusal(request.place, "failed", why, request.prompt))
+            else:
+                kept.append((request, answer))
+        if refused:
+            work.emit("rejects", _rejects(some, method, sorted(refused)))
+        if kept:
+            work.emit("generations", _generations(some, method, purpose, kept))
 
-    def remembered() -> Iterator[Request]:
-        for request in requests(asked, method, work.seed, template, sampling, schema):
-            prompts[request.place] = request.prompt
-            yield request
 
-    for count, answer in enumerate(work.resources.ask(method, remembered()), start=1):
-        answers[answer.place] = answer
-        work.resources.progress(count, asked.num_rows, "answers")
-    got = [answer for answer in answers if answer is not None]
-    assert len(got) == asked.num_rows
-    failed = np.array([answer.finish_reason == "failed" for answer in got])
-    if failed.any():
-        work.emit("rejects", _failures(asked, method, prompts, got, np.flatnonzero(failed)))
-    keep = np.flatnonzero(~failed)
-    work.emit("generations", _generations(asked, method, purpose, prompts, got, sampling, keep))
+def _slices(ids: Ids) -> Iterator[tuple[int, int]]:
+    """Spans of at most `_AT_ONCE` rows; those of one sentence, a few, are never parted."""
+    starts = np.flatnonzero(numbered(ids) == 0)
+    start = 0
+    while start < len(ids):
+        stop = start + _AT_ONCE
+        if stop < len(ids):
+            stop = int(starts[np.searchsorted(starts, stop, side="right") - 1])
+        yield start, min(stop, len(ids))
+        start = stop
+
+
+def _answers(
+    work: Work, method: str, rendered: Sequence[Request], before: int, total: int
+) -> dict[int, Answer]:
+    """The answers by place. What is the same request, word and seed, is asked once."""
+    assert work.resources.ask is not None
+    places: dict[tuple[str, int], list[int]] = {}
+    for request in rendered:
+        places.setdefault((request.prompt, request.seed), []).append(request.place)
+    firsts = {same[0]: same for same in places.values()}
+    distinct = (request for request in rendered if request.place in firsts)
+    answers: dict[int, Answer] = {}
+    for answer in work.resources.ask(method, distinct):
+        answers.update(dict.fromkeys(firsts[answer.place], answer))
+        work.resources.progress(before + len(answers), total, "answers")
+    return answers
 
 
 def _generations(
-    asked: pa.Table,
-    method: str,
-    purpose: str,
-    prompts: Sequence[str | None],
-    answers: Sequence[Answer],
-    sampling: Sampling,
-    keep: Any,
+    asked: pa.Table, method: str, purpose: str, kept: Sequence[tuple[Request, Answer]]
 ) -> pa.Table:
-    taken = asked.take(pa.array(keep))
-    kept = [answers[place] for place in keep.tolist()]
-    raws = [answer.raw for answer in kept]
+    taken = asked.take(pa.array([request.place for request, _ in kept], pa.int64()))
+    raws = [answer.raw for _, answer in kept]
     count = len(kept)
     columns = {
         "generation_id": generation_ids(method, taken["sentence_id"].to_numpy(), raws),
         "purpose": [purpose] * count,
         "sentence_id": taken["sentence_id"],
         "method": [method] * count,
-        "prompt": [prompts[place] for place in keep.tolist()],
-        "model": [answer.model for answer in kept],
-        "sampling": [json.dumps(sampling.model_dump())] * count,
-        "request_digest": [answer.digest for answer in kept],
+        "prompt": [request.prompt for request, _ in kept],
+        "model": [answer.model for _, answer in kept],
+        "sampling": [json.dumps(kept[0][0].sampling.model_dump())] * count,
+        "request_digest": [answer.digest for _, answer in kept],
         "raw": raws,
-        "finish_reason": [answer.finish_reason for answer in kept],
-        "n_tokens": [answer.n_tokens for answer in kept],
+        "finish_reason": [answer.finish_reason for _, answer in kept],
+        "n_tokens": [answer.n_tokens for _, answer in kept],
         "detail": taken["detail"],
     }
     arrays = [
@@ -130,25 +195,17 @@ def _generations(
     return pa.table(arrays, schema=GENERATIONS)
 
 
-def _failures(
-    asked: pa.Table,
-    method: str,
-    prompts: Sequence[str | None],
-    answers: Sequence[Answer],
-    places: Any,
-) -> pa.Table:
-    """Rows of `rejects`; their id is that of the sentence that was asked about."""
-    count = len(places)
-    step = "extract_generate" if method == "extract" else "synthesise"
-    columns = [
-        [step] * count,
-        asked["sentence_id"].take(pa.array(places)),
-        ["failed"] * count,
-        [f"{method}: {answers[place].error}" for place in places.tolist()],
-        [prompts[place] for place in places.tolist()],
+def _rejects(asked: pa.Table, method: str, refused: Sequence[Refusal]) -> pa.Table:
+    """Rows of `rejects`; their id is that of the sentence that was to be asked about."""
+    ids = asked["sentence_id"].to_numpy()
+    rows = [
+        {
+            "stage": "extract_generate" if method == "extract" else "synthesise",
+            "row_id": int(ids[one.place]),
+            "reason": one.reason,
+            "detail": f"{method}: {one.detail}",
+            "text": one.text,
+        }
+        for one in refused
     ]
-    arrays = [
-        column if isinstance(column, pa.ChunkedArray) else pa.array(column, field.type)
-        for field, column in zip(REJECTS, columns, strict=True)
-    ]
-    return pa.table(arrays, schema=REJECTS)
+    return pa.Table.from_pylist(rows, schema=REJECTS)

@@ -121,6 +121,7 @@ STAGE = Stage(
     tables={"generations": GENERATIONS},
     run=run,
     each="sentences",
+    modules=(asking.WIRE,),
     externals=externals,
     locations=("prompt", *asking.LLM_LOCATIONS),
     asks=requests,

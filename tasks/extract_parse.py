@@ -6,7 +6,6 @@ Cheap, and free to change: the answers stay as they were said.
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
@@ -21,7 +20,7 @@ from tercet.tasks.row_faults import Rows, isolated, numbers, refused
 from tercet.tasks.stage import REJECTS, BadInput, Config, Stage, Work
 
 BATCH_ROWS = 4096
-# Characters of a faulty item that a reject repeats; the whole answer is in `generations`.
+# Characters that a reject repeats of what is at fault; the whole answer is in `generations`.
 _SHOWN = 200
 
 
@@ -52,7 +51,8 @@ def run(work: Work) -> None:
     model said, all of a quantity but what it counts is what is read in the text.
     A reject's row is the generation. Reasons that lose the answer: cut_off (its length limit or an
     unclosed thought ended it), not_json. Reasons that lose one item of it: not_json, not_in_text,
-    number_not_there, unknown_type, unknown_category, overlapping. An answer at which reading
+    number_not_there, unknown_type, unknown_category, overlapping; too_many loses what one of its
+    lists has behind 200 items. An answer at which reading
     itself breaks has the reason `error`.
     Raises BadInput where the lexicon cannot be read.
     """
@@ -90,7 +90,9 @@ def _read(
 
     def refuse(row: int, error: Exception) -> None:
         generation = said["generation_id"][row].as_py()
-        rejected = refused(STAGE.name, generation, error, answers[row], "reading the answer")
+        rejected = refused(
+            STAGE.name, generation, error, answers[row][:_SHOWN], "reading the answer"
+        )
         work.emit("rejects", rejected)
 
     for rows, found, faults in isolated(numbers(len(texts)), made, refuse):
@@ -99,7 +101,7 @@ def _read(
         columns = [pa.array(ids[rows][at]), pa.array(categories, pa.string())]
         work.emit("sentence_categories", pa.table(columns, SENTENCE_CATEGORIES))
         if faults:
-            work.emit("rejects", _rejects(faults, said.take(pa.array(rows))))
+            work.emit("rejects", _rejects(faults, rows, said))
 
 
 def _nouns(lexicon: str) -> frozenset[str]:
@@ -121,20 +123,23 @@ def _cut_off(said: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=REJECTS)
 
 
-def _rejects(faults: Sequence[Fault], said: pa.Table) -> pa.Table:
-    """The faults as rows; an answer's own fault repeats it whole."""
-    rows = np.array([fault.row for fault in faults], dtype=np.int64)
-    raws = said["raw"].take(pa.array(rows)).to_pylist()
+def _rejects(faults: Sequence[Fault], rows: Rows, said: pa.Table) -> pa.Table:
+    """The faults as rows; an answer's own fault repeats the beginning of what was said.
+
+    rows: which of `said` the faults count.
+    """
+    at = [int(rows[fault.row]) for fault in faults]
+    raws = said["raw"]
     texts = [
-        raw if fault.text is None else _sayable(fault.text[:_SHOWN])
-        for fault, raw in zip(faults, raws, strict=True)
+        (raws[row].as_py() or "") if fault.text is None else fault.text
+        for row, fault in zip(at, faults, strict=True)
     ]
     columns = [
         pa.array(["extract_parse"] * len(faults), pa.string()),
-        said["generation_id"].take(pa.array(rows)),
+        said["generation_id"].take(pa.array(at, pa.int64())),
         pa.array([fault.reason for fault in faults], pa.string()),
         pa.array([_sayable(fault.detail) for fault in faults], pa.string()),
-        pa.array(texts, pa.string()),
+        pa.array([_sayable(text[:_SHOWN]) for text in texts], pa.string()),
     ]
     return pa.Table.from_arrays(columns, schema=REJECTS)
 

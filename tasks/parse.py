@@ -64,7 +64,7 @@ def run(work: Work) -> None:
     same_as_source (but for letter case and spacing), too_short, too_long, unchanged_entity (the
     old one is still there, the new one is not), duplicate (of the same sentence and role, in the
     same part); of what a language model said those of `answer_checks.faults` too. Its texts are
-    taken without thoughts, code fence and quotation marks around them.
+    taken without thoughts, code fence, quotation marks and tokens of a model around them.
     """
     config: ParseConfig = work.config
     generations = work.inputs["generations"].table("generations", _COLUMNS)

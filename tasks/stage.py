@@ -3,13 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
 
-from tercet.models.llm.messages import Ask, Request
 from tercet.storage.rows import Rows
+
+# What declares is no part of what it declares: an edit there makes no stage anew.
+if TYPE_CHECKING:
+    from tercet.models.llm.messages import Ask, Request
 
 REJECTS = pa.schema(
     [
@@ -57,7 +60,7 @@ class Resources:
     part_rows: int = 20_000
     memory_limit: str = "2GB"
     progress: Callable[[int, int | None, str], None] = silent
-    ask: Ask | None = None
+    ask: "Ask | None" = None
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class Stage:
     externals: Callable[[Any], Mapping[str, Path | str]] = no_externals
     locations: Sequence[str] = ()
     recalls: bool = False
-    asks: Callable[[Work], Iterator[Request]] | None = None
+    asks: "Callable[[Work], Iterator[Request]] | None" = None
 
 
 Kind = Literal["entity", "quantity"]

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -20,23 +19,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field, ValidationError, model_validator
 
-from tercet.models import prompting, seeding
-from tercet.models.generation import (
-    GENERATIONS,
-    Given,
-    Method,
-    Pool,
-    generation_ids,
-)
-from tercet.models.llm.messages import Request
-from tercet.models.llm.settings import LlmSettings
+from tercet.models import seeding
+from tercet.models.generation import GENERATIONS, Given, Method, Pool, generation_ids
 from tercet.storage.rows import Rows
-from tercet.tasks import asking
-from tercet.tasks.asking import LLM_LOCATIONS, llm_externals
 from tercet.tasks.row_faults import isolated, refused
 from tercet.tasks.sample import ANCHOR_COLUMNS, anchor_mask
-from tercet.tasks.stage import Config, Stage, Work, no_externals
+from tercet.tasks.stage import Config, Stage, Work
 
+NAME = "synthesise"
 _RULES = "tercet.models.rules"
 _PROMPTED = "tercet.models.prompted"
 # Method to the module that has it: rules, then prompted methods; negatives after positives.
@@ -102,24 +92,18 @@ class SynthesiseConfig(MethodSettings):
 
     @model_validator(mode="after")
     def _known(self) -> "SynthesiseConfig":
-        _module(self.method)
+        module_of(self.method)
         return self
-
-
-class PromptedConfig(SynthesiseConfig):
-    """One of `PROMPTED_NAMES`, with the model that it asks."""
-
-    llm: LlmSettings
 
 
 def method_of(name: str) -> Method:
     """The method of that name. Raises ValueError for one that there is not."""
-    found: Mapping[str, Method] = importlib.import_module(_module(name)).METHODS
+    found: Mapping[str, Method] = importlib.import_module(module_of(name)).METHODS
     return found[name]
 
 
 def needs(name: str) -> tuple[str, ...]:
-    """What the method reads beside the sentences: of mentions, graph, documents, pool."""
+    """What the method reads beside the sentences (`generation.Need`)."""
     return tuple(method_of(name).needs)
 
 
@@ -141,71 +125,32 @@ def check_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stage_for(name: str) -> Stage:
-    """The stage `synthesise` for one method: its slots and the module whose code it runs."""
-    wanted = needs(name)
-    prompted = name in PROMPTED_NAMES
+    """The stage for one rule: its slots and the module whose code it runs."""
     return Stage(
-        name="synthesise",
-        config=PromptedConfig if prompted else SynthesiseConfig,
+        name=NAME,
+        config=SynthesiseConfig,
         tables={"generations": GENERATIONS},
         run=run,
         each="sentences",
-        aligned=("mentions",) if "mentions" in wanted else (),
-        modules=(_module(name),),
-        externals=_prompt if prompted else no_externals,
-        locations=("prompt", *LLM_LOCATIONS) if prompted else (),
-        asks=asks if prompted else None,
+        aligned=aligned(name),
+        modules=(module_of(name),),
     )
 
 
-def _prompt(config: PromptedConfig) -> dict[str, Path]:
-    """The prompt file, whose content decides what is said, and what the model's settings name.
-
-    Raises Unusable for a prompt that cannot be, so that it is told before anything runs.
-    """
-    path = prompt_path(config)
-    prompting.load(path, method_of(config.method).variables)
-    return {"prompt": path, **llm_externals(config.llm)}
-
-
-def prompt_path(config: PromptedConfig) -> Path:
-    """The user's own prompt file, or ours."""
-    own = config.params["prompt"]
-    name = method_of(config.method).prompt
-    assert name is not None
-    return Path(own) if own is not None else prompting.prompt_path(name)
+def aligned(name: str) -> tuple[str, ...]:
+    """The slots that hold what was made of the same sentences."""
+    return tuple(slot for slot in ("mentions", "sentence_categories") if slot in needs(name))
 
 
 def run(work: Work) -> None:
     """Emit the method's generations for the anchors of one part of the sentences.
 
-    Slots: sentences (the part), anchors; mentions, graph and pool where the method needs them.
-    An anchor at which the method breaks is a reject with the reason `error`.
+    Slots: sentences (the part), anchors; mentions, sentence_categories, graph and pool where the
+    method needs them. An anchor at which the method breaks is a reject with the reason `error`.
     """
-    config: SynthesiseConfig = work.config
-    method = method_of(config.method)
+    method = method_of(work.config.method)
     for said in generated(work):
-        if isinstance(config, PromptedConfig):
-            asking.said(
-                work,
-                method=method.name,
-                purpose=method.purpose,
-                asked=said,
-                template_path=prompt_path(config),
-                variables=method.variables,
-                sampling=asking.sampling_of(config.llm, config.params),
-            )
-        else:
-            work.emit("generations", _generations(method, said))
-
-
-def asks(work: Work) -> Iterator[Request]:
-    """What a prompted method asks for one part. Raises Unusable for a prompt that cannot be."""
-    config: PromptedConfig = work.config
-    template = prompting.load(prompt_path(config), method_of(config.method).variables)
-    sampling = asking.sampling_of(config.llm, config.params)
-    for asked in generated(work):
-        yield from asking.requests(asked, config.method, work.seed, template, sampling)
+        work.emit("generations", _generations(method, said))
 
 
 def generated(work: Work) -> Iterator[pa.Table]:
@@ -221,6 +166,9 @@ def generated(work: Work) -> Iterator[pa.Table]:
     mentions = None
     if "mentions" in method.needs:
         mentions = work.inputs["mentions"].table("mentions", _MENTIONS)
+    categories = None
+    if "sentence_categories" in method.needs:
+        categories = work.inputs["sentence_categories"].table("sentence_categories")
     replacements = None
     if method.open_graph is not None:
         graph = work.inputs["graph"]
@@ -231,7 +179,7 @@ def generated(work: Work) -> Iterator[pa.Table]:
     def refuse(rows: pa.Table) -> Callable[[int, Exception], None]:
         def one(row: int, error: Exception) -> None:
             row_id, text = rows["sentence_id"][row].as_py(), rows["text"][row].as_py()
-            work.emit("rejects", refused("synthesise", row_id, error, text, method.name))
+            work.emit("rejects", refused(NAME, row_id, error, text, method.name))
 
         return one
 
@@ -248,7 +196,7 @@ def generated(work: Work) -> Iterator[pa.Table]:
             known = mentions
             if mentions is not None:
                 known = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
-            whole = Given(rows, anchors, known, replacements, pool)
+            whole = Given(rows, anchors, known, replacements, pool, categories)
             yield from isolated(anchors, _generator(method, params, work.seed, whole), refuse(rows))
         if method.prompt is None:
             work.resources.progress(stop, len(sentences), "sentences")
@@ -261,7 +209,8 @@ def _generator(
     return lambda some: method.generate(replace(whole, anchors=some), params, seed)
 
 
-def _module(name: str) -> str:
+def module_of(name: str) -> str:
+    """The module that has the method of that name. Raises ValueError for one that there is not."""
     if name not in GENERATORS:
         known = ", ".join(METHOD_NAMES)
         raise ValueError(f"there is no method {name!r} to synthesise with; known: {known}")

@@ -6,6 +6,7 @@ server does not do.
 
 import asyncio
 import json
+import ssl
 import struct
 import threading
 import time
@@ -53,7 +54,7 @@ def error(status: int, message: str = "out of order", **headers: str) -> Reply:
 def says(seen: Seen, n_choices: int | None = None) -> bytes:
     """A right answer: each prompt in capitals; in a list the last comes first."""
     said = [prompt.upper() for prompt in seen.prompts]
-    if seen.path.endswith("/chat/completions"):
+    if seen.path.partition("?")[0].endswith("/chat/completions"):
         choices: list[dict[str, Any]] = [
             {"index": 0, "message": {"role": "assistant", "content": said[0]}}
         ]
@@ -72,7 +73,8 @@ def says(seen: Seen, n_choices: int | None = None) -> bytes:
 class FaultyServer:
     """Answers rightly wherever `behave` gives None; `delay` seconds after it was asked.
 
-    log: all it was asked, in order (not /models, which `looks` counts).
+    pages: what it says at paths that are only looked at; log: all else that it was asked, in order.
+    looked: the paths with their queries.
     """
 
     def __init__(
@@ -80,10 +82,13 @@ class FaultyServer:
         behave: Callable[[Seen], Reply | None] = lambda seen: None,
         delay: float = 0.0,
         port: int = 0,
+        pages: Mapping[str, bytes] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.behave, self.delay, self.port = behave, delay, port
         self.log: list[Seen] = []
-        self.looks = 0
+        self.pages, self._tls = pages or {}, tls
+        self.looked: list[str] = []
         self.cancelled = 0
         self._open_rows = 0
         self._ready = threading.Event()
@@ -91,7 +96,7 @@ class FaultyServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}/v1"
 
     def times_asked(self) -> Counter[str]:
         """How often each prompt arrived."""
@@ -119,7 +124,9 @@ class FaultyServer:
 
     async def _serve(self) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._connected, "127.0.0.1", self.port, backlog=2048)
+        server = await asyncio.start_server(
+            self._connected, "127.0.0.1", self.port, backlog=2048, ssl=self._tls
+        )
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._end.wait()
@@ -140,12 +147,12 @@ class FaultyServer:
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        path = head[0].split()[1]
+        verb, path, _ = head[0].split()
         headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in head[1:] if line)}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        if path.endswith("/models"):
-            self.looks += 1
-            return await _write(writer, Reply(200, b"{}"))
+        if verb == "GET":
+            self.looked.append(path)
+            return await _write(writer, Reply(200, self.pages.get(path.partition("?")[0], b"{}")))
         asked = json.loads(body)
         prompts = _prompts(asked)
         self._open_rows += len(prompts)
@@ -189,6 +196,7 @@ async def _write(writer: asyncio.StreamWriter, reply: Reply) -> bool:
 
 def _reset(writer: asyncio.StreamWriter) -> None:
     sock = writer.get_extra_info("socket")
-    if sock is not None:
+    # -1: closed meanwhile.
+    if sock is not None and sock.fileno() != -1:
         sock.setsockopt(1, 13, struct.pack("ii", 1, 0))  # SO_LINGER: close by reset
     writer.transport.abort()

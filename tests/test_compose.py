@@ -92,18 +92,25 @@ def test_nothing_starts_without_the_secrets_of_env() -> None:
 
 @pytest.mark.slow
 def test_vllm_takes_the_options(vllm_python: str) -> None:
-    """Its own parser reads them; what they do is tested with the engine."""
+    """The image's `vllm serve` reads and checks them; what they do is tested with the engine."""
     code = """
 import json, sys
-from vllm.entrypoints.launchers.cli_args import make_arg_parser
+from vllm.entrypoints.cli.serve import ServeSubcommand
 from vllm.utils.argparse_utils import FlexibleArgumentParser
-read = make_arg_parser(FlexibleArgumentParser()).parse_args(sys.argv[1:])
-print(json.dumps([read.port, read.served_model_name, read.generation_config,
+parser, serve = FlexibleArgumentParser(), ServeSubcommand()
+serve.subparser_init(parser.add_subparsers(dest="subparser"))
+read = parser.parse_args(["serve", *sys.argv[1:]])
+serve.validate(read)
+print(json.dumps([read.model_tag, read.port, read.served_model_name, read.generation_config,
                   read.structured_outputs_config.disable_any_whitespace]))
 """
-    command = [vllm_python, "-c", code, *services()["vllm"]["command"]]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout.splitlines()[-1]) == [8000, ["default"], "vllm", True]
+    command = services({**SECRETS, "TERCET_LLM": "some/model"})["vllm"]["command"]
+    words = [vllm_python, "-c", code, *command]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    read = json.loads(done.stdout.splitlines()[-1])
+    assert read == ["some/model", 8000, ["default"], "vllm", True]
+    # It still takes `--model`, and says that it will not.
+    assert "provide the model as a positional argument" not in done.stdout + done.stderr
 
 
 def free_port() -> int:

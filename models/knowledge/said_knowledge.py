@@ -18,7 +18,11 @@ from tercet.models.knowledge.quantities import Quantity
 from tercet.models.knowledge.said_places import ARTICLE, Fault, Mention, Reader, listed, shown
 from tercet.models.knowledge.words import singulars
 
-_FENCED = re.compile(r"```(?:json|JSON)?\s*(.*?)```", re.DOTALL)
+_OBJECT = re.compile(r'\{\s*"')
+# Whole numbers as floats: thousands of digits are infinity, and no error.
+_JSON = json.JSONDecoder(parse_int=float, parse_constant=lambda _: None)
+# No sentence mentions more; an answer that goes on and on is not read to its end.
+_MOST = 200
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,8 @@ def read(
     An entity stands at the first free place where its text is whole words: as it is written, else
     in other letter case, else as the beginning of its own plural; scripts without spaces know no
     words. A quantity is what `quantities` reads at such a place, if it has the value that was said
-    (of a range, its middle or an end). The longest are placed first, and spans never overlap.
+    (of a range, its middle or an end). The longest are placed first, and spans never overlap; a
+    quantity that an entity's text begins with is no part of it.
     Whatever an answer holds, nothing is raised.
     """
     mentions: list[tuple[int, list[Mention]]] = []
@@ -71,34 +76,37 @@ def read(
 
 
 def _json(answer: str) -> dict[str, Any] | None:
-    """The object that the answer is, or that stands in it, fenced or among other words."""
-    fenced = _FENCED.search(answer)
-    for text in (
-        answer,
-        fenced.group(1) if fenced else "",
-        answer[answer.find("{") : answer.rfind("}") + 1],
-    ):
-        try:
-            # Whole numbers as floats: thousands of digits are infinity, and no error.
-            content = json.loads(text, parse_int=float, parse_constant=lambda _: None)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(content, dict):
-            return content
-    return None
+    """The object that the answer is, or the first that stands in it among other words."""
+    try:
+        content = _JSON.decode(answer)
+    except (ValueError, RecursionError):
+        content = None
+    if isinstance(content, dict):
+        return content
+    found = _OBJECT.search(answer)
+    if found is None:
+        return None
+    try:
+        content, _ = _JSON.raw_decode(answer, found.start())
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def _items(
     content: Mapping[str, Any], key: str, row: int, faults: list[Fault]
 ) -> Iterator[Mapping[str, Any]]:
-    """The objects of one of the answer's lists that have a text. A list left out is empty."""
+    """The first objects of one of the answer's lists that have a text. A list left out is empty."""
     said = content.get(key)
     if said is None:
         return
     if not isinstance(said, list):
         faults.append(Fault(row, "not_json", f"{key!r} is no list", shown(said)))
         return
-    for item in said:
+    if len(said) > _MOST:
+        detail = f"of {len(said)} {key} the first {_MOST} are read"
+        faults.append(Fault(row, "too_many", detail, key))
+    for item in said[:_MOST]:
         if isinstance(item, dict) and isinstance(item.get("text"), str):
             yield item
         else:
@@ -187,7 +195,8 @@ def _counted(
     if named is None:
         return -1
     article = ARTICLE.match(named)
-    names = {_node(named, nouns), _node(named[article.end() :] if article else named, nouns)}
+    bare = named[article.end() :] if article else named
+    names = {_folded(named), _node(named, nouns), _node(bare, nouns)}
     fitting = [
         at
         for at, (other, form) in enumerate(zip(mentions, forms, strict=True))

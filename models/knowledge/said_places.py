@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tercet.models.knowledge import quantities
@@ -22,9 +22,9 @@ _NEAR, _NEAR_FRACTION = 1e-6, 1e-2
 class Fault:
     """Something of an answer that cannot be used.
 
-    row: number of the answer. reason: not_json, not_in_text, number_not_there, unknown_type,
-        unknown_category or overlapping. detail: why, in words. text: what is at fault, word for
-        word; None where it is the answer itself.
+    row: number of the answer. reason: not_json, too_many, not_in_text, number_not_there,
+        unknown_type, unknown_category or overlapping. detail: why, in words. text: what is at
+        fault, word for word; None where it is the answer itself.
     """
 
     row: int
@@ -135,7 +135,8 @@ class Reader:
         """The items in free places, by place; the longest choose first, then the leftmost."""
         taken: list[Mention] = []
         for item in sorted(
-            items, key=lambda item: (item.spans[0][0] - item.spans[0][1], item.spans[0][0])
+            self._apart(items),
+            key=lambda item: (item.spans[0][0] - item.spans[0][1], item.spans[0][0]),
         ):
             for number, (start, end) in enumerate(item.spans):
                 if all(end <= other.start or other.end <= start for other in taken):
@@ -145,6 +146,31 @@ class Reader:
             else:
                 self._fault("overlapping", "another mention stands there", item.said)
         return sorted(taken, key=lambda mention: mention.start)
+
+    def _apart(self, items: Sequence[Item]) -> Iterator[Item]:
+        """The items, entities without the quantities that stand before them: of "two dogs" only
+        "dogs", if "two" is said as well."""
+        # A unit goes with its number, and no entity begins with it.
+        counts = {
+            (quantity.start, quantity.end)
+            for item in items
+            for quantity in item.readings
+            if quantity.unit is None
+        }
+        ends = dict(sorted(counts))
+        for item in items:
+            if item.entity and counts:
+                item = replace(item, spans=[self._behind(span, ends) for span in item.spans])
+            yield item
+
+    def _behind(self, span: tuple[int, int], ends: Mapping[int, int]) -> tuple[int, int]:
+        start, end = span
+        number_end = ends.get(start, end)
+        at = number_end + 1
+        # "Two Rivers" is a name, "two dogs" are not.
+        if at >= end or self._text[number_end] not in " \u00a0" or self._text[at].isupper():
+            return span
+        return at, end
 
     def _fault(self, reason: str, detail: str, text: str) -> None:
         self._faults.append(Fault(self._row, reason, detail, text))

@@ -9,6 +9,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 from tercet.models.llm.dispatch import Dispatch
 from tercet.models.llm.errors import Stopped
@@ -37,7 +38,8 @@ class Client:
         settings: limits, tries and times.
         model: what answers are said to come from (`Answer.model`).
         record: told of each answer, failed ones too, before anybody else sees it, in the client's
-            thread. What it raises ends all asking, and `ask` raises it.
+            thread. What it raises ends all asking, once what is open has been answered and
+            recorded too, and `ask` raises it.
         check: called when an endpoint does not listen; what it raises ends all asking too.
     """
 
@@ -139,8 +141,16 @@ class Client:
         finally:
             self._loop.close()
 
+    def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback of ours that broke must not leave everybody waiting for ever."""
+        if "handle" in context and isinstance(context.get("exception"), Exception):
+            self._dispatch.stop(context["exception"])
+        else:
+            loop.default_exception_handler(context)
+
     async def _serve(self) -> None:
         error: BaseException | None = None
+        self._loop.set_exception_handler(self._broken)
         try:
             self._dispatch.start(self._endpoints, self._end)
             await self._end.wait()

@@ -2,13 +2,18 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tercet.models.llm.client import Endpoint
 from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.llm.exchange import never_to_be_had, no_proxy
 from tercet.models.llm.settings import AskingSettings, LlmSettings
 from tercet.models.llm.wire import Wire
+
+if TYPE_CHECKING:
+    import httpx
 
 _SECONDS = 10.0
 
@@ -17,15 +22,27 @@ def endpoints(settings: AskingSettings, llm: LlmSettings) -> list[Endpoint]:
     """The endpoints of the recipe, each with the name that it calls the model by.
 
     A model that the recipe gives as files may be called anything there: each endpoint is asked.
-    Raises Unusable where one is asked and serves several models or none, Stopped where it is down.
+    Raises Unusable where one is asked and serves several models or none, or for a key that cannot
+    be one, Stopped where an endpoint is down.
     """
-    key = os.environ.get(settings.key_env) or None
+    key = _key(settings.key_env)
     found = []
     for address in settings.endpoints:
-        url = address.rstrip("/")
-        name = llm.name or _served(url, key, settings.key_env)
-        found.append(Endpoint(url, name, key))
+        endpoint = Endpoint(address, llm.name or "", key)
+        if llm.name is None:
+            endpoint = replace(endpoint, model=_served(endpoint, settings.key_env))
+        found.append(endpoint)
     return found
+
+
+def _key(key_env: str) -> str | None:
+    key = os.environ.get(key_env, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise Unusable(
+            f"The key in the environment variable {key_env} holds characters that no header can"
+            " carry: it is printable ASCII in one line; put it there again."
+        )
+    return key or None
 
 
 def wire(llm: LlmSettings, model: Path | None, served: Sequence[Endpoint]) -> Wire:
@@ -44,13 +61,13 @@ def wire(llm: LlmSettings, model: Path | None, served: Sequence[Endpoint]) -> Wi
     return Wire("chat", template_kwargs=llm.template_kwargs)
 
 
-def _served(url: str, key: str | None, key_env: str) -> str:
+def _served(endpoint: Endpoint, key_env: str) -> str:
     """The name of the one model that an endpoint serves."""
-    status, answer = _get(f"{url}/models", key)
+    status, answer = _get(endpoint, endpoint.at("/models"))
     if status in (401, 403):
         raise Unusable(
-            f"The endpoint {url} refuses the key: put the right one into the environment "
-            f"variable {key_env}."
+            f"The endpoint {endpoint.shown} refuses the key: put the right one into the environment"
+            f" variable {key_env}."
         )
     listed = answer.get("data") if isinstance(answer, dict) else None
     names = [
@@ -62,31 +79,36 @@ def _served(url: str, key: str | None, key_env: str) -> str:
     if status != 200 or len(names) != 1:
         said = f"lists {len(names)} models" if status == 200 else f"answers HTTP {status}"
         raise Unusable(
-            f"The endpoint {url} {said} at /models: say which one you mean as llm.name, and check "
-            "that the address ends in /v1."
+            f"The endpoint {endpoint.shown} {said} at /models: say which one you mean as llm.name,"
+            " and check that the address ends in /v1."
         )
     return names[0]
 
 
 def _is_vllm(endpoint: Endpoint) -> bool:
-    status, answer = _get(f"{endpoint.url.removesuffix('/v1')}/version", endpoint.key)
+    status, answer = _get(endpoint, endpoint.beside("/version"))
     return status == 200 and isinstance(answer, dict) and "version" in answer
 
 
-def _get(url: str, key: str | None) -> tuple[int, Any]:
-    """Status and JSON of a page; None for what is no JSON. Raises Stopped if nobody answers."""
+def _get(endpoint: Endpoint, url: "httpx.URL") -> tuple[int, Any]:
+    """Status and JSON of a page; None for what is no JSON.
+
+    Raises Stopped if nobody answers, Unusable if nobody ever can.
+    """
     import httpx
 
-    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    headers = {} if endpoint.key is None else {"Authorization": f"Bearer {endpoint.key}"}
+    # A proxy of the environment is for the world outside.
+    inside = url.host in ("127.0.0.1", "localhost", "::1")
     try:
-        # A proxy of the environment is for the world outside.
-        inside = httpx.URL(url).host in ("127.0.0.1", "localhost", "::1")
         found = httpx.get(url, headers=headers, timeout=_SECONDS, trust_env=not inside)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise Stopped(
-            f"The endpoint {url.rpartition('/')[0]} does not answer ({type(error).__name__}): "
+    except httpx.HTTPError as error:
+        raise never_to_be_had(error, endpoint) or Stopped(
+            f"The endpoint {endpoint.shown} does not answer ({type(error).__name__}): "
             "start it, or mend run.llm.endpoints."
         ) from None
+    except (ImportError, ValueError) as error:
+        raise no_proxy(error) from None
     try:
         return found.status_code, found.json()
     except ValueError:

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 from tercet.models.llm import gpu_memory, warden
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.models.llm.server_log import telling_lines
@@ -26,9 +28,13 @@ from tercet.models.llm.vllm_command import HOST, command, environment, served_na
 LOG = "vllm.log"
 RECORD = "vllm.json"
 # The warden gives the server its own grace, and then some time for what is left.
-_STOP_SECONDS = 2 * warden.GRACE_SECONDS + 5
+_STOP_SECONDS = warden.GRACE_SECONDS + warden.KILL_SECONDS + 5
 _MEMORY_SECONDS = 60.0
 _LOOK_SECONDS = 0.25
+# How often a server that is up is asked whether it lives, and for how long it may not answer: it
+# is busy, but one that keeps its process and answers nobody is as good as dead.
+_HEALTH_SECONDS = 10.0
+_SILENT_SECONDS = 90.0
 
 
 class Engine:
@@ -59,6 +65,7 @@ class Engine:
         self._port = 0
         self._build: VllmBuild | None = None
         self._lock = threading.Lock()
+        self._ending = threading.Lock()
         self._stopping = threading.Event()
         self._warden: subprocess.Popen[bytes] | None = None
         self._group: int | None = None
@@ -75,12 +82,12 @@ class Engine:
         """Its base URL, up to /v1, once it answers.
 
         Raises: Unusable when it cannot start (no vLLM, a taken port, a model that vLLM refuses);
-        Stopped when it does not answer in time.
+        Stopped when it does not answer in time, or was stopped or cancelled meanwhile.
         """
         self._build = find(self._settings.python)
         self._port = _free_port(self._settings.port)
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._used_before = gpu_memory.used()
+        self._used_before = None if self._build.cpu else gpu_memory.used()
         began = time.monotonic()
         self._say(f"{self._build} starts on port {self._port}; its log: {self.log}")
         try:
@@ -89,12 +96,11 @@ class Engine:
         except BaseException:
             self._end()
             raise
+        if fault is None and self._stopping.is_set():
+            fault = Stopped("vLLM was stopped while it started.")
         if fault is not None:
-            ended = self._warden is not None and self._warden.poll() is not None
             self._end()
-            raise (Unusable if ended else Stopped)(fault)
-        if self._stopping.is_set():
-            raise Stopped("vLLM was stopped while it started.")
+            raise fault
         self._say(f"vLLM answers after {time.monotonic() - began:.0f} s")
         self._watcher = threading.Thread(target=self._watch, name="vllm-watch", daemon=True)
         self._watcher.start()
@@ -105,32 +111,60 @@ class Engine:
         if self._dead is not None:
             raise Stopped(self._dead)
 
+    def cancel(self) -> None:
+        """Ends the server in haste, also one that another thread is starting: `start` raises.
+
+        Waits for nothing, and may be called at any time and more than once; `stop` has to follow.
+        """
+        self._stopping.set()
+        self._dead = self._dead or "vLLM was stopped."
+        process = self._warden
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
+
     def stop(self) -> None:
         """Ends the server and all its processes, and sees that the GPU's memory is free again.
 
-        May be called more than once. Raises: Stopped when the memory does not come back.
+        The log stays. May be called more than once. Raises: Stopped when processes of the server
+        still hold memory.
         """
-        if self._warden is None:
+        process = self._warden
+        if process is None:
             return
         began = time.monotonic()
-        held = gpu_memory.used() if self._used_before is not None else None
-        self._end()
-        said = f"vLLM ended in {time.monotonic() - began:.1f} s"
         before, self._used_before = self._used_before, None
-        if before is None:
-            self._say(said)
-            return
-        now = gpu_memory.await_back(before, _MEMORY_SECONDS)
-        if now is not None and now > before + gpu_memory.TOLERANCE_MB:
-            raise Stopped(
-                f"{now} MB of the GPU are in use {_MEMORY_SECONDS:.0f} s after vLLM ended, "
-                f"{before} MB were before it started: see with nvidia-smi who holds them, end "
-                "that, and run again."
-            )
-        self._say(
-            f"{said}; memory of the GPU in use: {held} MB, after {time.monotonic() - began:.1f} s "
-            f"{now} MB ({before} MB before it started)"
-        )
+        held = {} if before is None else gpu_memory.held(_processes(process.pid))
+        self._end()
+        self._say(f"vLLM ended in {time.monotonic() - began:.1f} s")
+        if before is not None:
+            self._see_memory(before, held)
+
+    def _see_memory(self, before: int, held: dict[int, int]) -> None:
+        """Waits until the GPU's memory is back: the server's own or, where nobody can tell, all.
+
+        before: MB in use before it started. held: MB of its processes while it was up.
+        """
+        began = time.monotonic()
+        if held:
+            if not gpu_memory.awaited(lambda: not gpu_memory.held(held), _MEMORY_SECONDS):
+                left = gpu_memory.held(held)
+                raise Stopped(
+                    f"vLLM has ended, but {sum(left.values())} MB of the GPU are still held by its "
+                    f"processes {', '.join(map(str, left))}: end them (nvidia-smi), and run again."
+                )
+            back = f"its {sum(held.values())} MB of the GPU are free"
+        else:
+            highest = before + gpu_memory.TOLERANCE_MB
+            if gpu_memory.awaited(lambda: (gpu_memory.used() or 0) <= highest, _MEMORY_SECONDS):
+                back = f"{gpu_memory.used()} MB of the GPU are in use, {before} MB were before it"
+            else:
+                # Another program's, most likely: nothing of the server is left to hold it.
+                self._say(
+                    f"{gpu_memory.used()} MB of the GPU are in use though vLLM has ended, "
+                    f"{before} MB were before it started: nvidia-smi tells who holds them."
+                )
+                return
+        self._say(f"after {time.monotonic() - began:.1f} s {back}")
 
     def _launch(self) -> None:
         """Starts the warden, and by it the server, unless the engine is being stopped."""
@@ -164,26 +198,43 @@ class Engine:
             }
             (self._folder / RECORD).write_text(json.dumps(record, indent=2), encoding="utf-8")
 
-    def _await_health(self) -> str | None:
-        """None once the server answers, or is being stopped; else in a sentence why it does not."""
+    def _await_health(self) -> Unusable | Stopped | None:
+        """None once the server answers, or is being stopped; else why it does not."""
         process = self._warden
         seconds = self._settings.start_seconds
         deadline = time.monotonic() + seconds
         while not self._stopping.is_set():
             if process is None or process.poll() is not None:
-                return (
+                return Unusable(
                     f"vLLM ended before it could serve {self._model}: {self._why()} "
                     f"(its log: {self.log})."
                 )
-            if _healthy(self._port):
-                return None
+            if _page(self._port, "/health") is not None:
+                foreign = self._foreign()
+                if foreign is None or process.poll() is None:
+                    return foreign
             if time.monotonic() > deadline:
-                return (
+                return Stopped(
                     f"vLLM did not answer within {seconds:g} s: raise "
                     f"run.llm.engine.start_seconds, or see what it waits for in {self.log}."
                 )
             self._stopping.wait(_LOOK_SECONDS)
         return None
+
+    def _foreign(self) -> Unusable | None:
+        """Whether somebody else's server answers on the port."""
+        try:
+            listed = json.loads(_page(self._port, "/v1/models") or b"")["data"]
+            names = [model["id"] for model in listed]
+        except (ValueError, KeyError, TypeError):
+            names = []
+        if self.name in names or self._stopping.is_set():
+            return None
+        return Unusable(
+            f"Another server than ours answers on port {self._port}, which serves "
+            f"{', '.join(map(str, names)) or 'no model'} and not {self.name}: end it, or name "
+            "another run.llm.engine.port."
+        )
 
     def _watch(self) -> None:
         """Starts the server once again when it dies; then says that it is dead."""
@@ -191,23 +242,40 @@ class Engine:
             process = self._warden
             if process is None:
                 return
-            process.wait()
+            silent = self._await_end(process)
             if self._stopping.is_set():
                 return
             self._let_go(process)
+            why = silent or self._why()
             if not again:
                 self._dead = (
-                    f"vLLM died a second time: {self._why()} (its log: {self.log}); what was "
+                    f"vLLM died a second time: {why} (its log: {self.log}); what was "
                     "answered is safe, and the same command goes on from there."
                 )
                 self._say(self._dead)
                 return
-            self._say(f"vLLM died and is started again: {self._why()}")
+            self._say(f"vLLM died and is started again: {why}")
             fault = self._restart()
             if fault is not None:
                 self._dead = f"vLLM died and did not come back: {fault}"
                 self._say(self._dead)
                 return
+
+    def _await_end(self, process: "subprocess.Popen[bytes]") -> str | None:
+        """Returns when the server has ended; ends one that lives and has not answered for long.
+
+        Returns: in a few words that it did not answer, None where it ended by itself.
+        """
+        heard = time.monotonic()
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_HEALTH_SECONDS)
+                return None
+            if _page(self._port, "/health") is not None:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > _SILENT_SECONDS and not self._stopping.is_set():
+                _dismiss(process, in_haste=True)
+                return f"it did not answer for {_SILENT_SECONDS:g} s"
 
     def _restart(self) -> str | None:
         """None once the server is back, else why not."""
@@ -218,48 +286,78 @@ class Engine:
             return f"{type(error).__name__}: {error}."
         if fault is None and not self._stopping.is_set():
             self._say("vLLM answers again")
-        return fault
+        return None if fault is None else str(fault)
 
     def _why(self) -> str:
-        said = telling_lines(self.log, self._log_start)
-        if said:
-            return " / ".join(said)
         code = self._warden.poll() if self._warden is not None else None
-        return f"it said nothing (exit code {code})"
+        if code is not None and code < 0:
+            return f"the process that watches over it was killed ({_signal(-code)})"
+        said = " / ".join(telling_lines(self.log, self._log_start))
+        if code is not None and code > 128:
+            # The warden tells its server's code as a shell does.
+            return f"{said or 'it was killed'} ({_signal(code - 128)})"
+        return said or f"it said nothing (exit code {code})"
 
     def _end(self) -> None:
         """Ends warden and server, and waits for both; nothing is said."""
         with self._lock:
+            # A server that was never up has nothing to tidy, and of one cancelled nobody waits.
+            in_haste = self._stopping.is_set() or self._watcher is None
             self._stopping.set()
+        with self._ending:
             process = self._warden
-        if process is None:
-            return
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        self._let_go(process)
-        if self._watcher is not None:
-            self._watcher.join()
-        self._warden = None
-        (self._folder / RECORD).unlink(missing_ok=True)
+            if process is None:
+                return
+            _dismiss(process, in_haste)
+            self._let_go(process)
+            if self._watcher is not None:
+                self._watcher.join()
+            self._warden = None
+            (self._folder / RECORD).unlink(missing_ok=True)
 
     def _let_go(self, process: "subprocess.Popen[bytes]") -> None:
         """Of a warden that has ended: closes its pipes, and does what it could not do if killed."""
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
-        if process.returncode is not None and process.returncode < 0 and self._group is not None:
-            deadline = time.monotonic() + warden.GRACE_SECONDS
+        group = self._group
+        if process.returncode is not None and process.returncode < 0 and group is not None:
+            deadline = time.monotonic() + warden.KILL_SECONDS
             with contextlib.suppress(ProcessLookupError):
                 while time.monotonic() < deadline:
-                    os.killpg(self._group, signal.SIGKILL)
+                    os.killpg(group, signal.SIGKILL)
                     time.sleep(0.05)
             # The number may be somebody else's from now on.
             self._group = None
+
+
+def _dismiss(process: "subprocess.Popen[bytes]", in_haste: bool) -> None:
+    """Lets a warden end its server, and waits for both."""
+    assert process.stdin is not None
+    if in_haste:
+        process.stdin.close()
+    else:
+        process.terminate()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _processes(pid: int) -> list[int]:
+    """The numbers of all processes that have come of this one."""
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"exit code {number + 128}"
 
 
 def _free_port(wanted: int) -> int:
@@ -277,13 +375,14 @@ def _free_port(wanted: int) -> int:
         return int(probe.getsockname()[1])
 
 
-def _healthy(port: int) -> bool:
-    """Whether the server's health page says yes, asked directly (no proxy)."""
+def _page(port: int, path: str) -> bytes | None:
+    """What the server answers, asked directly (no proxy); None where it does not say yes."""
     connection = http.client.HTTPConnection(HOST, port, timeout=5.0)
     try:
-        connection.request("GET", "/health")
-        return connection.getresponse().status == 200
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.read() if answer.status == 200 else None
     except (OSError, http.client.HTTPException):
-        return False
+        return None
     finally:
         connection.close()

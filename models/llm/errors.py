@@ -13,3 +13,7 @@ class Stopped(Exception):
 
     What was answered so far is safe, and the same command goes on from there: exit code 1.
     """
+
+
+class CeilingReached(Stopped):
+    """The recipe's ceiling of tokens or money: only a person may raise it."""

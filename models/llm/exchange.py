@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +16,15 @@ import httpx
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
 from tercet.models.llm.pace import retry_after
-from tercet.models.llm.wire import Malformed, Miscounted, Said, Wire, Withheld, message
+from tercet.models.llm.wire import (
+    Malformed,
+    Miscounted,
+    Said,
+    Wire,
+    Withheld,
+    error_told,
+    message,
+)
 
 # down: nobody listens. busy: too much asked, no row's fault. erred: the endpoint's fault or the
 # row's. refused, withheld: the row's. miscounted: a list came back wrong.
@@ -38,12 +48,15 @@ class Endpoint:
     key: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if self.key and not (self.key.isascii() and self.key.isprintable()):
+            raise Unusable("An endpoint's key holds characters that no header can carry: mend it.")
         try:
             host = httpx.URL(self.url).host
         except httpx.InvalidURL as error:
             raise Unusable(f"An endpoint's address cannot be read ({error}): mend it.") from None
         if not host:
-            raise Unusable(f"The endpoint {self.url!r} names no host: write http://HOST:PORT/v1.")
+            address = self.url.partition("?")[0]
+            raise Unusable(f"The endpoint {address!r} names no host: write http://HOST:PORT/v1.")
 
     @property
     def shown(self) -> str:
@@ -57,11 +70,15 @@ class Endpoint:
         """The address of one of the API's functions; a query stays where it was."""
         return _at(self.url, path)
 
+    def beside(self, path: str) -> httpx.URL:
+        """The address of one of the server's own pages, which lie beside /v1."""
+        return _at(self.url, path, "/v1")
+
 
 @lru_cache(maxsize=64)
-def _at(address: str, path: str) -> httpx.URL:
+def _at(address: str, path: str, less: str = "") -> httpx.URL:
     url = httpx.URL(address)
-    return url.copy_with(path=url.path.rstrip("/") + path)
+    return url.copy_with(path=url.path.rstrip("/").removesuffix(less) + path)
 
 
 class Trouble(Exception):
@@ -69,14 +86,28 @@ class Trouble(Exception):
 
     what: in a few words, `HTTP 500`; detail: what the server said, or "".
     pause: seconds that the endpoint asks to be left alone.
+    unusable: what the user has to mend, if the endpoint says this of everything.
     """
 
-    def __init__(self, kind: Kind, what: str, detail: str = "", pause: float | None = None) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        what: str,
+        detail: str = "",
+        pause: float | None = None,
+        unusable: Unusable | None = None,
+    ) -> None:
         super().__init__(what)
         self.kind, self.what, self.detail, self.pause = kind, what, detail, pause
+        self.unusable = unusable
 
     def __str__(self) -> str:
         return f"{self.what}: {self.detail}" if self.detail else self.what
+
+    def after(self, tries: int) -> str:
+        """The same of the last one of so many tries."""
+        times = "1 try" if tries == 1 else f"{tries} tries"
+        return f"{self.what} after {times}" + (f": {self.detail}" if self.detail else "")
 
 
 class Lanes:
@@ -114,13 +145,16 @@ class Lanes:
             await lane.aclose()
 
     def _another(self) -> httpx.AsyncClient:
-        lane = httpx.AsyncClient(
-            headers=self._headers,
-            timeout=httpx.Timeout(None, connect=_CONNECT),
-            limits=httpx.Limits(keepalive_expiry=4.0),
-            verify=self._verify,
-            trust_env=self._outside,
-        )
+        try:
+            lane = httpx.AsyncClient(
+                headers=self._headers,
+                timeout=httpx.Timeout(None, connect=_CONNECT),
+                limits=httpx.Limits(keepalive_expiry=4.0),
+                verify=self._verify,
+                trust_env=self._outside,
+            )
+        except (ImportError, ValueError) as error:
+            raise no_proxy(error) from None
         self._all.append(lane)
         return lane
 
@@ -132,7 +166,7 @@ async def reachable(lanes: Lanes, endpoint: Endpoint) -> None:
             async with asyncio.timeout(_CONNECT):
                 await http.get(endpoint.at("/models"))
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise _down(error) from None
+        raise _down(error, endpoint) from None
     except (httpx.RequestError, TimeoutError):
         return
 
@@ -148,7 +182,7 @@ async def exchange(
 ) -> list[Said]:
     """The answers to `texts`, which share `request`'s sampling and schema.
 
-    Raises Trouble, and Unusable where asking again cannot help.
+    Raises Trouble, and Unusable where nothing can be sent at all.
     """
     body = json.dumps(wire.body(endpoint.model, request, texts)).encode()
     try:
@@ -158,7 +192,7 @@ async def exchange(
     except TimeoutError:
         raise Trouble("erred", f"no answer within {timeout:g} s") from None
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise _down(error) from None
+        raise _down(error, endpoint) from None
     except httpx.RequestError as error:
         raise Trouble("erred", "connection broken off", type(error).__name__) from None
     if response.status_code != 200:
@@ -170,35 +204,66 @@ async def exchange(
     except Miscounted as error:
         raise Trouble("miscounted" if len(texts) > 1 else "erred", str(error)) from None
     except Malformed as error:
-        raise Trouble("erred", str(error)) from None
+        detail = error_told(response.content, endpoint.key)
+        raise Trouble("erred", str(error), detail) from None
 
 
-def _down(error: httpx.RequestError) -> Trouble:
-    return Trouble("down", "no connection", str(error) or type(error).__name__)
+def no_proxy(error: Exception) -> Unusable:
+    """What is wrong where no client can be made: the environment names a proxy that it lacks."""
+    return Unusable(
+        f"The proxy that the environment names (ALL_PROXY, HTTPS_PROXY, HTTP_PROXY) cannot be used"
+        f" ({error}): name an http:// one, or except the endpoint's host by NO_PROXY."
+    )
 
 
-def _refusal(response: httpx.Response, endpoint: Endpoint, key_env: str) -> Exception:
-    status, detail = response.status_code, message(response.content)
-    if endpoint.key:
-        detail = detail.replace(endpoint.key, "…")
+def never_to_be_had(error: BaseException, endpoint: Endpoint) -> Unusable | None:
+    """What the user has to mend where no connection can ever stand; None: it may yet."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return Unusable(
+                f"The certificate of the endpoint {endpoint.shown} cannot be trusted"
+                f" ({cause.verify_message}): mend it, or name its authority's file in the"
+                " environment variable SSL_CERT_FILE."
+            )
+        # A name server that cannot tell now may tell later.
+        if isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN:
+            return Unusable(
+                f"Nobody knows the host of the endpoint {endpoint.shown} ({cause.strerror}):"
+                " mend run.llm.endpoints."
+            )
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _down(error: httpx.RequestError, endpoint: Endpoint) -> Trouble:
+    said = str(error) or type(error).__name__
+    return Trouble("down", "no connection", said, unusable=never_to_be_had(error, endpoint))
+
+
+def _refusal(response: httpx.Response, endpoint: Endpoint, key_env: str) -> Trouble:
+    status, detail = response.status_code, message(response.content, endpoint.key)
     what = f"HTTP {status}"
     if status in (429, 503):
         pause = retry_after(response.headers.get("Retry-After"), time.time)
         return Trouble("busy", what, detail, pause)
+    if status in _PASSING or not 300 <= status < 500:
+        return Trouble("erred", what, detail)
+    unusable = None
     if status in (401, 402, 403):
         held = "is not accepted" if endpoint.key else "is needed"
-        return Unusable(
+        unusable = Unusable(
             f"The endpoint {endpoint.shown} lets nobody in ({what}: {detail}): a key {held}; put"
             f" the right one into the environment variable {key_env}."
         )
-    if status == 404:
-        return Unusable(
+    elif status == 404:
+        unusable = Unusable(
             f"The endpoint {endpoint.shown} knows no model {endpoint.model!r} or no such address"
             f" ({what}: {detail}): check `llm.name`, and that the address ends in /v1."
         )
-    if 300 <= status < 400:
+    elif status < 400:
         place = response.headers.get("Location", "nowhere").partition("?")[0]
-        return Unusable(f"The endpoint {endpoint.shown} has moved to {place}: give that address.")
-    if 400 <= status < 500 and status not in _PASSING:
-        return Trouble("refused", what, detail)
-    return Trouble("erred", what, detail)
+        unusable = Unusable(
+            f"The endpoint {endpoint.shown} has moved to {place}: give that address."
+        )
+    return Trouble("refused", what, detail, unusable=unusable)

@@ -1,33 +1,68 @@
 """Memory of the GPUs of this machine, as the driver tells it: no library of CUDA is loaded."""
 
+import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Collection
 
 # What a driver keeps, and what other programs may have come to take.
 TOLERANCE_MB = 512
-_QUERY = ["--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+_FORMAT = "--format=csv,noheader,nounits"
 
 
 def used() -> int | None:
-    """MB in use on all GPUs together; None where there is no GPU, or none that says so."""
+    """MB in use on the GPUs that CUDA_VISIBLE_DEVICES names, without it on all of them.
+
+    Of all as well where it names parts of GPUs. None where there is no GPU, or none that says so.
+    """
+    rows = _asked("--query-gpu=index,uuid,memory.used")
+    wanted = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    mine = [
+        row
+        for row in rows
+        if row[0] in wanted
+        or any(word.startswith("GPU-") and row[1].startswith(word) for word in wanted)
+    ]
+    try:
+        return sum(int(row[2]) for row in mine or rows) if rows else None
+    except ValueError:
+        return None
+
+
+def held(pids: Collection[int]) -> dict[int, int]:
+    """MB that these processes hold, by their numbers; 0 where the driver does not say how much.
+
+    Without those that hold nothing. In a container the driver may know them by other numbers or
+    not at all.
+    """
+    found: dict[int, int] = {}
+    for pid, memory in _asked("--query-compute-apps=pid,used_memory", columns=2):
+        if pid.isdecimal() and int(pid) in pids:
+            found[int(pid)] = found.get(int(pid), 0) + (int(memory) if memory.isdecimal() else 0)
+    return found
+
+
+def awaited(back: Callable[[], bool], seconds: float) -> bool:
+    """Waits until memory is back; False when it is not after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not back():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.5)
+    return True
+
+
+def _asked(query: str, columns: int = 3) -> list[list[str]]:
+    """The driver's rows, none of them where it does not answer."""
     program = shutil.which("nvidia-smi")
     if program is None:
-        return None
+        return []
     try:
         done = subprocess.run(
-            [program, *_QUERY], capture_output=True, text=True, timeout=20, check=True
+            [program, query, _FORMAT], capture_output=True, text=True, timeout=20, check=True
         )
-        return sum(int(line) for line in done.stdout.split())
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return None
-
-
-def await_back(before: int, seconds: float) -> int | None:
-    """Waits until no more is used than before; MB in use at last, None where nobody can tell."""
-    deadline = time.monotonic() + seconds
-    while True:
-        now = used()
-        if now is None or now <= before + TOLERANCE_MB or time.monotonic() > deadline:
-            return now
-        time.sleep(0.5)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines()]
+    return [row for row in rows if len(row) == columns]

@@ -22,8 +22,9 @@ LONGEST_PAUSE = 3600.0
 class Pace:
     """The limit of one endpoint, between 1 and `top` rows.
 
-    It starts at `START` and doubles each `DOUBLING_SECONDS` while nothing is wrong: an endpoint of
-    any width is full within seconds, and one that bears less says so before thousands are open.
+    It starts at `START` and, from the first answer on, doubles each `DOUBLING_SECONDS` while
+    nothing is wrong: an endpoint of any width is full within seconds, and one that bears less says
+    so before thousands are open.
     Any trouble halves it and ends the doubling. From then on a full window of answers adds
     top / 32 rows; up to half of what the endpoint last bore, it doubles the limit.
 
@@ -42,7 +43,7 @@ class Pace:
     def restart(self) -> None:
         """Begins anew: the endpoint is unknown, or has come back."""
         self._limit = float(min(START, self.top))
-        # Since when it doubles by the clock; None before the first request and after trouble.
+        # Since when it doubles by the clock; None before the first answer and after trouble.
         self._doubling_since: float | None = None
         self._doubles = True
         # Below this, an answered row adds a row; `_bore`: answers came since the last cut.
@@ -72,17 +73,14 @@ class Pace:
         past = int((now - self._doubling_since) / DOUBLING_SECONDS)
         return self._doubling_since + (past + 1) * DOUBLING_SECONDS
 
-    def sent(self) -> None:
-        """Something was sent."""
-        if self._doubles and self._doubling_since is None:
-            self._doubling_since = self._clock()
-
     def answered(self, rows: int) -> None:
         """`rows` open rows were answered."""
         self._outcomes.append(True)
         self._bore = True
         self._pushes = 0
         if self._doubles:
+            if self._doubling_since is None:
+                self._doubling_since = self._clock()
             return
         quick = min(float(rows), max(0.0, self._quick_below - self._limit))
         self._limit += quick
@@ -103,6 +101,11 @@ class Pace:
         if pause is not None:
             until = self._clock() + min(pause, LONGEST_PAUSE)
             self._paused_until = max(self._paused_until, until)
+
+    def resume(self) -> None:
+        """Ends the pause: the endpoint has shown that it answers."""
+        self._paused_until = float("-inf")
+        self._pushes = 0
 
     def erred(self, sent_at: float) -> None:
         """A request failed by an error that may be its row's own fault (500, a time-out).

@@ -14,8 +14,12 @@ _FAULT = re.compile(
 # These only pass on what another process has said before.
 _HEARSAY = re.compile(
     r"see (?:root cause|stack trace)|SystemExit|Engine core (?:proc )?.*(?:died|failed)"
-    r"|WorkerProc initialization failed",
+    r"|WorkerProc initialization failed|EngineDeadError|RuntimeError: cancelled$",
     re.IGNORECASE,
+)
+# What every server prints, and what an interpreter prints as it ends.
+_NOISE = re.compile(
+    r"^(?:\([^)]*pid=\d+\)\s*)?INFO\b|^\s*$|^ - |nanobind|\w*Warning: |^\s*warnings\.warn\("
 )
 _MANY = "validation error"
 _TAIL_BYTES = 400_000
@@ -25,9 +29,11 @@ _LONGEST = 300
 def telling_lines(log: Path, since: int = 0, count: int = 3) -> list[str]:
     """At most `count` lines that say why the server ended: its faults, the cause before the echo.
 
-    since: where in the file to begin, in bytes. Without any fault: the last lines.
+    since: where in the file to begin, in bytes. Without any fault: what echoes one, else the last
+    lines that every server does not print.
     """
-    lines = [_PREFIX.sub("", line).rstrip() for line in _tail(log, since)]
+    said = [line for line in _tail(log, since) if not _NOISE.search(line)]
+    lines = [_PREFIX.sub("", line).rstrip() for line in said]
     faults: list[str] = []
     for index, line in enumerate(lines):
         if _FAULT.match(line) and not _HEARSAY.search(line):
@@ -38,7 +44,8 @@ def telling_lines(log: Path, since: int = 0, count: int = 3) -> list[str]:
             if line not in faults:
                 faults.append(line)
     if not faults:
-        faults = [line for line in lines if line.strip()][-count:]
+        echoes = [line for line in lines if _FAULT.match(line)]
+        faults = list(dict.fromkeys(echoes)) or lines[-count:]
     return [line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…" for line in faults[:count]]
 
 

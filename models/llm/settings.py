@@ -2,7 +2,9 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from tercet.models.llm import server_options
 
 
 class _Settings(BaseModel):
@@ -45,9 +47,13 @@ class LlmSettings(_Settings):
         if (self.model is None) == (self.name is None):
             raise ValueError("needs either `model` or `name`")
         if self.name is not None:
-            for key in ("quantization", "adapter", "max_model_len"):
-                if getattr(self, key) is not None:
+            for key in ("quantization", "adapter", "max_model_len", "dtype"):
+                if getattr(self, key) not in (None, "auto"):
                     raise ValueError(f"`{key}` belongs to `model`: of `name` the endpoint decides")
+        if self.api == "completions" and self.template_kwargs:
+            raise ValueError(
+                "`template_kwargs` belongs to `api: chat`: a base model has no template"
+            )
         return self
 
 
@@ -68,6 +74,17 @@ class EngineSettings(_Settings):
         default_factory=dict, description="further options of vLLM's server, by their names"
     )
 
+    @field_validator("options")
+    @classmethod
+    def _harmless(
+        cls, options: dict[str, str | int | float | bool]
+    ) -> dict[str, str | int | float | bool]:
+        for name in options:
+            fault = server_options.fault(name)
+            if fault is not None:
+                raise ValueError(f"the option {name!r} {fault}")
+        return options
+
 
 class AskingSettings(_Settings):
     """How a run asks (`run.llm`). Nothing here enters a fingerprint."""
@@ -85,7 +102,7 @@ class AskingSettings(_Settings):
     tries: int = Field(5, ge=1, le=50, description="times that one row is asked")
     timeout: float = Field(300, gt=0, description="seconds for one answer")
     patience: float = Field(
-        180, gt=0, description="seconds without one answer after which asking stops"
+        180, gt=0, description="seconds without one answer, nor to a word, after which it stops"
     )
     price_in: float | None = Field(None, ge=0, description="price of a million prompt tokens")
     price_out: float | None = Field(None, ge=0, description="price of a million answer tokens")

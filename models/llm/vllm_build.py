@@ -44,6 +44,8 @@ class VllmBuild:
 def interpreter(given: str | None) -> Path:
     """The interpreter that would serve: the given one, else `make vllm`'s, else this one.
 
+    `make vllm`'s is looked for in the working directory, and beside the environment of this one.
+
     Raises: Unusable when the given one does not exist.
     """
     if given is not None:
@@ -55,8 +57,10 @@ def interpreter(given: str | None) -> Path:
                 "bin/python of an environment that has vLLM."
             )
         return python
-    beside = VENV_PYTHON.absolute()
-    return beside if beside.is_file() else Path(sys.executable)
+    for place in (Path.cwd(), Path(sys.prefix).parent):
+        if (place / VENV_PYTHON).is_file():
+            return place / VENV_PYTHON
+    return Path(sys.executable)
 
 
 def look(python: Path) -> VllmBuild | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
+from tercet.models.llm import server_options
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.settings import EngineSettings, LlmSettings
 from tercet.models.llm.vllm_build import VllmBuild
@@ -13,8 +14,6 @@ from tercet.models.llm.vllm_build import VllmBuild
 HOST = "127.0.0.1"
 # vLLM takes these ranks alone.
 _LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
-# What Tercet decides by itself: as an option it would break what Tercet relies on.
-_OURS = {"model", "served-model-name", "host", "port", "uds"}
 _Value: TypeAlias = str | int | float | bool
 
 
@@ -24,12 +23,17 @@ def served_name(llm: LlmSettings) -> str:
     return name if llm.adapter is None else f"{name}+{_plain(llm.adapter)}"
 
 
+def resolved_dtype(llm: LlmSettings, build: VllmBuild) -> str:
+    """The precision that this build serves in: of `auto` float32 on a CPU, else vLLM's choice."""
+    return "float32" if build.cpu and llm.dtype == "auto" else llm.dtype
+
+
 def command(
     build: VllmBuild, model: Path, llm: LlmSettings, settings: EngineSettings, port: int
 ) -> list[str]:
     """The command of a server of this model on this port. Raises: Unusable."""
     options: dict[str, _Value] = {
-        "dtype": "float32" if build.cpu and llm.dtype == "auto" else llm.dtype,
+        "dtype": resolved_dtype(llm, build),
         "tensor-parallel-size": settings.tensor_parallel,
         "data-parallel-size": settings.data_parallel,
         "max-num-seqs": settings.max_num_seqs,
@@ -57,12 +61,7 @@ def command(
         options["lora-modules"] = f"{served_name(llm)}={folder}"
         options["max-lora-rank"] = _rank(folder)
     for name, value in settings.options.items():
-        plain = name.lstrip("-").replace("_", "-")
-        if plain in _OURS:
-            raise Unusable(
-                f"run.llm.engine.options: {name!r} is Tercet's own to say, leave it out."
-            )
-        options[plain] = value
+        options[server_options.plain(name)] = value
     words = [str(build.python), "-m", "vllm.entrypoints.openai.api_server"]
     words += ["--model", str(model), "--served-model-name", own]
     words += ["--host", HOST, "--port", str(port)]
@@ -84,6 +83,8 @@ def environment(build: VllmBuild, given: Mapping[str, str]) -> dict[str, str]:
     }
     # What its own processes say to each other stays on this machine.
     mine.setdefault("VLLM_HOST_IP", HOST)
+    # A key that is set for another server would lock Tercet out of this one.
+    mine.pop("VLLM_API_KEY", None)
     if build.cpu:
         # GiB; without it vLLM takes half of the machine's memory.
         mine.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
@@ -91,12 +92,13 @@ def environment(build: VllmBuild, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _words(name: str, value: _Value) -> list[str]:
-    """The words of one option: `--name value`, of a truth `--name` or `--no-name`."""
+    """The words of one option: `--name=value`, of a truth `--name` or `--no-name`."""
     if value is True:
         return [f"--{name}"]
     if value is False:
         return [f"--no-{name}"]
-    return [f"--{name}", str(value)]
+    # In one word: a value that begins with a dash would be an option of its own.
+    return [f"--{name}={value}"]
 
 
 def _plain(name: str) -> str:

@@ -2,13 +2,15 @@
 
 Run by path with vLLM's interpreter, whose environment has no Tercet, so it takes the standard
 library alone: `python warden.py COMMAND …`. Its standard input is a pipe that Tercet holds; when
-that closes, because Tercet says so or was killed, the server and all that it started are ended. It
-prints the server's process group in one line; what the server prints goes to the warden's standard
-error. It ends with the server, with its exit code.
+that closes, because Tercet is in haste or was killed, the server and all that it started are ended
+at once; a signal ends them with more patience. It prints the server's process group in one line;
+what the server prints goes to the warden's standard error. It ends with the server, with its exit
+code.
 """
 
 import contextlib
 import ctypes
+import math
 import os
 import select
 import signal
@@ -17,8 +19,12 @@ import sys
 import time
 from pathlib import Path
 
-# How long the server may take to end by itself once it was asked to.
+# How long the server may take to end by itself once it was asked to: by Tercet, and where nobody
+# waits for it to tidy up.
 GRACE_SECONDS = 15.0
+HASTE_SECONDS = 1.5
+# How long what is left of it may take to be gone once it was killed.
+KILL_SECONDS = 15.0
 LOOK_SECONDS = 0.2
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -54,21 +60,29 @@ def watch(command: list[str]) -> int:
         preexec_fn=_die_with_the_warden,
     )
     print(server.pid, flush=True)
-    while server.poll() is None and not told and os.getppid() == parent:
-        if select.select([sys.stdin], [], [], LOOK_SECONDS)[0] and not os.read(0, 1024):
-            break
-    if server.poll() is None:
-        server.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(GRACE_SECONDS)
+    alone, end = False, math.inf
+    while server.poll() is None and time.monotonic() < end:
+        if alone:
+            time.sleep(0.02)
+        else:
+            alone = _hung_up() or os.getppid() != parent
+        if alone or told:
+            if end == math.inf:
+                server.terminate()
+            end = min(end, time.monotonic() + (HASTE_SECONDS if alone else GRACE_SECONDS))
     _end_rest(server)
     code = server.wait()
     return 128 - code if code < 0 else code
 
 
+def _hung_up() -> bool:
+    """Whether standard input has closed; looks for as long as LOOK_SECONDS."""
+    return bool(select.select([sys.stdin], [], [], LOOK_SECONDS)[0]) and not os.read(0, 1024)
+
+
 def _end_rest(server: "subprocess.Popen[bytes]") -> None:
     """Kills what is left of the server's process group and whatever has come to be our child."""
-    deadline = time.monotonic() + GRACE_SECONDS
+    deadline = time.monotonic() + KILL_SECONDS
     while time.monotonic() < deadline:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(server.pid, signal.SIGKILL)

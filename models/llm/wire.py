@@ -26,6 +26,8 @@ ANSWER = "\n\nAnswer:"
 STOP = ("\n\n",)
 # Of a server that tells no tokens: characters of a token, on the average of English prose.
 _CHARACTERS = 4
+# Tokens of one prompt or answer that no model has: a count above it is nonsense.
+_MOST_TOKENS = 10**7
 # What a server says of an answer that it broke off itself.
 _BROKEN = ("abort", "error")
 
@@ -120,11 +122,12 @@ class Wire:
         if len(choices) != len(texts):
             raise Miscounted(f"{len(choices)} choices for {len(texts)} prompts")
         placed: list[tuple[str, str] | None] = [None] * len(texts)
-        for position, choice in enumerate(choices):
+        for choice in choices:
             if not isinstance(choice, dict):
                 raise Malformed("a choice that is no object")
-            index = choice.get("index", position)
-            if not isinstance(index, int) or not 0 <= index < len(texts) or placed[index]:
+            # Of several, the order that they come in says nothing.
+            index = choice.get("index", 0 if len(texts) == 1 else None)
+            if type(index) is not int or not 0 <= index < len(texts) or placed[index]:
                 raise Miscounted("choices that do not say which prompt they answer")
             placed[index] = self._said(choice)
         raws = [said[0] for said in placed if said is not None]
@@ -157,8 +160,11 @@ class Wire:
         return raw, "length" if reason == "length" else "stop"
 
 
-def message(payload: bytes) -> str:
-    """What a server says of its refusal: the error's message, else the body; one line."""
+def message(payload: bytes, secret: str | None = None) -> str:
+    """What a server says of its refusal: the error's message, else the body; one line.
+
+    secret: is left out of it.
+    """
     try:
         answer = _object(payload)
     except Malformed:
@@ -167,7 +173,17 @@ def message(payload: bytes) -> str:
         error = answer.get("error", answer)
         inner = error.get("message", error.get("detail")) if isinstance(error, dict) else error
         text = inner if isinstance(inner, str) else json.dumps(inner or answer)
+    if secret:
+        text = text.replace(secret, "…")
     return " ".join(text.split())[:200]
+
+
+def error_told(payload: bytes, secret: str | None = None) -> str:
+    """The message of an error that a server sends in the place of an answer; "" without one."""
+    try:
+        return message(payload, secret) if _object(payload).get("error") else ""
+    except Malformed:
+        return ""
 
 
 def share_out(total: int, weights: Sequence[int]) -> list[int]:
@@ -203,7 +219,7 @@ def _usage(usage: object, texts: Sequence[str], raws: Sequence[str]) -> tuple[li
     for key, of in (("prompt_tokens", texts), ("completion_tokens", raws)):
         lengths = [len(text) for text in of]
         total = told.get(key)
-        if not isinstance(total, int) or total < 0:
+        if type(total) is not int or not 0 <= total <= _MOST_TOKENS * len(of):
             total = sum(-(-length // _CHARACTERS) for length in lengths)
         shared.append(share_out(total, lengths))
     return shared[0], shared[1]

@@ -5,7 +5,6 @@ The record as it is gives a positive; with one entity or one number changed, a n
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,23 +44,22 @@ class _Quantity:
 
 @dataclass
 class _Record:
-    """What one sentence mentions, by place."""
+    """What one sentence is about ("" where that is not known) and mentions, by place."""
 
+    category: str
     entities: list[_Entity] = field(default_factory=list)
     quantities: list[_Quantity] = field(default_factory=list)
 
     def values(self, sentence: str, said: Mapping[int, str]) -> dict[str, Any]:
         """The prompt's variables. said: for mentions what is said in the place of their text.
 
-        Of an entity mentioned twice the record names the first mention; the category is the type
-        that most of the entities have, of several the one that comes first, "" without entities.
+        Of an entity mentioned twice the record names the first mention.
         """
         distinct = {entity.node_id: entity for entity in reversed(self.entities)}
         texts = {one.mention_id: said.get(one.mention_id, one.text) for one in self.entities}
-        types = Counter(one.type for one in self.entities).most_common(1)
         return {
             "sentence": sentence,
-            "category": types[0][0] if types else "",
+            "category": self.category,
             "entities": [
                 {"text": texts[one.mention_id], "type": one.type}
                 for one in self.entities
@@ -138,17 +136,18 @@ def _changed(given: Given, count: int, seed: int) -> Iterator[Asking]:
 
 def _records(given: Given) -> dict[int, _Record]:
     """What the anchors with mentions speak of, by anchor."""
+    category = given.category()
     records: dict[int, _Record] = {}
     entities = given.located("entity")
     columns = [entities[name].to_pylist() for name in ("row", "mention_id", "node_id")]
     columns += [entities[name].to_pylist() for name in ("text", "type")]
     for row, *one in zip(*columns, strict=True):
-        records.setdefault(row, _Record()).entities.append(_Entity(*one))
+        records.setdefault(row, _Record(category[row])).entities.append(_Entity(*one))
     numbers = given.located("quantity")
     columns = [numbers[name].to_pylist() for name in ("row", "mention_id", "text")]
     columns += [numbers[name].to_pylist() for name in ("value", "unit", "of_mention_id")]
     for row, *one in zip(*columns, strict=True):
-        records.setdefault(row, _Record()).quantities.append(_Quantity(*one))
+        records.setdefault(row, _Record(category[row])).quantities.append(_Quantity(*one))
     return records
 
 
@@ -171,7 +170,7 @@ METHODS = methods(
         "positive",
         from_knowledge,
         Prompted,
-        ("mentions",),
+        ("mentions", "sentence_categories"),
         prompt="from_knowledge",
         variables=_RECORD,
     ),
@@ -180,7 +179,7 @@ METHODS = methods(
         "negative",
         from_changed_knowledge,
         Prompted,
-        ("mentions", "graph"),
+        ("mentions", "sentence_categories", "graph"),
         open_graph,
         "from_knowledge",
         (*_RECORD, "old", "new"),

@@ -4,9 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from llm_recipe import recipe
 from tiny_run import finished, tiny
 
-__all__ = ["finished", "tiny"]
+__all__ = ["finished", "recipe", "tiny"]
 
 
 @pytest.fixture(scope="session")

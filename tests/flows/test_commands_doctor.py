@@ -88,6 +88,8 @@ def test_the_vllm_that_would_serve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vllm_python: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    # Else the one beside Tercet's own environment would be found.
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "none" / ".venv"))
     found = doctor.generator()[0]
     assert found.state == "note"
     assert f"no vLLM in {sys.executable}: " in found.says
@@ -114,7 +116,7 @@ def test_a_build_for_another_machine_is_told_with_a_pretended_one(
         (True, [], "ok", "CPU build"),
         (True, ["H200"], "note", "though there is a GPU"),
         (False, ["H200"], "ok", "GPU build"),
-        (False, [], "note", "but there is no GPU"),
+        (False, [], "note", "but there is no GPU: remove .venv-vllm and `make vllm`"),
     ]:
         build = vllm_build.VllmBuild(Path("python"), "1.2.3", cpu)
         monkeypatch.setattr(doctor.vllm_build, "look", lambda python, build=build: build)

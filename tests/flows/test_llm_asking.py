@@ -1,4 +1,4 @@
-"""Runs against an endpoint that is a real HTTP server of ours: kills, ceilings, faults, plans."""
+"""Runs against an endpoint that is a real HTTP server of ours: kills, ceilings, faults."""
 
 import os
 import re
@@ -7,42 +7,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from faulty_server import FaultyServer, Reply, Seen, error
-from tiny_run import Tiny, digest_of, ended_well, query, start, states, tercet
+from llm_recipe import repeated, words
+from tiny_run import digest_of, ended_well, query, start, tercet
 
-# The server says each prompt in capitals: a prompt of the sentence alone gives a sentence back.
-PROMPT = "{{ sentence }}"
-
-
-@pytest.fixture
-def recipe(tiny: Tiny, tmp_path: Path) -> Callable[..., Path]:
-    """Writes a recipe that asks the endpoint `url` two methods about 120 anchors."""
-
-    def write(url: str, name: str = "asks", prompt: str = PROMPT, **asking: Any) -> Path:
-        own = tmp_path / f"{name}.jinja"
-        own.write_text(prompt)
-        content = yaml.safe_load(tiny.recipe.read_text())
-        content |= {
-            "name": "asks",
-            "sample": {"rows": 120},
-            "llm": {"name": "capitals", "api": "completions"},
-            "synthesise": {"rewrite": {"prompt": str(own)}, "antisense": None},
-            "select": {"positive_min": 0.0, "negative_max": 1.0},
-        }
-        content["run"]["llm"] = {"endpoints": [url], "concurrency": 16, "list_size": 4} | asking
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(content, sort_keys=False))
-        return path
-
-    return write
-
-
-def words(recipe: Path, store: Path, *options: str) -> list[str]:
-    return ["run", str(recipe), "--no-server", "--store", str(store), *options]
+from tercet.flows.fingerprints import fingerprints
+from tercet.flows.runner import open_run, prepare, run_step
+from tercet.models.llm.errors import Stopped
+from tercet.storage.store import open_store
+from tercet.tasks.stage import silent
 
 
 @contextmanager
@@ -56,11 +32,6 @@ def killed_after(server: FaultyServer, rows: int, *arguments: str) -> Iterator[i
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
     yield server.log[-1].open_rows
-
-
-def repeated(server: FaultyServer) -> int:
-    """Rows asked more than once."""
-    return sum(times - 1 for times in server.times_asked().values())
 
 
 def test_a_killed_run_asks_again_only_for_what_was_open(
@@ -186,55 +157,88 @@ def test_an_endpoint_that_dies_stops_the_run_and_what_it_said_is_safe(
         assert answered_once == [(240,)]
 
 
-def plan_of(path: Path, store: Path) -> str:
-    return ended_well(tercet("plan", str(path), "--store", str(store))).stdout
-
-
-def test_a_plan_tells_what_a_change_costs(recipe: Callable[..., Path], tmp_path: Path) -> None:
-    with FaultyServer() as server:
+def test_two_runs_at_once_do_not_both_pay(recipe: Callable[..., Path], tmp_path: Path) -> None:
+    """Two recipes that differ in what they ask about, so that they share no artifact."""
+    with FaultyServer(delay=0.05) as server:
         store = tmp_path / "store"
-        path = recipe(server.url)
-        first = plan_of(path, store)
-        assert "antisense will ask is told once ingest, sample is made" in first
-        ended_well(tercet(*words(path, store, "--until", "sample")))
-        before = plan_of(path, store)
-        assert re.search(r"synthesise.rewrite asks 120 rows: about [\d,]+ tokens", before)
-        assert "at most 15,360 of answers" in before
-        assert server.log == []
-        ended_well(tercet(*words(path, store, "--until", "triplets")))
-        assert "asks" not in plan_of(path, store).split("steps:")[1]
-        # One word of one prompt: that method alone, at the length its answers have had.
-        recipe(server.url, prompt="Again: {{ sentence }}")
-        changed = plan_of(path, store)
-        assert re.search(r"synthesise.rewrite +run +file prompt", changed)
-        assert re.search(r"synthesise.antisense +reuse", changed)
-        assert re.search(r"rewrite asks 120 rows: about [\d,]+ tokens of prompts, 240 of", changed)
-        assert "antisense asks" not in changed
-        recipe(server.url)
-        # A check that changed asks nothing.
-        checked = yaml.safe_load(path.read_text()) | {"parse": {"min_words": 3}}
-        path.write_text(yaml.safe_dump(checked))
-        assert "asks" not in plan_of(path, store).split("steps:")[1]
-        asked = len(server.log)
-        ended_well(tercet(*words(path, store, "--until", "triplets")))
-        assert len(server.log) == asked
-        assert states(store)["parse"] == "made"
+        first = recipe(server.url)
+        ended_well(tercet(*words(first, store, "--until", "sample")))
+        content = yaml.safe_load(first.read_text())
+        content["synthesise"]["rewrite"]["weight"] = 0.9
+        content["synthesise"]["antisense"] = {"weight": 0.9}
+        second = tmp_path / "second.yaml"
+        second.write_text(yaml.safe_dump(content))
+        children = [start(*words(path, store, "--until", "triplets")) for path in (first, second)]
+        for child in children:
+            _, stderr = child.communicate(timeout=120)
+            assert child.returncode == 0, stderr
+        assert len(server.times_asked()) == 240
+        assert repeated(server) == 0
 
 
-def test_try_shows_prompts_with_answers_that_are_not_paid_again(
+def test_a_prompt_that_is_edited_while_the_run_goes_on_is_refused(
     recipe: Callable[..., Path], tmp_path: Path
 ) -> None:
-    with FaultyServer() as server:
+    with FaultyServer(delay=0.3) as server:
         store = tmp_path / "store"
         path = recipe(server.url)
-        options = ("--store", str(store))
-        done = ended_well(tercet("try", str(path), "--method", "antisense", "-n", "3", *options))
-        assert done.stdout.count("── answered") == 3
-        assert sum(server.times_asked().values()) == 3
-        ended_well(tercet("try", str(path), "--method", "antisense", "-n", "5", *options))
-        assert sum(server.times_asked().values()) == 5
-        wrong = tercet("try", str(path), "--method", "entity_swap", *options)
-        assert wrong.returncode == 2
-        assert "it has: rewrite, antisense" in wrong.stderr
+        child = start(*words(path, store, "--until", "triplets"))
+        while len(server.log) < 2:
+            assert child.poll() is None
+            time.sleep(0.02)
+        recipe(server.url, prompt="Edited: {{ sentence }}")
+        _, stderr = child.communicate(timeout=120)
+        assert child.returncode == 2, stderr
+        assert "was changed while the run went on" in stderr.splitlines()[-1]
         ended_well(tercet(*words(path, store, "--until", "triplets")))
-        assert repeated(server) == 0
+        prompts = query(store, "SELECT DISTINCT prompt[:7] FROM generations WHERE method='rewrite'")
+        assert prompts == [("Edited:",)]
+
+
+def test_a_stage_that_failed_can_be_tried_again_in_the_same_run(
+    recipe: Callable[..., Path], tmp_path: Path
+) -> None:
+    """What Prefect does with `run.retries`."""
+    failing = {"now": True}
+    with FaultyServer(lambda seen: error(503, "down") if failing["now"] else None) as server:
+        path = recipe(server.url, patience=1)
+        plan = prepare(str(path), str(tmp_path / "store"), until="generations")
+        with open_run(plan) as handle:
+            for step in plan.steps:
+                if step.stage.asks is not None and failing["now"]:
+                    with pytest.raises(Stopped, match="HTTP 503"):
+                        run_step(handle, step, silent)
+                    failing["now"] = False
+                run_step(handle, step, silent)
+        assert query(tmp_path / "store", "SELECT count(*) FROM responses") == [(240,)]
+
+
+def test_how_answers_are_drawn_matters_only_where_it_is_used(
+    recipe: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A method with a sampling of its own does not change with the recipe's."""
+
+    def versions(temperature: float) -> dict[str, str | None]:
+        path = recipe("http://127.0.0.1:9/v1")
+        content = yaml.safe_load(path.read_text())
+        own = {"temperature": 0.2, "top_p": 0.9, "max_tokens": 30}
+        content["synthesise"]["antisense"] = own
+        content["llm"]["temperature"] = temperature
+        path.write_text(yaml.safe_dump(content))
+        plan = prepare(str(path), str(tmp_path / "store"), until="generations")
+        store = open_store(str(tmp_path / "store"))
+        found = fingerprints(plan.steps, plan.recipe.seed, store)
+        return {name: one.version for name, one in found.items()}
+
+    before, after = versions(0.5), versions(0.7)
+    assert {name for name in before if before[name] != after[name]} == {"synthesise.rewrite"}
+
+
+def test_rules_know_nothing_of_language_models(tmp_path: Path) -> None:
+    """An edit of the client or a prompt makes no rule, and no other stage, anew."""
+    plan = prepare("quickstart", str(tmp_path / "store"))
+    found = fingerprints(plan.steps, plan.recipe.seed, open_store(str(tmp_path / "store")))
+    for name, one in found.items():
+        llm = [m for m in one.modules if ".llm" in m or "prompt" in m or m.endswith("asking")]
+        # `row_faults` tells faults of the recipe from those of a row by the error's class.
+        assert set(llm) <= {"tercet.models.llm", "tercet.models.llm.errors"}, name

@@ -101,6 +101,19 @@ def no_address(recipe: dict[str, Any], folder: Path, model: Path) -> None:
     recipe["run"]["llm"] = {"endpoints": ["127.0.0.1:8000"]}
 
 
+def same_text_thrice(recipe: dict[str, Any], folder: Path, model: Path) -> None:
+    recipe["synthesise"] = {"rewrite": {"per_sentence": 3, "temperature": 0}}
+
+
+def dtype_of_an_endpoint(recipe: dict[str, Any], folder: Path, model: Path) -> None:
+    endpoint(recipe, folder, model)
+    recipe["llm"]["dtype"] = "bfloat16"
+
+
+def template_of_a_base_model(recipe: dict[str, Any], folder: Path, model: Path) -> None:
+    recipe["llm"] |= {"api": "completions", "template_kwargs": {"enable_thinking": False}}
+
+
 CASES: list[tuple[Change, int, str]] = [
     (endpoint, 1, "127.0.0.1:9"),
     (without_llm, 2, "asks a language model: say which under `llm`"),
@@ -120,6 +133,9 @@ CASES: list[tuple[Change, int, str]] = [
     (cost_without_price, 2, "price_in"),
     (password, 2, "holds no password"),
     (no_address, 2, "no http:// or https:// address"),
+    (same_text_thrice, 2, "says the same 3 times"),
+    (dtype_of_an_endpoint, 2, "belongs to `model`"),
+    (template_of_a_base_model, 2, "belongs to `api: chat`"),
 ]
 
 

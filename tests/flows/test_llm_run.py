@@ -73,9 +73,12 @@ def warden(process: psutil.Process) -> bool:
 
 @pytest.fixture(scope="module")
 def talker(tiny_llm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The random model, with many tokens that end an answer: most are then not cut off."""
+    """The random model, with many tokens that end an answer, so that most are not cut off."""
     model = Path(shutil.copytree(tiny_llm, tmp_path_factory.mktemp("talker") / "model"))
-    (model / "generation_config.json").write_text(json.dumps({"eos_token_id": list(range(0, 60))}))
+    vocabulary = json.loads((model / "tokenizer.json").read_text())["model"]["vocab"]
+    # Control characters, which no JSON holds: a schema can still be kept.
+    ends = [0, *(vocabulary[chr(256 + byte)] for byte in range(32))]
+    (model / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
     return model
 
 
@@ -237,6 +240,39 @@ def test_a_killed_run_takes_its_server_along_and_goes_on(
     ended_well(tercet(*arguments))
     rows = query(store, "SELECT run_id, count(*) FROM responses GROUP BY 1 ORDER BY min(created)")
     assert [count for _, count in rows] == [kept, 900 - kept]
+
+
+def test_an_interrupt_is_heard_while_the_server_starts(
+    tiny: Tiny, talker: Path, vllm_python: str, tmp_path: Path
+) -> None:
+    recipe = slow(tiny, tmp_path / "starts.yaml", talker, {"engine": {"python": vllm_python}})
+    child = start(*words(recipe, tmp_path / "store", "--until", "generations"))
+    until(lambda: bool(processes(talker)), 60)
+    time.sleep(1)
+    began = time.monotonic()
+    os.kill(child.pid, signal.SIGINT)
+    _, stderr = child.communicate(timeout=120)
+    assert child.returncode == 130
+    assert "Go on with:" in stderr
+    assert "answers after" not in stderr
+    assert time.monotonic() - began < 30
+    until(lambda: processes(talker) == [], 20)
+
+
+def test_the_log_of_a_server_that_could_not_start_is_there_to_be_read(
+    tiny: Tiny, talker: Path, vllm_python: str, tmp_path: Path
+) -> None:
+    model = Path(shutil.copytree(talker, tmp_path / "strange"))
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "architectures": ["NoSuchModel"]}))
+    recipe = slow(tiny, tmp_path / "strange.yaml", model, {"engine": {"python": vllm_python}})
+    done = tercet(*words(recipe, tmp_path / "store", "--until", "generations"))
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert "NoSuchModel" in last
+    named = re.search(r"its log: ([^)]+)\)", last)
+    assert named
+    assert "NoSuchModel" in Path(named[1]).read_text()
 
 
 def test_a_real_endpoint_is_asked_twice_only_what_was_open(

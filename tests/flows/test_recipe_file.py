@@ -140,3 +140,10 @@ def test_shipped_recipes_hold_against_the_schema() -> None:
 def test_a_key_that_stands_twice_is_told_with_its_line(write) -> None:
     path = write(GOOD + "seed: 1\nseed: 2\n")
     assert fault(path).startswith(f"{path}:18: the key 'seed' stands twice")
+
+
+@pytest.mark.parametrize("name", recipe_file.shipped())
+def test_a_recipe_is_the_same_after_it_was_recorded(name: str) -> None:
+    """As a run records it, and `tercet accept` reads it again."""
+    recipe = recipe_file.load(name)
+    assert Recipe.model_validate(recipe.model_dump(mode="json")) == recipe

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.models.answer_checks import faults, stands, unwrapped, without_thoughts
+from tercet.models.answer_checks import faults, unwrapped, without_thoughts
 
 SOURCE = "The dog of the woman sat on the mat and slept."
 PROMPT = f"""Say the sentence below in other words, and let it mean what it meant.
@@ -53,6 +53,11 @@ def bare(raw: str | None) -> tuple[str, bool]:
         ("“'A cat sat.'”", "'A cat sat.'"),
         ("Call `f` and `g`", "Call `f` and `g`"),
         ("Use ``` for code ``` here", "Use ``` for code ``` here"),
+        ("A cat sat.<|im_end|>", "A cat sat."),
+        ('"A cat sat." </s><|endoftext|>\n', "A cat sat."),
+        ("A cat <|im_end|> sat.", "A cat <|im_end|> sat."),
+        ("<b>A cat</b>", "<b>A cat</b>"),
+        ("</s>", ""),
         ("", ""),
         (None, ""),
     ],
@@ -89,6 +94,12 @@ def test_a_thought_that_is_never_closed() -> None:
         "Could you please provide the original text?",
         "There is no sentence provided.",
         "You haven't provided a sentence.",
+        "I'm sorry, but I can't.",
+        "I cannot process this request.",
+        "There are no entities in this sentence.",
+        "I don't understand the request.",
+        "I apologize, but this sentence cannot be rewritten.",
+        "No sentence was given.",
     ],
 )
 def test_a_refusal(text: str) -> None:
@@ -111,6 +122,10 @@ def test_a_refusal(text: str) -> None:
         "The model said: I'm sorry, but I can't do that.",
         "There is no sentence in the file.",
         "It cannot provide more than one value.",
+        "I'm afraid that I cannot open the file, she said.",
+        "I'm sorry, but I can't come, the old man said.",
+        "I couldn't complete that marathon.",
+        "There are no numbers in the file.",
     ],
 )
 def test_what_is_no_refusal(text: str) -> None:
@@ -134,6 +149,28 @@ def test_what_is_no_refusal(text: str) -> None:
         "Paraphrase 1: A cat sat.",
         "The contradicting statement: A cat sat.",
         "Okay, here you go:\nA cat sat.",
+        "Sure! A cat sat.",
+        "Certainly! A cat sat.",
+        "This is the rewritten sentence: A cat sat.",
+        "Here's another way to say it: A cat sat.",
+        "A different way of putting it would be: A cat sat.",
+        "Alternatively, one could say: A cat sat.",
+        "The sentence before this one would be: A cat sat.",
+        "User: a dog sat. Assistant: A cat sat.",
+        "Okay, so the user wants me to say it anew.",
+        "Let me rephrase this. A cat sat.",
+        "Here you go: A cat sat.",
+        "As requested, here is the new sentence: A cat sat.",
+        "I'd be happy to help you rewrite it. A cat sat.",
+        "First, I need to understand the sentence.",
+        "The rewritten sentence is: A cat sat.",
+        "Rewritten sentence - A cat sat.",
+        "My rewrite would be: A cat sat.",
+        "A cat sat. Let me know if you need anything else!",
+        "A cat sat. I hope this helps.",
+        "A cat sat. Human: And a dog?",
+        "A cat sat. (I changed the dog and kept the rest.)",
+        "A cat sat. This keeps the meaning of the original.",
     ],
 )
 def test_a_preamble(text: str) -> None:
@@ -157,6 +194,18 @@ def test_a_preamble(text: str) -> None:
         "Certainly the dog slept.",
         "Answers to the woman: none.",
         "Okay, I will come.",
+        "Great! The dog slept.",
+        "This is the version that adds two options: quiet and verbose.",
+        "The output text: an explanation is below.",
+        "Absolutely, here is nothing that the server keeps: it stores no data.",
+        "The following versions are supported: 3.11 and 3.12.",
+        "The user wants a dog.",
+        "Now let the dog sleep.",
+        "The sentence cannot be longer than that.",
+        "He let me know of it, and I hope it sleeps.",
+        "User: the person who logs in.",
+        "Sure! the old man said.",
+        "A cat sat (the version of the woman slept).",
     ],
 )
 def test_what_is_no_preamble(text: str) -> None:
@@ -169,11 +218,94 @@ def test_what_the_source_begins_with_is_no_preamble() -> None:
     assert fault("Answer: the rows, summed.") == "preamble"
 
 
-def test_several_paragraphs() -> None:
-    assert fault("A cat sat.\n\nIt is a cat because of the rules.") == "several_paragraphs"
-    assert fault("A cat sat.\r\n \t\r\nNote that it slept.") == "several_paragraphs"
-    assert fault("A cat sat.\nIt slept.") is None
-    assert fault("A cat sat.\n\nIt slept.", source="A dog.\n\nIt slept.") is None
+def test_a_label_is_no_preamble_where_the_source_speaks_of_such_things() -> None:
+    source = "Sentence boundaries are marked."
+    assert fault("Sentence: the unit whose borders are marked.", source=source) is None
+    assert fault("Sentence: the unit whose borders are marked.") == "preamble"
+    assert fault("Rewritten sentence: borders are marked.", source=source) == "preamble"
+
+
+def test_several_lines() -> None:
+    assert fault("A cat sat.\n\nIt is a cat because of the rules.") == "several_lines"
+    assert fault("A cat sat.\r\n \t\r\nNote that it slept.") == "several_lines"
+    assert fault("A cat sat.\nExplanation: it is a cat.") == "several_lines"
+    assert fault("A cat sat.\nIt slept.", source="A dog.\nIt slept.") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A cat sat.<|endoftext|>Human: next",
+        "<answer>A cat sat.</answer>",
+        "A cat sat.</s> A dog sat.",
+        "[INST] A cat sat.",
+        "- A cat sat.",
+        "1. A cat sat.\n2. A cat lay.",
+        "## A cat sat.",
+        '{"sentence": "A cat sat."}',
+        '["A cat sat."]',
+    ],
+)
+def test_markup(text: str) -> None:
+    assert fault(text) == "markup"
+    assert fault(text, source=f"{text} {text}") != "markup"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-5 degrees it was.",
+        "1.5 cats sat.",
+        "A < B and B > C.",
+        "A list<int> has cats.",
+        "{x} is the set of x.",
+        "**A cat sat.**",
+        "[1] tells of cats.",
+    ],
+)
+def test_what_is_no_markup(text: str) -> None:
+    assert fault(text) is None
+
+
+@pytest.mark.parametrize("text", [".", "…", "-- ?", "N/A", "None", "none."])
+def test_nothing(text: str) -> None:
+    assert fault(text) == "empty"
+    assert fault("None of the dogs slept.") is None
+    assert fault("猫。", source="狗。") is None
+
+
+def test_a_piece_said_twice() -> None:
+    twice = "The cat of the woman sat. The cat of the woman sat."
+    assert fault(twice) == "repetition"
+    assert fault(twice + " Yes.", source=twice) is None
+    assert fault("Not now. Not now. The cat of the woman sat.") is None
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "same"),
+    [
+        (SOURCE, SOURCE[:-1], True),
+        (SOURCE, SOURCE.upper()[:-1] + " !", True),
+        ("The dog’s “mat”, he said.", "The dog's mat he said", True),
+        ("狗坐在垫子上。", "狗坐在垫子上", True),
+        ("C is fast.", "C++ is fast.", False),
+        ("It took 1.5 days.", "It took 15 days.", False),
+        ("It is -5 there.", "It is 5 there.", False),
+        (SOURCE, "The dog of the woman sat on a mat and slept.", False),
+        ("!", "?", False),
+    ],
+)
+def test_a_text_that_differs_by_punctuation_alone(source: str, text: str, same: bool) -> None:
+    assert (fault(text, source=source) == "same_as_source") == same
+
+
+@pytest.mark.parametrize("operation", ["rewrite", "precede"])
+def test_the_whole_source_among_other_words(operation: str) -> None:
+    assert fault(f"It was late. {SOURCE}", operation=operation) == "echo"
+    assert fault(f"{SOURCE[:-1]}, le chien dort.", operation=operation) == "echo"
+    assert fault("The dog of the woman sat on the mat.", operation=operation) is None
+    assert fault("A dog sat down.", source="A dog", operation=operation) is None
+    assert fault(f"It is false that {SOURCE}", operation="contradict") is None
 
 
 def test_an_echo_of_the_prompt() -> None:
@@ -182,6 +314,8 @@ def test_an_echo_of_the_prompt() -> None:
     # What the source has too is no echo, and shorter pieces are nobody's.
     assert fault("Once more the dog of the woman sat on the mat and slept.") is None
     assert fault("Answer with the new one.") is None
+    assert fault("Subject: animals. Entities: dogs, garden. Numbers: two") == "echo"
+    assert fault("Entities: dogs and a garden.") == "echo"
     assert fault("Nothing is left out and nothing is added to it.", prompt=None) is None
 
 
@@ -223,77 +357,6 @@ def test_script(source: str, text: str, reason: str | None) -> None:
 )
 def test_language(source: str, text: str, reason: str | None) -> None:
     assert fault(text, source=source) == reason
-
-
-REVISED = {"operation": "revise_entity", "old": "dog", "new": "city cat"}
-
-
-@pytest.mark.parametrize(
-    ("text", "columns", "reason"),
-    [
-        ("The city cat of the woman slept.", {}, None),
-        ("The City Cats of the woman slept.", {}, None),
-        ("The city cat's mat was torn.", {}, None),
-        ("The dog of the woman slept.", {}, "unchanged_entity"),
-        ("The animal of the woman slept.", {}, "missing_entity"),
-        ("The city cattle of the woman slept.", {}, "missing_entity"),
-        ("The city cat chased the dog.", {}, "unchanged_entity"),
-        ("The city cat chased the dogs.", {}, "unchanged_entity"),
-        ("The city cat is dogmatic.", {}, None),
-        ("The guide dog slept.", {"new": "guide dog"}, None),
-        ("The dog slept.", {"new": "guide dog"}, "unchanged_entity"),
-        ("Two women slept.", {"new": "woman", "old": "men"}, None),
-        ("A woman slept.", {"new": "women", "old": "men"}, None),
-        ("Call np.array() first.", {"new": "np.array()", "old": "f()"}, None),
-        ("猫坐在垫子上。", {"source": "狗坐在垫子上。", "old": "狗", "new": "猫"}, None),
-        ("An animal slept.", {"operation": "swap_entity"}, None),
-        ("An animal slept.", {"new": None}, None),
-        (
-            "The animal slept.",
-            {"operation": "write_from_changed_knowledge", "pool": "T_p"},
-            "missing_entity",
-        ),
-        (
-            "A city cat and a dog.",
-            {"operation": "write_from_changed_knowledge", "pool": "T_r"},
-            None,
-        ),
-    ],
-)
-def test_a_revised_entity(text: str, columns: dict[str, str], reason: str | None) -> None:
-    assert fault(text, **{**REVISED, **columns}) == reason
-
-
-@pytest.mark.parametrize(
-    ("text", "new", "reason"),
-    [
-        ("Seven dogs ate 12 mats.", "7", None),
-        ("7 dogs ate 12 mats.", "seven", None),
-        ("Five dogs ate 12 mats.", "7", "missing_number"),
-        ("Five dogs ate 17 mats.", "7", "missing_number"),
-        ("A dog ate 1200 mats.", "1,200", None),
-        ("It cost 2.5 million.", "2.5 million", None),
-        ("It cost 2.5.", "2.5 million", "missing_number"),
-        ("Two thirds of them ate.", "two thirds", None),
-        # Twelve was there before.
-        ("Five dogs ate 12 mats.", "12", "missing_number"),
-        ("Twelve dogs ate 12 mats.", "12", None),
-        ("Dogs ate ½ of it.", "½", None),
-        ("Dogs ate half of it.", "½", "missing_number"),
-    ],
-)
-@pytest.mark.parametrize("operation", ["revise_quantity", "write_from_changed_knowledge"])
-def test_a_revised_number(text: str, new: str, reason: str | None, operation: str) -> None:
-    source = "Five dogs ate 12 mats."
-    found = fault(text, source=source, operation=operation, old="5", new=new, prompt=None)
-    assert found == reason
-
-
-def test_names_are_found_as_whole_words_in_either_number() -> None:
-    assert stands("Both cities grew.", "city")
-    assert stands("The city grew.", "cities")
-    assert not stands("The category grew.", "cat")
-    assert not stands("", "cat")
 
 
 _ANY = st.one_of(st.none(), st.text(max_size=60), st.sampled_from([PROMPT, SOURCE, "7", "dog"]))

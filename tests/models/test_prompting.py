@@ -57,6 +57,7 @@ def test_a_byte_order_mark_is_not_asked(tmp_path: Path) -> None:
         ("{{ old }} {{ lipsum() }}", "unknown variable 'lipsum'"),
         ("{{ old }} {% include '/etc/passwd' %}", "names another file"),
         ("{% extends old %}", "names another file"),
+        ("{{ old }}\n{{ '\\ud800' }}", "line 2: an escape there is half a character"),
         ("Say something.", "names no variable"),
         ("", "names no variable"),
         ("{{ " + "(" * 3000 + "old" + ")" * 3000 + " }}", "too deeply nested"),
@@ -119,6 +120,13 @@ def test_a_failing_expression_is_named(tmp_path: Path, text: str, said: str) -> 
     with pytest.raises(Unusable) as raised:
         render(template, {"sentence": "s"})
     assert said in str(raised.value)
+
+
+def test_what_is_no_utf8_is_never_a_prompt(tmp_path: Path) -> None:
+    template = load(written(tmp_path, "Say: {{ sentence }} {{ '\\U0001F600' }}"), ["sentence"])
+    assert render(template, {"sentence": "ä"}) == "Say: ä \U0001f600"
+    with pytest.raises(Unusable, match=r"own\.jinja: cannot be rendered: .*surrogates"):
+        render(template, {"sentence": "half \ud83d"})
 
 
 def test_a_value_that_is_missing_is_no_empty_text(tmp_path: Path) -> None:

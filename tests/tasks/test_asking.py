@@ -12,12 +12,15 @@ import pyarrow.compute as pc
 import pytest
 from test_synthesise import corpus, emitted, shares, stored
 
+from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
-from tercet.models.llm.settings import LlmSettings
+from tercet.models.llm.settings import LlmSettings, Sampling
+from tercet.models.prompted import asked
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks import asking, extract, extract_generate, graph, synthesise
+from tercet.tasks import asking, extract, extract_generate, graph, synthesise, synthesise_prompted
 from tercet.tasks.stage import REJECTS, Resources, Stage, Work
-from tercet.tasks.synthesise import PROMPTED_NAMES, PromptedConfig
+from tercet.tasks.synthesise import PROMPTED_NAMES
+from tercet.tasks.synthesise_prompted import PromptedConfig
 
 LLM = LlmSettings(name="mirror", temperature=0.3, max_tokens=40)
 
@@ -28,11 +31,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Row
     sentences = rows_of({"sentences": [stored(folder, "sentences", corpus())]})
     found = emitted(extract.STAGE, extract.ExtractConfig(), {"sentences": sentences}, folder)
     mentions = rows_of({"mentions": [stored(folder, "mentions", found["mentions"])]})
+    about = found["sentence_categories"]
     made = emitted(graph.STAGE, graph.GraphConfig(), {"mentions": mentions}, folder)
     tables = {name: [stored(folder, name, made[name])] for name in ("kg_nodes", "kg_edges")}
     return folder, {
         "sentences": sentences,
         "mentions": mentions,
+        "sentence_categories": rows_of({"sentence_categories": [stored(folder, "about", about)]}),
         "graph": rows_of(tables),
         "anchors": shares(folder),
     }
@@ -67,7 +72,7 @@ def said(
 
 def prompted(method: str, folder: Path, inputs: Mapping[str, Rows], **params: Any) -> Any:
     config = PromptedConfig(method=method, params=params, llm=LLM)
-    return said(synthesise.stage_for(method), config, inputs, folder)
+    return said(synthesise_prompted.stage_for(method), config, inputs, folder)
 
 
 @pytest.mark.parametrize("method", PROMPTED_NAMES)
@@ -128,7 +133,7 @@ def test_asking_lists_the_same_requests_and_asks_nobody(
     store: tuple[Path, dict[str, Rows]],
 ) -> None:
     folder, inputs = store
-    stage = synthesise.stage_for("entity_revision")
+    stage = synthesise_prompted.stage_for("entity_revision")
     config = PromptedConfig(method="entity_revision", llm=LLM)
     work = Work(config, 3, inputs, {}, {}, Resources(), folder, lambda name, table: None)
     assert stage.asks is not None
@@ -187,7 +192,106 @@ def test_a_seed_fits_what_an_endpoint_takes(store: tuple[Path, dict[str, Rows]])
     folder, inputs = store
     config = PromptedConfig(method="rewrite", llm=LLM)
     work = Work(config, 3, inputs, {}, {}, Resources(), folder, lambda name, table: None)
-    seeds = [request.seed for request in synthesise.asks(work)]
+    seeds = [request.seed for request in synthesise_prompted.asks(work)]
     assert len(set(seeds)) == len(seeds)
     assert all(0 <= seed < 2**31 for seed in seeds)
     assert asking.sampling_of(LLM, {}).max_tokens == 40
+
+
+def asked_with(
+    prompt: str, rows: list[tuple[int, dict[str, Any]]], folder: Path, ask: Any, **sampling: Any
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Generations and rejects of rows (sentence id, values), in an order of emits."""
+    path = folder / "own.jinja"
+    path.write_text(prompt)
+    table = asked.table(asked.Asking(row_id, values) for row_id, values in rows)
+    tables: dict[str, list[dict[str, Any]]] = {"generations": [], "rejects": []}
+    work = Work(
+        None, 3, {}, {}, {}, Resources(ask=ask), folder,
+        lambda name, made: tables[name].extend(made.to_pylist()),
+    )  # fmt: skip
+    asking.said(
+        work,
+        method="rewrite",
+        purpose="positive",
+        asked=table,
+        template_path=path,
+        variables=("sentence", "words"),
+        sampling=Sampling(**sampling),
+    )
+    return tables["generations"], tables["rejects"]
+
+
+class Echo:
+    """Says each prompt back, the last first, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[Request]] = []
+
+    def __call__(self, method: str, requests: Iterable[Request]) -> Iterator[Answer]:
+        self.calls.append(list(requests))
+        for request in reversed(self.calls[-1]):
+            said = request.prompt
+            yield Answer(request.place, "d", "echo", said, "stop", 9, 7, 1, 0.1, "here", None)
+
+
+def test_few_requests_are_in_memory_at_once_and_nothing_else_changes(tmp_path: Path) -> None:
+    rows = [(number // 3, {"sentence": f"s{number}"}) for number in range(45_000)]
+    echo = Echo()
+    made, rejects = asked_with("{{ sentence }}", rows, tmp_path, echo)
+    # A sentence's rows stay together: 19,998 is the greatest multiple of 3 up to 20,000.
+    assert [len(call) for call in echo.calls] == [19_998, 19_998, 5_004]
+    assert [row["raw"] for row in made] == [values["sentence"] for _, values in rows]
+    assert rejects == []
+    seeds = [request.seed for call in echo.calls for request in call]
+    few = Echo()
+    again, _ = asked_with("{{ sentence }}", rows[19_992:20_004], tmp_path, few)
+    assert [request.seed for request in few.calls[0]] == seeds[19_992:20_004]
+    ids = [row["generation_id"] for row in made]
+    assert [row["generation_id"] for row in again] == ids[19_992:20_004]
+    assert len(set(ids)) == len(ids)
+
+
+def test_without_temperature_nothing_is_drawn_and_the_same_is_asked_once(tmp_path: Path) -> None:
+    rows = [(number, {"sentence": text}) for number, text in enumerate(["a", "b", "a", "c"])]
+    cold, warm = Echo(), Echo()
+    made, _ = asked_with("Say {{ sentence }}", rows, tmp_path, cold, temperature=0)
+    assert [(r.seed, r.prompt) for r in cold.calls[0]] == [(0, "Say a"), (0, "Say b"), (0, "Say c")]
+    assert [(r["sentence_id"], r["raw"]) for r in made] == [
+        *((0, "Say a"), (1, "Say b"), (2, "Say a"), (3, "Say c"))
+    ]
+    asked_with("Say {{ sentence }}", rows, tmp_path, warm, temperature=0.1)
+    assert len({request.seed for request in warm.calls[0]}) == 4
+
+
+def test_rows_that_no_prompt_comes_of_are_rejects(tmp_path: Path) -> None:
+    prompt = "{% if words %}{{ sentence }} {{ words[1] }}{% endif %}\n "
+    rows = [
+        (7, {"sentence": "one", "words": ["a", "b"]}),
+        (8, {"sentence": "two", "words": []}),
+        (9, {"sentence": "three", "words": ["a"]}),
+    ]
+    echo = Echo()
+    made, rejects = asked_with(prompt, rows, tmp_path, echo)
+    assert [request.prompt for request in echo.calls[0]] == ["one b"]
+    assert [(row["sentence_id"], row["raw"]) for row in made] == [(7, "one b")]
+    assert [(row["stage"], row["row_id"], row["reason"]) for row in rejects] == [
+        ("synthesise", 8, "empty_prompt"),
+        ("synthesise", 9, "error"),
+    ]
+    assert "line 1: cannot be rendered" in rejects[1]["detail"]
+    assert json.loads(rejects[1]["text"]) == rows[2][1]
+
+
+@pytest.mark.parametrize(("good", "broken"), [(1000, 101), (0, 10)])
+def test_a_prompt_file_that_breaks_at_many_rows_is_at_fault(
+    good: int, broken: int, tmp_path: Path
+) -> None:
+    values = [{"sentence": "s", "words": ["a", "b"]}] * good + [
+        {"sentence": "s", "words": []}
+    ] * broken
+    rows = list(enumerate(values))
+    with pytest.raises(Unusable, match="cannot be rendered"):
+        asked_with("{{ sentence }} {{ words[1] }}", rows, tmp_path, Echo())
+    made, rejects = asked_with("{{ sentence }} {{ words[1] }}", rows[:-1], tmp_path, Echo())
+    assert (len(made), len(rejects)) == (good, broken - 1)

@@ -189,6 +189,18 @@ def test_what_no_column_can_hold_is_told_all_the_same(tmp_path: Path) -> None:
     assert len(rejects[2]["text"]) == 200
 
 
+def test_one_long_answer_of_many_faults(tmp_path: Path) -> None:
+    """What is told of it does not grow with what it said."""
+    raws = [said([entity("x", "beast")] * 20_000), "no " * 200_000, said([entity("bird")])]
+    tables = extracted(tmp_path, raws)
+    rejects = tables["rejects"].to_pylist()
+    assert [row["row_id"] for row in rejects] == [*[0] * 201, 1, 2]
+    assert [row["reason"] for row in rejects[-3:]] == ["not_in_text", "not_json", "not_in_text"]
+    assert rejects[0]["reason"] == "too_many"
+    assert rejects[-2]["text"] == raws[1][:200]
+    assert tables["rejects"].nbytes < 100_000
+
+
 def test_rows_are_the_same_for_other_batch_sizes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,10 @@ def parsed(
     ]
     pq.write_table(pa.Table.from_pylist(full, GENERATIONS), folder / "g.parquet")
     sentences = pa.table(
-        {"sentence_id": pa.array([source_id, 5], pa.uint64()), "text": [SOURCE, "Other."]}
+        {
+            "sentence_id": pa.array([source_id, 5, 7], pa.uint64()),
+            "text": [SOURCE, "Other.", "Two sat."],
+        }
     )
     pq.write_table(sentences, folder / "s.parquet")
     inputs = {
@@ -134,16 +137,21 @@ def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
         (None, {"raw": '"A dog lay on a rug."'}),
         (None, {"raw": "<think>A dog\n\nor two.</think>\n\nA dog was lying there."}),
         (None, {"raw": "```\nA dog rested on a rug.\n```"}),
+        (None, {"raw": "A dog was resting.</s> <|im_end|>"}),
         ("cut_off", {"raw": "<think>The user wants a dog"}),
         ("cut_off", {"raw": "I'm sorry, but I can't", "finish_reason": "length"}),
         ("empty", {"raw": "<think>No.</think> "}),
         ("empty", {"raw": '""'}),
+        ("empty", {"raw": "..."}),
+        ("same_as_source", {"raw": "The dog sat on the mat"}),
+        ("markup", {"raw": '{"sentence": "A dog sat."}'}),
+        ("repetition", {"raw": "A dog lay on the rug. A dog lay on the rug."}),
         ("same_as_source", {"raw": f"“{SOURCE}”"}),
         ("refusal", {"raw": "I'm sorry, but I can't rewrite this."}),
         ("refusal", {"raw": "As an AI, I cannot do that.\n\nPlease ask again."}),
         ("preamble", {"raw": "Sure, here is the sentence: A dog sat."}),
         ("preamble", {"raw": "Rewritten sentence: A dog sat."}),
-        ("several_paragraphs", {"raw": "A dog sat down.\n\nI kept the meaning."}),
+        ("several_lines", {"raw": "A dog sat down.\n\nI kept the meaning."}),
         ("echo", {"raw": "Keep to what it meant in all its parts. A dog sat."}),
         ("wrong_script", {"raw": "狗坐在垫子上。"}),
         ("wrong_language", {"raw": "Der Hund lag auf dem Teppich und schlief."}),
@@ -153,6 +161,7 @@ def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
         (None, {"raw": "The cats were on the mat.", "detail": REVISED}),
         ("missing_number", {"raw": "The two sat on a mat.", "detail": RENUMBERED}),
         (None, {"raw": "Seven sat on a mat.", "detail": RENUMBERED}),
+        ("unchanged_number", {"raw": "7 or two sat.", "detail": RENUMBERED, "sentence_id": 7}),
         ("duplicate", {"raw": "'a dog lay  on a rug.'"}),
         ("too_short", {"raw": "Dog."}),
     ]
@@ -163,22 +172,47 @@ def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
         "A dog lay on a rug.",
         "A dog was lying there.",
         "A dog rested on a rug.",
+        "A dog was resting.",
         "The cats were on the mat.",
         "Seven sat on a mat.",
     ]
 
 
+def test_a_preceding_sentence_is_not_the_sentence_itself(tmp_path: Path) -> None:
+    before = NOTHING | {"operation": "precede"}
+    rows = [
+        {"raw": f"It was late. {SOURCE}", "detail": before},
+        {"raw": "It was late, and the dog sat.", "detail": before},
+        {"raw": f"It is false that {SOURCE}", "detail": NOTHING | {"operation": "contradict"}},
+    ]
+    _, reasons = parsed(tmp_path, [SAID | row for row in rows])
+    assert reasons == {0: "echo"}
+
+
 def test_rules_are_judged_as_before(tmp_path: Path) -> None:
     """What a rule says is never unwrapped, beside a model's texts or alone."""
-    raws = ['"A dog."', "Sure, here is the sentence: a dog.", "<think>A dog.", "狗", "A dog.\n\nB."]
+    raws = [
+        '"A dog."',
+        "Sure, here is the sentence: a dog.",
+        "<think>A dog.",
+        "狗",
+        "A dog.\n\nB.",
+        "- ...",
+    ]
     rules = [{"raw": raw} for raw in raws]
     candidates, reasons = parsed(tmp_path, rules)
     assert (candidates["text"].to_pylist(), reasons) == (raws, {})
     mixed = [row for raw in raws for row in ({"raw": raw}, SAID | {"raw": raw, "sentence_id": 5})]
     candidates, reasons = parsed(tmp_path, mixed)
     assert candidates.filter(candidates["method"].to_numpy() == "m")["text"].to_pylist() == raws
-    assert reasons == {3: "preamble", 5: "cut_off", 7: "wrong_script", 9: "several_paragraphs"}
-    assert candidates["generation_id"].to_pylist() == [0, 1, 2, 4, 6, 8]
+    assert reasons == {
+        3: "preamble",
+        5: "cut_off",
+        7: "wrong_script",
+        9: "several_lines",
+        11: "empty",
+    }
+    assert candidates["generation_id"].to_pylist() == [0, 1, 2, 4, 6, 8, 10]
     assert candidates["text"].to_pylist()[1] == "A dog."
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 from typing import Any
 
 import jsonschema
@@ -191,6 +192,8 @@ def test_nodes_are_dictionary_forms_where_they_are_known() -> None:
         'Here is the JSON:\n```json\n{"entities": [{"text": "dog", "type": "animal"}]}\n```\nDone.',
         '```\n{"entities": [{"text": "dog", "type": "animal"}]}```',
         'It is {"entities": [{"text": "dog", "type": "animal"}]}, I think.',
+        'So: {"entities": [{"text": "dog", "type": "animal"}]} I hope this {helps}!',
+        'Of {a} dog: {\n"entities": [{"text": "dog", "type": "animal"}]} {"entities": []}',
     ],
 )
 def test_json_among_other_words(said: str) -> None:
@@ -211,6 +214,55 @@ def test_what_is_no_json_object(said: str) -> None:
     assert [(fault.reason, fault.text) for fault in faults] == [("not_json", None)]
     assert found.text == []
     assert found.categories[1] == []
+
+
+def test_long_answers_are_read_in_no_time() -> None:
+    for said in ("```" + " " * 200_000, "{ " * 100_000, '{"' * 100_000, "```json " * 50_000):
+        start = time.process_time()
+        assert read([said], ["A dog."], ALLOWED)[0].text == []
+        assert time.process_time() - start < 1
+
+
+def test_an_answer_without_end_is_read_as_far_as_it_makes_sense() -> None:
+    start = time.process_time()
+    found, faults = read([answer(*["the"] * 20_000)], ["the " * 100], ALLOWED)
+    assert time.process_time() - start < 2
+    assert len(found.text) == 100
+    assert [fault.reason for fault in faults] == ["too_many", *["overlapping"] * 100]
+    assert faults[0].detail == "of 20000 entities the first 200 are read"
+    found, faults = read([answer(*["the"] * 200)], ["the " * 200], ALLOWED)
+    assert (len(found.text), faults) == (200, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "entity", "quantity", "found", "faults"),
+    [
+        ("Two dogs ran.", "Two dogs", ("Two", 2), ["Two", "dogs"], []),
+        ("The two dogs ran.", "the two dogs", ("two", 2), ["two", "dogs"], []),
+        ("Over 2.5 million dogs ran.", "2.5 million dogs", ("2.5 million", 2.5e6), None, []),
+        # A name, a unit and a number within stay with the entity.
+        ("In Two Rivers.", "Two Rivers", ("Two", 2), ["Two Rivers"], ["overlapping"]),
+        ("It ate 5 kg of it.", "5 kg", ("5", 5), ["5 kg"], ["overlapping"]),
+        ("It is Python 3 here.", "Python 3", ("3", 3), ["Python 3"], ["overlapping"]),
+        ("Two dogs ran.", "Two dogs", None, ["Two dogs"], []),
+    ],
+)
+def test_a_quantity_before_an_entity_is_no_part_of_it(
+    text: str,
+    entity: str,
+    quantity: tuple[str, Any] | None,
+    found: list[str] | None,
+    faults: list[str],
+) -> None:
+    counted = [
+        {"text": said, "value": value, "counts": entity}
+        for said, value in ([quantity] if quantity else [])
+    ]
+    mentions, wrong = read([answer(entity, quantities=counted)], [text], ALLOWED)
+    assert mentions.text == (found or ["2.5 million", "dogs"])
+    assert [fault.reason for fault in wrong] == faults
+    if len(mentions.text) == 2:
+        assert mentions.counted.tolist() == [1, -1]
 
 
 def test_one_bad_item_does_not_lose_the_others() -> None:

@@ -1,84 +1,19 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from email.utils import formatdate
-from typing import Any
 
 import psutil
 import pytest
+from asking_client import CHAT, KEY, LISTS, SAMPLING, Record, client, once, poison, requests
 from faulty_server import FaultyServer, Reply, Seen, error, says
 
-from tercet.models.llm.client import Client, Endpoint
+from tercet.models.llm.client import Endpoint
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.models.llm.messages import Answer, Request
-from tercet.models.llm.settings import AskingSettings, Sampling
+from tercet.models.llm.settings import Sampling
 from tercet.models.llm.wire import ANSWER, Wire
-
-CHAT = Wire("chat")
-LISTS = Wire("completions", lists=True)
-SAMPLING = Sampling()
-KEY = "a-secret-key"
-
-
-class Record:
-    """What the client told, in order."""
-
-    def __init__(self) -> None:
-        self.answers: list[Answer] = []
-
-    def __call__(self, request: Request, answer: Answer) -> None:
-        assert (request.place, request.digest) == (answer.place, answer.digest)
-        self.answers.append(answer)
-
-    def places(self) -> list[int]:
-        return sorted(answer.place for answer in self.answers)
-
-    def failed(self) -> dict[int, str]:
-        return {a.place: a.error or "" for a in self.answers if a.finish_reason == "failed"}
-
-
-def requests(n: int, word: Callable[[int], str] = lambda place: "row") -> Iterator[Request]:
-    return (Request(i, f"{word(i)} {i}", SAMPLING, i, digest=f"d{i}") for i in range(n))
-
-
-@contextmanager
-def client(
-    *servers: FaultyServer | str,
-    wire: Wire = CHAT,
-    record: Callable[[Request, Answer], None] | None = None,
-    check: Callable[[], None] = lambda: None,
-    **settings: Any,
-) -> Iterator[Client]:
-    urls = [one if isinstance(one, str) else one.url for one in servers]
-    asked = AskingSettings(**{"concurrency": 32, "list_size": 8, "timeout": 20, **settings})
-    made = Client(
-        [Endpoint(url, "tiny", KEY) for url in urls],
-        wire,
-        asked,
-        "the model",
-        record or (lambda request, answer: None),
-        check,
-    )
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-def once(*replies: Reply, when: Callable[[Seen], bool] = lambda seen: True) -> Any:
-    """Each reply once, to the first requests that `when` names; then all is well."""
-    left = list(replies)
-
-    def behave(seen: Seen) -> Reply | None:
-        return left.pop(0) if left and when(seen) else None
-
-    return behave
-
-
-def poison(reply: Reply) -> Callable[[Seen], Reply | None]:
-    return lambda seen: reply if any("poison" in prompt for prompt in seen.prompts) else None
 
 
 @pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
@@ -356,10 +291,11 @@ def test_only_refusals_from_the_first_row_on_are_the_recipes_fault() -> None:
     with (
         FaultyServer(lambda seen: error(400, "max_tokens is too large")) as server,
         client(server, wire=LISTS, record=record) as asking,
-        pytest.raises(Unusable, match=r"refused the first 8 .*max_tokens is too large"),
+        pytest.raises(Unusable, match=r"refuses whatever it is asked .*max_tokens is too large"),
     ):
         list(asking.ask(requests(1000)))
-    assert len(record.answers) == 8
+    # A word is refused too: no row is to blame.
+    assert record.answers == []
 
 
 def test_a_model_without_a_chat_template_is_said_to_have_none() -> None:
@@ -392,7 +328,8 @@ def test_an_endpoint_that_asks_for_an_hour_is_not_waited_for() -> None:
     ):
         list(asking.ask(requests(100)))
     assert time.monotonic() - started < 3
-    assert len(server.log) <= 32
+    # And a word, whether it is really so.
+    assert len(server.log) <= 32 + 1
 
 
 def test_a_dead_endpoints_share_goes_to_the_other() -> None:
@@ -543,7 +480,8 @@ def test_what_record_raises_ends_all_asking() -> None:
             thread.start()
         for thread in threads:
             thread.join(20)
-        assert len(told) == 20
+        # And what was open then.
+        assert 20 <= len(told) <= 20 + 31
     assert ends == [fault, fault]
 
 

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -206,6 +207,8 @@ def test_a_model_that_vllm_refuses_says_why(
     assert str(started.log) in str(caught.value)
     assert "Traceback" not in str(caught.value)
     assert not (tmp_path / RECORD).exists()
+    started.stop()
+    assert started.log.is_file()
 
 
 def test_a_server_that_takes_too_long_is_ended(
@@ -233,6 +236,34 @@ def test_a_start_may_be_stopped_by_another_thread(
     assert group(number) == []
 
 
+def test_a_start_may_be_cancelled_by_another_thread(
+    tiny_llm: Path, vllm_python: str, tmp_path: Path
+) -> None:
+    """It waits for nothing, and the start ends soon whatever the server is doing."""
+    started = engine(tiny_llm, vllm_python, tmp_path)
+    with ThreadPoolExecutor(1) as threads:
+        future = threads.submit(started.start)
+        number = record(tmp_path)["server"]
+        began = time.monotonic()
+        started.cancel()
+        started.cancel()
+        assert time.monotonic() - began < 0.5
+        with pytest.raises(Stopped, match="stopped while it started"):
+            future.result(15)
+    assert group(number) == []
+    with pytest.raises(Stopped, match="vLLM was stopped"):
+        started.check()
+    started.stop()
+    started.cancel()
+    assert started.log.is_file()
+    assert not (tmp_path / RECORD).exists()
+    early = engine(tiny_llm, vllm_python, tmp_path / "early")
+    early.cancel()
+    with pytest.raises(Stopped, match="stopped while it started"):
+        early.start()
+    assert not (tmp_path / "early" / RECORD).exists()
+
+
 def test_an_interpreter_without_vllm(tiny_llm: Path, tmp_path: Path) -> None:
     started = engine(tiny_llm, sys.executable, tmp_path)
     with pytest.raises(Unusable, match=r"^There is no vLLM in .*make vllm"):
@@ -249,7 +280,8 @@ def pretended_program(path: Path, code: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-# An interpreter that says it has vLLM's GPU build, and "serves" with nothing of it.
+# An interpreter that says it has vLLM's GPU build, and "serves" with nothing of it. The folder
+# that it runs in may hold the file `foreign`: then it serves another model.
 PRETENDED_PYTHON = """
 import json, sys
 if sys.argv[1] == "-c":
@@ -258,45 +290,128 @@ elif sys.argv[1].endswith("warden.py"):
     import os
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 else:
-    import http.server
-    class Health(http.server.BaseHTTPRequestHandler):
+    import http.server, os
+    word = lambda name: sys.argv[sys.argv.index(name) + 1]
+    name = "foreign" if os.path.exists("foreign") else word("--served-model-name")
+    class Pages(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.send_response(200)
             self.end_headers()
-    port = int(sys.argv[sys.argv.index("--port") + 1])
-    http.server.HTTPServer(("127.0.0.1", port), Health).serve_forever()
+            if self.path == "/v1/models":
+                self.wfile.write(json.dumps({"data": [{"id": name}]}).encode())
+    http.server.HTTPServer(("127.0.0.1", int(word("--port"))), Pages).serve_forever()
+"""
+# A driver that knows two GPUs and, if the file `pids` is there, processes on them. MB in use: 300
+# before anybody asked, 9000 from then on, and what `last` says from the third time on.
+PRETENDED_DRIVER = """
+from pathlib import Path
+import sys
+here = Path(sys.argv[0]).parent
+query, form = sys.argv[1:]
+assert form == "--format=csv,noheader,nounits"
+if query == "--query-compute-apps=pid,used_memory":
+    pids = here / "pids"
+    listed = pids.read_text().split() if pids.exists() else []
+    print("1, 77")
+    for pid in listed:
+        if here.joinpath("stuck").exists() or Path(f"/proc/{pid}").exists():
+            print(f"{pid}, 4000")
+else:
+    assert query == "--query-gpu=index,uuid,memory.used"
+    asked = here / "asked"
+    count = len(asked.read_text()) if asked.exists() else 0
+    asked.write_text("." * (count + 1))
+    last = here.joinpath("last").read_text()
+    print(f"0, GPU-a, {300 if count == 0 else 9000 if count < 3 else last}")
+    print(f"1, GPU-b, {count * 5000}")
 """
 
 
-@pytest.mark.parametrize("comes_back", [True, False])
-def test_memory_is_awaited_with_a_pretended_driver_and_server(
-    comes_back: bool, tiny_llm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The driver says 300 MB, 9000 once it was asked again, and 400 from the fourth time on."""
+@pytest.fixture
+def pretended(
+    tiny_llm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Engine, list[str]]]:
+    """An engine whose server and driver are pretended, and what it says."""
     pretended_program(tmp_path / "python", PRETENDED_PYTHON)
-    count = tmp_path / "count"
-    count.write_text("")
-    last = 400 if comes_back else 9000
-    pretended_program(
-        tmp_path / "nvidia-smi",
-        f"from pathlib import Path\nimport sys\ncount = Path({str(count)!r})\n"
-        "assert sys.argv[1:] == ['--query-gpu=memory.used', '--format=csv,noheader,nounits']\n"
-        "count.write_text(count.read_text() + '.')\nasked = len(count.read_text())\n"
-        f"print(300 if asked == 1 else 9000 if asked < 4 else {last})\nprint(0)\n",
-    )
+    pretended_program(tmp_path / "nvidia-smi", PRETENDED_DRIVER)
+    (tmp_path / "last").write_text("400")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setattr("tercet.models.llm.engine._MEMORY_SECONDS", 3.0)
     said: list[str] = []
-    started = engine(tiny_llm, str(tmp_path / "python"), tmp_path / "run", said.append)
+    made = engine(tiny_llm, str(tmp_path / "python"), tmp_path / "run", said.append)
+    yield made, said
+    made.cancel()
+    made.stop()
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_memory_of_the_visible_gpus_is_awaited_with_a_pretended_driver_and_server(
+    comes_back: bool, pretended: tuple[Engine, list[str]], tmp_path: Path
+) -> None:
+    """A finished run does not fail for memory that nobody of the server is left to hold."""
+    started, said = pretended
+    (tmp_path / "last").write_text("400" if comes_back else "9000")
     started.start()
     assert "vLLM 9.9.9 (GPU build) starts" in said[0]
     number = record(tmp_path / "run")["server"]
-    if comes_back:
-        started.stop()
-        assert "memory of the GPU in use: 9000 MB, after" in said[-1]
-        assert "400 MB (300 MB before it started)" in said[-1]
-    else:
-        with pytest.raises(Stopped, match=r"^9000 MB of the GPU are in use .* 300 MB were before"):
-            started.stop()
-    assert group(number) == []
     started.stop()
+    if comes_back:
+        assert re.search(r"400 MB of the GPU are in use, 300 MB were before it$", said[-1])
+    else:
+        assert re.search(r"^9000 MB of .* though vLLM has ended, 300 MB were before", said[-1])
+    assert group(number) == []
+    count = len(said)
+    started.stop()
+    assert len(said) == count
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_memory_of_its_own_processes_is_awaited_with_a_pretended_driver_and_server(
+    stuck: bool, pretended: tuple[Engine, list[str]], tmp_path: Path
+) -> None:
+    """What others hold meanwhile says nothing then."""
+    started, said = pretended
+    (tmp_path / "last").write_text("9000")
+    started.start()
+    number = record(tmp_path / "run")["server"]
+    (tmp_path / "pids").write_text(str(number))
+    if stuck:
+        (tmp_path / "stuck").touch()
+        with pytest.raises(Stopped, match=rf"4000 MB .* held by its processes {number}: end"):
+            started.stop()
+    else:
+        started.stop()
+        assert said[-1].endswith("its 4000 MB of the GPU are free")
+
+
+def test_a_pretended_server_that_falls_silent_is_started_again(
+    pretended: tuple[Engine, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tercet.models.llm.engine._HEALTH_SECONDS", 0.2)
+    monkeypatch.setattr("tercet.models.llm.engine._SILENT_SECONDS", 1.5)
+    started, said = pretended
+    started.start()
+    first = record(tmp_path / "run")
+    time.sleep(2)
+    assert not any("died" in line for line in said)
+    os.kill(first["server"], signal.SIGSTOP)
+    assert until(lambda: "vLLM answers again" in said, 30)
+    assert any("started again: it did not answer for 1.5 s" in line for line in said)
+    assert group(first["server"]) == []
+    started.check()
+    # Of a warden that is killed nothing stands in the log.
+    os.kill(record(tmp_path / "run")["warden"], signal.SIGKILL)
+    assert until(lambda: any("second time" in line for line in said), 10)
+    with pytest.raises(Stopped, match=r"process that watches over it was killed \(SIGKILL\)"):
+        started.check()
+
+
+def test_a_foreign_server_on_the_port_is_told_with_a_pretended_one(
+    pretended: tuple[Engine, list[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "foreign").touch()
+    with pytest.raises(Unusable, match=r"^Another server .* serves foreign and not tiny: end it"):
+        pretended[0].start()
+    assert not (tmp_path / "run" / RECORD).exists()

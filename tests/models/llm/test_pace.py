@@ -22,10 +22,10 @@ def test_it_starts_at_64_and_doubles_every_half_second() -> None:
     pace, clock = paced(1000)
     assert pace.limit() == 64
     clock.now += 60
-    # Nothing was sent yet: nothing is known.
+    # Nothing was answered yet: nothing is known.
     assert pace.limit() == 64
     assert pace.changes_at() is None
-    pace.sent()
+    pace.answered(1)
     limits = []
     for _ in range(6):
         limits.append(pace.limit())
@@ -36,7 +36,7 @@ def test_it_starts_at_64_and_doubles_every_half_second() -> None:
 
 def test_it_says_when_it_grows_next() -> None:
     pace, clock = paced()
-    pace.sent()
+    pace.answered(1)
     clock.now += 0.7
     assert pace.limit() == 128
     assert pace.changes_at() == 101.0
@@ -44,7 +44,7 @@ def test_it_says_when_it_grows_next() -> None:
 
 def test_no_limit_is_above_the_top() -> None:
     pace, clock = paced(3)
-    pace.sent()
+    pace.answered(1)
     assert pace.limit() == 3
     clock.now += 10
     assert pace.limit() == 3
@@ -52,7 +52,7 @@ def test_no_limit_is_above_the_top() -> None:
 
 def test_trouble_halves_it_once_a_burst() -> None:
     pace, clock = paced()
-    pace.sent()
+    pace.answered(1)
     clock.now += 5
     assert pace.limit() == 256
     for _ in range(50):
@@ -72,7 +72,7 @@ def test_trouble_halves_it_once_a_burst() -> None:
 
 def test_recovery_doubles_to_half_of_what_was_borne_and_then_adds() -> None:
     pace, clock = paced()
-    pace.sent()
+    pace.answered(1)
     clock.now += 5
     for _ in range(3):
         clock.now += 1
@@ -93,7 +93,7 @@ def test_recovery_doubles_to_half_of_what_was_borne_and_then_adds() -> None:
 
 def test_a_pause_stops_everything_until_it_is_over() -> None:
     pace, clock = paced()
-    pace.sent()
+    pace.answered(1)
     pace.pushed_back(sent_at=100.0, pause=7.0)
     assert pace.limit() == 0
     assert pace.changes_at() == 107.0
@@ -103,6 +103,11 @@ def test_a_pause_stops_everything_until_it_is_over() -> None:
     assert pace.limit() == 0
     clock.now = 107.0
     assert pace.limit() == 32
+    pace.pushed_back(sent_at=107.0, pause=3600.0)
+    assert pace.limit() == 0
+    # It was seen to answer before.
+    pace.resume()
+    assert pace.limit() == 16
 
 
 def test_without_a_time_pauses_double_until_something_is_answered() -> None:
@@ -142,7 +147,7 @@ def test_an_endpoint_that_comes_back_is_a_new_one() -> None:
     assert pace.limit() == 1
     pace.restart()
     assert pace.limit() == 64
-    pace.sent()
+    pace.answered(1)
     clock.now += 1
     assert pace.limit() == 256
 

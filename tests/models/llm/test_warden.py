@@ -87,23 +87,45 @@ def test_a_server_that_dies_leaves_nothing_and_its_code_is_told() -> None:
         assert process.wait(10) == 3
 
 
+def test_a_server_that_will_not_end_is_killed_soon_when_standard_input_closes() -> None:
+    with start(STUBBORN) as process:
+        told = pids(process)
+        assert process.stdin is not None
+        began = time.monotonic()
+        process.stdin.close()
+        assert process.wait(10) == 128 + signal.SIGKILL
+        assert warden.HASTE_SECONDS <= time.monotonic() - began < warden.GRACE_SECONDS / 2
+        assert not any(map(alive, told))
+
+
+def test_haste_comes_before_a_grace_that_was_given() -> None:
+    with start(STUBBORN) as process:
+        told = pids(process)
+        process.terminate()
+        time.sleep(warden.HASTE_SECONDS + 1)
+        assert all(map(alive, told))
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(10) == 128 + signal.SIGKILL
+        assert not any(map(alive, told))
+
+
 def test_a_server_that_will_not_end_is_killed_after_the_grace() -> None:
     code = f"""
 import sys
 sys.path.insert(0, {str(Path(warden.__file__).parent)!r})
 import warden
-warden.GRACE_SECONDS = 1.0
+warden.GRACE_SECONDS = 3.0
 sys.exit(warden.watch([sys.executable, "-c", {STUBBORN!r}]))
 """
     command = [sys.executable, "-c", code]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         told = pids(process)
-        assert process.stdin is not None
         began = time.monotonic()
-        process.stdin.close()
+        process.terminate()
         assert process.wait(10) == 128 + signal.SIGKILL
-        assert time.monotonic() - began >= 1.0
+        assert time.monotonic() - began >= 3.0
         assert not any(map(alive, told))
 
 
@@ -122,7 +144,7 @@ def test_the_server_dies_with_a_warden_that_is_killed() -> None:
 def test_a_parent_that_is_killed_takes_everything_along() -> None:
     code = f"""
 import subprocess, sys, time
-command = [sys.executable, {str(Path(warden.__file__))!r}, sys.executable, "-c", {SERVER!r}]
+command = [sys.executable, {str(Path(warden.__file__))!r}, sys.executable, "-c", {STUBBORN!r}]
 process = subprocess.Popen(
     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
 print(process.stdout.readline().decode(), end="", flush=True)

@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import Sampling
-from tercet.models.llm.wire import ANSWER, STOP, Malformed, Miscounted, Wire, Withheld, share_out
+from tercet.models.llm.wire import (
+    ANSWER,
+    STOP,
+    Malformed,
+    Miscounted,
+    Wire,
+    Withheld,
+    error_told,
+    share_out,
+)
 from tercet.models.llm.wire import message as told
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -115,6 +124,7 @@ GOOD = {"index": 0, "text": "a", "finish_reason": "stop"}
         (answered(GOOD | {"finish_reason": "content_filter"}), Withheld, "withheld"),
         (answered(GOOD, GOOD), Miscounted, "2 choices for 1 prompts"),
         (answered(GOOD | {"index": 1}), Miscounted, "do not say which"),
+        (answered(GOOD | {"index": False}), Miscounted, "do not say which"),
         (b'{"choices": ["a"]}', Malformed, "no object"),
     ],
 )
@@ -123,6 +133,20 @@ def test_what_is_no_answer_is_said_in_words(
 ) -> None:
     with pytest.raises(fault, match=words):
         Wire("completions").read(payload, ["x"])
+
+
+def test_of_several_answers_each_says_which_it_is() -> None:
+    unnumbered = {"text": "a", "finish_reason": "stop"}
+    with pytest.raises(Miscounted):
+        Wire("completions").read(answered(unnumbered, unnumbered), ["x", "y"])
+
+
+@pytest.mark.parametrize("count", [True, -5, 2.5, "7", None, 2 * 10**7 + 1, 10**30])
+def test_a_count_of_tokens_that_cannot_be_is_none(count: Any) -> None:
+    choices = [GOOD | {"index": i, "text": "x" * 8} for i in range(2)]
+    payload = answered(*choices, prompt_tokens=count, completion_tokens=count)
+    said = Wire("completions").read(payload, ["x" * 40, "x" * 4])
+    assert [(one.prompt_tokens, one.n_tokens) for one in said] == [(10, 2), (1, 2)]
 
 
 def test_one_index_twice_answers_nobody() -> None:
@@ -152,6 +176,25 @@ def test_no_body_is_worse_than_malformed(payload: bytes) -> None:
 )
 def test_a_refusals_message_is_found(payload: bytes, words: str) -> None:
     assert told(payload) == words
+
+
+def test_a_secret_is_left_out_before_a_message_is_cut() -> None:
+    payload = b"x" * 195 + b" SECRETKEY is wrong"
+    assert told(payload, "SECRETKEY") == "x" * 195 + " … is"
+    assert "SECR" not in told(payload, "SECRETKEY")
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        (b'{"error": {"message": "overloaded, KEY"}}', "overloaded, …"),
+        (b'{"error": null, "choices": []}', ""),
+        (b'{"choices": []}', ""),
+        (b"<html>", ""),
+    ],
+)
+def test_an_error_in_the_place_of_an_answer_is_told(payload: bytes, words: str) -> None:
+    assert error_told(payload, "KEY") == words
 
 
 @given(

@@ -1,8 +1,10 @@
 """Records of what a sentence speaks of, as they are and with one thing changed."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 from prompted_given import asked, graph, marked, mention, node
 
 from tercet.models.generation import Given
@@ -20,8 +22,16 @@ def with_graph(texts: list[str]) -> Given:
     return Given(given.sentences, given.anchors, given.mentions, THINGS)
 
 
+def about(given: Given, category: str) -> Given:
+    """With what the first sentence is about."""
+    ids = given.sentences["sentence_id"].slice(0, 1)
+    categories = pa.table({"sentence_id": ids, "category": [category]})
+    return replace(given, categories=categories)
+
+
 def test_the_record_of_a_sentence() -> None:
-    (row,) = asked("from_knowledge", marked([SENTENCE, "Nothing happened."]))
+    given = about(marked([SENTENCE, "Nothing happened."]), "animal")
+    (row,) = asked("from_knowledge", given)
     assert row["values"] == {
         "sentence": PLAIN,
         "category": "animal",
@@ -38,16 +48,16 @@ def test_the_record_of_a_sentence() -> None:
     }
 
 
-def test_a_record_names_an_entity_once_and_a_tie_goes_to_the_first() -> None:
+def test_a_record_names_an_entity_once_and_the_category_that_was_extracted() -> None:
     text = (
         "The [pear=pear:food] and the [owl=owl:animal] and [pears=pear:food], an [owl=owl:animal]."
     )
-    (row,) = asked("from_knowledge", marked([text]))
+    (row,) = asked("from_knowledge", about(marked([text]), "cooking"))
     assert row["values"]["entities"] == [
         {"text": "pear", "type": "food"},
         {"text": "owl", "type": "animal"},
     ]
-    assert row["values"]["category"] == "food"
+    assert row["values"]["category"] == "cooking"
 
 
 def test_a_record_of_numbers_alone_has_no_category() -> None:

@@ -1,0 +1,77 @@
+from pathlib import Path
+
+import pytest
+from faulty_server import FaultyServer
+
+from tercet.models.llm.connect import endpoints, wire
+from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.llm.exchange import Endpoint
+from tercet.models.llm.settings import AskingSettings, LlmSettings
+
+NAMED, FILES = LlmSettings(name="m"), LlmSettings(model="somewhere")
+ONE = {"/v1/models": b'{"data": [{"id": "tiny"}, {"id": "adapter", "parent": "tiny"}]}'}
+
+
+def asked_at(url: str) -> AskingSettings:
+    return AskingSettings(endpoints=(url,), key_env="MY_KEY")
+
+
+def test_a_key_is_taken_without_the_white_space_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for held, key in ((" word\r\n", "word"), (" \n", None)):
+        monkeypatch.setenv("MY_KEY", held)
+        assert endpoints(asked_at("http://host/v1"), NAMED) == [
+            Endpoint("http://host/v1", "m", key)
+        ]
+
+
+@pytest.mark.parametrize("key", ["wörd", "two\nlines", "a\x07bell"])
+def test_a_key_that_no_header_can_carry_is_told_by_its_variable(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", key)
+    with pytest.raises(Unusable, match="variable MY_KEY holds characters") as raised:
+        endpoints(asked_at("http://host/v1"), NAMED)
+    assert key not in str(raised.value)
+    with pytest.raises(Unusable):
+        Endpoint("http://host/v1", "m", key)
+
+
+@pytest.mark.parametrize("end", ["", "/", "?code=word", "/?code=word"])
+def test_an_endpoint_is_asked_for_its_model_by_its_own_address(end: str) -> None:
+    with FaultyServer(pages=ONE) as server:
+        (endpoint,) = endpoints(asked_at(server.url + end), FILES)
+    assert endpoint.model == "tiny"
+    assert server.looked == ["/v1/models" + end.lstrip("/")]
+
+
+def test_a_vllm_is_known_by_the_page_beside_its_api() -> None:
+    pages = {"/version": b'{"version": "0.32.0"}'}
+    with FaultyServer(pages=pages) as server:
+        endpoint = Endpoint(server.url + "?code=word", "m")
+        with pytest.raises((Unusable, OSError)):
+            # It is vLLM: the template of the files is wanted, and there are none.
+            wire(FILES, Path("/nowhere"), [endpoint])
+        assert wire(FILES, None, [endpoint]).kind == "chat"
+    assert server.looked == ["/version?code=word"]
+
+
+def test_a_query_is_in_no_message() -> None:
+    with (
+        FaultyServer() as server,
+        pytest.raises(Unusable, match=r"127\.0\.0\.1:\d+/v1 lists 0 models") as nothing,
+    ):
+        endpoints(asked_at(server.url + "?code=word"), FILES)
+    with pytest.raises(Stopped, match=r"127\.0\.0\.1:\d+/v1 does not answer") as down:
+        endpoints(asked_at(server.url + "?code=word"), FILES)
+    with pytest.raises(Unusable, match="names no host") as hostless:
+        endpoints(asked_at("http:///v1?code=word"), FILES)
+    for raised in (nothing, down, hostless):
+        assert "word" not in str(raised.value)
+
+
+def test_a_proxy_of_an_unknown_kind_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks4://127.0.0.1:1")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(Unusable, match="proxy that the environment names"):
+        endpoints(asked_at("http://10.255.0.1/v1"), FILES)
