@@ -110,10 +110,8 @@ class Asker:
 
     def begin(self) -> None:
         """Forgets that an earlier attempt failed: the step is tried anew."""
-        with self._lock:
-            if self._fault is not None and self._client is not None:
-                self._client.close()
-                self._client = None
+        if self._fault is not None:
+            self.release()
             self._fault = None
 
     def asking(self, components: Mapping[str, Any]) -> Ask:
