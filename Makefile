@@ -39,8 +39,15 @@ check: setup
 	cd .build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p tercet
 	$(BIN)/lint-imports
 
+# Those that start vLLM or a server of ours that stands for one, and the rest: side by side, since
+# either waits for one core most of the time. Torch's threads would only wait for each other.
+LLM_TESTS := $(wildcard tests/flows/test_llm_*.py) tests/flows/test_learned_llm.py tests/models/llm
+
 test: check vllm
-	$(BIN)/python -m pytest tests
+	export OMP_NUM_THREADS=1; \
+	$(BIN)/python -m pytest $(LLM_TESTS) > .build/llm-tests.log 2>&1 & llm=$$!; \
+	$(BIN)/python -m pytest tests $(addprefix --ignore=,$(LLM_TESTS)); others=$$?; \
+	wait $$llm; llm=$$?; cat .build/llm-tests.log; exit $$((llm + others))
 
 bench: setup
 	$(BIN)/python benchmarks/wiki_scale.py
