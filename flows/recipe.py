@@ -5,17 +5,20 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from tercet.models.llm.settings import AskingSettings, LlmSettings
+from tercet.tasks.awareness import AwarenessSettings
 from tercet.tasks.embed import EmbedConfig
-from tercet.tasks.evaluate import EvaluateConfig
+from tercet.tasks.evaluate import EvaluateSettings
 from tercet.tasks.extract import ExtractConfig
 from tercet.tasks.extract_generate import ExtractGenerateSettings
 from tercet.tasks.extract_parse import ExtractParseSettings
 from tercet.tasks.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.graph import GraphConfig
+from tercet.tasks.guard import GuardSettings
 from tercet.tasks.ingest import CorpusConfig, IngestSettings
 from tercet.tasks.parse import ParseConfig
 from tercet.tasks.sample import SampleSettings
 from tercet.tasks.select import SelectConfig
+from tercet.tasks.sources.corpora import PYDOCS
 from tercet.tasks.stage import Config
 from tercet.tasks.synthesise import (
     METHOD_NAMES,
@@ -23,7 +26,7 @@ from tercet.tasks.synthesise import (
     MethodSettings,
     check_params,
 )
-from tercet.tasks.train import TrainConfig
+from tercet.tasks.train import TrainSettings
 
 
 class Misplaced(ValueError):
@@ -68,6 +71,9 @@ class Recipe(Config):
     name: Name
     description: str = ""
     seed: int = Field(42, ge=0, lt=2**32)
+    seeds: int = Field(
+        1, ge=1, le=100, description="trainings over the same rows, with seed, seed + 1 and so on"
+    )
     backbone: str = Field(description="the model that training starts from")
     corpora: list[CorpusConfig] = Field(min_length=1)
     ingest: IngestSettings = IngestSettings()
@@ -91,8 +97,14 @@ class Recipe(Config):
     start: Literal["backbone", "evaluator"] = Field(
         "backbone", description="the weights that training starts from (GCSE: the evaluator's)"
     )
-    train: TrainConfig
-    evaluate: EvaluateConfig = EvaluateConfig()
+    train: TrainSettings
+    evaluate: EvaluateSettings = EvaluateSettings()
+    guard: GuardSettings = Field(
+        GuardSettings(), description="against evaluation texts among those trained on"
+    )
+    awareness: AwarenessSettings | None = Field(
+        None, description="whether encoders see entities and quantities, against a named teacher"
+    )
     run: RunSettings = RunSettings()
 
     @model_validator(mode="before")
@@ -106,6 +118,8 @@ class Recipe(Config):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Recipe":
+        if self.seed + self.seeds > 2**32:
+            raise Misplaced("seed + seeds must be at most 2³²", "seeds")
         names = [corpus.name for corpus in self.corpora]
         for index, name in enumerate(names):
             if name in names[:index]:
@@ -125,6 +139,7 @@ class Recipe(Config):
                 raise Misplaced(str(error), "synthesise", method, *place) from None
         self._can_ask()
         self._corpora_exist(names)
+        self._can_choose()
         rows = {phase.rows for phase in self.train.phases}
         if rows - {"dropout"} and not self.synthesise and self.train.triplets is None:
             raise ValueError("a phase trains on triplets or pairs, but nothing is synthesised")
@@ -136,6 +151,14 @@ class Recipe(Config):
         unknown = sorted(set(self.select.methods) - set(METHOD_NAMES))
         if unknown:
             raise ValueError(f"`select.methods` names the unknown method {unknown[0]!r}")
+        if self.awareness is not None and self.ingest.dev == 0:
+            raise Misplaced("`awareness` needs dev sentences, and `ingest.dev` is 0", "awareness")
+        if self.awareness is not None and self.awareness.teacher == self.backbone:
+            raise Misplaced(
+                "the teacher is the backbone itself, which agrees with itself perfectly: name a "
+                "stronger model",
+                *("awareness", "teacher"),
+            )
         if self.synthesise and self.evaluator is None:
             raise ValueError("`synthesise` needs an `evaluator` that scores its candidates")
         return self
@@ -169,6 +192,31 @@ class Recipe(Config):
                 "a model that has only a name is served by an endpoint: list run.llm.endpoints, "
                 "or give its files as `model`",
                 *("llm", "name"),
+            )
+
+    def _can_choose(self) -> None:
+        """A checkpoint is chosen on dev pairs or on a suite's dev set: one of them is there."""
+        choose = self.train.choose
+        if choose is None:
+            return
+        if choose.by != "retrieval":
+            if self.evaluate.suite is None:
+                raise Misplaced(
+                    f"{choose.by} is a set of evaluate.suite, which names no directory: name one, "
+                    "or choose by retrieval",
+                    *("train", "choose", "by"),
+                )
+        elif self.ingest.dev == 0:
+            raise Misplaced(
+                "there are no dev pairs to choose on, since ingest.dev is 0: raise it, or leave "
+                "choose out",
+                *("train", "choose"),
+            )
+        elif all(corpus.source != PYDOCS and corpus.query is None for corpus in self.corpora):
+            raise Misplaced(
+                "there are no dev pairs to choose on, since no corpus has document pairs (query "
+                "and answer): name these columns, or set train.choose to null",
+                *("train", "choose"),
             )
 
     def _corpora_exist(self, names: list[str]) -> None:

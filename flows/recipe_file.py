@@ -57,21 +57,7 @@ def load(
     Raises: BadInput with the file and the line of the first fault.
     """
     path = find(recipe)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from None
-    except UnicodeDecodeError:
-        raise BadInput(f"{path} is not UTF-8 text: save the recipe as UTF-8.") from None
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else str(path)
-        problem = getattr(error, "problem", None) or "cannot be read"
-        raise BadInput(f"{where}: this is not YAML: {problem}.") from None
-    _no_key_twice(path, node)
+    node, content = read_yaml(path, "recipe")
     if not isinstance(content, dict):
         raise BadInput(f"{path} holds no recipe: it must be a mapping with the key `corpora`.")
     for override in overrides:
@@ -95,6 +81,29 @@ def load(
         typed |= {"corpora": f"--corpus {corpus}"} if corpus is not None else {}
         typed |= {"seed": f"--seed {seed}"} if seed is not None else {}
         raise BadInput(_sentence(path, node, error, typed)) from None
+
+
+def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
+    """The file as YAML: its nodes, which know their lines, and its content.
+
+    Raises: BadInput for a file that cannot be read, and where a mapping has a key twice.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"{path} is not UTF-8 text: save the {what} as UTF-8.") from None
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        problem = getattr(error, "problem", None) or "cannot be read"
+        raise BadInput(f"{where}: this is not YAML: {problem}.") from None
+    _no_key_twice(path, node)
+    return node, content
 
 
 def _no_key_twice(path: Path, node: yaml.Node | None) -> None:

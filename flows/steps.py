@@ -10,6 +10,7 @@ from tercet.flows.recipe import Recipe
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.tasks import (
     asking,
+    awareness,
     embed,
     evaluate,
     extract,
@@ -17,6 +18,7 @@ from tercet.tasks import (
     extract_parse,
     fit_evaluator,
     graph,
+    guard,
     ingest,
     parse,
     sample,
@@ -56,12 +58,29 @@ def compile_steps(recipe: Recipe) -> tuple[Step, ...]:
     # Triplets of a file leave nothing to synthesise.
     synthesis = bool(recipe.synthesise) and recipe.train.triplets is None
     evaluator = recipe.evaluator
-    if evaluator is not None and evaluator.fit and (synthesis or recipe.start == "evaluator"):
-        inputs = {"sentences": ("ingest",)}
+    fits = evaluator is not None and evaluator.fit and (synthesis or recipe.start == "evaluator")
+    dropout = recipe.train.triplets is None and any(
+        phase.rows == "dropout" for phase in recipe.train.phases
+    )
+    if recipe.evaluate.suite is not None and (fits or dropout):
+        steps.append(_sentences_guard(recipe))
+    if evaluator is not None and evaluator.fit and fits:
+        inputs = {"sentences": ("ingest",), **_guarded(recipe, "sentences")}
         backbone = {"backbone": ("weights", recipe.backbone)}
         steps.append(Step("fit_evaluator", fit_evaluator.STAGE, evaluator.fit, inputs, backbone))
+    # Without synthesis only the measure reads the graph, and no language model is asked for it.
+    by_model = synthesis and recipe.extract_generate is not None
+    if synthesis or recipe.awareness is not None:
+        steps += _knowledge_steps(recipe, by_model)
     if synthesis:
         steps += _synthesis_steps(recipe)
+    if recipe.awareness is not None:
+        steps.append(_awareness_step(recipe.awareness, by_model))
+    if recipe.evaluate.suite is not None and (
+        recipe.train.triplets is not None
+        or any(phase.rows != "dropout" for phase in recipe.train.phases)
+    ):
+        steps.append(_triplets_guard(recipe))
     steps += _training_steps(recipe)
     return tuple(steps)
 
@@ -95,6 +114,58 @@ def schemas(steps: Sequence[Step]) -> dict[str, pa.Schema]:
     return {**made, "rejects": REJECTS}
 
 
+def _guarded(recipe: Recipe, what: str) -> dict[str, tuple[str, ...]]:
+    """The slot of the rows that must not be trained on, where there is something to guard."""
+    if recipe.evaluate.suite is None:
+        return {}
+    return {f"guarded_{what}": (f"guard.{what}",)}
+
+
+def _guard_config(
+    recipe: Recipe, triplets: str | None = None, stored: bool = False
+) -> guard.GuardConfig:
+    assert recipe.evaluate.suite is not None
+    encoding = recipe.embed.model_dump()
+    if recipe.guard.encoder is not None and not stored:
+        encoding["pooling"] = None
+    return guard.GuardConfig(
+        **recipe.guard.model_dump(),
+        suite=recipe.evaluate.suite,
+        tasks=recipe.evaluate.tasks,
+        splits=recipe.evaluate.splits,
+        triplets=triplets,
+        **encoding,
+    )
+
+
+def _shortlist_encoder(recipe: Recipe) -> dict[str, tuple[str, str]]:
+    """What encodes where no vectors are stored: none that is itself still to be fitted."""
+    given = None if recipe.evaluator is None else recipe.evaluator.model
+    name = recipe.guard.encoder or given
+    off = name is None or recipe.guard.embedding_min is None
+    return {} if off or name is None else {"encoder": ("weights", name)}
+
+
+def _sentences_guard(recipe: Recipe) -> Step:
+    inputs = {"sentences": ("ingest",)}
+    models = _shortlist_encoder(recipe)
+    return Step("guard.sentences", guard.SENTENCES, _guard_config(recipe), inputs, models)
+
+
+def _triplets_guard(recipe: Recipe) -> Step:
+    """Over triplets that were scored here the evaluator's vectors of all their texts are stored."""
+    name, file = "guard.triplets", recipe.train.triplets
+    if file is not None:
+        models = _shortlist_encoder(recipe)
+        return Step(name, guard.TRIPLETS, _guard_config(recipe, file), {}, models)
+    inputs = {"triplets": ("select",)}
+    if recipe.guard.embedding_min is None:
+        return Step(name, guard.TRIPLETS, _guard_config(recipe), inputs)
+    inputs["embeddings"] = ("embed",)
+    models = {"encoder": _evaluator(recipe)}
+    return Step(name, guard.TRIPLETS, _guard_config(recipe, stored=True), inputs, models)
+
+
 def _corpus_steps(recipe: Recipe) -> list[Step]:
     shares = [
         sample.CorpusShare(name=corpus.name, role=corpus.role, share=corpus.share)
@@ -113,9 +184,8 @@ def _corpus_steps(recipe: Recipe) -> list[Step]:
 
 
 def _synthesis_steps(recipe: Recipe) -> list[Step]:
-    steps = _extraction_steps(recipe)
-    extracted = steps[-1].name
-    steps.append(Step("graph", graph.STAGE, recipe.graph, {"mentions": (extracted,)}))
+    steps: list[Step] = []
+    extracted = "extract" if recipe.extract_generate is None else "extract_parse"
     # The fallback of a triplet without a negative is a candidate like any other.
     methods = {**recipe.synthesise}
     methods.setdefault("random", synthesise.MethodSettings())
@@ -143,10 +213,25 @@ def _synthesis_steps(recipe: Recipe) -> list[Step]:
     return [*steps, *_scoring_steps(recipe)]
 
 
-def _extraction_steps(recipe: Recipe) -> list[Step]:
+def _knowledge_steps(recipe: Recipe, by_model: bool) -> list[Step]:
+    steps = _extraction_steps(recipe, by_model)
+    return [*steps, Step("graph", graph.STAGE, recipe.graph, {"mentions": (steps[-1].name,)})]
+
+
+def _awareness_step(settings: awareness.AwarenessSettings, by_model: bool) -> Step:
+    """What measures awareness; a language model extracts from training sentences alone."""
+    inputs = {"sentences": ("ingest",), "graph": ("graph",)}
+    if not by_model:
+        inputs["mentions"] = ("extract",)
+    config = awareness.AwarenessConfig(**settings.model_dump(exclude={"teacher"}))
+    teacher = {"teacher": ("weights", settings.teacher)}
+    return Step("awareness", awareness.STAGE, config, inputs, teacher)
+
+
+def _extraction_steps(recipe: Recipe, by_model: bool) -> list[Step]:
     """By rules one step, by a language model two: what it says, and what is made of that."""
     sentences = {"sentences": ("ingest",)}
-    if recipe.extract_generate is None:
+    if not by_model or recipe.extract_generate is None:
         return [Step("extract", extract.STAGE, recipe.extract, sentences)]
     assert recipe.llm is not None
     asks = extract_generate.ExtractGenerateConfig(
@@ -246,15 +331,51 @@ def _training_steps(recipe: Recipe) -> list[Step]:
         rows["triplets"] = ("select",)
         if any(phase.corpora for phase in phases):
             rows["sentences"] = ("ingest",)
-    pairs = {"document_pairs": ("ingest",)}
-    return [
-        Step("evaluate.base", evaluate.STAGE, recipe.evaluate, pairs, {"model": backbone}),
-        Step("train", train.STAGE, recipe.train, rows, {"backbone": start}),
+    if "anchors" in rows:
+        rows |= _guarded(recipe, "sentences")
+    if "triplets" in rows or recipe.train.triplets is not None:
+        rows |= _guarded(recipe, "triplets")
+    pairs: dict[str, tuple[str, ...]] = {"document_pairs": ("ingest",)}
+    if recipe.awareness is not None:
+        pairs["awareness"] = ("awareness",)
+    fixed, measured = recipe.train.model_dump(), recipe.evaluate.model_dump()
+    choose = recipe.train.choose
+    if choose is not None and choose.by == "retrieval":
+        rows["document_pairs"] = ("ingest",)
+    elif choose is not None:
+        fixed["suite"] = recipe.evaluate.suite
+    steps = [
         Step(
-            "evaluate.encoder",
+            "evaluate.base",
             evaluate.STAGE,
-            recipe.evaluate,
-            {**pairs, "baseline": ("evaluate.base",)},
-            {"model": ("step", "train")},
-        ),
+            evaluate.EvaluateConfig(**measured),
+            pairs,
+            {"model": backbone},
+        )
     ]
+    for number in range(recipe.seeds):
+        # The first is what a recipe of one seed makes, and found again by it.
+        seed = recipe.seed + number if number else None
+        name = trained_by(recipe.seed, recipe.seed + number)
+        steps += [
+            Step(
+                name,
+                train.STAGE,
+                train.TrainConfig(**fixed, model_seed=seed),
+                rows,
+                {"backbone": start},
+            ),
+            Step(
+                name.replace("train", "evaluate.encoder"),
+                evaluate.STAGE,
+                evaluate.EvaluateConfig(**measured, model_seed=seed),
+                {**pairs, "baseline": ("evaluate.base",)},
+                {"model": ("step", name)},
+            ),
+        ]
+    return steps
+
+
+def trained_by(recipe_seed: int, seed: int) -> str:
+    """Name of the step that trains with this seed."""
+    return "train" if seed == recipe_seed else f"train.seed{seed}"

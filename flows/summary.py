@@ -5,6 +5,7 @@ import shlex
 import duckdb
 
 from tercet.flows.runner import RunPlan
+from tercet.models import comparisons
 from tercet.storage import catalog, runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store, open_store
@@ -24,7 +25,8 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     with catalog.connect(store, run_id) as connection:
         lines += _asked(connection, run_id)
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
-            lines += _before_and_after(connection)
+            lines += _before_and_after(connection, run_plan.recipe.seed)
+            lines += _over_seeds(connection)
     if "train" in steps:
         lines += _how_to_load(store, steps["train"]["version"])
     option = "" if run_plan.store == "./tercet-store" else f" --store {shlex.quote(run_plan.store)}"
@@ -59,22 +61,23 @@ def _asked(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
     return lines
 
 
-def _before_and_after(connection: duckdb.DuckDBPyConnection) -> list[str]:
+def _before_and_after(connection: duckdb.DuckDBPyConnection, seed: int) -> list[str]:
     rows = connection.execute(
         """
         WITH told AS (
             SELECT phase, suite, task, subset, metric, value, n FROM evaluations
-            WHERE ci_low IS NOT NULL OR suite = 'sts'
+            WHERE (ci_low IS NOT NULL OR suite = 'sts') AND seed = $seed
         )
         SELECT b.suite, b.task, b.subset, b.metric, b.value, a.value, b.n,
                g.value, g.ci_low, g.ci_high
         FROM told b JOIN told a USING (suite, task, subset, metric)
         LEFT JOIN evaluations g ON g.metric = b.metric || '_gain' AND g.task = b.task
-             AND g.subset = b.subset
+             AND g.subset = b.subset AND g.seed = $seed
         WHERE b.phase = 'base' AND a.phase <> 'base' AND b.metric NOT LIKE '%_gain'
           AND (b.suite <> 'sts' OR b.subset = 'all')
         ORDER BY b.suite, b.task, b.subset, b.metric
-        """
+        """,
+        {"seed": seed},
     ).fetchall()
     if not rows:
         return [
@@ -86,7 +89,7 @@ def _before_and_after(connection: duckdb.DuckDBPyConnection) -> list[str]:
     for suite, task, subset, metric, before, after, n, gain, low, high in rows:
         name = f"{suite} {task.replace('_', ' ')} {subset} {metric}"
         told = f"{after - before:+.2f}"
-        if gain is not None:
+        if low is not None:
             told = f"{gain:+.2f} ({low:+.2f} to {high:+.2f})"
             gains.append((metric, gain, low))
         lines.append(f"{name:<44}{before:>8.2f}{after:>8.2f}   {told:<26}{n:>7,}")
@@ -95,6 +98,29 @@ def _before_and_after(connection: duckdb.DuckDBPyConnection) -> list[str]:
             "The encoder is not measurably better. Try: more rows (sample.rows), a lower "
             "select.negative_max, other weights of the methods, a larger learning rate; and look "
             "at the triplets with the query below."
+        )
+    return lines
+
+
+def _over_seeds(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Mean and spread over the trainings of this run; nothing where there is one."""
+    rows = connection.execute(
+        """
+        SELECT suite, task, subset, metric, list(value ORDER BY seed) AS found
+        FROM evaluations
+        WHERE phase <> 'base' AND (metric LIKE '%_gain' OR (suite = 'sts' AND subset = 'all'))
+        GROUP BY suite, task, subset, metric HAVING count(DISTINCT seed) > 1
+        ORDER BY suite, task, subset, metric
+        """
+    ).fetchall()
+    if not rows:
+        return []
+    lines = [f"\nOver {len(rows[0][4])} seeds:{'':<32}{'mean':>8}{'sd':>7}   95 % interval"]
+    for suite, task, subset, metric, values in rows:
+        told = comparisons.over_seeds(values)
+        name = f"{suite} {task.replace('_', ' ')} {subset} {metric.replace('_', ' ')}"
+        lines.append(
+            f"{name:<46}{told.mean:>+8.2f}{told.sd:>7.2f}   ({told.low:+.2f} to {told.high:+.2f})"
         )
     return lines
 

@@ -43,12 +43,10 @@ def write(directory: Path, step: int, files: Mapping[str, State | dict[str, torc
     for name, content in files.items():
         path = draft / name
         if name.endswith(".safetensors"):
-            # Copies: safetensors refuses tensors that share memory (tied weights).
-            tensors = {key: value.detach().cpu().clone() for key, value in content.items()}
-            save_file({key: value.contiguous() for key, value in tensors.items()}, path)
+            _save(path, content)
         else:
             path.write_text(json.dumps(content), encoding="utf-8")
-        _sync(path)
+            _sync(path)
     _sync(draft)
     if target.exists():
         shutil.rmtree(target)
@@ -58,6 +56,21 @@ def write(directory: Path, step: int, files: Mapping[str, State | dict[str, torc
         if old != target:
             shutil.rmtree(old, ignore_errors=True)
     return target
+
+
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Writes one file of tensors by name; it is whole wherever it is there."""
+    draft = path.with_name(f"{path.name}{_WRITING}")
+    _save(draft, tensors)
+    draft.rename(path)
+    _sync(path.parent)
+
+
+def _save(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    # Copies: safetensors refuses tensors that share memory (tied weights).
+    copies = {key: value.detach().cpu().clone() for key, value in tensors.items()}
+    save_file({key: value.contiguous() for key, value in copies.items()}, path)
+    _sync(path)
 
 
 def _sync(path: Path) -> None:

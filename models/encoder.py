@@ -115,12 +115,14 @@ def encode(
     batch_size: int = 64,
     precision: Precision = "fp32",
     progress: Callable[[int], None] = lambda done: None,
+    normalise: bool = True,
 ) -> Vectors:
-    """Vectors of length one, of shape (texts, dimension), in the order of the texts.
+    """Vectors of shape (texts, dimension), in the order of the texts.
 
     Texts are tokenised in one go, sorted by length in tokens, and put into batches of about
     `batch_size` * 16 tokens, so that little is padded. `progress` gets the number of texts done.
     precision: "bf16" computes under autocast, which moves cosines by up to 4e-3.
+    normalise: to length one; else as the model gives them, which is what classifiers are fitted on.
     """
     vectors = np.zeros((len(texts), dimension(model)), dtype=np.float32)
     was_training = model.training
@@ -136,7 +138,8 @@ def encode(
                 for rows, features in _batches(model, block, batch_size * _TOKENS_PER_TEXT):
                     features = {key: value.to(model.device) for key, value in features.items()}
                     output = model(features)["sentence_embedding"].float()
-                    output = torch.nn.functional.normalize(output, dim=-1)
+                    if normalise:
+                        output = torch.nn.functional.normalize(output, dim=-1)
                     vectors[start + rows] = output.cpu().numpy()
                     done += len(rows)
                     progress(done)

@@ -1,10 +1,8 @@
-"""Measures of an encoder on numpy arrays: ranks, correlation, geometry, and their uncertainty.
+"""Measures of an encoder on numpy arrays: ranks, correlation, precision and geometry.
 
-Nothing here holds a matrix of all against all: products are made in blocks of bounded size.
+How sure they are says `tercet.models.resampling`. Nothing here holds a matrix of all against all:
+products are made in blocks of bounded size.
 """
-
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +16,6 @@ _BLOCK = 1 << 22
 # Cosines closer than this count as equal: the same product, made in two shapes of block, differs
 # by about 1e-7 in fp32, which must not decide a rank between vectors that are the same.
 TIE = 1e-6
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate with the ends of its percentile interval, in the unit of the values."""
-
-    value: float
-    low: float
-    high: float
 
 
 def midranks(values: npt.ArrayLike) -> Floats:
@@ -139,56 +128,49 @@ def uniformity(vectors: Vectors, t: float = 2.0, block: int = _BLOCK) -> float:
     return float(np.log(total / (count * (count - 1) / 2)))
 
 
-def bootstrap(
-    values: npt.ArrayLike, resamples: int = 2000, seed: int = 0, level: float = 0.95
-) -> list[Interval]:
-    """Mean of each column with its percentile bootstrap interval over the rows.
+def isotropy(vectors: Vectors) -> float:
+    """How evenly the vectors spread over directions: from 0, all one way, to 1, in all alike.
 
-    values: (n,) or (n, measures), one row a query; the measures are resampled together. The same
-    seed and number of rows give the same resamples, so that differences and sums go together.
-
-    Raises: ValueError without rows or with a value that is no finite number.
+    Mu and Viswanath's measure (All-but-the-Top, ICLR 2018, section 2.2): the least over the
+    greatest partition function Z(a) = sum over v of exp(a·v), a running over the eigenvectors of
+    VᵀV. An eigenvector has no sign of its own, so both are taken. Of vectors of length one, the
+    least that it can be is e⁻².
     """
-    table = np.asarray(values, dtype=np.float64)
-    table = table[:, None] if table.ndim == 1 else table
-    if len(table) == 0:
-        raise ValueError("a bootstrap needs at least one value")
-    if not np.isfinite(table).all():
-        raise ValueError("a bootstrap needs finite numbers, got NaN or infinity")
-    means = np.concatenate([counts @ table for counts in _resamples(len(table), resamples, seed)])
-    tail = (1 - level) / 2
-    low, high = np.quantile(means / len(table), [tail, 1 - tail], axis=0)
-    centre = table.mean(axis=0)
-    return [Interval(*map(float, row)) for row in zip(centre, low, high, strict=True)]
+    _check_finite(vectors)
+    if len(vectors) == 0:
+        raise ValueError("isotropy needs at least one vector")
+    rows = vectors.astype(np.float64)
+    _, directions = np.linalg.eigh(rows.T @ rows)
+    least, most = np.inf, 0.0
+    for start in range(0, rows.shape[1], step := max(_BLOCK // len(rows), 1)):
+        products = rows @ directions[:, start : start + step]
+        sums = np.concatenate([np.exp(products).sum(axis=0), np.exp(-products).sum(axis=0)])
+        least, most = min(least, float(sums.min())), max(most, float(sums.max()))
+    return least / most
 
 
-def paired_bootstrap(
-    after: npt.ArrayLike,
-    before: npt.ArrayLike,
-    resamples: int = 2000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> list[Interval]:
-    """Mean of after − before with its interval, both sides resampled by the same rows.
+def average_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float:
+    """Mean over the positives of the precision at their score, in (0, 1].
 
-    Raises: ValueError where the two differ in shape, and as `bootstrap`.
+    The area under the steps of precision over recall, as scikit-learn computes it: equal scores
+    are one threshold, so that no order of the rows matters. labels: 0 or 1 (or False, True).
+
+    Raises: ValueError for unequal lengths, no positive, another label, a score that is not finite.
     """
-    a, b = np.asarray(after, dtype=np.float64), np.asarray(before, dtype=np.float64)
-    if a.shape != b.shape:
-        raise ValueError(f"a paired bootstrap needs the same rows, got {a.shape} and {b.shape}")
-    return bootstrap(a - b, resamples, seed, level)
-
-
-def _resamples(rows: int, resamples: int, seed: int) -> Iterator[Floats]:
-    """How often each row is drawn, (some resamples, rows) at a time."""
-    generator = np.random.default_rng(seed)
-    step = max(_BLOCK // rows, 1)
-    for start in range(0, resamples, step):
-        size = min(step, resamples - start)
-        drawn = generator.integers(0, rows, size=(size, rows))
-        drawn += np.arange(size)[:, None] * rows
-        counts = np.bincount(drawn.ravel(), minlength=size * rows)
-        yield counts.reshape(size, rows).astype(np.float64)
+    told, value = np.asarray(labels), np.asarray(scores, dtype=np.float64)
+    if told.shape != value.shape or told.ndim != 1:
+        raise ValueError(f"labels and scores differ in length, {told.shape} and {value.shape}")
+    if not np.isfinite(value).all():
+        raise ValueError("average precision needs finite numbers, got NaN or infinity")
+    if not np.isin(told, (0, 1)).all():
+        raise ValueError("average precision needs labels of 0 and 1")
+    if not told.any():
+        raise ValueError(f"average precision is undefined: none of {len(told)} labels is 1")
+    order = np.argsort(-value, kind="stable")
+    ordered = value[order]
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+    hits = np.cumsum(told[order], dtype=np.float64)[ends]
+    return float((np.diff(hits, prepend=0.0) * hits / (ends + 1)).sum() / hits[-1])
 
 
 def _check_finite(*arrays: Vectors) -> None:

@@ -31,6 +31,7 @@ from transformers.utils import logging as transformers_logging
 
 from tercet.models import checkpoints, seeding
 from tercet.models.batches import Collator, LengthWindows
+from tercet.models.choosing import Choice, Chooser
 from tercet.models.encoder import Precision, dimension
 from tercet.models.gaussian_decay import (
     Gate,
@@ -72,11 +73,12 @@ class Phase:
 
 @dataclass(frozen=True)
 class Setting:
-    """Where and how a training runs: none of it but seed and precision changes the result.
+    """Where and how a training runs: none of it but seed, precision and choice changes the result.
 
     directory: checkpoints lie there, and a training finds its own again.
     checkpoint_seconds, checkpoint_steps: at the first logged step after either has passed since
         the last checkpoint, another one is written.
+    choice: how the step is found whose weights each phase leaves; None: the last.
     """
 
     directory: Path
@@ -87,6 +89,7 @@ class Setting:
     checkpoint_seconds: float = 60.0
     checkpoint_steps: int | None = None
     progress: Progress = lambda done, total, unit: None
+    choice: Choice | None = None
 
 
 def train_phases(
@@ -149,22 +152,26 @@ def train_phase(
     step_seed = seeding.text_id(str(setting.seed), phase.name)
     # The head's first weights are drawn here.
     torch.manual_seed(step_seed)
-    watch = _Watch(phase, setting, step_seed)
+    chooser = Chooser(setting.choice, model, setting.directory) if setting.choice else None
+    watch = _Watch(phase, setting, step_seed, chooser)
     trainer = _Trainer(model, phase, rows, setting, watch)
     checkpoint = checkpoints.latest(setting.directory)
     if checkpoint is not None:
-        watch.rows.extend(checkpoints.read_json(checkpoint, "log.json")["rows"])
+        watch.resume(checkpoints.read_json(checkpoint, "log.json"))
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    steps = phase.steps(rows.num_rows)
+    chosen = steps if chooser is None else chooser.restore()
+    log = [{**row, "chosen": row["step"] == chosen} for row in watch.rows]
     model.eval()
     checkpoints.write(
         setting.directory,
-        phase.steps(rows.num_rows),
+        steps,
         {
             "model.safetensors": {f"model.{k}": v for k, v in model.state_dict().items()},
-            "log.json": {"rows": watch.rows, "finished": True},
+            "log.json": {"rows": log, "finished": True},
         },
     )
-    return watch.rows
+    return log
 
 
 def save_encoder(model: SentenceTransformer, directory: Path) -> Path:
@@ -184,12 +191,16 @@ def make_loss(model: SentenceTransformer, phase: Phase) -> nn.Module:
 
 
 class _Watch(TrainerCallback):  # type: ignore[misc]
-    """Seeds each step, keeps the log, tells progress, and says when to checkpoint."""
+    """Seeds each step, keeps the log, tells progress, measures, and says when to checkpoint."""
 
-    def __init__(self, phase: Phase, setting: Setting, step_seed: int) -> None:
+    def __init__(
+        self, phase: Phase, setting: Setting, step_seed: int, chooser: Chooser | None
+    ) -> None:
         self.rows: list[LogRow] = []
         self.trained = 0
         self._phase, self._setting, self._step_seed = phase, setting, step_seed
+        self._chooser = chooser
+        self._measured: LogRow = _NOT_MEASURED
         self._saved_at, self._saved_step = time.monotonic(), 0
         self._logged_at, self._logged_rows = time.monotonic(), 0
 
@@ -211,6 +222,12 @@ class _Watch(TrainerCallback):  # type: ignore[misc]
             due = due or step - self._saved_step >= setting.checkpoint_steps
         control.should_save = control.should_log and due and not last
         setting.progress(step, state.max_steps, "steps")
+        if self._chooser is not None and self._chooser.due(step, last):
+            began = time.monotonic()
+            self._measured = self._chooser.look(step)
+            self._logged_at += time.monotonic() - began
+            if not control.should_log:
+                self._note(state, dict.fromkeys(_OF_THE_LOSS))
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         logs = kwargs.get("logs") or {}
@@ -219,24 +236,40 @@ class _Watch(TrainerCallback):  # type: ignore[misc]
         now = time.monotonic()
         seconds, rows = now - self._logged_at, self.trained - self._logged_rows
         self._logged_at, self._logged_rows = now, self.trained
-        self.rows.append(
-            {
-                "phase": self._phase.name,
-                "step": state.global_step,
-                "epoch": state.epoch,
-                "loss": logs["loss"],
-                "learning_rate": logs["learning_rate"],
-                **logs.get("statistics", _NO_STATISTICS),
-                "rows_per_second": rows / seconds if seconds > 0 else None,
-            }
-        )
+        told = {
+            "loss": logs["loss"],
+            "learning_rate": logs["learning_rate"],
+            **logs.get("statistics", _NO_STATISTICS),
+            "rows_per_second": rows / seconds if seconds > 0 else None,
+        }
+        self._note(state, told)
+
+    def _note(self, state: Any, told: LogRow) -> None:
+        place = {"phase": self._phase.name, "step": state.global_step, "epoch": state.epoch}
+        self.rows.append({**place, **told, **self._measured})
+        self._measured = _NOT_MEASURED
+
+    def resume(self, log: dict[str, Any]) -> None:
+        """Goes on from what a checkpoint says was seen."""
+        self.rows.extend(log["rows"])
+        if self._chooser is not None:
+            self._chooser.resume(log.get("best", {}))
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint must say to be resumed."""
+        best = {} if self._chooser is None else {"best": self._chooser.state()}
+        return {"rows": self.rows, "finished": False, **best}
 
     def saved(self, step: int) -> None:
         """A checkpoint was just written."""
         self._saved_at, self._saved_step = time.monotonic(), step
+        if self._chooser is not None:
+            self._chooser.tidy()
 
 
 _NO_STATISTICS = {"gate_opening": None, "student_negative": None, "teacher_negative": None}
+_OF_THE_LOSS = ("loss", "learning_rate", *_NO_STATISTICS, "rows_per_second")
+_NOT_MEASURED: LogRow = {"dev_metric": None, "dev_value": None}
 
 
 class _Trainer(SentenceTransformerTrainer):  # type: ignore[misc]
@@ -322,7 +355,7 @@ class _Trainer(SentenceTransformerTrainer):  # type: ignore[misc]
             "optimizer.json": rest,
             "scheduler.json": self.lr_scheduler.state_dict(),
             "trainer_state.json": state,
-            "log.json": {"rows": self._watch.rows, "finished": False},
+            "log.json": self._watch.state(),
         }
         checkpoints.write(self._setting.directory, self.state.global_step, files)
         self._watch.saved(self.state.global_step)

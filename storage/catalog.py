@@ -48,6 +48,8 @@ def connect(
     connection = duckdb.connect()
     connection.execute(f"SET memory_limit = {quoted(memory_limit)}")
     connection.execute("SET python_enable_replacements = false")
+    # DuckDB would write a bar into whatever the caller writes.
+    connection.execute("SET enable_progress_bar = false")
     _fill(connection, "memory", snapshot, chosen, known_schemas or {})
     _show_pool(connection, store)
     spill = store.root / "scratch" / f"sql-{os.getpid()}"

@@ -3,8 +3,9 @@
 What its rows mean, and in which unit, says `tercet.tasks.evaluation_rows`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,36 +15,54 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
-from tercet.models import metrics, seeding
-from tercet.storage.fingerprint import tree_digest
+from tercet.models import metrics, resampling, seeding
 from tercet.storage.rows import Rows
-from tercet.tasks import suites
+from tercet.tasks import evaluation_tasks
+from tercet.tasks.evaluation_encoding import Encoded, encoded_texts, load, model_version
 from tercet.tasks.evaluation_rows import (
     EVALUATIONS,
     RETRIEVAL_RANKS,
-    Encoded,
     Pairs,
     Subject,
     geometry_rows,
     rank_table,
     retrieval_rows,
-    suite_rows,
+    row,
 )
-from tercet.tasks.stage import BadInput, Config, Stage, Work
-from tercet.tasks.suites import STS_TASKS, ScoredTask, Split
+from tercet.tasks.evaluation_scores import (
+    EVALUATION_ITEMS,
+    Figure,
+    as_done_by,
+    figures,
+    gain_rows,
+    item_table,
+    values_of,
+)
+from tercet.tasks.evaluation_tasks import GROUPS
+from tercet.tasks.stage import BadInput, Config, Stage, Work, silent
+from tercet.tasks.suites import tasks
+from tercet.tasks.suites.awareness import awareness_tasks
+from tercet.tasks.suites.files import Split
+from tercet.tasks.suites.reranking import MTEB
+from tercet.tasks.suites.sts import STS_TASKS, ScoredTask
+from tercet.tasks.suites.tasks import Suite
+
+# Rows of several models, by the names they were given; p is that of a gain over the first.
+COMPARED = pa.schema([("model", pa.string()), *EVALUATIONS, ("p", pa.float64())])
 
 
-class EvaluateConfig(Config):
+class EvaluateSettings(Config):
     """What an encoder is measured on, and how its vectors are made."""
 
     retrieval: bool = Field(
         default=True, description="Find each document pair's answer among all answers of its split."
     )
     suite: Path | None = Field(
-        default=None, description="Directory in SentEval's layout with STS and SICK; null: none."
+        default=None, description="Directory in SentEval's layout with the tasks; null: none."
     )
     tasks: tuple[str, ...] = Field(
-        default=STS_TASKS, description="Tasks of the suite: STS12 to STS16, STS-B, SICK-R, or sts."
+        default=STS_TASKS,
+        description="Tasks of the suite, or sts, transfer, reranking, pairs or all.",
     )
     splits: tuple[Split, ...] = Field(
         default=("test",), min_length=1, description="Splits measured, each by itself."
@@ -66,118 +85,185 @@ class EvaluateConfig(Config):
 
     @field_validator("tasks")
     @classmethod
-    def _known_tasks(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+    def _known_tasks(cls, asked: tuple[str, ...]) -> tuple[str, ...]:
         try:
-            return suites.task_names(tasks)
+            return tasks.task_names(asked)
         except BadInput as error:
             raise ValueError(str(error)) from None
 
 
-@dataclass(frozen=True)
-class _Baseline:
-    """What the untouched model reached: the rank of each pair's answer."""
+class EvaluateConfig(EvaluateSettings):
+    """The same with the seed of the training that made the model."""
 
-    ids: npt.NDArray[np.uint64]
-    ranks: npt.NDArray[np.int32]
-
-    def of(self, ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
-        """The baseline's ranks of these pairs. Raises BadInput where it lacks one."""
-        order = np.argsort(self.ids)
-        places = np.searchsorted(self.ids, ids, sorter=order)
-        found = order[np.minimum(places, max(len(order) - 1, 0))] if len(order) else places
-        absent = len(ids) if not len(order) else int((self.ids[found] != ids).sum())
-        if absent:
-            raise BadInput(
-                f"The baseline lacks {absent} of {len(ids)} document pairs, so nothing can be "
-                "compared: evaluate it on the same pairs (same seed and max_pairs)."
-            )
-        return self.ranks[found]
+    model_seed: int | None = Field(
+        default=None, description="Told beside each figure; null: the run's seed."
+    )
 
 
-def externals(config: EvaluateConfig) -> dict[str, Path]:
-    """The suite's files that the evaluation reads, by their path inside it. Raises BadInput."""
-    if config.suite is None:
+def externals(config: EvaluateConfig) -> dict[str, Path | str]:
+    """What is read besides the run's tables: files by their path inside the suite, and what stands
+    for data of the package mteb. Raises BadInput for what is not there.
+    """
+    names = _names(config)
+    if not names:
         return {}
-    return suites.suite_files(config.suite.expanduser(), config.tasks, config.splits)
+    files = tasks.suite_files(_folder(config), names, config.splits)
+    return {**files, **tasks.revisions(names)}
 
 
 def run(work: Work) -> None:
-    """Emits `evaluations` and `retrieval_ranks` of the model in the slot `model`.
+    """Emits `evaluations`, `evaluation_items` and `retrieval_ranks` of the model in `model`.
 
-    With the slot `baseline` (the tables of the untouched model) the gains over it too.
+    Slots: document_pairs; awareness, where the recipe measures that; baseline, the tables of the
+    untouched model: with it the gains over it too.
     """
     config: EvaluateConfig = work.config
     pairs = _document_pairs(work) if config.retrieval else []
-    tasks: list[ScoredTask] = []
-    if config.suite is not None:
-        tasks = suites.read_suite(config.suite.expanduser(), config.tasks, config.splits)
-    path = work.models["model"]
+    suite = _suite(config)
+    own = _awareness(work)
     texts = [text for p in pairs for text in (*p.queries, *p.answers)]
-    texts += [text for task in tasks for text in task.texts()]
+    texts += [*suite.texts(), *(text for task in own for text in task.texts())]
     if not texts:
         return
-    encoded, pooling = _encode(
+    path = work.models["model"]
+    encoded, pooling = encoded_texts(
+        load(path, config.pooling, config.max_length, work.resources.device),
         path,
         texts,
-        config,
         work.resources.batch_size,
-        work.resources.device,
-        lambda done, total: work.resources.progress(done, total, "texts"),
+        config.precision,
+        work.scratch,
+        work.resources.progress,
     )
     phase = "encoder" if "baseline" in work.inputs else "base"
-    subject = Subject(model_version(path), phase, work.seed, pooling)
+    trained_with = work.seed if config.model_seed is None else config.model_seed
+    subject = Subject(model_version(path), phase, trained_with, pooling)
     rows: list[dict[str, Any]] = []
     for held_out in pairs:
         ranks = _ranks(encoded, held_out)
         work.emit("retrieval_ranks", rank_table(subject, held_out, ranks))
         baseline = _baseline(work.inputs["baseline"], held_out) if phase == "encoder" else None
-        rows += retrieval_rows(subject, held_out, ranks, baseline, config.bootstrap)
-        data, texts = held_out.data(), [*held_out.queries, *held_out.answers]
+        rows += retrieval_rows(subject, held_out, ranks, baseline, config.bootstrap, work.seed)
+        queries, answers = held_out.queries, held_out.answers
         rows += geometry_rows(
-            subject, data, held_out.split, encoded, held_out.queries, held_out.answers, texts
+            subject,
+            held_out.data(),
+            held_out.split,
+            encoded,
+            queries,
+            answers,
+            [*queries, *answers],
+            work.seed,
         )
-    rows += suite_rows(subject, tasks, encoded)
+    done = evaluation_tasks.done(suite, own, encoded, work.resources.progress)
+    work.emit("evaluation_items", item_table(subject, done))
+    found = figures(done, GROUPS, config.bootstrap, work.seed)
+    rows += _figure_rows(subject, found)
+    rows += evaluation_tasks.stsb_geometry(subject, suite, encoded, work.seed)
+    if phase == "encoder" and done:
+        values = values_of(work.inputs["baseline"].table("evaluation_items"))
+        before = figures(as_done_by(done, values), GROUPS, config.bootstrap, work.seed)
+        rows += gain_rows(partial(row, subject), found, before)
     work.emit("evaluations", pa.Table.from_pylist(rows, schema=EVALUATIONS))
 
 
-def evaluate_model(
-    model_path: Path,
+def evaluate_models(
+    models: Mapping[str, Path],
     suite_dir: Path,
-    tasks: Sequence[str] = (),
+    asked: Sequence[str] = (),
     splits: Sequence[Split] = ("test",),
     pooling: Literal["mean", "cls"] | None = None,
     max_length: int | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
     batch_size: int = 64,
     device: str = "cpu",
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int | None, str], None] = silent,
+    resamples: int = 2_000,
+    seed: int = 0,
 ) -> pa.Table:
-    """The rows of `evaluations` of a model on a suite; no tasks means all seven.
+    """Rows of `COMPARED`: each model, by the name it is given, on a suite.
 
+    Those after the first have gains over the first, on the same resamples. No tasks: the seven.
     Raises: BadInput for a faulty suite, an unknown task or a model that cannot be loaded.
     """
     config = EvaluateConfig(
         retrieval=False,
         suite=suite_dir,
-        tasks=suites.task_names(tasks),
+        tasks=tuple(asked),
         splits=tuple(splits),
         pooling=pooling,
         max_length=max_length,
         precision=precision,
+        bootstrap=resamples,
     )
-    read = suites.read_suite(suite_dir.expanduser(), config.tasks, config.splits)
-    texts = [text for task in read for text in task.texts()]
-    encoded, used = _encode(model_path, texts, config, batch_size, device, progress)
-    subject = Subject(model_version(model_path), "eval", 0, used)
-    return pa.Table.from_pylist(suite_rows(subject, read, encoded), schema=EVALUATIONS)
+    suite = _suite(config)
+    for path in list(models.values())[1:]:
+        load(path, config.pooling, config.max_length, device)
+    rows: list[dict[str, Any]] = []
+    first: list[Figure] | None = None
+    for name, path in models.items():
+        with tempfile.TemporaryDirectory(prefix="tercet-") as scratch:
+            encoded, used = encoded_texts(
+                load(path, pooling, max_length, device),
+                path,
+                suite.texts(),
+                batch_size,
+                precision,
+                Path(scratch),
+                progress,
+            )
+            subject = Subject(model_version(path), "eval", seed, used)
+            found = figures(
+                evaluation_tasks.done(suite, [], encoded, progress), GROUPS, resamples, seed
+            )
+            geometry = evaluation_tasks.stsb_geometry(subject, suite, encoded, seed)
+            own = [*_figure_rows(subject, found), *geometry]
+        if first is None:
+            first = found
+        else:
+            own += gain_rows(partial(row, subject), found, first)
+        rows += [{**made, "model": name} for made in own]
+    return pa.Table.from_pylist(rows, schema=COMPARED)
 
 
-def model_version(path: Path) -> str:
-    """The version of the artifact that a model's directory lies in, else a digest of its files."""
-    for folder in list(path.resolve().parents)[:3]:
-        if (folder / "manifest.json").is_file() and (folder / "_parts").is_dir():
-            return folder.name
-    return tree_digest(path)
+def evaluate_model(path: Path, suite_dir: Path, asked: Sequence[str] = (), **kw: Any) -> pa.Table:
+    """The rows of `evaluations` of one model on a suite; the options are `evaluate_models`'."""
+    return evaluate_models({"": path}, suite_dir, asked, **kw).select(EVALUATIONS.names)
+
+
+def _figure_rows(subject: Subject, found: Sequence[Figure]) -> list[dict[str, Any]]:
+    return [
+        row(
+            subject,
+            figure.data,
+            figure.subset,
+            figure.metric,
+            resampling.interval(figure.sampled),
+            figure.n,
+        )
+        for figure in found
+    ]
+
+
+def _suite(config: EvaluateConfig) -> Suite:
+    names = _names(config)
+    return tasks.read(_folder(config), names, config.splits) if names else Suite()
+
+
+def _names(config: EvaluateSettings) -> tuple[str, ...]:
+    """The tasks to be read; without a suite those that lie in none."""
+    own = tuple(name for name in config.tasks if name.startswith(MTEB))
+    return own if config.suite is None else config.tasks
+
+
+def _folder(config: EvaluateSettings) -> Path:
+    return Path() if config.suite is None else config.suite.expanduser()
+
+
+def _awareness(work: Work) -> list[ScoredTask]:
+    if "awareness" not in work.inputs:
+        return []
+    return awareness_tasks(work.inputs["awareness"].table("awareness_pairs"))
 
 
 def _document_pairs(work: Work) -> list[Pairs]:
@@ -213,36 +299,6 @@ def _no_pairs(split: str) -> pa.Table:
     )
 
 
-def _encode(
-    path: Path,
-    texts: Iterable[str],
-    config: EvaluateConfig,
-    batch_size: int,
-    device: str,
-    progress: Callable[[int, int], None],
-) -> tuple[Encoded, str]:
-    """Vectors of the distinct texts, and the pooling that made them."""
-    from tercet.models.encoder import encode, load_encoder
-
-    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    try:
-        model = load_encoder(path, config.pooling, config.max_length, device)
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-    distinct = list(rows)
-    vectors = encode(
-        model, distinct, batch_size, config.precision, lambda done: progress(done, len(distinct))
-    )
-    faulty = int((~np.isfinite(vectors).all(axis=1)).sum())
-    if faulty:
-        raise BadInput(
-            f"The encoder at {path} gives NaN or infinity for {faulty} of {len(rows)} texts: its "
-            "weights are damaged or its training diverged."
-        )
-    modes = [str(mode) for module in model if (mode := getattr(module, "pooling_mode", None))]
-    return Encoded(vectors, rows), modes[0] if modes else "model"
-
-
 def _ranks(encoded: Encoded, pairs: Pairs) -> npt.NDArray[np.int32]:
     """Rank of each query's answer among the distinct answers of the split."""
     places = {text: place for place, text in enumerate(dict.fromkeys(pairs.answers))}
@@ -251,18 +307,30 @@ def _ranks(encoded: Encoded, pairs: Pairs) -> npt.NDArray[np.int32]:
 
 
 def _baseline(rows: Rows, pairs: Pairs) -> npt.NDArray[np.int32]:
+    """The untouched model's ranks of these pairs. Raises BadInput where it lacks one."""
     table = rows.table("retrieval_ranks", ["pair_id", "split", "rank"])
-    table = table.filter(pc.equal(table["split"], pairs.split))
+    table = table.filter(pc.equal(table["split"], pairs.split)).sort_by("pair_id")
     ids = table["pair_id"].to_numpy().astype(np.uint64)
-    return _Baseline(ids, table["rank"].to_numpy().astype(np.int32)).of(pairs.ids)
+    absent = int((~np.isin(pairs.ids, ids)).sum())
+    if absent:
+        raise BadInput(
+            f"The baseline lacks {absent} of {len(pairs.ids)} document pairs, so nothing can be "
+            "compared: evaluate it on the same pairs (same seed and max_pairs)."
+        )
+    ranks: npt.NDArray[np.int32] = table["rank"].to_numpy().astype(np.int32)
+    return np.take(ranks, np.searchsorted(ids, pairs.ids))
 
 
 STAGE = Stage(
     name="evaluate",
     config=EvaluateConfig,
-    tables={"evaluations": EVALUATIONS, "retrieval_ranks": RETRIEVAL_RANKS},
+    tables={
+        "evaluations": EVALUATIONS,
+        "evaluation_items": EVALUATION_ITEMS,
+        "retrieval_ranks": RETRIEVAL_RANKS,
+    },
     run=run,
-    libraries=("torch", "transformers", "sentence-transformers"),
+    libraries=("torch", "transformers", "sentence-transformers", "scikit-learn"),
     modules=("tercet.models.encoder",),
     externals=externals,
     locations=("suite",),

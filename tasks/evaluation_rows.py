@@ -1,23 +1,27 @@
 """Rows of the tables `evaluations` and `retrieval_ranks`, from vectors to figures.
 
-Rows of `evaluations`, by suite:
+Rows of `evaluations`, by suite. A figure of many items has a 95 % bootstrap interval over them;
+with a baseline it has a row `…_gain` too, the difference with its paired interval.
 
-- `retrieval`, task `document_pairs`, subset = the split: `recall@1`, `recall@10` and `mrr`, and
-  with a baseline `recall@1_gain`, `recall@10_gain` and `mrr_gain` over it, each with a 95 %
-  bootstrap interval over the queries (paired for the gains).
+- `retrieval`, task `document_pairs`, subset = the split: `recall@1`, `recall@10` and `mrr`.
 - `sts`, tasks STS12 to STS16, STS-B and SICK-R: `spearman`. Subset `all` is one correlation over
   the concatenated pairs, `mean` and `wmean` are the plain and the pair-weighted mean of the files'
   correlations, and every other subset is one file. Dev splits are the tasks `STS-B dev` and
   `SICK-R dev` (SICK's trial set). Task `STS` is the average of all seven.
-- `alignment` and `uniformity` (GenSE, eqs. 4 and 5 mended) on the document pairs and on STS-B,
-  there with the pairs scored above 4.
+- `transfer`: `accuracy` of SentEval's classifiers on frozen vectors, of MRPC `f1` too; task
+  `transfer` is the average of all seven.
+- `reranking`: `map`, the mean over queries of average precision; task `reranking` is the average of
+  all four. `pairs`: `ap`, the average precision of pairs labelled 0 or 1.
+- `awareness`, tasks `entity`, `quantity` and `all`: `spearman` with the named teacher's cosines.
+- `alignment` and `uniformity` (GenSE, eqs. 4 and 5 mended) and `isotropy` (Mu and Viswanath) on the
+  document pairs and on STS-B, alignment there with the pairs scored above 4.
 
-Spearman, recall, MRR and their gains are in percent, 0 to 100 (gains −100 to 100). `n` counts the
-queries or pairs behind a value, of `uniformity` the texts.
+All but the last three are in percent, 0 to 100 (gains and correlations from −100). `n` counts the
+queries, pairs or examples behind a value, of `uniformity` and `isotropy` the texts.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +29,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tercet.models import metrics, seeding
-from tercet.models.metrics import Interval
-from tercet.tasks import suites
-from tercet.tasks.stage import BadInput
-from tercet.tasks.suites import STS_TASKS, ScoredTask, Split
+from tercet.models import metrics, resampling, seeding
+from tercet.models.resampling import Difference, Interval
+from tercet.tasks.evaluation_encoding import Encoded
+from tercet.tasks.suites.files import Split, text_form
 
 EVALUATIONS = pa.schema(
     [
@@ -63,8 +66,10 @@ RETRIEVAL_METRICS = ("recall@1", "recall@10", "mrr")
 # Uniformity compares all texts with all others: it takes at most this many of them.
 UNIFORMITY_TEXTS = 5_000
 
-# GenSE takes the pairs of STS-B scored above this as positives for alignment.
-_POSITIVE_SCORE = 4.0
+_SPREADS: Mapping[str, Callable[[metrics.Vectors], float]] = {
+    "uniformity": metrics.uniformity,
+    "isotropy": metrics.isotropy,
+}
 
 
 @dataclass(frozen=True)
@@ -88,18 +93,6 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Encoded:
-    """The vectors of distinct texts, of length one."""
-
-    vectors: npt.NDArray[np.float32]
-    rows: Mapping[str, int]
-
-    def of(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Vectors of these texts, in their order, of shape (texts, d)."""
-        return self.vectors[[self.rows[text] for text in texts]]
-
-
-@dataclass(frozen=True)
 class Pairs:
     """Document pairs of one split, ordered by id."""
 
@@ -113,7 +106,7 @@ class Pairs:
         digest = hashlib.sha256(self.ids.astype("<u8").tobytes())
         for query, answer in zip(self.queries, self.answers, strict=True):
             digest.update(f"{query}\x1f{answer}\x1e".encode("utf-8", "surrogatepass"))
-        form = suites.text_form([*self.queries, *self.answers])
+        form = text_form([*self.queries, *self.answers])
         return Data("retrieval", "document_pairs", form, digest.hexdigest()[:16])
 
 
@@ -128,14 +121,17 @@ def rank_table(subject: Subject, pairs: Pairs, ranks: npt.NDArray[np.int32]) -> 
     return pa.table(columns, schema=RETRIEVAL_RANKS)
 
 
-def _per_query(ranks: npt.NDArray[np.int32]) -> metrics.Floats:
-    """What each query adds to the `RETRIEVAL_METRICS`, in percent, (queries, 3)."""
-    columns = (
-        metrics.recall_at(ranks, 1),
-        metrics.recall_at(ranks, 10),
-        metrics.reciprocal_ranks(ranks),
-    )
-    return 100.0 * np.column_stack(columns)
+def _sampled(
+    ranks: npt.NDArray[np.int32], metric: str, resamples: int, seed: int
+) -> resampling.Sampled:
+    """One of the `RETRIEVAL_METRICS`, in percent."""
+    values = {
+        "recall@1": metrics.recall_at(ranks, 1),
+        "recall@10": metrics.recall_at(ranks, 10),
+        "mrr": metrics.reciprocal_ranks(ranks),
+    }
+    measure = resampling.mean_of(100.0 * values[metric])
+    return resampling.sampled(measure, len(ranks), resamples, seed)
 
 
 def retrieval_rows(
@@ -144,20 +140,23 @@ def retrieval_rows(
     ranks: npt.NDArray[np.int32],
     baseline: npt.NDArray[np.int32] | None,
     resamples: int,
+    seed: int,
 ) -> list[dict[str, Any]]:
     """Recall and MRR of one split with their intervals; the gains over the baseline's ranks.
 
     ranks, baseline: (pairs,), in the pairs' order, 1 the best.
     """
     data, n = pairs.data(), len(ranks)
-    after = _per_query(ranks)
-    found = dict(
-        zip(RETRIEVAL_METRICS, metrics.bootstrap(after, resamples, subject.seed), strict=True)
-    )
-    if baseline is not None:
-        gains = metrics.paired_bootstrap(after, _per_query(baseline), resamples, subject.seed)
-        found |= {f"{name}_gain": gain for name, gain in zip(RETRIEVAL_METRICS, gains, strict=True)}
-    return [_row(subject, data, pairs.split, metric, value, n) for metric, value in found.items()]
+    found: dict[str, Interval | Difference] = {}
+    gains: dict[str, Difference] = {}
+    for name in RETRIEVAL_METRICS:
+        after = _sampled(ranks, name, resamples, seed)
+        found[name] = resampling.interval(after)
+        if baseline is not None:
+            before = _sampled(baseline, name, resamples, seed)
+            gains[f"{name}_gain"] = resampling.paired_test(after, before)
+    rows = (found | gains).items()
+    return [row(subject, data, pairs.split, metric, value, n) for metric, value in rows]
 
 
 def geometry_rows(
@@ -168,98 +167,38 @@ def geometry_rows(
     first: Sequence[str],
     second: Sequence[str],
     texts: Sequence[str],
+    seed: int,
 ) -> list[dict[str, Any]]:
-    """Alignment of the pairs and uniformity of the distinct texts, where there are enough."""
+    """Alignment of the pairs, uniformity and isotropy of the distinct texts, if there are enough.
+
+    seed: draws the texts where there are more than `UNIFORMITY_TEXTS`.
+    """
     rows = []
     if first:
         value = metrics.alignment(encoded.of(first), encoded.of(second))
-        rows.append(_row(subject, data, subset, "alignment", value, len(first)))
+        rows.append(row(subject, data, subset, "alignment", value, len(first)))
     distinct = list(dict.fromkeys(texts))
     if len(distinct) > UNIFORMITY_TEXTS:
-        draws = seeding.draws(subject.seed, "uniformity", seeding.text_ids(distinct))
+        draws = seeding.draws(seed, "uniformity", seeding.text_ids(distinct))
         chosen = np.argsort(draws, kind="stable")[:UNIFORMITY_TEXTS]
         distinct = [distinct[i] for i in np.sort(chosen)]
     if len(distinct) > 1:
-        value = metrics.uniformity(encoded.of(distinct))
-        rows.append(_row(subject, data, subset, "uniformity", value, len(distinct)))
+        vectors = encoded.of(distinct)
+        for name, measure in _SPREADS.items():
+            rows.append(row(subject, data, subset, name, measure(vectors), len(distinct)))
     return rows
 
 
-def suite_rows(
-    subject: Subject, tasks: Sequence[ScoredTask], encoded: Encoded
-) -> list[dict[str, Any]]:
-    """Spearman of each task, the average of the seven where all are there, geometry of STS-B.
-
-    Raises: BadInput, naming the set, where a correlation is undefined.
-    """
-    rows: list[dict[str, Any]] = []
-    seven: dict[str, dict[str, float]] = {}
-    sources: list[Data] = []
-    for task in tasks:
-        name = task.name if task.split == "test" else f"{task.name} {task.split}"
-        data = Data("sts", name, suites.text_form(task.texts()), task.digest())
-        settings, counts = _spearmans(task, encoded)
-        rows += [_row(subject, data, s, "spearman", v, counts[s]) for s, v in settings.items()]
-        if task.split == "test":
-            seven[task.name] = settings
-            sources.append(data)
-        if task.name == "STS-B":
-            part = task.parts[0]
-            near = np.flatnonzero(part.scores > _POSITIVE_SCORE)
-            first, second = [part.first[i] for i in near], [part.second[i] for i in near]
-            rows += geometry_rows(subject, data, "all", encoded, first, second, task.texts())
-    if len(seven) == len(STS_TASKS):
-        forms = dict.fromkeys(data.text_form for data in sources)
-        digest = hashlib.sha256(" ".join(data.digest for data in sources).encode()).hexdigest()[:16]
-        data = Data("sts", "STS", ", ".join(forms), digest)
-        pairs = sum(task.pairs for task in tasks if task.split == "test")
-        for setting in ("all", "mean", "wmean"):
-            value = float(np.mean([found[setting] for found in seven.values()]))
-            rows.append(_row(subject, data, setting, "spearman", value, pairs))
-    return rows
-
-
-def _spearmans(task: ScoredTask, encoded: Encoded) -> tuple[dict[str, float], dict[str, int]]:
-    """Spearman in percent by subset (all, mean, wmean, then each file of a year), and the pairs."""
-    cosines = [
-        np.einsum("nd,nd->n", encoded.of(part.first), encoded.of(part.second))
-        for part in task.parts
-    ]
-    gold = [part.scores for part in task.parts]
-    single = [
-        _spearman(c, g, f"{task.name} ({part.name})")
-        for c, g, part in zip(cosines, gold, task.parts, strict=True)
-    ]
-    sizes = [len(scores) for scores in gold]
-    found = {
-        "all": _spearman(np.concatenate(cosines), np.concatenate(gold), task.name),
-        "mean": float(np.mean(single)),
-        "wmean": float(np.average(single, weights=sizes)),
-    }
-    counts = dict.fromkeys(found, sum(sizes))
-    if len(task.parts) > 1:
-        names = [part.name for part in task.parts]
-        found |= dict(zip(names, single, strict=True))
-        counts |= dict(zip(names, sizes, strict=True))
-    return found, counts
-
-
-def _spearman(cosines: npt.NDArray[np.float32], gold: metrics.Floats, where: str) -> float:
-    if len(cosines) > 1 and float(np.ptp(cosines)) <= metrics.TIE:
-        raise BadInput(
-            f"Spearman on {where} is undefined: the encoder gives all {len(cosines)} pairs one "
-            "similarity, so its vectors do not tell texts apart (collapsed training?)."
-        )
-    try:
-        return 100.0 * metrics.spearman(cosines, gold)
-    except ValueError as error:
-        raise BadInput(f"{where} cannot be evaluated: {error}.") from None
-
-
-def _row(
-    subject: Subject, data: Data, subset: str, metric: str, value: float | Interval, n: int
+def row(
+    subject: Subject,
+    data: Data,
+    subset: str,
+    metric: str,
+    value: float | Interval | Difference,
+    n: int,
 ) -> dict[str, Any]:
-    interval = value if isinstance(value, Interval) else None
+    """One row of `evaluations`."""
+    interval = None if isinstance(value, float) else value
     return {
         "model_version": subject.model_version,
         "phase": subject.phase,
@@ -267,7 +206,7 @@ def _row(
         "task": data.task,
         "subset": subset,
         "metric": metric,
-        "value": interval.value if interval else value,
+        "value": value if isinstance(value, float) else value.value,
         "ci_low": interval.low if interval else None,
         "ci_high": interval.high if interval else None,
         "n": n,

@@ -7,8 +7,9 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.storage.rows import quoted
+from tercet.tasks.guarded import without_contaminated
+from tercet.tasks.phases import TRAINING_LOG, PhaseConfig, fitted, settings, shaped
 from tercet.tasks.stage import BadInput, Config, Stage, Work
-from tercet.tasks.train import TRAINING_LOG, PhaseConfig, fitted, settings, shaped
 
 
 class FitEvaluatorConfig(Config):
@@ -45,9 +46,10 @@ def run(work: Work) -> Path:
         tau=config.tau,
         head=config.head,
     )
-    rows = shaped(_sentences(work), "dropout", config.max_rows, work.seed)
+    found = without_contaminated(work, _sentences(work), "guarded_sentences", "fit_evaluator")
+    rows = shaped(found, "dropout", config.max_rows, work.seed)
     phases = [(settings(phase, config.max_length), True, rows)]
-    return fitted(work, config, phases)
+    return fitted(work, config, phases, work.seed)
 
 
 def _sentences(work: Work) -> pa.Table:

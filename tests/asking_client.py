@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
+from even_time import EvenLoop
 from faulty_server import FaultyServer, Reply, Seen
 
 from tercet.models.llm.client import Client, Endpoint
@@ -46,16 +48,18 @@ def client(
     check: Callable[[], None] = lambda: None,
     **settings: Any,
 ) -> Iterator[Client]:
+    """Keeps even time."""
     urls = [one if isinstance(one, str) else one.url for one in servers]
     asked = AskingSettings(**{"concurrency": 32, "list_size": 8, "timeout": 20, **settings})
-    made = Client(
-        [Endpoint(url, "tiny", KEY) for url in urls],
-        wire,
-        asked,
-        "the model",
-        record or (lambda request, answer: None),
-        check,
-    )
+    with patch("asyncio.new_event_loop", EvenLoop):
+        made = Client(
+            [Endpoint(url, "tiny", KEY) for url in urls],
+            wire,
+            asked,
+            "the model",
+            record or (lambda request, answer: None),
+            check,
+        )
     try:
         yield made
     finally:

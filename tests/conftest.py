@@ -5,6 +5,11 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A slow machine is no fault of what is tested.
+settings.register_profile("slow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("slow")
 
 # A suite that is started in the background ignores SIGINT, and its children would too: then
 # nothing could be interrupted by the tests of that.

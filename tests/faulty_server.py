@@ -6,20 +6,27 @@ server does not do.
 
 import asyncio
 import json
+import socket
 import ssl
 import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+from even_time import EvenLoop
+
 
 @dataclass(frozen=True)
 class Seen:
-    """One request as it arrived. number: counted from 0; open_rows: prompts open, these too."""
+    """One request as it arrived.
+
+    number: counted from 0; at: when, in even time; open_rows: prompts open, these too.
+    """
 
     number: int
     at: float
@@ -34,7 +41,8 @@ class Seen:
 class Reply:
     """What to do: status, headers and body, of which `share` is sent before the connection ends.
 
-    after: seconds before the answer. reset: the connection is reset in the place of an answer.
+    after: seconds before the answer. held: it waits, at most so long, until this is set.
+    reset: the connection is reset in the place of an answer.
     """
 
     status: int = 200
@@ -42,6 +50,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     share: float = 1.0
     after: float = 0.0
+    held: threading.Event | None = None
     reset: bool = False
 
 
@@ -73,6 +82,8 @@ def says(seen: Seen, n_choices: int | None = None) -> bytes:
 class FaultyServer:
     """Answers rightly wherever `behave` gives None; `delay` seconds after it was asked.
 
+    It keeps even time, as the clients of `asking_client` do, so that neither is late for the other.
+
     pages: what it says at paths that are only looked at; log: all else that it was asked, in order.
     looked: the paths with their queries.
     """
@@ -103,9 +114,9 @@ class FaultyServer:
         return Counter(prompt for seen in self.log for prompt in seen.prompts)
 
     def __enter__(self) -> "FaultyServer":
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        assert self._ready.wait(10)
+        assert self._ready.wait(120)
         return self
 
     def __exit__(
@@ -120,7 +131,21 @@ class FaultyServer:
         """Ends at once: open connections break, nobody listens any more."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._end.set)
-            self._thread.join(10)
+            self._thread.join(120)
+
+    def settle(self) -> None:
+        """Waits until nobody is connected, and all that came by connections has been looked at."""
+        asyncio.run_coroutine_threadsafe(self._settled(), self._loop).result(120)
+
+    async def _settled(self) -> None:
+        quiet = 0
+        while quiet < 3:
+            await asyncio.sleep(0.03)
+            quiet = 0 if self._writers else quiet + 1
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=EvenLoop) as runner:
+            runner.run(self._serve())
 
     async def _serve(self) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
@@ -156,7 +181,8 @@ class FaultyServer:
         asked = json.loads(body)
         prompts = _prompts(asked)
         self._open_rows += len(prompts)
-        seen = Seen(len(self.log), time.monotonic(), path, headers, asked, prompts, self._open_rows)
+        at = self._loop.time()
+        seen = Seen(len(self.log), at, path, headers, asked, prompts, self._open_rows)
         self.log.append(seen)
         # A client that hangs up while it waits is noticed, as a real server does.
         gone = asyncio.ensure_future(reader.read(1))
@@ -164,7 +190,12 @@ class FaultyServer:
             reply = self.behave(seen)
             if reply is None:
                 reply = Reply(200, says(seen), after=self.delay)
-            await asyncio.wait([gone], timeout=reply.after) if reply.after else None
+            if reply.held is not None:
+                ends = self._loop.time() + reply.after
+                while not (gone.done() or reply.held.is_set() or self._loop.time() > ends):
+                    await asyncio.wait([gone], timeout=0.02)
+            elif reply.after:
+                await asyncio.wait([gone], timeout=reply.after)
             if gone.done():
                 self.cancelled += len(prompts)
                 return False
@@ -173,6 +204,25 @@ class FaultyServer:
             self._open_rows -= len(prompts)
         await asyncio.sleep(0)
         return await _write(writer, reply)
+
+
+@contextmanager
+def silent_port() -> Iterator[int]:
+    """A port on which nobody listens, nor can by chance; a `FaultyServer` may, now and then."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+def until(true: Callable[[], object], seconds: float = 120.0) -> bool:
+    """Waits until it is true; False if it is not after so long."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def _prompts(body: dict[str, Any]) -> list[str]:

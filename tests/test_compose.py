@@ -10,19 +10,19 @@ import pwd
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from faulty_server import silent_port, until
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "docker-compose.yml"
@@ -113,18 +113,12 @@ print(json.dumps([read.model_tag, read.port, read.served_model_name, read.genera
     assert "provide the model as a positional argument" not in done.stdout + done.stderr
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
-def until(true: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.3)
-    return True
+@pytest.fixture
+def ports() -> Iterator[dict[str, int]]:
+    """Of the services, by their names; kept free for them."""
+    with ExitStack() as stack:
+        names = ("postgres", "server", "worker")
+        yield {name: stack.enter_context(silent_port()) for name in names}
 
 
 @dataclass
@@ -189,7 +183,7 @@ class Native:
         url = f"http://127.0.0.1:{self.ports['server']}/api/flow_runs/filter"
         headers = {"Content-Type": "application/json"}
         asked = urllib.request.Request(url, b"{}", headers)
-        with urllib.request.urlopen(asked, timeout=20) as answer:
+        with urllib.request.urlopen(asked, timeout=120) as answer:
             return [str(run["state_type"]) for run in json.load(answer)]
 
     def stop(self) -> None:
@@ -197,22 +191,22 @@ class Native:
             process.terminate()
         for process in reversed(self.running):
             try:
-                process.wait(20)
+                process.wait(120)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
 
 
 @pytest.fixture
-def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """The port of a PostgreSQL as the image makes it from its environment."""
+def postgres(ports: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A PostgreSQL as the image makes it from its environment."""
     program = shutil.which("initdb")
     if program is None:
         pytest.skip("no PostgreSQL on this machine")
     binaries = str(Path(program).resolve().parent)
     monkeypatch.setenv("PATH", binaries, prepend=os.pathsep)
     given = services()["postgres"]["environment"]
-    port = free_port()
+    port = ports["postgres"]
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         (place / "password").write_text(given["POSTGRES_PASSWORD"])
@@ -246,34 +240,34 @@ def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
                         subprocess.run(make, env=login, capture_output=True, check=False).returncode
                         == 0
                     ),
-                    30,
+                    300,
                 )
-                yield port
+                yield
             finally:
                 process.terminate()
 
 
 @pytest.mark.slow
-def test_server_and_worker_on_postgres_run_a_recipe(postgres: int, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("postgres")
+def test_server_and_worker_on_postgres_run_a_recipe(ports: dict[str, int], tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("".join(f"The red bird number {n} was seen in Berlin.\n" for n in range(40)))
-    ports = {"postgres": postgres, "server": free_port(), "worker": free_port()}
     native = Native(tmp_path, ports)
     log = tmp_path / "log"
     try:
         assert native.healthy("postgres")
         assert not native.healthy("server")
         native.start("server")
-        assert until(lambda: native.healthy("server"), 120), log.read_text()
-        assert native.start("deploy").wait(120) == 0, log.read_text()
+        assert until(lambda: native.healthy("server"), 600), log.read_text()
+        assert native.start("deploy").wait(600) == 0, log.read_text()
         assert not native.healthy("worker")
         native.start("worker")
         parameters = {"corpus": str(corpus), "store": str(tmp_path / "store"), "until": "ingest"}
         words = [f"--param={name}={value}" for name, value in parameters.items()]
         native.run("prefect", "deployment", "run", "tercet/quickstart", *words)
-        assert until(lambda: native.healthy("worker"), 60), log.read_text()
+        assert until(lambda: native.healthy("worker"), 600), log.read_text()
         ended = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
-        assert until(lambda: bool(ended & set(native.states())), 120), log.read_text()
+        assert until(lambda: bool(ended & set(native.states())), 600), log.read_text()
         assert set(native.states()) - {"SCHEDULED"} == {"COMPLETED"}, log.read_text()
     finally:
         native.stop()

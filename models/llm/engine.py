@@ -196,7 +196,10 @@ class Engine:
                 "vllm": self._build.version,
                 "command": words,
             }
-            (self._folder / RECORD).write_text(json.dumps(record, indent=2), encoding="utf-8")
+            # Whole or not at all: whoever looks for a server to end may look now.
+            aside = self._folder / f".{RECORD}"
+            aside.write_text(json.dumps(record, indent=2), encoding="utf-8")
+            aside.replace(self._folder / RECORD)
 
     def _await_health(self) -> Unusable | Stopped | None:
         """None once the server answers, or is being stopped; else why it does not."""

@@ -92,7 +92,7 @@ def tercet(*words: str, stdin: str = "", **variables: str) -> subprocess.Complet
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1200,
         env={**environment, "OMP_NUM_THREADS": "1", **variables},
         check=False,
     )

@@ -1,6 +1,7 @@
 """A Prefect database that is ready, so that only one test of the session waits for its tables."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,16 @@ from llm_recipe import recipe
 from tiny_run import finished, tiny
 
 __all__ = ["finished", "recipe", "tiny"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patience() -> Iterator[None]:
+    """On a slow machine a Prefect server, and its tables above all, take longer than they may."""
+    from tercet.flows import server
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "START_SECONDS", 600.0)
+        yield
 
 
 @pytest.fixture(scope="session")

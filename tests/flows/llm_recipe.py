@@ -11,6 +11,8 @@ from tiny_run import Tiny
 
 # The server says each prompt in capitals: a prompt of the sentence alone gives a sentence back.
 PROMPT = "{{ sentence }}"
+# Rows that a run has open at most.
+CONCURRENCY = 16
 
 
 @pytest.fixture
@@ -28,7 +30,8 @@ def recipe(tiny: Tiny, tmp_path: Path) -> Callable[..., Path]:
             "synthesise": {"rewrite": {"prompt": str(own)}, "antisense": None},
             "select": {"positive_min": 0.0, "negative_max": 1.0},
         }
-        content["run"]["llm"] = {"endpoints": [url], "concurrency": 16, "list_size": 4} | asking
+        asked = {"endpoints": [url], "concurrency": CONCURRENCY, "list_size": 4}
+        content["run"]["llm"] = asked | asking
         path = tmp_path / f"{name}.yaml"
         path.write_text(yaml.safe_dump(content, sort_keys=False))
         return path

@@ -1,5 +1,6 @@
 """A whole run in processes of its own: what it says, what a second one costs, what SQL tells."""
 
+import contextlib
 import shlex
 import shutil
 import subprocess
@@ -109,15 +110,13 @@ finally:
 @pytest.fixture(scope="module")
 def repeated(
     finished: Finished, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[subprocess.CompletedProcess[str], float, Path]:
-    """The command that the first run told, given again: how it ended, its seconds, its store."""
+) -> tuple[subprocess.CompletedProcess[str], Path]:
+    """The command that the first run told, given again: how it ended, its store."""
     store = copy_of(finished.store, tmp_path_factory.mktemp("repeated") / "store")
     told = _after(finished.stdout, "Same run again").replace(str(finished.store), str(store))
     words = shlex.split(told)
     assert words.pop(0) == "tercet"
-    began = time.monotonic()
-    done = ended_well(tercet(*words, script=TELLS_MODULES))
-    return done, time.monotonic() - began, store
+    return ended_well(tercet(*words, script=TELLS_MODULES)), store
 
 
 def test_run_goes_through_every_step(finished: Finished) -> None:
@@ -167,19 +166,18 @@ def test_next_queries_answer(finished: Finished) -> None:
 
 
 def test_second_run_reuses_every_step(
-    repeated: tuple[subprocess.CompletedProcess[str], float, Path],
+    repeated: tuple[subprocess.CompletedProcess[str], Path],
 ) -> None:
-    done, seconds, store = repeated
+    done, store = repeated
     assert states(store) == dict.fromkeys(STEPS, "reused")
-    assert seconds < 60
     assert "imported: []" in done.stdout
 
 
 def test_second_run_makes_no_record(
-    finished: Finished, repeated: tuple[subprocess.CompletedProcess[str], float, Path]
+    finished: Finished, repeated: tuple[subprocess.CompletedProcess[str], Path]
 ) -> None:
     before = {path: record["created"] for path, record in records(open_store(str(finished.store)))}
-    after = {path: record["created"] for path, record in records(open_store(str(repeated[2])))}
+    after = {path: record["created"] for path, record in records(open_store(str(repeated[1])))}
     assert before == after
 
 
@@ -231,6 +229,14 @@ def test_no_test_text_nor_an_8_gram_of_one_is_in_training(finished: Finished) ->
     assert ("shared_with_test",) in reasons
 
 
+def plain_client(store: Path) -> duckdb.DuckDBPyConnection:
+    """DuckDB opens the file twice to connect: where it is written anew between, it tries again."""
+    for _ in range(20):
+        with contextlib.suppress(duckdb.IOException):
+            return duckdb.connect(str(store / "catalog.duckdb"), read_only=True)
+    raise AssertionError("the catalog cannot be opened")
+
+
 @pytest.fixture(scope="module")
 def two_at_once(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Two:
     """Two runs of one command on one new store, and what others saw of it meanwhile."""
@@ -244,14 +250,14 @@ def two_at_once(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Two:
         asked = "SELECT state, (SELECT count(*) FROM sentences) FROM runs"
         answer = ended_well(tercet("sql", asked, "--store", str(store), "--format", "csv"))
         listed = ended_well(tercet("ls", "--store", str(store)))
-        with duckdb.connect(str(store / "catalog.duckdb"), read_only=True) as plain:
+        with plain_client(store) as plain:
             counted = plain.execute("SELECT count(*) FROM sentences").fetchone()
             assert counted is not None
         if all(child.poll() is None for child in children):
             seen += [("sql", answer.stdout), ("ls", listed.stdout), ("plain", str(counted[0]))]
     ended = []
     for child in children:
-        stdout, stderr = child.communicate(timeout=300)
+        stdout, stderr = child.communicate(timeout=1200)
         ended.append(subprocess.CompletedProcess(words, child.returncode, stdout, stderr))
     return store, ended, seen
 

@@ -21,6 +21,7 @@ from pathlib import Path
 import psutil
 import pyarrow.parquet as pq
 import pytest
+from faulty_server import until
 from tiny_run import Finished, digest_of, ended_well, records, start, states, tercet
 
 from tercet.flows import server
@@ -92,6 +93,7 @@ class Watched:
 
 def _read_until(stop: Path, store: Path, answer: "multiprocessing.queues.Queue[object]") -> None:
     watched = Watched(store)
+    answer.put("ready")
     while not stop.exists():
         watched.look()
         time.sleep(0.02)
@@ -108,14 +110,15 @@ def reader(store: Path, told: list[int]) -> Iterator[None]:
     process = context.Process(target=_read_until, args=(stop, store, answer))
     process.start()
     try:
+        assert answer.get(timeout=600) == "ready"
         yield
         stop.touch()
-        faults, looked, seen = answer.get(timeout=120)
+        faults, looked, seen = answer.get(timeout=600)
         assert faults == []
         told[:] = [looked, seen]
     finally:
         stop.touch()
-        process.join(30)
+        process.join(120)
         process.kill()
 
 
@@ -128,6 +131,18 @@ def kill(child: "subprocess.Popen[str]", seconds: float) -> bool:
         os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
         return True
+
+
+def kill_at(child: "subprocess.Popen[str]", store: Path, parts: int) -> None:
+    """Kills the child's whole process group as soon as the store has so many parts."""
+    assert until(lambda: child.poll() is not None or n_parts(store) >= parts, 1200)
+    assert child.poll() is None, child.communicate()
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+
+
+def n_parts(store: Path) -> int:
+    return sum(1 for _ in store.glob("artifacts/*/*/_parts/*.json"))
 
 
 def leftovers(store: Path) -> list[str]:
@@ -244,12 +259,14 @@ def test_killed_with_prefect_a_run_resumes_and_leaves_no_server(
     told: list[int] = []
     try:
         with reader(store, told), counted_servers(store) as counts:
-            for latest in (0.5, 0.9):
+            begun, all_parts = n_parts(store), n_parts(finished.store)
+            for earliest, latest in ((0.1, 0.4), (0.5, 0.8)):
                 child = start(*words)
                 assert child.stderr is not None
                 line = child.stderr.readline()
                 assert line.startswith("Prefect server: http://127.0.0.1:")
-                assert kill(child, draw.uniform(0.1, latest) * finished.seconds)
+                parts = begun + draw.uniform(earliest, latest) * (all_parts - begun)
+                kill_at(child, store, round(parts))
                 # It serves whoever comes next; left alone, it ends by itself.
                 assert len(servers(store)) == 1
             done = ended_well(tercet(*words))

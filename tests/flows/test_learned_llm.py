@@ -55,7 +55,7 @@ def runs(
         stores[name] = folder / name
         children.append(start(*learned_llm.command(recipe, stores[name])))
     for child in children:
-        stdout, stderr = child.communicate(timeout=600)
+        stdout, stderr = child.communicate(timeout=3600)
         ended_well(subprocess.CompletedProcess(child.args, child.returncode, stdout, stderr))
     return stores
 

@@ -149,10 +149,10 @@ def test_the_server_is_gone_and_the_summary_tells_its_cost(
 
 
 def test_the_same_run_again_starts_no_server(managed: tuple[Path, Path, Any]) -> None:
-    recipe, store, _ = managed
-    began = time.monotonic()
-    ended_well(tercet(*words(recipe, store, "--until", "triplets")))
-    assert time.monotonic() - began < 20
+    recipe, store, first = managed
+    done = ended_well(tercet(*words(recipe, store, "--until", "triplets")))
+    assert "starts on port" in first.stderr
+    assert "vLLM" not in done.stderr
     assert set(states(store).values()) == {"reused"}
 
 
@@ -179,7 +179,8 @@ def slow(tiny: Tiny, path: Path, talker: Path, asking: dict[str, Any]) -> Path:
         tiny,
         path,
         {"model": str(talker), "max_tokens": 200},
-        asking | {"concurrency": 16, "list_size": 4},
+        # A server that is started again may take minutes.
+        asking | {"concurrency": 16, "list_size": 4, "patience": 1800},
         sample={"rows": 300},
         synthesise={"rewrite": {"per_sentence": 2}, "antisense": None},
     )
@@ -193,7 +194,7 @@ def answers(store: Path) -> int:
         return 0
 
 
-def until(reached: Callable[[], bool], seconds: float = 180) -> None:
+def until(reached: Callable[[], bool], seconds: float = 900) -> None:
     deadline = time.monotonic() + seconds
     while not reached():
         assert time.monotonic() < deadline
@@ -210,7 +211,7 @@ def test_a_killed_server_is_started_again_and_the_run_goes_on(
     until(lambda: answers(store) > 20)
     (server,) = [p for p in processes(talker) if str(talker) in p.cmdline() and not warden(p)]
     server.kill()
-    _, stderr = child.communicate(timeout=240)
+    _, stderr = child.communicate(timeout=1200)
     assert child.returncode == 0, stderr
     assert "again" in stderr
     ((asked, distinct, sent),) = query(
@@ -236,7 +237,7 @@ def test_a_killed_run_takes_its_server_along_and_goes_on(
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
     kept = answers(store)
-    until(lambda: processes(talker) == [], 20)
+    until(lambda: processes(talker) == [])
     ended_well(tercet(*arguments))
     rows = query(store, "SELECT run_id, count(*) FROM responses GROUP BY 1 ORDER BY min(created)")
     assert [count for _, count in rows] == [kept, 900 - kept]
@@ -247,16 +248,14 @@ def test_an_interrupt_is_heard_while_the_server_starts(
 ) -> None:
     recipe = slow(tiny, tmp_path / "starts.yaml", talker, {"engine": {"python": vllm_python}})
     child = start(*words(recipe, tmp_path / "store", "--until", "generations"))
-    until(lambda: bool(processes(talker)), 60)
+    until(lambda: bool(processes(talker)))
     time.sleep(1)
-    began = time.monotonic()
     os.kill(child.pid, signal.SIGINT)
-    _, stderr = child.communicate(timeout=120)
+    _, stderr = child.communicate(timeout=600)
     assert child.returncode == 130
     assert "Go on with:" in stderr
     assert "answers after" not in stderr
-    assert time.monotonic() - began < 30
-    until(lambda: processes(talker) == [], 20)
+    until(lambda: processes(talker) == [])
 
 
 def test_the_log_of_a_server_that_could_not_start_is_there_to_be_read(

@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -13,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from faulty_server import until
 
 from tercet.flows import runner, server
 from tercet.flows.runner import StepResult
@@ -73,32 +73,34 @@ def run(store: Store) -> str:
     return pipeline_flow.run(arguments, store.location)
 
 
-def newest(store: Store) -> tuple[Any, dict[str, Any]]:
-    """The last flow run, and its task runs by name, once the server has recorded them."""
+def tasks_of(client: Any, flow_run: Any) -> dict[str, Any]:
+    """The task runs of a flow run, by name."""
+    from prefect.client.schemas.filters import TaskRunFilter, TaskRunFilterFlowRunId
+
+    wanted = TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[flow_run.id]))
+    return {t.name: t for t in client.read_task_runs(task_run_filter=wanted)}
+
+
+def newest(store: Store, *names: str) -> tuple[Any, dict[str, Any]]:
+    """The last flow run and its task runs, once the server has recorded the ends of these."""
     from prefect.client.orchestration import get_client
-    from prefect.client.schemas.filters import (
-        FlowRunFilter,
-        FlowRunFilterId,
-        TaskRunFilter,
-        TaskRunFilterFlowRunId,
-    )
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
     from prefect.client.schemas.sorting import FlowRunSort
 
     with get_client(sync_client=True) as client:
         flow_run = client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC, limit=1)[0]
-        wanted = TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[flow_run.id]))
-        deadline = time.monotonic() + 20
-        while True:
-            tasks = client.read_task_runs(task_run_filter=wanted)
-            if tasks and all(t.state is not None and t.state.is_final() for t in tasks):
-                break
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.2)
+        tasks: dict[str, Any] = {}
+
+        def recorded() -> bool:
+            tasks.update(tasks_of(client, flow_run))
+            ended = {name for name, t in tasks.items() if t.state and t.state.is_final()}
+            return ended >= set(names)
+
+        assert until(recorded), tasks
         found = client.read_flow_runs(
             flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run.id]))
         )
-    return found[0], {t.name: t for t in tasks}
+    return found[0], tasks
 
 
 def test_steps_in_order_and_shown_as_cached(
@@ -107,7 +109,7 @@ def test_steps_in_order_and_shown_as_cached(
     pretended.does["third"] = lambda progress: "made"
     assert run(store) == "run-1"
     assert pretended.ran == list(STEPS)
-    flow_run, tasks = newest(store)
+    flow_run, tasks = newest(store, *STEPS)
     assert flow_run.state.is_completed()
     assert flow_run.name.startswith("recipe 20")
     assert flow_run.parameters["limit"] == 5
@@ -133,7 +135,7 @@ def test_failure_is_the_users_sentence(
     # What the user must mend is not tried again, and nothing after it is begun.
     assert pretended.ran == ["first", "second.one", "second.two"]
     assert pretended.ended == []
-    flow_run, tasks = newest(store)
+    flow_run, tasks = newest(store, "second.two")
     assert flow_run.state.is_failed()
     assert flow_run.state.message == "corpus.csv has no column 'text': name one."
     assert tasks["second.two"].state.is_failed()
@@ -182,7 +184,7 @@ def test_progress_is_an_artifact(
     monkeypatch.setattr("tercet.flows.progress.QUIET_SECONDS", 0.0)
     pretended.does["second.one"] = reports
     run(store)
-    _, tasks = newest(store)
+    _, tasks = newest(store, "second.one")
     with get_client(sync_client=True) as client:
         found = [a for a in client.read_artifacts() if a.key == "second-one"]
     assert [a.task_run_id for a in found] == [tasks["second.one"].id]
@@ -206,9 +208,8 @@ def open_run(plan, say=None):
     yield SimpleNamespace(plan=plan, run_id="run-2")
 
 def run_step(handle, step, progress):
-    time.sleep(2)
     print("in the step", flush=True)
-    time.sleep(600)
+    time.sleep(3600)
 
 runner.prepare, runner.open_run, runner.run_step = prepare, open_run, run_step
 pipeline_flow.run({"recipe": "sleeps"}, sys.argv[1])
@@ -228,22 +229,29 @@ def test_dead_runs_are_swept_and_live_ones_left(store: Store, tmp_path: Path) ->
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "in the step\n"
-    flow_run = _running(store)
+    flow_run = _running(store, "sleeps")
     late = datetime.now(UTC) + timedelta(hours=1)
     assert pipeline_flow.sweep(store, late) == []
     child.send_signal(signal.SIGKILL)
     child.wait()
     assert pipeline_flow.sweep(store) == [flow_run.name]
-    flow_run, tasks = newest(store)
+    flow_run, tasks = newest(store, "sleeps")
     assert flow_run.state.is_crashed()
     assert "gone" in flow_run.state.message
     assert {t.state.name for t in tasks.values()} == {"Crashed"}
     assert pipeline_flow.sweep(store, late) == []
 
 
-def _running(store: Store) -> Any:
+def _running(store: Store, task: str) -> Any:
+    """The one flow run that is running, once the server knows that this task of it is, too."""
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
         (found,) = [f for f in client.read_flow_runs() if f.state and f.state.is_running()]
+
+        def is_known() -> bool:
+            known = tasks_of(client, found).get(task)
+            return known is not None and known.state is not None and known.state.is_running()
+
+        assert until(is_known)
     return found

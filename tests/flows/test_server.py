@@ -13,17 +13,20 @@ from pathlib import Path
 
 import psutil
 import pytest
+from faulty_server import until
 
 from tercet.flows import server
 
+# Says which process is its server, and uses it until its standard input closes.
 USER = """
-import sys, time
+import sys
 from pathlib import Path
-from tercet.flows.server import prefect_server, running
+from tercet.flows import server
+server.START_SECONDS = float(sys.argv[2])
 store = Path(sys.argv[1])
-with prefect_server(store, lambda text: None):
-    print(running(store).pid, flush=True)
-    time.sleep(float(sys.argv[2]))
+with server.prefect_server(store, lambda text: None):
+    print(server.running(store).pid, flush=True)
+    sys.stdin.read()
 """
 
 
@@ -47,9 +50,21 @@ def servers(store: Path) -> list[psutil.Process]:
     return found
 
 
-def user(store: Path, seconds: float = 0.0) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", USER, str(store), str(seconds)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def user(store: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", USER, str(store), str(server.START_SECONDS)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+
+
+def its_server(process: "subprocess.Popen[str]") -> int:
+    """The server that a user found, once it answers."""
+    assert process.stdout is not None
+    return int(process.stdout.readline())
+
+
+def killed(process: "subprocess.Popen[str]") -> None:
+    process.kill()
+    process.communicate()
 
 
 def test_up_within_the_block_and_gone_after(store: Path) -> None:
@@ -92,7 +107,7 @@ def test_a_password_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_only_the_process_that_was_recorded_is_ended(tmp_path: Path) -> None:
     """A number that the system has given to another store's server since."""
-    code = "import sys, time; print(flush=True); time.sleep(60)"
+    code = "import sys, time; print(flush=True); time.sleep(3600)"
     command = [sys.executable, "-c", code, server.PROCESS]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
         try:
@@ -107,46 +122,45 @@ def test_only_the_process_that_was_recorded_is_ended(tmp_path: Path) -> None:
             record.write_text(json.dumps({"pid": other.pid, "port": 1, "started": started}))
             server._kill_holder(tmp_path)
             # Whether `_kill_holder` or this test reaps it is a race, so its code is not known.
-            other.wait(20)
+            other.wait(120)
         finally:
             other.kill()
 
 
 def test_all_starting_at_once_share_one(store: Path) -> None:
-    users = [user(store, 1.0) for _ in range(3)]
-    pids = [process.communicate(timeout=120)[0] for process in users]
+    users = [user(store) for _ in range(3)]
+    # None leaves before all have come.
+    pids = [its_server(process) for process in users]
+    for process in users:
+        process.communicate(timeout=600)
     assert len(set(pids)) == 1
     assert servers(store) == []
 
 
 def test_survivor_of_a_kill_is_used_again_and_then_stopped(store: Path) -> None:
-    killed = user(store, 600)
-    assert killed.stdout is not None
-    pid = int(killed.stdout.readline())
-    killed.kill()
-    killed.wait()
+    first = user(store)
+    pid = its_server(first)
+    killed(first)
     assert [process.pid for process in servers(store)] == [pid]
-    out, _ = user(store).communicate(timeout=60)
+    out, _ = user(store).communicate(timeout=600)
     assert int(out) == pid
     assert servers(store) == []
 
 
 def test_killed_while_it_started_there_is_still_only_one(store: Path) -> None:
-    killed = user(store, 600)
-    time.sleep(1.0)
-    killed.kill()
-    killed.wait()
+    first = user(store)
+    assert until(lambda: servers(store))
+    killed(first)
     with server.prefect_server(store, lambda text: None):
-        assert len(servers(store)) == 1
+        # Another that was started meanwhile finds the store taken, and ends by itself.
+        assert until(lambda: len(servers(store)) == 1)
     assert servers(store) == []
 
 
 def test_hung_server_is_replaced(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    killed = user(store, 600)
-    assert killed.stdout is not None
-    pid = int(killed.stdout.readline())
-    killed.kill()
-    killed.wait()
+    first = user(store)
+    pid = its_server(first)
+    killed(first)
     os.kill(pid, signal.SIGSTOP)
     record = server.folder(store) / "server.json"
     old = {**json.loads(record.read_text()), "started": time.time() - 1000}
@@ -183,4 +197,4 @@ def test_stops_by_itself_when_all_its_users_were_killed(tmp_path: Path) -> None:
         child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
         with pytest.raises(subprocess.TimeoutExpired):
             child.wait(3)
-    assert child.wait(20) == -signal.SIGTERM
+    assert child.wait(120) == -signal.SIGTERM

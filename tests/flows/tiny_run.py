@@ -23,7 +23,8 @@ from tercet.storage.store import Store, open_store
 MAIN = "from tercet.flows.cli import main; main()"
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = 140
-LIMIT = 300
+# Seconds after which a child hangs, also on a machine that is slow and busy.
+LIMIT = 1200
 
 _WORDS = {
     "thing": """

@@ -1,10 +1,11 @@
-"""Measures against hand-computed values, slow literal references and simulated truth."""
+"""Measures against hand-computed values and slow literal references."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from sklearn.metrics import average_precision_score
 
 from tercet.models import metrics
 
@@ -138,60 +139,62 @@ def test_uniformity_equals_the_double_loop_in_any_block(block):
     assert found == pytest.approx(float(np.log(np.mean(terms))), abs=1e-6)
 
 
-def test_bootstrap_is_seeded_and_resamples_columns_together():
-    values = np.random.default_rng(4).random((50, 1))
-    both = np.hstack([values, 2 * values + 1])
-    one, two = metrics.bootstrap(both, 500, seed=7)
-    assert one.value == pytest.approx(values.mean())
-    assert (two.low, two.high) == pytest.approx((2 * one.low + 1, 2 * one.high + 1))
-    assert metrics.bootstrap(both, 500, seed=7) == [one, two]
-    assert metrics.bootstrap(both, 500, seed=8) != [one, two]
+def test_isotropy_by_hand():
+    # Both axes alike, and their eigenvectors are the axes or turned by 45 degrees: no matter which,
+    # Z is the same for all of them.
+    even = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], dtype=np.float32)
+    assert metrics.isotropy(even) == pytest.approx(1)
+    # Eigenvectors are (1, 0) and (0, 1): Z is 2e, 2/e, 2 and 2.
+    assert metrics.isotropy(np.array([[1, 0], [1, 0]], dtype=np.float32)) == pytest.approx(
+        np.exp(-2)
+    )
+    # Z is 2 cosh 1 for both signs of (1, 0), 2 for both of (0, 1).
+    assert metrics.isotropy(np.array([[1, 0], [-1, 0]], dtype=np.float32)) == pytest.approx(
+        1 / np.cosh(1)
+    )
+    with pytest.raises(ValueError, match="at least one vector"):
+        metrics.isotropy(even[:0])
+    with pytest.raises(ValueError, match="NaN"):
+        metrics.isotropy(np.full((2, 2), np.nan, dtype=np.float32))
 
 
-def test_bootstrap_in_several_blocks_is_the_bootstrap_in_one(monkeypatch):
-    values = np.random.default_rng(5).random(40)
-    whole = metrics.bootstrap(values, 300, seed=1)[0]
-    monkeypatch.setattr(metrics, "_BLOCK", 40 * 7)
-    parted = metrics.bootstrap(values, 300, seed=1)[0]
-    assert (parted.low, parted.high) == pytest.approx((whole.low, whole.high))
+def test_isotropy_in_several_blocks(monkeypatch):
+    vectors = unit(np.random.default_rng(9).normal(size=(50, 12)) + 0.3)
+    whole = metrics.isotropy(vectors)
+    assert np.exp(-2) < whole < 1
+    monkeypatch.setattr(metrics, "_BLOCK", 120)
+    assert metrics.isotropy(vectors) == pytest.approx(whole)
 
 
-def test_bootstrap_of_a_constant_has_no_width():
-    (found,) = metrics.bootstrap([3.0] * 20, 200)
-    assert (found.value, found.low, found.high) == pytest.approx((3, 3, 3))
+def test_average_precision_by_hand():
+    # Precisions at the positives: 1 of 1, 2 of 3.
+    assert metrics.average_precision([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.1]) == pytest.approx(5 / 6)
+    # Equal scores are one threshold: precision 2 of 4, whatever the order.
+    assert metrics.average_precision([1, 0, 0, 1], [0.5] * 4) == pytest.approx(0.5)
+    assert metrics.average_precision([True, False], [2, 1]) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("values", [[], [1.0, np.nan]])
-def test_bootstrap_refuses_nothing_and_nan(values):
-    with pytest.raises(ValueError, match="bootstrap needs"):
-        metrics.bootstrap(values)
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 3)), min_size=1, max_size=30).filter(
+        lambda rows: any(label for label, _ in rows)
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_average_precision_equals_scikit_learn(rows):
+    labels, scores = zip(*rows, strict=True)
+    expected = average_precision_score(labels, scores)
+    assert metrics.average_precision(labels, scores) == pytest.approx(expected, abs=1e-12)
 
 
-def coverage(intervals, truth):
-    return np.mean([found.low <= truth <= found.high for found in intervals])
-
-
-def test_bootstrap_covers_a_simulated_truth():
-    rng = np.random.default_rng(6)
-    samples = rng.random((400, 250)) < 0.47
-    found = [metrics.bootstrap(row, 400, seed=i)[0] for i, row in enumerate(samples)]
-    assert 0.915 <= coverage(found, 0.47) <= 0.98
-
-
-def test_paired_bootstrap_covers_a_simulated_gain_and_is_narrower_than_unpaired():
-    rng = np.random.default_rng(8)
-    found, unpaired = [], []
-    for i in range(200):
-        before = rng.random(250) < 0.5
-        # A tenth of the queries that failed now succeed: a gain of 0.05.
-        after = before | (rng.random(250) < 0.1)
-        found += metrics.paired_bootstrap(after, before, 300, seed=i)
-        unpaired += metrics.bootstrap(after, 300, seed=i)
-    assert 0.89 <= coverage(found, 0.05) <= 0.985
-    width = np.mean([interval.high - interval.low for interval in found])
-    assert width < 0.6 * np.mean([interval.high - interval.low for interval in unpaired])
-
-
-def test_paired_bootstrap_needs_the_same_rows():
-    with pytest.raises(ValueError, match="same rows"):
-        metrics.paired_bootstrap([1, 2], [1, 2, 3])
+@pytest.mark.parametrize(
+    ("labels", "scores", "says"),
+    [
+        ([0, 0], [1, 2], "none of 2 labels"),
+        ([1, 2], [1, 2], "labels of 0 and 1"),
+        ([1, 0], [1, np.nan], "NaN"),
+        ([1], [1, 2], "differ in length"),
+    ],
+)
+def test_average_precision_never_returns_nan(labels, scores, says):
+    with pytest.raises(ValueError, match=says):
+        metrics.average_precision(labels, scores)

@@ -150,10 +150,11 @@ def test_the_prompt_for_extraction_lists_what_is_closed() -> None:
 
 def test_rendering_is_quick() -> None:
     template = load(prompt_path("rewrite"), ["sentence"])
-    start = time.perf_counter()
+    # Of this thread: that the machine is busy with others does not count.
+    start = time.thread_time()
     for _ in range(4000):
         render(template, {"sentence": "The dog carried three apples."})
-    assert time.perf_counter() - start < 2  # 100,000 a second were measured
+    assert time.thread_time() - start < 2  # 100,000 a second were measured
 
 
 def test_our_own_files_are_all_there() -> None:

@@ -85,10 +85,13 @@ import torch
 sys.path.insert(0, sys.argv[1])
 import test_training
 torch.set_num_threads(1)
-slow = lambda done, total, unit: time.sleep(0.05)
+def waits(done, total, unit):
+    # Until it is killed: it gets no further, however late that is.
+    if done >= int(sys.argv[5]):
+        time.sleep(3600)
 test_training.train(
     Path(sys.argv[2]), pq.read_table(sys.argv[3]), Path(sys.argv[4]),
-    checkpoint_steps=2, progress=slow,
+    checkpoint_steps=2, progress=waits,
 )
 """
 
@@ -107,7 +110,7 @@ def test_killed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(
     first = work / "phase-000"
     # 22 steps of the first phase, 11 an epoch: the second kill falls into the second epoch.
     for wanted in (4, 14):
-        child = subprocess.Popen([str(part) for part in command])
+        child = subprocess.Popen([str(part) for part in [*command, wanted + 4]])
         reached = wait_for(first, wanted, child)
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -125,7 +128,7 @@ def test_killed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(
 
 def wait_for(directory: Path, step: int, child: subprocess.Popen) -> int:  # type: ignore[type-arg]
     """Waits until a checkpoint of at least that step is there; returns its step."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 900
     while time.monotonic() < deadline and child.poll() is None:
         found = checkpoints.latest(directory)
         reached = -1 if found is None else int(found.name.rpartition("-")[2])

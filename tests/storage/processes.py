@@ -33,13 +33,20 @@ def staged(artifact: Artifact, index: int, rows: int = ROWS, width: int = 1) -> 
         return writer.close()
 
 
-def write(store: Store, everything: bool = False) -> None:
-    """Fills the artifact's missing parts (or makes them all, as a second run would)."""
+def write(store: Store, everything: bool = False, most: int = PARTS) -> None:
+    """Fills the artifact's missing parts (or makes them all, as a second run would).
+
+    most: after so many it stands still until it is killed.
+    """
     artifact = open_artifact(store, "extract", "aaaa")
     plan = artifact.adopt_plan([{"part": index} for index in range(PARTS)])
     print("ready", flush=True)
+    made = 0
     for index in range(len(plan)):
         if everything or artifact.record(index) is None:
+            if made == most:
+                time.sleep(3600)
+            made += 1
             artifact.commit(index, staged(artifact, index), f"key{index}", {"source": [str(index)]})
     if not everything:
         artifact.finish({"stage": "extract"})
@@ -57,7 +64,7 @@ def hold(store: Store) -> None:
     """Holds a lock until it is killed."""
     with locks.hold(store, "thing", who="the other run"):
         print("ready", flush=True)
-        time.sleep(60)
+        time.sleep(3600)
 
 
 def fill(store: Store) -> None:
@@ -104,6 +111,8 @@ if __name__ == "__main__":
     opened = open_store(str(Path(sys.argv[2])))
     what = sys.argv[1]
     if what == "write":
-        write(opened, everything="--everything" in sys.argv)
+        more = sys.argv[3:]
+        most = int(more[1]) if more[:1] == ["--most"] else PARTS
+        write(opened, everything="--everything" in more, most=most)
     else:
         {"race": race, "hold": hold, "fill": fill, "catalogs": catalogs}[what](opened)

@@ -177,11 +177,11 @@ def test_a_store_that_was_moved(filled: Store, tmp_path: Path) -> None:
 READ = """
 import sys, duckdb
 def connected():
-    for attempt in range(4):
+    for attempt in range(20):
         try:
             return duckdb.connect(sys.argv[1], read_only=True)
         except duckdb.IOException:
-            if attempt == 3:
+            if attempt == 19:
                 raise
 for _ in range(25):
     with connected() as client:

@@ -1,128 +1,35 @@
-"""The stage `evaluate`, with a stand-in for the encoder whose vectors the tests know."""
+"""The stage `evaluate` on document pairs and STS; the other suites: `test_evaluate_suites`."""
 
 import importlib.util
 import os
-import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from evaluation_stage import (
+    STSB,
+    constant,
+    encoder,
+    many_pairs,
+    model,
+    pairs_table,
+    run_stage,
+    values,
+    words,
+    write_stsb,
+    write_year,
+)
 from pydantic import ValidationError
 
-from tercet.models import seeding
-from tercet.storage.rows import rows_of
-from tercet.tasks import evaluate, suites
+from tercet.tasks import evaluate
 from tercet.tasks.evaluate import EvaluateConfig, evaluate_model
 from tercet.tasks.evaluation_rows import EVALUATIONS, RETRIEVAL_RANKS
-from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
+from tercet.tasks.stage import BadInput
+from tercet.tasks.suites import sts as suites
 
-PAIRS = pa.schema(
-    [
-        ("pair_id", pa.uint64()),
-        ("doc_id", pa.uint64()),
-        ("query", pa.string()),
-        ("answer", pa.string()),
-        ("split", pa.string()),
-    ]
-)
-Embed = Callable[[str], np.ndarray]
-
-
-def words(text: str) -> np.ndarray:
-    """Counts of hashed words: texts that share words are near."""
-    vector = np.zeros(1024)
-    for word, count in Counter(text.lower().split()).items():
-        vector[seeding.text_id(word) % 1024] += count
-    return vector
-
-
-def constant(text: str) -> np.ndarray:
-    return np.ones(64)
-
-
-@pytest.fixture
-def encoder(monkeypatch):
-    """A module in the encoder's place: `embed` is what it computes, `seen` what it was given."""
-    fake = SimpleNamespace(embed=words, seen=[], loaded=[])
-
-    def load_encoder(path, pooling=None, max_length=None, device="cpu"):
-        fake.loaded.append((path, pooling, max_length, device))
-        return [SimpleNamespace(), SimpleNamespace(pooling_mode=pooling or "mean")]
-
-    def encode(model, texts, batch_size=64, precision="fp32", progress=lambda done: None):
-        fake.seen += texts
-        progress(len(texts))
-        rows = np.array([fake.embed(text) for text in texts], dtype=np.float32)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-    fake.load_encoder, fake.encode = load_encoder, encode
-    monkeypatch.setitem(sys.modules, "tercet.models.encoder", fake)
-    return fake
-
-
-@pytest.fixture
-def model(tmp_path):
-    path = tmp_path / "model"
-    path.mkdir()
-    (path / "config.json").write_text("{}")
-    return path
-
-
-def pairs_table(rows: list[tuple[str, str, str]]) -> pa.Table:
-    columns = {
-        "pair_id": seeding.text_ids([r[0] for r in rows], [r[1] for r in rows]),
-        "doc_id": seeding.text_ids([r[0] for r in rows]),
-        "query": [r[0] for r in rows],
-        "answer": [r[1] for r in rows],
-        "split": [r[2] for r in rows],
-    }
-    return pa.table(columns, schema=PAIRS)
-
-
-def many_pairs(count: int, split: str = "test") -> list[tuple[str, str, str]]:
-    """Pairs that share one word of three; there are fewer words than slots would need."""
-    return [(f"q{i} w{i} x{i % 7}", f"a{i} w{i} y{i % 5}", split) for i in range(count)]
-
-
-def run_stage(tmp_path, model, pairs, baseline=None, seed=1, **config):
-    """The tables that the stage emits for these pairs."""
-    tmp_path.mkdir(exist_ok=True)
-    file = tmp_path / "pairs.parquet"
-    pq.write_table(pairs_table(pairs), file)
-    inputs = {"document_pairs": rows_of({"document_pairs": [file]})}
-    if baseline is not None:
-        ranks = tmp_path / "ranks.parquet"
-        pq.write_table(baseline["retrieval_ranks"], ranks)
-        inputs["baseline"] = rows_of({"retrieval_ranks": [ranks]})
-    emitted: dict[str, list[pa.Table]] = {name: [] for name in (*evaluate.STAGE.tables, "rejects")}
-    work = Work(
-        config=EvaluateConfig(bootstrap=200, **config),
-        seed=seed,
-        inputs=inputs,
-        models={"model": model},
-        spec={},
-        resources=Resources(),
-        scratch=tmp_path,
-        emit=lambda name, table: emitted[name].append(table),
-    )
-    evaluate.run(work)
-    schemas = {**evaluate.STAGE.tables, "rejects": REJECTS}
-    return {
-        name: pa.concat_tables([t.cast(schemas[name]) for t in tables])
-        if tables
-        else schemas[name].empty_table()
-        for name, tables in emitted.items()
-    }
-
-
-def values(table: pa.Table, **where: str) -> dict[str, float]:
-    rows = [r for r in table.to_pylist() if all(r[k] == v for k, v in where.items())]
-    return {row["metric"]: row["value"] for row in rows}
+__all__ = ["encoder", "model"]
 
 
 def ranks_by_pair(out: dict[str, pa.Table]) -> dict[int, int]:
@@ -235,22 +142,6 @@ def test_an_encoder_that_gives_nan_is_named(tmp_path, encoder, model):
         run_stage(tmp_path, model, many_pairs(20))
 
 
-def write_stsb(root: Path, rows: list[tuple[float, str, str]], split: str = "test") -> Path:
-    folder = root / "downstream" / "STS" / "STSBenchmark"
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [f"g\tf\ty\t{i}\t{s}\t{a}\t{b}\n" for i, (s, a, b) in enumerate(rows)]
-    (folder / f"sts-{split}.csv").write_text("".join(lines))
-    return root / "downstream"
-
-
-STSB = [
-    (5.0, "a red apple", "a red apple"),
-    (4.5, "a red apple", "a red pear"),
-    (2.0, "a red apple", "a blue plum"),
-    (0.0, "a red apple", "some green fish"),
-]
-
-
 def test_spearman_alignment_and_uniformity_of_stsb(tmp_path, encoder, model):
     suite = write_stsb(tmp_path, STSB)
     table = evaluate_model(model, suite, ["STS-B"])
@@ -263,7 +154,9 @@ def test_spearman_alignment_and_uniformity_of_stsb(tmp_path, encoder, model):
     rows = {row["metric"]: row for row in table.to_pylist()}
     assert (rows["alignment"]["n"], rows["uniformity"]["n"], rows["spearman"]["n"]) == (2, 4, 4)
     assert rows["spearman"]["text_form"] == "lower"
-    assert rows["spearman"]["ci_low"] is None
+    # Of any four of these pairs, those drawn are in order; and geometry has no interval.
+    assert rows["spearman"]["ci_low"] == rows["spearman"]["ci_high"] == 100
+    assert rows["alignment"]["ci_low"] is None
     assert table.schema == EVALUATIONS
 
 
@@ -272,15 +165,6 @@ def test_dev_has_a_task_name_of_its_own(tmp_path, encoder, model):
     write_stsb(tmp_path, STSB[::-1], "dev")
     table = evaluate_model(model, suite, ["STS-B"], splits=("test", "dev"))
     assert set(table["task"].to_pylist()) == {"STS-B", "STS-B dev"}
-
-
-def write_year(root: Path, task: str, files: dict[str, list[tuple[str, str, str]]]) -> Path:
-    folder = root / "STS" / f"{task}-en-test"
-    folder.mkdir(parents=True)
-    for stem, rows in files.items():
-        (folder / f"STS.input.{stem}.txt").write_text("".join(f"{a}\t{b}\n" for _, a, b in rows))
-        (folder / f"STS.gs.{stem}.txt").write_text("".join(f"{score}\n" for score, _, _ in rows))
-    return root
 
 
 def test_the_three_settings_of_a_year(tmp_path, encoder, model):
@@ -308,6 +192,10 @@ def test_the_three_settings_of_a_year(tmp_path, encoder, model):
     cosines = [8.5, 4.5, 6.5, 3, 1.5, 6.5, 1.5, 4.5, 8.5]
     scores = [5.5, 1.5, 9, 7.5, 3.5, 1.5, 3.5, 5.5, 7.5]
     assert found["all"] == pytest.approx(100 * np.corrcoef(cosines, scores)[0, 1])
+    # A mean of files, one of which is of two pairs: half its resamples hold one pair only.
+    ends = {row["subset"]: (row["ci_low"], row["ci_high"]) for row in table.to_pylist()}
+    assert ends["FNWN"] == ends["mean"] == ends["wmean"] == (None, None)
+    assert ends["all"][0] < found["all"] < ends["all"][1]
     assert {row["subset"]: row["n"] for row in table.to_pylist()} == {
         "all": 9, "mean": 9, "wmean": 9, "FNWN": 2, "headlines": 3, "OnWN": 4
     }  # fmt: skip

@@ -270,7 +270,9 @@ _RAW = st.one_of(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(_RAW, min_size=1, max_size=4))
 def test_whatever_is_answered_every_mention_stands_in_its_text(

@@ -102,7 +102,9 @@ _ROWS = st.lists(
 
 @given(rows=_ROWS, at_once=st.sampled_from([1, 4, 1000]))
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_nodes_and_edges_equal_the_equations(
     tmp_path: Path,

@@ -416,7 +416,9 @@ def test_a_pair_of_one_text_twice_is_refused(tmp_path: Path) -> None:
 
 @given(data=st.data(), per_sentence=st.integers(1, 3), fallback=st.booleans())
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_every_candidate_is_used_or_refused_once(
     tmp_path: Path, data: Any, per_sentence: int, fallback: bool

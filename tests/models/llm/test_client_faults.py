@@ -1,14 +1,15 @@
 """Whose fault it is: a row's, an endpoint's, the recipe's."""
 
+import random
 import socket
 import ssl
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from asking_client import CHAT, LISTS, Record, client, poison, requests
-from faulty_server import FaultyServer, Reply, Seen, error, says
+from even_time import now
+from faulty_server import FaultyServer, Reply, Seen, error, says, until
 
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.models.llm.messages import Answer, Request
@@ -44,7 +45,7 @@ def test_a_row_that_hangs_for_longer_than_the_patience_fails_alone(
 
 @WAYS
 def test_a_server_that_hangs_altogether_stops_the_run(wire: Wire) -> None:
-    began = time.monotonic()
+    began = now()
     record = Record()
     with (
         FaultyServer(lambda seen: Reply(after=30)) as server,
@@ -53,7 +54,7 @@ def test_a_server_that_hangs_altogether_stops_the_run(wire: Wire) -> None:
     ):
         list(asking.ask(requests(40)))
     assert record.answers == []
-    assert time.monotonic() - began < 6
+    assert now() - began < 10
 
 
 @WAYS
@@ -61,10 +62,12 @@ def test_a_server_that_hangs_altogether_stops_the_run(wire: Wire) -> None:
     "reply", [error(429, "too large"), error(503, "too large", Retry_After="0.2")]
 )
 def test_a_row_that_is_always_too_much_fails_alone_and_holds_nobody_up(
-    wire: Wire, reply: Reply
+    wire: Wire, reply: Reply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Its tries are far enough from each other for the others to come between.
+    monkeypatch.setattr(random, "random", lambda: 0.9)
     record = Record()
-    began = time.monotonic()
+    began = now()
     with (
         FaultyServer(poison(reply), delay=0.02) as server,
         client(server, wire=wire, record=record, tries=3) as asking,
@@ -74,7 +77,7 @@ def test_a_row_that_is_always_too_much_fails_alone_and_holds_nobody_up(
     assert record.failed() == {7: f"HTTP {reply.status} after 3 tries: too large"}
     assert [answer.place for answer in record.answers].index(7) > 100
     assert sum(n for prompt, n in server.times_asked().items() if "poison" in prompt) <= 7
-    assert time.monotonic() - began < 15
+    assert now() - began < 30
 
 
 @WAYS
@@ -227,7 +230,11 @@ def test_what_is_open_when_a_ceiling_is_reached_is_recorded_too() -> None:
     def staggered(seen: Seen) -> Reply:
         return Reply(200, says(seen), after=0.1 + 0.1 * (seen.number % 5))
 
-    with FaultyServer(staggered) as server, client(server, record=record) as asking:
+    # So many rows are taken at once: all that may be open are, when the first answer comes.
+    with (
+        FaultyServer(staggered) as server,
+        client(server, record=record, list_size=32) as asking,
+    ):
         with pytest.raises(Stopped, match="enough at 5"):
             list(asking.ask(requests(1000)))
         with pytest.raises(Stopped, match="enough at 5"):
@@ -238,7 +245,10 @@ def test_what_is_open_when_a_ceiling_is_reached_is_recorded_too() -> None:
 
 
 def test_nobody_waits_for_what_is_open_when_the_client_is_closed_meanwhile() -> None:
+    recorded = threading.Event()
+
     def record(request: Request, answer: Answer) -> None:
+        recorded.set()
         raise Stopped("enough")
 
     with (
@@ -255,10 +265,13 @@ def test_nobody_waits_for_what_is_open_when_the_client_is_closed_meanwhile() -> 
 
         thread = threading.Thread(target=run)
         thread.start()
-        time.sleep(0.5)
+        assert recorded.wait(120)
+        assert until(lambda: any("poison" in seen.prompts[0] for seen in server.log))
+        # It is still waited for.
+        thread.join(0.5)
         assert ends == []
         asking.close()
-        thread.join(2)
+        thread.join(120)
         assert ends == ["enough"]
 
 
@@ -268,13 +281,14 @@ def test_a_host_that_nobody_knows_is_told_at_once() -> None:
     except socket.gaierror as fault:
         if fault.errno == socket.EAI_AGAIN:
             pytest.skip("no name server answers here")
-    began = time.monotonic()
+    began = now()
     with (
         client("http://no-such-host.invalid/v1") as asking,
         pytest.raises(Unusable, match=r"Nobody knows the host .*no-such-host\.invalid"),
     ):
         list(asking.ask(requests(10)))
-    assert time.monotonic() - began < 5
+    # The patience that is not to be waited for are 180 s.
+    assert now() - began < 60
 
 
 def test_a_certificate_that_nobody_trusts_is_told_at_once(tmp_path: Path) -> None:

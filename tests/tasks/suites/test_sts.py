@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tercet.tasks import suites
 from tercet.tasks.stage import BadInput
+from tercet.tasks.suites import sts as suites
 
 SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
 
@@ -40,7 +40,7 @@ def write_suite(root: Path) -> Path:
 @pytest.fixture
 def data_dir() -> Path:
     """The real suite, or a skip."""
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     data = Path(os.environ.get("TERCET_DATA", root.parent / "shared" / "data")) / "downstream"
     if not data.is_dir():
         pytest.skip(f"no STS suite at {data}: set TERCET_DATA")

@@ -4,20 +4,19 @@
 `STS/STSBenchmark/sts-SPLIT.csv`, and `SICK/SICK_….txt`.
 """
 
-import hashlib
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tercet.tasks.stage import BadInput
-
-Split = Literal["dev", "test"]
+from tercet.tasks.suites.files import Split as Split
+from tercet.tasks.suites.files import check_texts, columns, content_digest, lines, needed
+from tercet.tasks.suites.files import suite_root as suite_root
+from tercet.tasks.suites.files import text_form as text_form
 
 # The files of each year that SentEval scores. STS13's SMT came without its sentences, and STS12's
 # gs.ALL repeats the others: neither is a set of its own.
@@ -32,9 +31,6 @@ _STSB_FILES = {"dev": "sts-dev.csv", "test": "sts-test.csv"}
 _SICK_FILES = {"dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
 
 STS_TASKS = (*_YEARS, "STS-B", "SICK-R")
-
-_SPACED_END = re.compile(r"\s[.?!]$")
-_JOINED_END = re.compile(r"[^\s.?!][.?!]$")
 
 
 @dataclass(frozen=True)
@@ -66,12 +62,12 @@ class ScoredTask:
 
     def digest(self) -> str:
         """Digest over texts and scores, 16 hex digits: the same for the same pairs anywhere."""
-        digest = hashlib.sha256()
+        rows: list[tuple[str, ...]] = []
         for part in self.parts:
-            digest.update(f"{part.name}\n".encode())
-            for first, second, score in zip(part.first, part.second, part.scores, strict=True):
-                digest.update(f"{first}\t{second}\t{score:.6g}\n".encode())
-        return digest.hexdigest()[:16]
+            rows.append((part.name,))
+            pairs = zip(part.first, part.second, part.scores, strict=True)
+            rows += [(first, second, f"{score:.6g}") for first, second, score in pairs]
+        return content_digest(rows)
 
 
 def task_names(asked: Sequence[str]) -> tuple[str, ...]:
@@ -89,20 +85,13 @@ def task_names(asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in STS_TASKS if everything or name in asked)
 
 
-def suite_root(directory: Path) -> Path:
-    """The directory that holds `STS` and `SICK`: the given one, or `downstream` inside it.
-
-    Raises: BadInput when there is neither.
-    """
-    places = [directory, directory / "downstream", directory / "data" / "downstream"]
-    for place in places:
-        if (place / "STS").is_dir() or (place / "SICK").is_dir():
-            return place
-    what = "holds neither STS nor SICK" if directory.is_dir() else "does not exist"
-    raise BadInput(
-        f"The suite's directory {str(directory)!r} {what}: give one in SentEval's layout "
-        "(downstream/STS/STS12-en-test/…, downstream/SICK/…)."
-    )
+def is_there(root: Path, task: str, splits: Sequence[Split]) -> bool:
+    """Whether the suite has any file of this task in one of the splits."""
+    if task in _YEARS:
+        return "test" in splits and (root / "STS" / f"{task}-en-test").is_dir()
+    if task == "STS-B":
+        return any((root / "STS" / "STSBenchmark" / _STSB_FILES[s]).is_file() for s in splits)
+    return any((root / "SICK" / _SICK_FILES[split]).is_file() for split in splits)
 
 
 def suite_files(
@@ -123,13 +112,7 @@ def suite_files(
             names += [f"STS/STSBenchmark/{_STSB_FILES[split]}" for split in splits]
         else:
             names += [f"SICK/{_SICK_FILES[split]}" for split in splits]
-    for name in names:
-        if not (root / name).is_file():
-            raise BadInput(
-                f"The file {str(root / name)!r} is missing from the suite: add it, or leave its "
-                "task out of `tasks`."
-            )
-    return {name: root / name for name in names}
+    return needed(root, names)
 
 
 def read_suite(
@@ -159,29 +142,6 @@ def read_suite(
     return found
 
 
-def text_form(texts: Sequence[str]) -> str:
-    """What was done to the texts before: `raw`, `lower`, `tokenised` or `tokenised lower`.
-
-    Lower-cased when no letter is a capital; tokenised when most final stops stand alone.
-    """
-    spaced = sum(1 for text in texts if _SPACED_END.search(text))
-    joined = sum(1 for text in texts if _JOINED_END.search(text))
-    lower = all(text == text.lower() for text in texts)
-    words = [*(["tokenised"] if spaced > joined else []), *(["lower"] if lower else [])]
-    return " ".join(words) or "raw"
-
-
-def _lines(path: Path) -> list[str]:
-    """The lines of a file, cut at line feeds alone (a text may hold other separators)."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise BadInput(f"{path}, line {line}: not UTF-8; convert the file.") from None
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    return lines[:-1] if lines and lines[-1] == "" else lines
-
-
 def _score(text: str, low: float, high: float, path: Path, line: int) -> float:
     try:
         value = float(text)
@@ -204,7 +164,7 @@ def _scored(path: Path, rows: Sequence[tuple[str, str, float]], name: str) -> Sc
 def _read_year_part(folder: Path, stem: str) -> ScoredPairs:
     """One file of a year: pairs whose line in the gold file is empty were not scored."""
     source, gold = folder / f"STS.input.{stem}.txt", folder / f"STS.gs.{stem}.txt"
-    pairs, scores = _lines(source), _lines(gold)
+    pairs, scores = lines(source), lines(gold)
     if len(pairs) != len(scores):
         short, long = (gold, source) if len(scores) < len(pairs) else (source, gold)
         least, most = sorted((len(pairs), len(scores)))
@@ -214,50 +174,35 @@ def _read_year_part(folder: Path, stem: str) -> ScoredPairs:
         )
     rows = []
     for number, (pair, score) in enumerate(zip(pairs, scores, strict=True), start=1):
-        columns = _columns(pair, 2, source, number)
+        found = columns(pair, 2, source, number)
         if score.strip():
-            _check_texts(columns[0], columns[1], source, number)
-            rows.append((columns[0], columns[1], _score(score, 0, 5, gold, number)))
+            check_texts(found[:2], source, number)
+            rows.append((found[0], found[1], _score(score, 0, 5, gold, number)))
     return _scored(gold, rows, stem)
 
 
 def _read_stsb(path: Path) -> ScoredPairs:
     """Columns without header or quoting: genre, file, year, id, score, sentence 1, sentence 2."""
     rows = []
-    for number, line in enumerate(_lines(path), start=1):
-        columns = _columns(line, 7, path, number)
-        _check_texts(columns[5], columns[6], path, number)
-        rows.append((columns[5], columns[6], _score(columns[4], 0, 5, path, number)))
+    for number, line in enumerate(lines(path), start=1):
+        found = columns(line, 7, path, number)
+        check_texts(found[5:7], path, number)
+        rows.append((found[5], found[6], _score(found[4], 0, 5, path, number)))
     return _scored(path, rows, path.stem)
 
 
 def _read_sick(path: Path) -> ScoredPairs:
     """Columns named by a header: sentence_A, sentence_B and relatedness_score, from 1 to 5."""
-    lines = _lines(path)
-    header = lines[0].split("\t") if lines else []
+    table = lines(path)
+    header = table[0].split("\t") if table else []
     wanted = ("sentence_A", "sentence_B", "relatedness_score")
     missing = [name for name in wanted if name not in header]
     if missing:
         raise BadInput(f"{path}, line 1: the header lacks the column {missing[0]}.")
     a, b, score = (header.index(name) for name in wanted)
     rows = []
-    for number, line in enumerate(lines[1:], start=2):
-        columns = _columns(line, len(header), path, number)
-        _check_texts(columns[a], columns[b], path, number)
-        rows.append((columns[a], columns[b], _score(columns[score], 1, 5, path, number)))
+    for number, line in enumerate(table[1:], start=2):
+        found = columns(line, len(header), path, number)
+        check_texts((found[a], found[b]), path, number)
+        rows.append((found[a], found[b], _score(found[score], 1, 5, path, number)))
     return _scored(path, rows, path.stem)
-
-
-def _check_texts(first: str, second: str, path: Path, number: int) -> None:
-    if not first.strip() or not second.strip():
-        raise BadInput(f"{path}, line {number}: a sentence is empty.")
-
-
-def _columns(line: str, least: int, path: Path, number: int) -> list[str]:
-    columns = line.split("\t")
-    if len(columns) < least:
-        raise BadInput(
-            f"{path}, line {number}: {len(columns)} columns separated by tabs where {least} are "
-            "needed."
-        )
-    return columns

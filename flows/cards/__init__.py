@@ -1,0 +1,1 @@
+"""Cards in the Hugging Face hub's form, written from the catalog."""

@@ -1,0 +1,129 @@
+"""The data card of a table: columns, sources, funnel, and front matter for `datasets`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from tercet.flows.cards.facts import run_facts
+from tercet.flows.cards.model_card import recipe_yaml
+from tercet.flows.cards.redaction import public_path
+from tercet.flows.cards.rendering import cell, number, render
+from tercet.storage.runs import Run
+from tercet.storage.snapshot import METADATA
+
+_WHAT = {
+    "triplets": "Triplets for training sentence encoders: an anchor, a positive, a hard negative.",
+    "sentences": "Sentences of a corpus, with their place in it.",
+    "document_pairs": "Pairs of texts that belong together by nature.",
+    "candidates": "Candidates for positives and negatives, before selection.",
+    "generations": "What methods and language models said, word for word.",
+}
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**6, "100K<n<1M"),
+          (10**7, "1M<n<10M"), (10**8, "10M<n<100M"), (10**9, "100M<n<1B"))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """The rows that were written: their columns, and how much they are.
+
+    bytes: of the files; memory: of the rows in Arrow's form.
+    """
+
+    schema: pa.Schema
+    rows: int
+    bytes: int
+    memory: int
+
+
+def data_card(
+    table: str,
+    written: DataFiles,
+    run: Run | None,
+    connection: duckdb.DuckDBPyConnection,
+    versions: Sequence[str] = (),
+) -> str:
+    """The card as Markdown with the hub's front matter.
+
+    run: whose tables the connection shows; None for tables of the whole store. versions:
+        `step@version` of the artifacts that the rows come from.
+    """
+    facts = None if run is None or table in METADATA else run_facts(connection, run)
+    title = table if facts is None else f"{facts.name}: {table}"
+    metadata = {
+        "pretty_name": title,
+        "tags": ["tercet", "sentence-transformers", *(["synthetic"] if _made(table) else [])],
+        "task_categories": ["sentence-similarity"] if table in _WHAT else None,
+        "size_categories": [_size(written.rows)],
+        "configs": [
+            {
+                "config_name": "default",
+                "data_files": [{"split": "train", "path": "data/train-*.parquet"}],
+            }
+        ],
+        "dataset_info": {
+            "features": [_feature(field) for field in written.schema],
+            "splits": [
+                {"name": "train", "num_bytes": written.memory, "num_examples": written.rows}
+            ],
+            "download_size": written.bytes,
+            "dataset_size": written.memory,
+        },
+    }
+    values = {
+        "title": title,
+        "what": _WHAT.get(table, f"The table `{table}` of a Tercet store."),
+        "rows": written.rows,
+        "columns": [
+            {"name": f.name, "type": str(f.type), "meaning": meaning(table, f.name)}
+            for f in written.schema
+        ],
+        "facts": facts,
+        "run_id": None if run is None else run["run_id"],
+        "versions": [f"`{version}`" for version in versions],
+        "recipe": None if facts is None else recipe_yaml(facts.recipe),
+        "cell": cell,
+        "number": number,
+        "public_path": public_path,
+    }
+    return render("data_card", metadata, values)
+
+
+def meaning(table: str, column: str) -> str:
+    """What a column means in a few words; nothing where that is not written down."""
+    known = _meanings()
+    return known.get((table, column)) or known.get(("*", column), "")
+
+
+@cache
+def _meanings() -> dict[tuple[str, str], str]:
+    text = (Path(__file__).parent / "columns.tsv").read_text(encoding="utf-8")
+    rows = [line.split("\t") for line in text.splitlines() if line and not line.startswith("#")]
+    return {(table, column): said for table, column, said in rows}
+
+
+def _made(table: str) -> bool:
+    return table in ("triplets", "candidates", "generations")
+
+
+def _size(rows: int) -> str:
+    return next((name for bound, name in _SIZES if rows < bound), "n>1B")
+
+
+def _feature(field: pa.Field) -> dict[str, Any]:
+    """A column in the form of the hub's `dataset_info`."""
+    return {"name": field.name, **_kind(field.type)}
+
+
+def _kind(kind: pa.DataType) -> dict[str, Any]:
+    if pa.types.is_struct(kind):
+        return {"struct": [_feature(kind.field(i)) for i in range(kind.num_fields)]}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        inner = _kind(kind.value_type)
+        return {"list": inner["dtype"] if set(inner) == {"dtype"} else inner}
+    names = {"double": "float64", "float": "float32", "halffloat": "float16"}
+    return {"dtype": names.get(str(kind), str(kind))}

@@ -1,0 +1,30 @@
+"""`tercet report`: a run, or two side by side, as one HTML file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from tercet.storage.store import open_store
+from tercet.tasks.stage import BadInput
+
+
+def make_report(refs: Sequence[str | None], output: str, store: str) -> None:
+    """Writes the report of one run or of two; of the newest one where none is named.
+
+    The store is only read. Raises: UnknownRef for a name that stands for no run, BadInput or
+    StoreError for a place that takes no file.
+    """
+    from tercet.flows.commands.rows_out import whole_file
+    from tercet.flows.report.report import html
+    from tercet.flows.report.subject import opened
+
+    path = Path(output).expanduser()
+    with opened(open_store(store, create=False), refs) as subjects:
+        try:
+            with whole_file(path) as sink:
+                data = html(subjects).encode("utf-8", "replace")
+                sink.write(data)
+        except FileNotFoundError as error:
+            raise BadInput(f"{path} cannot be written: name a file elsewhere (-o FILE).") from error
+    typer.echo(f"{path}: {len(data) / 1_000_000:.1f} MB; it opens without a network.")

@@ -1,0 +1,160 @@
+"""`tercet study`: arms of a recipe side by side; one table, one plot."""
+
+import shlex
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tercet.flows import studies, study_results
+from tercet.flows.commands import text_table
+from tercet.flows.commands.run import step_line
+from tercet.flows.failures import sentence
+from tercet.flows.progress import reporter
+from tercet.flows.studies import Outcome, PlannedArm
+from tercet.flows.study_results import Results
+from tercet.storage.store import FullDisk, Store, open_store
+from tercet.tasks.stage import BadInput
+
+
+def run_study(
+    arguments: Mapping[str, Any],
+    vary: Sequence[str],
+    arms_file: str | None,
+    metric: str | None,
+    output: str,
+    location: str,
+) -> int:
+    """Runs every arm, then tells what came of them. Returns the exit code.
+
+    arguments: recipe, overrides, corpus, limit and seed, as `tercet run` takes them.
+    Raises: BadInput, StoreError; KeyboardInterrupt is answered here.
+    """
+    command = again(arguments, vary, arms_file, metric, output, location)
+    html = Path(output)
+    _check_output(html)
+    arms = studies.arms_of(arguments["recipe"], vary, arms_file, arguments["overrides"])
+    if metric is not None:
+        study_results.metric_of(metric)
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    store = open_store(location)
+    try:
+        planned = studies.plan_arms(
+            arms, store, arguments["corpus"], arguments["limit"], arguments["seed"]
+        )
+        if metric is not None:
+            study_results.check_metric(study_results.metric_of(metric), planned)
+        _say("\n".join(_plan_lines(planned, store)))
+        outcomes = [_arm(number, one, planned, command) for number, one in enumerate(planned, 1)]
+    except KeyboardInterrupt:
+        _say(f"\nInterrupted; what is done is kept. Go on with:\n  {command}")
+        return 130
+    _say("\n".join(_made_lines(outcomes)))
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if len(failed) < len(outcomes):
+        found = [study_results.found_of(outcome, store) for outcome in outcomes]
+        _show(study_results.results(found, metric, store), arguments["recipe"], html, command)
+    if failed:
+        names = ", ".join(repr(outcome.planned.arm.name) for outcome in failed)
+        _say(f"{len(failed)} of {len(outcomes)} arms failed ({names}). Go on with:\n  {command}")
+        return 1
+    return 0
+
+
+def again(
+    arguments: Mapping[str, Any],
+    vary: Sequence[str],
+    arms_file: str | None,
+    metric: str | None,
+    output: str,
+    location: str,
+) -> str:
+    """The command line that starts the same study again."""
+    words = ["tercet", "study", str(arguments["recipe"])]
+    for text in vary:
+        words += ["--vary", text]
+    if arms_file is not None:
+        words += ["--arms", arms_file]
+    for key in ("corpus", "limit", "seed"):
+        if arguments.get(key) is not None:
+            words += [f"--{key}", str(arguments[key])]
+    for override in arguments.get("overrides") or []:
+        words += ["--set", override]
+    if metric is not None:
+        words += ["--metric", metric]
+    words += ["-o", output]
+    if location != "./tercet-store":
+        words += ["--store", location]
+    return shlex.join(words)
+
+
+def _check_output(html: Path) -> None:
+    if html.suffix != ".html":
+        raise BadInput(f"-o {str(html)!r} must end in .html; the table goes beside it as .csv.")
+    if html.is_dir():
+        raise BadInput(f"{html} is a directory: name a file.")
+    if not html.parent.is_dir():
+        raise BadInput(f"There is no directory {html.parent}: make it, or name another file.")
+
+
+def _arm(number: int, one: PlannedArm, planned: Sequence[PlannedArm], command: str) -> Outcome:
+    _say(f"\nArm {number} of {len(planned)}: {one.arm.name}")
+    outcome = studies.run_arm(
+        one,
+        _say,
+        lambda result: _say(step_line(result)),
+        lambda step: reporter(step, sys.stderr.isatty()),
+    )
+    if isinstance(outcome.error, FullDisk):
+        raise FullDisk(f"{sentence(outcome.error)} Then: {command}") from outcome.error
+    if outcome.error is not None:
+        _say(f"Arm {one.arm.name!r} failed: {sentence(outcome.error)}")
+    return outcome
+
+
+def _plan_lines(planned: Sequence[PlannedArm], store: Store) -> list[str]:
+    counts = studies.step_counts(planned, store)
+    rows = [
+        (count.step, count.arms, count.distinct, count.standing, count.distinct - count.standing)
+        for count in counts
+    ]
+    lines, _ = text_table.render(["step", "arms", "artifacts", "there", "to make"], rows)
+    artifacts = sum(count.distinct for count in counts)
+    used = sum(count.arms for count in counts)
+    return [
+        *lines,
+        f"{len(planned)} arms of {used} steps in all, which are {artifacts} different artifacts.",
+    ]
+
+
+def _made_lines(outcomes: Sequence[Outcome]) -> list[str]:
+    counts = studies.made_and_reused(outcomes)
+    rows = [(step, made, reused) for step, (made, reused) in counts.items()]
+    lines, _ = text_table.render(["step", "made", "reused"], rows)
+    made, reused = (sum(pair[side] for pair in counts.values()) for side in (0, 1))
+    return ["", *lines, f"{made} artifacts made, {reused} times reused."]
+
+
+def _show(results: Results, recipe: str, html: Path, command: str) -> None:
+    from tercet.flows import study_page
+
+    header, rows = study_page.table_of(results)
+    right = [False, *[True] * (len(header) - 1)]
+    lines, _ = text_table.render(header, rows, text_table.terminal_width(), right)
+    table = html.with_suffix(".csv")
+    study_page.write_csv(table, results)
+    study_page.write_html(html, Path(recipe).name, results, command)
+    told = [row for row in results.rows if row.why]
+    with suppress(BrokenPipeError):
+        print("\n".join(["", *lines, "", *study_page.notes_of(results)]))
+        for row in told:
+            print(f"{row.arm.name}: {row.why}")
+        print(f"Plot and table: {html}, {table}")
+
+
+def _say(text: str) -> None:
+    with suppress(BrokenPipeError):
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""Runs as one HTML file: what was made, what was refused, what came of it."""

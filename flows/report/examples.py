@@ -1,0 +1,130 @@
+"""A few candidates of each method: those in a triplet, and those that are not, and why."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tercet.flows.report.blocks import Grid, Item, Items, Note, Panel, Section, Tabs
+from tercet.flows.report.reasons import SPARE, told
+from tercet.flows.report.subject import Row, Subject
+
+USED = 4
+REFUSED = 6
+LONGEST = 400
+
+# Ids are digests, so that the smallest of them are a draw, and the same one every time.
+_USED = f"""
+WITH used AS (
+    SELECT positive_id AS candidate_id FROM triplets WHERE positive_id IS NOT NULL
+    UNION SELECT negative_id FROM triplets WHERE negative_id IS NOT NULL
+), chosen AS (
+    SELECT unnest(min(candidate_id, {USED})) AS candidate_id
+    FROM candidates SEMI JOIN used USING (candidate_id) GROUP BY method
+)
+SELECT c.method, c.role, c.text, s.text AS anchor, v.value AS similarity, c.detail,
+    'in a triplet' AS reason, NULL AS more
+FROM candidates c
+SEMI JOIN chosen USING (candidate_id)
+LEFT JOIN sentences s USING (sentence_id)
+LEFT JOIN scores v ON v.candidate_id = c.candidate_id AND v.measure = 'similarity'
+ORDER BY c.method, c.candidate_id
+"""
+_REFUSED = """
+WITH faults AS (
+    SELECT c.method, r.reason, min(r.row_id, 2) AS ids
+    FROM rejects r JOIN candidates c ON c.candidate_id = r.row_id
+    WHERE r.stage IN ('score', 'select', 'guard') GROUP BY c.method, r.reason
+), chosen AS (SELECT method, reason, unnest(ids) AS candidate_id FROM faults)
+SELECT c.method, c.role, c.text, s.text AS anchor, v.value AS similarity, c.detail,
+    any_value(chosen.reason) AS reason, any_value(r.detail) AS more
+FROM chosen
+JOIN candidates c USING (candidate_id)
+JOIN rejects r ON r.row_id = chosen.candidate_id AND r.reason = chosen.reason
+LEFT JOIN sentences s USING (sentence_id)
+LEFT JOIN scores v ON v.candidate_id = c.candidate_id AND v.measure = 'similarity'
+GROUP BY c.candidate_id, c.method, c.role, c.text, s.text, v.value, c.detail
+ORDER BY c.method, c.candidate_id
+"""
+_UNUSABLE = """
+WITH faults AS (
+    SELECT g.method, r.reason, min(r.row_id, 2) AS ids
+    FROM rejects r JOIN generations g ON g.generation_id = r.row_id
+    WHERE r.stage = 'parse' GROUP BY g.method, r.reason
+), chosen AS (SELECT method, reason, unnest(ids) AS generation_id FROM faults)
+SELECT g.method, g.purpose AS role, g.raw AS text, s.text AS anchor, NULL AS similarity, g.detail,
+    any_value(chosen.reason) AS reason, any_value(r.detail) AS more
+FROM chosen
+JOIN generations g USING (generation_id)
+JOIN rejects r ON r.row_id = chosen.generation_id AND r.reason = chosen.reason
+LEFT JOIN sentences s USING (sentence_id)
+GROUP BY g.generation_id, g.method, g.purpose, g.raw, s.text, g.detail
+ORDER BY g.method, g.generation_id
+"""
+
+
+def examples(subjects: Sequence[Subject]) -> Section:
+    """By method what was taken and what was not."""
+    title = "Examples"
+    if len(subjects) > 1:
+        told_ids = " or ".join(f"`tercet report {subject.run_id}`" for subject in subjects)
+        return Section(title, [Note(f"The report of one run shows examples: {told_ids}.")])
+    (subject,) = subjects
+    used, left = subject.rows(_USED), [*subject.rows(_REFUSED), *subject.rows(_UNUSABLE)]
+    methods = sorted({(row["role"] != "positive", row["method"]) for row in [*used, *left]})
+    if not methods:
+        return Section(title, [Note(_NOTHING, "missing")])
+    panels = []
+    for method in dict.fromkeys(method for _, method in methods):
+        taken = [_item(row, "good") for row in used if row["method"] == method][:USED]
+        refused = [row for row in left if row["method"] == method]
+        # What was found wanting first; then what was merely not needed.
+        refused.sort(key=lambda row: row["reason"] in SPARE)
+        sides = [
+            Items(taken, "In a triplet")
+            if taken
+            else Note("None of its candidates stands in a triplet.", "missing"),
+            Items([_item(row, "bad") for row in refused[:REFUSED]], "Left out")
+            if refused
+            else Note("None of its candidates was left out.", "missing"),
+        ]
+        panels.append(Panel(method, [Grid(sides, least=20)]))
+    lead = (
+        "Choose a method. Above each candidate stands its anchor, below it what became of it. The "
+        "draw is by digest: the same rows each time, and nobody's choice."
+    )
+    return Section(title, [Tabs("Method", panels)], lead)
+
+
+_NOTHING = (
+    "There are no candidates: this run synthesises nothing, or it has not reached `parse` yet."
+)
+
+
+def _item(row: Row, tone: str) -> Item:
+    said = []
+    more = str(row["more"] or "") if tone == "bad" else ""
+    if row["similarity"] is not None and not more.startswith("similarity"):
+        said.append(f"cosine {row['similarity']:.3f}")
+    if more:
+        said.append(_short(more, 160))
+    said += _change(row["detail"])
+    tag = "In a triplet" if tone == "good" else f"{told(row['reason']).capitalize()}"
+    below = " · ".join(said)
+    return Item(
+        _short(row["text"]),
+        f"{_short(row['anchor'])}" if row["anchor"] else "",
+        f"· {below}" if below else "",
+        tone if row["reason"] not in SPARE else "spare",
+        tag,
+    )
+
+
+def _change(detail: dict[str, Any] | None) -> list[str]:
+    if not detail or not detail.get("old"):
+        return []
+    new = detail.get("new") or "nothing"
+    pool = f" ({detail['pool']})" if detail.get("pool") else ""
+    return [f"“{_short(detail['old'], 60)}” became “{_short(new, 60)}”{pool}"]
+
+
+def _short(text: str, most: int = LONGEST) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"

@@ -1,0 +1,218 @@
+"""What stands behind a run: contamination, time and cost, lineage, the recipe."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from tercet.flows.report import charts
+from tercet.flows.report.blocks import (
+    Block,
+    Chart,
+    Code,
+    Fold,
+    Grid,
+    Item,
+    Items,
+    Note,
+    Section,
+    Table,
+)
+from tercet.flows.report.subject import Row, Subject, duration
+
+Cells = list[str | int | float | None]
+_MEGABYTE = 1_000_000
+_EXAMPLES = 6
+
+
+def contamination(subjects: Sequence[Subject]) -> Section:
+    """Texts of evaluation sets that were found among the training rows."""
+    title = "Contamination"
+    blocks: list[Block] = []
+    for subject in subjects:
+        named = f"Run {subject.name}: " if len(subjects) > 1 else ""
+        if not subject.reached("guard"):
+            text = (
+                f"{named}Training rows were not compared with evaluation sets. That is done where "
+                "the recipe names a suite (`evaluate.suite`)."
+            )
+            blocks.append(Note(text, "missing"))
+            continue
+        found = subject.rows(
+            "SELECT suite, task, level, count(DISTINCT text_id) AS texts, "
+            "count(DISTINCT text_id) FILTER (removed) AS removed, "
+            "min(score) AS low, max(score) AS high "
+            "FROM contamination GROUP BY ALL ORDER BY suite, task, level"
+        )
+        if not found:
+            blocks.append(Note(f"{named}No text of the evaluation sets was found in training."))
+            continue
+        rows: list[Cells] = [
+            [r["suite"], r["task"], r["level"], r["texts"], r["removed"], _range(r)] for r in found
+        ]
+        heads = ["suite", "task", "level", "texts found", "removed", "score"]
+        caption = f"{named}Training texts that also stand in an evaluation set, by how alike."
+        blocks.append(Table(heads, rows, caption, "lllrrr"))
+        examples = subject.rows(
+            "SELECT task, level, score, removed, text, evaluation_text FROM contamination "
+            f"ORDER BY level <> 'exact', text_id LIMIT {_EXAMPLES}"
+        )
+        items = [
+            Item(
+                row["text"],
+                f"{row['task']}: {row['evaluation_text']}",
+                f"· {row['level']}",
+                "bad" if row["removed"] else "",
+                "removed" if row["removed"] else "kept",
+            )
+            for row in examples
+        ]
+        blocks.append(Fold(f"{len(items)} of them", [Items(items)]))
+    lead = "Whether the training data hold texts that the models are measured on."
+    return Section(title, blocks, lead)
+
+
+def _range(row: Row) -> str | None:
+    if row["low"] is None:
+        return None
+    low, high = f"{row['low']:.2f}", f"{row['high']:.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def cost(subjects: Sequence[Subject]) -> Section:
+    """Seconds by step, and what language models were asked."""
+    several = len(subjects) > 1
+    shown: list[Block] = []
+    asked: list[Block] = []
+    for subject in subjects:
+        values = [
+            {
+                "step": step["step"],
+                "seconds": float(step.get("seconds") or 0.0),
+                "said": "reused"
+                if step.get("state") == "reused"
+                else duration(float(step.get("seconds") or 0.0)),
+            }
+            for step in subject.steps
+        ]
+        named = f"Run {subject.name}" if several else ""
+        if not values:
+            shown.append(Note(f"{named or 'The run'} has reached no step yet.", "missing"))
+            continue
+        spec = charts.bars(
+            values, of="step", amount="seconds", said="said", title="seconds", row=26
+        )
+        alt = "Time by step: " + "; ".join(f"{value['step']} {value['said']}" for value in values)
+        total = sum(value["seconds"] for value in values)
+        caption = f"{duration(total)} in all. Reused: it stood in the store already."
+        shown.append(Chart(spec, caption, alt, named))
+        asked += _asked(subject, f"Run {subject.name}. " if several else "")
+    if not asked:
+        asked = [Note("No language model was asked: rules made the candidates.", "missing")]
+    return Section("Time and cost", [Grid(shown, least=24), *asked], "Where the time went.")
+
+
+def _asked(subject: Subject, named: str) -> list[Block]:
+    rows = subject.rows(
+        "SELECT method, model, answers, failed, retries, prompt_tokens, n_tokens, cost, "
+        "n_tokens / nullif(seconds_busy, 0) AS rate FROM usage WHERE run_id = $run "
+        'ORDER BY "first"',
+        {"run": subject.run_id},
+    )
+    if not rows:
+        return []
+    told: list[Cells] = [
+        [
+            row["method"],
+            row["model"],
+            row["answers"],
+            row["failed"],
+            row["retries"],
+            row["prompt_tokens"],
+            row["n_tokens"],
+            None if row["rate"] is None else f"{row['rate']:.0f}",
+            None if row["cost"] is None else f"{row['cost']:.4f}",
+        ]
+        for row in rows
+    ]
+    heads = ["method", "model", "answers", "failed", "retries", "tokens in", "tokens out"]
+    caption = f"{named}What this run asked; answers that the pool had already are not counted."
+    return [Table([*heads, "tokens/s", "cost"], told, caption, "llrrrrrrr")]
+
+
+def lineage(subjects: Sequence[Subject]) -> Section:
+    """Which version each step came to, and what it was made from."""
+    blocks: list[Block] = []
+    for subject in subjects:
+        steps = {str(step["version"]): step["step"] for step in subject.steps}
+        sizes = {
+            (row["step"], row["version"]): row
+            for row in subject.rows("SELECT step, version, created, rows, bytes FROM artifacts")
+        }
+        parents: dict[str, list[str]] = {}
+        for row in subject.rows("SELECT child, parent FROM lineage ORDER BY child, parent"):
+            if row["child"] in steps:
+                parents.setdefault(row["child"], []).append(row["parent"])
+        rows: list[Cells] = []
+        for step in subject.steps:
+            version = str(step["version"])
+            made = sizes.get((step["step"], version), {})
+            created = made.get("created")
+            seconds = subject.manifest(step["step"], version).get("seconds")
+            rows.append(
+                [
+                    step["step"],
+                    version,
+                    step.get("state"),
+                    None if created is None else f"{created:%Y-%m-%d}\u00a0{created:%H:%M}",
+                    None if seconds is None else duration(float(seconds)),
+                    made.get("rows"),
+                    None if not made else f"{made['bytes'] / _MEGABYTE:.1f}",
+                    _from(parents.get(version, []), steps),
+                ]
+            )
+        if not rows:
+            blocks.append(Note("The run has reached no step yet.", "missing"))
+            continue
+        heads = ["step", "version", "state", "made (UTC)", "took", "rows", "MB", "made from"]
+        of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
+        caption = f"{of_run}A version is a digest of all that decides a step's result."
+        blocks.append(Table(heads, rows, caption, "nnlnrrrl"))
+    lead = "Every figure on this page comes from these versions; `tercet show` tells more of each."
+    return Section("Lineage", blocks, lead)
+
+
+def _from(parents: Sequence[str], steps: Mapping[str, str]) -> str | None:
+    """Names of the steps, those of a family counted; weights by the beginning of their digest."""
+    names: dict[str, int] = {}
+    for parent in parents:
+        name = steps.get(parent)
+        name = f"weights {parent[:8]}" if name is None else name
+        family = name.partition(".")[0] if name.startswith("synthesise.") else name
+        names[family] = names.get(family, 0) + 1
+    return ", ".join(f"{n} × {c}" if c > 1 else n for n, c in sorted(names.items())) or None
+
+
+def recipe(subjects: Sequence[Subject]) -> Section:
+    """The recipe as the run took it, defaults filled in."""
+    blocks: list[Block] = []
+    for subject in subjects:
+        text = yaml.safe_dump(
+            plain(subject.recipe), sort_keys=False, allow_unicode=True, width=100
+        ).rstrip()
+        code = Code(text, f"Recipe {subject.recipe.get('name', '')}")
+        if len(subjects) > 1:
+            blocks.append(Fold(f"Recipe of run {subject.name}", [code]))
+        else:
+            blocks.append(Fold(f"{len(text.splitlines())} lines of YAML", [code]))
+    lead = "With every default filled in: this file, run again, comes to the same versions."
+    return Section("Recipe", blocks, lead)
+
+
+def plain(value: Any) -> Any:
+    """Only what YAML knows by itself."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(member) for member in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

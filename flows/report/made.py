@@ -1,0 +1,224 @@
+"""What was made and what was refused: the funnel, the reasons, the scores."""
+
+from collections.abc import Sequence
+
+from tercet.flows.report import charts, spaces
+from tercet.flows.report.blocks import Block, Chart, Fold, Grid, Note, Section, Table
+from tercet.flows.report.reasons import BY_THRESHOLD, told
+from tercet.flows.report.subject import Row, Subject, amount, fixed
+
+BIN = 0.025
+FIRST_REASONS = 12
+
+_COUNTS = (
+    ("documents", "SELECT count(*) FROM documents"),
+    ("sentences", "SELECT count(*) FROM sentences"),
+    ("of these for training", "SELECT count(*) FROM sentences WHERE split = 'train'"),
+    ("anchors", "SELECT coalesce(sum(anchors), 0)::BIGINT FROM anchor_shares"),
+    ("generations", "SELECT count(*) FROM generations WHERE method <> 'random'"),
+    ("candidates", "SELECT count(*) FROM candidates WHERE method <> 'random'"),
+    (
+        "within the thresholds",
+        "SELECT coalesce(sum(accepted), 0)::BIGINT FROM acceptance WHERE method <> 'random'",
+    ),
+    ("triplets", "SELECT count(*) FROM triplets"),
+)
+
+
+def counts(subject: Subject) -> list[tuple[str, int]]:
+    """How many rows there were on the way from documents to triplets."""
+    return [(name, int(subject.value(query))) for name, query in _COUNTS]
+
+
+def funnel(subjects: Sequence[Subject]) -> Section:
+    """From the corpus to the triplets, and why rows were left out on the way."""
+    shown: list[Block] = []
+    for subject in subjects:
+        values: list[Row] = [
+            {"what": name, "rows": count, "said": amount(count)} for name, count in counts(subject)
+        ]
+        spec = charts.bars(values, of="what", amount="rows", said="said", title="rows")
+        alt = "; ".join(f"{value['what']} {value['said']}" for value in values)
+        title = f"Run {subject.name}" if len(subjects) > 1 else ""
+        shown.append(Chart(spec, "", f"Bars of how many rows there were: {alt}.", title))
+    caption = (
+        "Generations are what the methods said, candidates what of it could be used. One anchor "
+        "can have several of either, so the bars may grow before they shrink. The random sentences "
+        "that stand in for a missing negative are not counted, but for the triplets they are in."
+    )
+    blocks: list[Block] = [Grid(shown, caption, least=24)]
+    blocks += [*_reasons(subjects)]
+    return Section(
+        "From corpus to triplets", blocks, "How much of the corpus became training data."
+    )
+
+
+def _reasons(subjects: Sequence[Subject]) -> list[Block]:
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for subject in subjects:
+        for row in subject.rows(
+            "SELECT stage, reason, count(*) AS rows FROM rejects GROUP BY stage, reason"
+        ):
+            found.setdefault((row["stage"], row["reason"]), {})[subject.name] = row["rows"]
+    if not found:
+        return [Note("No row was left out so far.", "missing")]
+    totals: dict[str, int] = {}
+    for (stage, _), by_run in found.items():
+        totals[stage] = totals.get(stage, 0) + sum(by_run.values())
+    ordered = sorted(found.items(), key=lambda entry: -sum(entry[1].values()))
+    heads = ["stage", "reason", "what it means"]
+    heads += ["rows"] if len(subjects) == 1 else [f"rows, {one.name}" for one in subjects]
+    heads += ["% of the stage's"] if len(subjects) == 1 else []
+    rows: list[list[str | int | float | None]] = []
+    for (stage, reason), by_run in ordered:
+        numbers: list[int | str] = [by_run.get(subject.name, 0) for subject in subjects]
+        if len(subjects) == 1:
+            numbers.append(f"{100 * sum(by_run.values()) / totals[stage]:.1f}")
+        rows.append([stage, reason, told(reason), *numbers])
+    align = "lll" + "r" * (len(heads) - 3)
+    first = Table(heads, rows[:FIRST_REASONS], "The commonest reasons to leave a row out.", align)
+    if len(rows) <= FIRST_REASONS:
+        return [first]
+    rest = Table(heads, rows[FIRST_REASONS:], "", align)
+    left = len(rows) - FIRST_REASONS
+    return [first, Fold(f"{left} rarer {'reason' if left == 1 else 'reasons'}", [rest])]
+
+
+def scores(subjects: Sequence[Subject]) -> Section:
+    """How the evaluator's cosines lie, by method, and where the thresholds cut them."""
+    title = "Scores by method"
+    methods: dict[tuple[str, str], list[Subject]] = {}
+    for subject in subjects:
+        for row in subject.rows("SELECT role, method FROM acceptance ORDER BY role DESC, method"):
+            methods.setdefault((row["role"], row["method"]), []).append(subject)
+    if not methods:
+        return Section(title, [Note(_NO_SCORES, "missing")])
+    bins = {subject.name: _bins(subject) for subject in subjects}
+    starts = [row["start"] for found in bins.values() for row in found]
+    domain = (min([0.0, *starts]), 1.0)
+    shown: dict[str, list[Block]] = {}
+    for (role, method), having in methods.items():
+        chart = _of_method(role, method, having, bins, domain, len(subjects) > 1)
+        shown.setdefault(role, []).append(chart)
+    blocks: list[Block] = []
+    for role, made in shown.items():
+        blocks += [Note(f"{role.capitalize()}s", "head"), Grid(made, least=15)]
+    blocks += [_acceptance(subject, len(subjects) > 1) for subject in subjects]
+    bounds = (
+        "Blue bars lie within the threshold (the dashed line), orange ones beyond it. "
+        if len(subjects) == 1
+        else "Lines: run A solid, run B dashed; the upright dashed lines are thresholds. "
+    )
+    lead = (
+        f"{bounds}A positive must lie near enough to its anchor, a negative far enough from it; a "
+        "hard negative is one that the evaluator still finds near."
+    )
+    return Section(title, blocks, lead)
+
+
+_NO_SCORES = (
+    "No candidate was scored: this run synthesises nothing, or it has not reached the stage "
+    "`select` yet."
+)
+
+
+def _bins(subject: Subject) -> list[Row]:
+    """Counts by role, method, bin and outcome; a cosine of just 1 lies in the last bin."""
+    listed = ", ".join(f"'{reason}'" for reason in BY_THRESHOLD)
+    return subject.rows(
+        f"""
+        WITH refused AS (
+            SELECT DISTINCT row_id FROM rejects WHERE stage = 'select' AND reason IN ({listed})
+        )
+        SELECT c.role, c.method,
+            round(floor(least(v.value, 0.99999) / {BIN}) * {BIN}, 4) AS start,
+            CASE WHEN r.row_id IS NULL THEN 'within the threshold' ELSE 'beyond it' END AS outcome,
+            count(*) AS count
+        FROM scores v
+        JOIN candidates c USING (candidate_id)
+        LEFT JOIN refused r ON r.row_id = c.candidate_id
+        WHERE v.measure = 'similarity' AND isfinite(v.value)
+        GROUP BY ALL
+        ORDER BY ALL
+        """
+    )
+
+
+def _of_method(
+    role: str,
+    method: str,
+    having: Sequence[Subject],
+    bins: dict[str, list[Row]],
+    domain: tuple[float, float],
+    several: bool,
+) -> Chart:
+    thresholds: list[Row] = []
+    rows: list[Row] = []
+    words: list[str] = []
+    for subject in having:
+        told_row = subject.rows(
+            "SELECT candidates, accepted, threshold, similarity_median AS median FROM acceptance "
+            "WHERE role = $role AND method = $method",
+            {"role": role, "method": method},
+        )[0]
+        if told_row["threshold"] is not None:
+            thresholds.append({"at": told_row["threshold"], "run": subject.name})
+        here = [b for b in bins[subject.name] if (b["role"], b["method"]) == (role, method)]
+        total = sum(b["count"] for b in here) or 1
+        rows += [{**b, "run": subject.name, "share": 100 * b["count"] / total} for b in here]
+        median = "–" if told_row["median"] is None else f"{told_row['median']:.2f}"
+        bound = "–" if told_row["threshold"] is None else f"{told_row['threshold']:.2f}"
+        told_name = f"run {subject.name}: " if several else ""
+        words.append(
+            f"{told_name}{told_row['accepted']:,} of {told_row['candidates']:,} accepted, median "
+            f"cosine {median}, threshold {bound}"
+        )
+    alt = f"Distribution of the cosine of {method}, a {role}: {'; '.join(words)}."
+    if several:
+        merged = spaces.shares(_summed(rows), threshold=thresholds, domain=domain)
+        return Chart(merged, _begun("; ".join(words)) + ".", alt, method)
+    spec = spaces.histogram(rows, threshold=thresholds, domain=domain, width=BIN)
+    return Chart(spec, _begun(words[0]) + ".", alt, method)
+
+
+def _begun(text: str) -> str:
+    """With a capital at its beginning, the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def _summed(rows: Sequence[Row]) -> list[Row]:
+    """One row a run and bin, whatever the outcome; bins between without a row are 0."""
+    found: dict[tuple[str, int], float] = {}
+    for row in rows:
+        key = (row["run"], round(row["start"] / BIN))
+        found[key] = found.get(key, 0.0) + row["share"]
+    if not found:
+        return []
+    places = [place for _, place in found]
+    return [
+        {"run": run, "start": round(place * BIN, 4), "share": found.get((run, place), 0.0)}
+        for run in sorted({run for run, _ in found})
+        for place in range(min(places), max(places) + 2)
+    ]
+
+
+def _acceptance(subject: Subject, several: bool) -> Table:
+    rows = subject.rows("SELECT * FROM acceptance ORDER BY role DESC, method")
+    told_rows: list[list[str | int | float | None]] = [
+        [
+            row["role"],
+            row["method"],
+            row["candidates"],
+            f"{100 * row['accepted'] / max(1, row['candidates']):.1f}",
+            f"{100 * row['used'] / max(1, row['candidates']):.1f}",
+            *(
+                fixed(row[name], 3)
+                for name in ("threshold", "similarity_p10", "similarity_median", "similarity_p90")
+            ),
+        ]
+        for row in rows
+    ]
+    heads = ["role", "method", "candidates", "accepted %", "used %", "threshold", "10 %", "median"]
+    caption = "Acceptance by method; 10 %, median and 90 % are of the candidates' cosines."
+    of_run = f"Run {subject.name}. " if several else ""
+    return Table([*heads, "90 %"], told_rows, of_run + caption, "llrrrrrrr")

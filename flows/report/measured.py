@@ -1,0 +1,201 @@
+"""What came of it: before and after, the seeds, the geometry of the space."""
+
+from collections.abc import Sequence
+
+from tercet.flows.report import charts, spaces
+from tercet.flows.report.blocks import Block, Chart, Fold, Grid, Note, Section, Table
+from tercet.flows.report.figures import Figure, figures, geometry, seeds
+from tercet.flows.report.subject import Row, Subject, fixed, interval, signed
+
+NOTHING = (
+    "Nothing was measured: the run has not reached the stage `evaluate`, or it has neither "
+    "document pairs (`evaluate.retrieval`) nor a suite (`evaluate.suite` names its directory)."
+)
+
+
+def before_and_after(subjects: Sequence[Subject]) -> Section:
+    """The figures of the untouched and the trained model, with intervals of the gain."""
+    title = "Before and after"
+    several = len(subjects) > 1
+    rows: list[Row] = []
+    tables: list[Block] = []
+    missing: list[Block] = []
+    for subject in subjects:
+        found = figures(subject)
+        if not found:
+            named = f"Run {subject.name}: " if several else ""
+            missing.append(Note(named + NOTHING, "missing"))
+            continue
+        rows += [row for figure in found if (row := _gain_row(figure, subject)) is not None]
+        tables += _tables(found, f"Run {subject.name}. " if several else "")
+    blocks: list[Block] = []
+    if rows:
+        spec = charts.intervals(rows, title="gain in points")
+        alt = "Gains with 95 % intervals. " + "; ".join(f"{r['name']}: {r['said']}" for r in rows)
+        marks = "" if several else " A grey square marks one that includes zero, a circle others."
+        caption = (
+            "The gain over the untouched model in points, with its 95 % interval. An interval that "
+            f"includes zero shows no difference.{marks}"
+        )
+        blocks.append(Chart(spec, caption, alt))
+    blocks += [*tables, *missing]
+    lead = (
+        "The trained encoder against the untouched backbone on the same data. Intervals of gains "
+        "are paired: both models saw the same queries and pairs."
+    )
+    return Section(title, blocks, lead)
+
+
+def _gain_row(figure: Figure, subject: Subject) -> Row | None:
+    gain, low, high = figure.first()
+    if gain is None or low is None or high is None or not figure.headline:
+        return None
+    return {
+        "name": figure.name,
+        "run": subject.name,
+        "gain": gain,
+        "low": low,
+        "high": high,
+        "said": f"{signed(gain)} ({interval(low, high)})",
+        "clear": low > 0 or high < 0,
+    }
+
+
+def _tables(found: Sequence[Figure], of_run: str) -> list[Block]:
+    first = [figure for figure in found if figure.headline]
+    rest = [figure for figure in found if not figure.headline]
+    caption = (
+        of_run + "In percent, gains in points. Bold: the interval of the gain leaves out zero. n: "
+        "queries, pairs or examples."
+    )
+    blocks: list[Block] = [_table(first or rest, caption)]
+    if first and rest:
+        blocks.append(Fold(f"{len(rest)} more: single files and other averages", [_table(rest)]))
+    return blocks
+
+
+def _table(found: Sequence[Figure], caption: str = "") -> Table:
+    rows: list[list[str | int | float | None]] = []
+    strong = set()
+    for place, figure in enumerate(found):
+        gain, low, high = figure.first()
+        after = figure.mean()
+        if low is not None and high is not None and (low > 0 or high < 0):
+            strong.add(place)
+        one = next(iter(figure.after.values()), figure.before) or {}
+        rows.append(
+            [
+                figure.suite,
+                figure.name,
+                None if figure.before is None else f"{figure.before['value']:.2f}",
+                None if after is None else f"{after:.2f}",
+                signed(gain),
+                interval(low, high),
+                one.get("n"),
+                one.get("text_form"),
+                (one.get("data_digest") or "")[:8] or None,
+            ]
+        )
+    heads = ["suite", "figure", "before", "after", "gain", "95 % interval", "n", "text", "data"]
+    return Table(heads, rows, caption, "llrrrrrll", frozenset(strong))
+
+
+def over_seeds(subjects: Sequence[Subject]) -> Section:
+    """How far the figures scatter over seeds."""
+    from tercet.models.comparisons import over_seeds as summary
+
+    title = "Seeds"
+    blocks: list[Block] = []
+    for subject in subjects:
+        named = f"Run {subject.name}" if len(subjects) > 1 else "This run"
+        found = figures(subject)
+        drawn = seeds(found)
+        if len(drawn) < 2:
+            told = f"one seed ({drawn[0]})" if drawn else "no seed yet"
+            text = (
+                f"{named} trained with {told}: `seeds: 5` in the recipe trains and measures five."
+            )
+            blocks.append(Note(text, "missing"))
+            continue
+        points: list[Row] = []
+        rows: list[list[str | int | float | None]] = []
+        for figure in found:
+            values = figure.values()
+            if len(values) < 2 or not figure.headline:
+                continue
+            told_of = summary(list(values.values()))
+            rows.append(
+                [
+                    figure.name,
+                    f"{told_of.mean:.2f}",
+                    f"{told_of.sd:.2f}" if told_of.sd is not None else None,
+                    "–"
+                    if told_of.low is None or told_of.high is None
+                    else f"{told_of.low:.2f} to {told_of.high:.2f}",
+                    told_of.n,
+                ]
+            )
+            points += [
+                {"name": figure.name, "seed": str(seed), "value": value - told_of.mean}
+                for seed, value in values.items()
+            ]
+        spec = charts.strip(points, title="points from the mean over seeds")
+        alt = f"Each seed's distance from the mean of {len(drawn)} seeds, by figure."
+        caption = (
+            "Each mark is one training; its shape is its seed. A gain smaller than this scatter "
+            "says nothing about a recipe."
+        )
+        blocks.append(Chart(spec, caption, alt, f"{named}, {len(drawn)} seeds"))
+        heads = ["figure", "mean", "sd", "95 % interval of the mean", "seeds"]
+        blocks.append(Table(heads, rows, "Student's t over the seeds' trainings.", "lrrrr"))
+    return Section(title, blocks, "The same recipe trained anew from other random numbers.")
+
+
+def space(subjects: Sequence[Subject]) -> Section:
+    """Alignment against uniformity, before and after."""
+    title = "Alignment and uniformity"
+    several = len(subjects) > 1
+    points: list[Row] = []
+    moves: list[Row] = []
+    rows: list[list[str | int | float | None]] = []
+    for place, subject in enumerate(subjects):
+        found = geometry(subject)
+        sets = dict.fromkeys((figure.task, figure.subset) for figure in found)
+        for texts in sets:
+            mine = {f.metric: f for f in found if (f.task, f.subset) == texts}
+            name = f"{texts[0].replace('_', ' ')} {texts[1]}".removesuffix(" all")
+            base = {m: f.before["value"] for m, f in mine.items() if f.before is not None}
+            made = {m: mean for m, f in mine.items() if (mean := f.mean()) is not None}
+            after = f"after, run {subject.name}" if several else "after"
+            for model, values in (("before", base), (after, made)):
+                # Two runs start from the same model, most often: it is told once.
+                if {"alignment", "uniformity"} <= set(values):
+                    # A dev set lies near its test set, whose name is enough.
+                    labelled = model == "before" and not place and not name.endswith(" dev")
+                    point = {"model": model, "texts": name, "labelled": labelled, **values}
+                    points.append(point)
+                    if not (model == "before" and place):
+                        told = [values.get(m) for m in ("alignment", "uniformity", "isotropy")]
+                        said = [fixed(value, 3) for value in told]
+                        rows.append([name, model, *said])
+            if {"alignment", "uniformity"} <= set(base) & set(made):
+                moves.append({**base, **{f"{m}_after": value for m, value in made.items()}})
+    if not points:
+        return Section(title, [Note(NOTHING, "missing")])
+    spec = spaces.ways(sorted(points, key=lambda point: point["model"] != "before"), moves)
+    alt = "Alignment against uniformity: " + "; ".join(
+        f"{p['texts']} {p['model']}: {p['alignment']:.3f}, {p['uniformity']:.3f}" for p in points
+    )
+    caption = (
+        "Down and to the left is better. Alignment is the mean squared distance of texts that "
+        "belong together, uniformity the log of how crowded the sphere is. The dotted line leads "
+        "from the untouched model to the trained one on the same texts."
+    )
+    table = Table(
+        ["texts", "model", "alignment", "uniformity", "isotropy"],
+        rows,
+        "Isotropy: how evenly the directions are used, where it was measured.",
+        "llrrr",
+    )
+    blocks = [Grid([Chart(spec, caption, alt), table], least=24)]
+    return Section(title, blocks, "Why a model gained: pairs drawn together, or the rest apart?")

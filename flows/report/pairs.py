@@ -1,0 +1,202 @@
+"""What the models make of pairs that people scored: densities by score, and where they err.
+
+False positives and negatives are counted as GCSE does (figure 1 and appendix I).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tercet.flows.report import charts, spaces
+from tercet.flows.report.blocks import Block, Chart, Grid, Note, Section, Table
+from tercet.flows.report.subject import Row, Subject
+
+FAR = 0.2  # GCSE, figure 1
+GRID = 141
+MOST = 50_000
+_PREFERRED = ("STS-B dev", "STS-B", "SICK-R dev", "SICK-R")
+_SCALES = {"SICK-R": (1.0, 5.0), "SICK-R dev": (1.0, 5.0)}
+
+Floats = npt.NDArray[np.float64]
+
+
+def density(subjects: Sequence[Subject]) -> Section:
+    """How the cosines lie for each score that people gave."""
+    title = "Cosine by gold score"
+    task, having, missing = _task(subjects)
+    if task is None:
+        return Section(title, missing)
+    models = _models(having, task, len(subjects) > 1)
+    low = min((float(values.min()) for _, _, values in models), default=0.0)
+    domain = (max(-1.0, np.floor(low * 10) / 10), 1.0)
+    shown: list[Block] = []
+    for name, gold, values in models:
+        rows, labels = _curves(gold, values, domain)
+        spec = spaces.densities(rows, labels, domain=domain)
+        medians = ", ".join(f"{label['said']}: {label['median']:.2f}" for label in labels)
+        alt = f"Density of the cosine of {name} by gold score. Median cosines by score: {medians}."
+        shown.append(Chart(spec, f"Median cosine by score: {medians}.", alt, name.capitalize()))
+    caption = (
+        f"Pairs of {task}, parted by the score that people gave (rounded; the number at each "
+        "peak). The clearer the hills stand apart and in order, the better the model ranks. A hill "
+        "that leans towards its neighbours is where the model cannot tell."
+    )
+    return Section(
+        title, [Grid(shown, caption, least=22), *missing], f"What the model says of {task}."
+    )
+
+
+def false_pairs(subjects: Sequence[Subject]) -> Section:
+    """False positives and negatives on STS-B dev."""
+    title = "False positives and negatives"
+    task, having, missing = _task(subjects)
+    if task is None:
+        return Section(title, missing)
+    counted: list[Row] = []
+    rows: list[list[str | int | float | None]] = []
+    lacking = []
+    for name, gold, values in _models(having, task, len(subjects) > 1):
+        found = errors(gold, values, *_SCALES.get(task, (0.0, 5.0)))
+        if found is None:
+            lacking.append(name)
+            continue
+        positives, negatives = found
+        for kind, count in (("false positives", positives), ("false negatives", negatives)):
+            said = f"{count:,} ({100 * count / len(gold):.1f} %)"
+            counted.append({"model": name, "kind": kind, "count": count, "said": said})
+        total = positives + negatives
+        rows.append([name, positives, negatives, f"{100 * total / len(gold):.1f}", len(gold)])
+    blocks: list[Block] = []
+    if counted:
+        spec = charts.grouped(counted, of="model", kind="kind", amount="count", title="pairs")
+        alt = "; ".join(f"{row['model']}: {row['said']} {row['kind']}" for row in counted)
+        caption = (
+            "Scores are scaled to 0 to 1. Cosines are scaled so that the median of the pairs of "
+            "the lowest score becomes 0 and that of the highest 1, and cut off there: medians, so "
+            "that no single odd pair sets the scale, and models of different spread can be "
+            f"compared. A pair that lies more than {FAR} from its score is false: positive where "
+            "the model says more than people do, negative where it says less."
+        )
+        blocks.append(Chart(spec, caption, f"Counts on {task}. {alt}."))
+        heads = ["model", "false positives", "false negatives", "both, %", "pairs"]
+        blocks.append(Table(heads, rows, "", "lrrrr"))
+    for name in lacking:
+        text = f"{name.capitalize()}: {task} has no pairs of the lowest or of the highest score."
+        blocks.append(Note(text, "missing"))
+    lead = f"Where the model and people disagree on {task} (figure 1 of the GCSE paper)."
+    if task != "STS-B dev":
+        lead += " The figure of the paper is on STS-B dev: add `dev` to `evaluate.splits`."
+    return Section(title, [*blocks, *missing], lead)
+
+
+def errors(gold: Floats, values: Floats, lowest: float, highest: float) -> tuple[int, int] | None:
+    """False positives and false negatives; None where no pair has the lowest or highest score."""
+    bottom, top = values[gold == lowest], values[gold == highest]
+    if not len(bottom) or not len(top):
+        return None
+    low, high = float(np.median(bottom)), float(np.median(top))
+    if high <= low:
+        return None
+    told = np.clip((values - low) / (high - low), 0.0, 1.0)
+    apart = told - (gold - lowest) / (highest - lowest)
+    return int((apart > FAR).sum()), int((apart < -FAR).sum())
+
+
+_MISSING = (
+    "No scored pairs were measured: `evaluate.suite` in the recipe names a directory with STS-B "
+    "and SICK in SentEval's layout, and `evaluate.splits: [dev, test]` adds STS-B dev."
+)
+
+
+def _task(subjects: Sequence[Subject]) -> tuple[str | None, list[Subject], list[Block]]:
+    """The task to show (STS-B dev if there, else the next best), the runs that have items of it,
+    and a note for each that has not.
+    """
+    tasks: list[set[str]] = []
+    for subject in subjects:
+        known = "evaluation_items" in subject.tables
+        query = "SELECT DISTINCT task FROM evaluation_items WHERE suite = 'sts'"
+        tasks.append({row["task"] for row in subject.rows(query)} if known else set())
+    common = set.intersection(*([found for found in tasks if found] or [set()]))
+    task = next((task for task in _PREFERRED if task in common), None)
+    having = [s for s, found in zip(subjects, tasks, strict=True) if task in found]
+    named = (f"Run {s.name}: " if len(subjects) > 1 and having else "" for s in subjects)
+    notes: list[Block] = [
+        Note(name + _MISSING, "missing")
+        for name, subject in zip(named, subjects, strict=True)
+        if subject not in having
+    ]
+    return task, having, notes if having else notes[:1]
+
+
+def _models(
+    subjects: Sequence[Subject], task: str, several: bool
+) -> list[tuple[str, Floats, Floats]]:
+    """Name, scores and cosines of each model: the untouched one, then the trained ones."""
+    found: list[tuple[str, Floats, Floats]] = []
+    shown: set[str] = set()
+    for subject in subjects:
+        versions = subject.rows(
+            "SELECT model_version, min(phase) AS phase, min(seed) AS seed FROM evaluations "
+            "GROUP BY model_version ORDER BY min(phase) <> 'base', min(seed)"
+        )
+        trained = False
+        for version in versions:
+            base = version["phase"] == "base"
+            # Of several seeds the first is shown; two runs may share the untouched model.
+            if version["model_version"] in shown or (trained and not base):
+                continue
+            items = subject.connection.execute(
+                "SELECT gold, value FROM evaluation_items WHERE suite = 'sts' AND task = $task "
+                f"AND model_version = $version ORDER BY subset, item LIMIT {MOST}",
+                {"task": task, "version": version["model_version"]},
+            ).fetchnumpy()
+            gold, values = (np.ma.filled(items[name], np.nan) for name in ("gold", "value"))
+            known = np.isfinite(gold) & np.isfinite(values)
+            if known.any():
+                trained = trained or not base
+                told = several and not (base and not shown)
+                name = ("before" if base else "after") + (f", run {subject.name}" if told else "")
+                shown.add(version["model_version"])
+                found.append((name, gold[known], values[known]))
+    return found
+
+
+def _curves(
+    gold: Floats, values: Floats, domain: tuple[float, float]
+) -> tuple[list[Row], list[Row]]:
+    """A density for each rounded score that has at least three pairs, and its peak."""
+    at = np.linspace(*domain, GRID)
+    rounded = np.floor(gold + 0.5).astype(int)
+    rows: list[Row] = []
+    labels: list[Row] = []
+    for score in np.unique(rounded):
+        mine = values[rounded == score]
+        if len(mine) < 3:
+            continue
+        height = _kernel(mine, at)
+        rows += [
+            {"x": round(float(x), 4), "density": round(float(y), 4), "gold": int(score)}
+            for x, y in zip(at, height, strict=True)
+        ]
+        peak = int(height.argmax())
+        labels.append(
+            {
+                "x": round(float(at[peak]), 4),
+                "density": round(float(height[peak]), 4),
+                "said": str(score),
+                "median": float(np.median(mine)),
+            }
+        )
+    return rows, labels
+
+
+def _kernel(values: Floats, at: Floats) -> Floats:
+    """Gaussian kernel density; the width is Silverman's rule, at least the grid's."""
+    spread = min(float(values.std()), float(np.subtract(*np.percentile(values, [75, 25]))) / 1.34)
+    width = max(0.9 * spread * len(values) ** -0.2, 0.012)
+    total = np.zeros_like(at)
+    for chunk in np.array_split(values, max(1, len(values) // 4096)):
+        total += np.exp(-0.5 * ((at[:, None] - chunk) / width) ** 2).sum(axis=1)
+    return np.asarray(total / (len(values) * width * np.sqrt(2 * np.pi)))

@@ -1,0 +1,117 @@
+"""The evaluator's space in the plane: sources and what was made of them, by t-SNE."""
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tercet.flows.report import spaces
+from tercet.flows.report.blocks import Block, Chart, Grid, Note, Section
+from tercet.flows.report.subject import Row, Subject
+
+MOST_POINTS = 1_500
+ANCHORS = 400
+FEWEST = 12
+STEPS = 600
+SEED = 42
+_SHAPES = {"positive": "triangle-up", "negative": "square"}
+
+# Sentence ids are digests, so that the smallest are a draw of anchors. A text stands once.
+_POINTS = f"""
+WITH chosen AS (
+    SELECT DISTINCT sentence_id FROM candidates WHERE method <> 'random'
+    ORDER BY sentence_id LIMIT {ANCHORS}
+), texts AS (
+    SELECT s.sentence_id AS text_id, s.sentence_id, 'source' AS method, 'source' AS role, s.text
+    FROM sentences s SEMI JOIN chosen USING (sentence_id)
+    UNION ALL
+    SELECT md5_number_lower(c.text), c.sentence_id, c.method, c.role, c.text
+    FROM candidates c SEMI JOIN chosen USING (sentence_id) WHERE c.method <> 'random'
+), once AS (
+    SELECT text_id, any_value(text) AS text, min((role <> 'source', method)) AS told,
+        min(role) FILTER (role <> 'source') AS role, min(sentence_id) AS sentence_id
+    FROM texts GROUP BY text_id ORDER BY sentence_id, told LIMIT {MOST_POINTS}
+)
+SELECT struct_extract_at(told, 2) AS method,
+    CASE WHEN struct_extract_at(told, 1) THEN role ELSE 'source' END AS role,
+    left(text, 110) AS text, vector
+FROM once JOIN embeddings USING (text_id)
+ORDER BY text_id
+"""
+
+
+def plane(subjects: Sequence[Subject]) -> Section:
+    """Sources and candidates by method."""
+    title = "Sources and candidates"
+    several = len(subjects) > 1
+    shown: list[Block] = []
+    for subject in subjects:
+        named = f"Run {subject.name}" if several else ""
+        rows = subject.rows(_POINTS) if subject.count("embeddings") else []
+        if len(rows) < FEWEST:
+            text = f"{named or 'This run'} has too few embedded candidates: {_MISSING}"
+            shown.append(Note(text, "missing"))
+            continue
+        began = time.monotonic()
+        places = _places(np.array([row.pop("vector") for row in rows], dtype=np.float32))
+        seconds = time.monotonic() - began
+        points: list[Row] = [
+            {**row, "x": round(float(x), 2), "y": round(float(y), 2)}
+            for row, (x, y) in zip(rows, places, strict=True)
+        ]
+        names = legend(points)
+        told = ", ".join(f"{name['method']} {name['count']}" for name in names)
+        caption = (
+            f"{len(points):,} texts of {sum(p['role'] == 'source' for p in points):,} sources, "
+            f"drawn by digest; t-SNE of the evaluator's vectors, {seconds:.1f} s. Circles: "
+            "sources, triangles: positives, squares: negatives. Point at one to read it."
+        )
+        alt = f"Texts in the plane by what made them: {told}."
+        shown.append(Chart(spaces.cloud(points, names), caption, alt, named))
+    lead = (
+        "What lies near in the evaluator's space lies near here. Candidates that sit on their "
+        "source teach little as negatives; those far from every source are easy."
+    )
+    return Section(title, [Grid(shown, least=24)] if several else shown, lead)
+
+
+_MISSING = "the stage `embed` writes the vectors that this plane is made of."
+
+
+def legend(points: Sequence[Row]) -> list[Row]:
+    """Each method with a colour and shape that no other has, sources first."""
+    found: dict[tuple[str, str], int] = {}
+    for point in points:
+        key = (point["role"], point["method"])
+        found[key] = found.get(key, 0) + 1
+    names: list[Row] = []
+    counts = {"positive": 0, "negative": 0}
+    for (role, method), count in sorted(found.items(), key=lambda e: (e[0][0] != "source", e[0])):
+        if role == "source":
+            names.append(
+                {"method": method, "colour": "var(--c8)", "shape": "circle", "count": count}
+            )
+            continue
+        counts[role] += 1
+        # Seven colours; positives and negatives count from either end and have shapes of their own.
+        place = (counts[role] - 1) % 7 if role == "positive" else 6 - (counts[role] - 1) % 7
+        colour = f"var(--c{place + 1})"
+        names.append({"method": method, "colour": colour, "shape": _SHAPES[role], "count": count})
+    return names
+
+
+def _places(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Two numbers a text."""
+    from sklearn.manifold import TSNE
+
+    perplexity = min(30.0, (len(vectors) - 1) / 3)
+    found = TSNE(
+        perplexity=perplexity,
+        init="pca",
+        max_iter=STEPS,
+        metric="cosine",
+        random_state=SEED,
+        n_jobs=1,
+    ).fit_transform(vectors)
+    return np.asarray(found, dtype=np.float32)

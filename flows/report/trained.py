@@ -1,0 +1,159 @@
+"""How training went: loss, dev, the gate, the cosines that the gate compares."""
+
+from collections.abc import Callable, Sequence
+
+from tercet.flows.report import charts
+from tercet.flows.report.blocks import Block, Chart, Grid, Note, Section
+from tercet.flows.report.subject import Row, Subject
+
+MOST_POINTS = 300
+
+_NOT_TRAINED = "Nothing was trained: this run has not reached the stage `train`."
+
+
+def curves(subjects: Sequence[Subject]) -> Section:
+    """Loss and, where a checkpoint is chosen on dev, the value that chose it."""
+    title = "Training"
+    logs = {subject.name: log(subject) for subject in subjects}
+    rows = [row for found in logs.values() for row in found]
+    if not rows:
+        return Section(title, [Note(_NOT_TRAINED, "missing")])
+    shown: list[Block] = []
+    for phase in dict.fromkeys(row["phase"] for row in rows):
+        mine = [row for row in rows if row["phase"] == phase]
+        shown.append(_chart(mine, "loss", "loss", phase, "Loss", len(subjects) > 1))
+        if any(row["dev_value"] is not None for row in mine):
+            metric = next(row["dev_metric"] for row in mine if row["dev_value"] is not None)
+            points = [row for row in mine if row["dev_value"] is not None]
+            shown.append(
+                _chart(points, "dev_value", f"{metric} on dev", phase, "Dev", len(subjects) > 1)
+            )
+    caption = "Each point is the mean of the steps since the one before."
+    on_dev = {row["phase"] for row in rows if row["dev_value"] is not None}
+    kept = [
+        f"step {row['step']} of {row['phase']}"
+        + ("" if row["seed"] is None else f" (seed {row['seed']})")
+        for row in rows
+        if row["chosen"] and row["phase"] in on_dev
+    ]
+    if kept:
+        caption += f" Kept for its value on dev: {', '.join(kept)}."
+    blocks: list[Block] = [Grid(shown, caption, least=22)]
+    if not on_dev:
+        text = (
+            "No value on dev was noted: `train.choose` measures checkpoints on dev and keeps one."
+        )
+        blocks.append(Note(text, "missing"))
+    return Section(title, blocks, "Loss by optimiser step, phase by phase.")
+
+
+def gate(subjects: Sequence[Subject]) -> Section:
+    """The opening of the Gaussian decay's gate, and the cosines that decide it."""
+    title = "The gate"
+    rows = [row for s in subjects for row in log(s) if row["gate_opening"] is not None]
+    if not rows:
+        text = (
+            "No gate was at work: a phase with `loss: gaussian_decay` and `decay: true` writes its "
+            "opening into the training log."
+        )
+        return Section(title, [Note(text, "missing")])
+    several = len(subjects) > 1
+    shown: list[Block] = []
+    for phase in dict.fromkeys(row["phase"] for row in rows):
+        mine = [row for row in rows if row["phase"] == phase]
+        shown.append(_chart(mine, "gate_opening", "opening", phase, "Opening", several, (0, 1)))
+        cosines = [
+            {**row, "who": who + (f" {row['run']}" if several else ""), "cosine": row[column]}
+            for row in mine
+            for who, column in (("student", "student_negative"), ("teacher", "teacher_negative"))
+            if row[column] is not None
+        ]
+        if cosines:
+            spec = charts.lines(
+                cosines,
+                x="step",
+                y="cosine",
+                by="who",
+                titles=("step", "cosine"),
+                detail="seed",
+            )
+            alt = f"Cosine of anchor and hard negative in {phase}: student and teacher by step."
+            shown.append(Chart(spec, "", alt, f"Hard negatives, {phase}"))
+    caption = (
+        "The opening is the share of the hard negatives' logits that count: near 0 while the "
+        "encoder in training (the student) still sees a negative where the evaluator (the "
+        "teacher) saw it, rising as the two cosines part."
+    )
+    lead = (
+        "The Gaussian decay holds a hard negative back as long as the encoder agrees with the "
+        "evaluator on it."
+    )
+    return Section(title, [Grid(shown, caption, least=22)], lead)
+
+
+def log(subject: Subject) -> list[Row]:
+    """The training log, thinned to so many rows a phase and seed."""
+    if not subject.count("training_log"):
+        return []
+    absent = [
+        f"NULL AS {column}"
+        for column in ("seed", "dev_metric", "dev_value", "chosen")
+        if not subject.has("training_log", column)
+    ]
+    rows = subject.rows(
+        f"""
+        WITH told AS (SELECT *{"".join(", " + column for column in absent)} FROM training_log),
+        placed AS (
+            SELECT *, row_number() OVER (PARTITION BY phase, seed ORDER BY step) AS place,
+                count(*) OVER (PARTITION BY phase, seed) AS total,
+                min(epoch) OVER (PARTITION BY phase) AS first
+            FROM told
+        )
+        SELECT phase, step, seed, loss, gate_opening, student_negative, teacher_negative,
+            dev_metric, dev_value, coalesce(chosen, false) AS chosen
+        FROM placed
+        WHERE place % greatest(1, total // {MOST_POINTS}) = 0 OR place IN (1, total)
+            OR dev_value IS NOT NULL
+        ORDER BY phase <> 'fit_evaluator', phase, seed, step
+        """
+    )
+    return [{**row, "run": subject.name} for row in rows]
+
+
+def _chart(
+    rows: Sequence[Row],
+    column: str,
+    title: str,
+    phase: str,
+    name: str,
+    several: bool,
+    domain: tuple[float, float] | None = None,
+) -> Chart:
+    seeds = {row["seed"] for row in rows}
+    by: Callable[[Row], str] = _run if several else _seed
+    values = [
+        {"step": row["step"], "value": row[column], "who": by(row), "seed": row["seed"]}
+        for row in rows
+        if row[column] is not None
+    ]
+    spec = charts.lines(
+        values,
+        x="step",
+        y="value",
+        by="who",
+        titles=("step", title),
+        domain=domain,
+        detail="seed" if len(seeds) > 1 else None,
+        points=len(values) <= 40 * max(1, len(seeds)),
+    )
+    ends = f"from {values[0]['value']:.3g} to {values[-1]['value']:.3g}" if values else "no values"
+    alt = f"{title} by step in phase {phase}, {ends}."
+    return Chart(spec, "", alt, f"{name}, {phase}")
+
+
+def _run(row: Row) -> str:
+    return f"run {row['run']}"
+
+
+def _seed(row: Row) -> str:
+    return "training" if row["seed"] is None else f"seed {row['seed']}"

@@ -1,0 +1,368 @@
+"""What a study found: the arms' figures out of the store, and each arm against the first.
+
+With several seeds an arm has one value a seed, and arms are compared over the seeds that both have.
+With one seed the interval is over the queries or pairs that the encoder was measured on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from tercet.flows.studies import Arm, Outcome, PlannedArm
+from tercet.models.comparisons import over_seeds, paired_over_seeds
+from tercet.storage import catalog
+from tercet.storage.store import Store
+from tercet.tasks.stage import BadInput
+
+if TYPE_CHECKING:
+    from tercet.models.resampling import Sampled
+    from tercet.tasks.evaluation_scores import Metric as Kind
+    from tercet.tasks.evaluation_scores import Scores
+
+Floats = npt.NDArray[np.float64]
+
+RETRIEVAL = ("recall@1", "recall@10", "mrr")
+_GEOMETRY = ("alignment", "uniformity", "isotropy")
+# Without --metric: the first of these that some arm has.
+DEFAULTS = (
+    "retrieval document_pairs test recall@1",
+    "sts STS all spearman",
+    "sts STS-B all spearman",
+    "retrieval document_pairs dev recall@1",
+)
+_METRICS: "Mapping[str, Kind]" = {
+    "sts": "spearman",
+    "awareness": "spearman",
+    "transfer": "accuracy",
+    "reranking": "map",
+    "pairs": "ap",
+}
+_YEARS = ("STS", "STS12", "STS13", "STS14", "STS15", "STS16")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A row of `evaluations`: suite, task, subset and metric, in the words of that table."""
+
+    suite: str
+    task: str
+    subset: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.suite} {self.task} {self.subset} {self.name}"
+
+    @property
+    def of_dev(self) -> bool:
+        """Whether it is measured on dev."""
+        return self.subset == "dev" or self.task.endswith(" dev")
+
+    def on_dev(self) -> "Metric | None":
+        """The same on dev, where there is such; of the years of STS, STS-B's dev set."""
+        if self.of_dev:
+            return self
+        if self.suite == "retrieval":
+            return replace(self, subset="dev")
+        if self.suite == "sts":
+            task = "STS-B" if self.task in _YEARS else self.task
+            return replace(self, task=f"{task} dev", subset="all")
+        return None
+
+    def on_test(self) -> "Metric":
+        """The same on test."""
+        if not self.of_dev:
+            return self
+        subset = "test" if self.subset == "dev" else self.subset
+        return replace(self, task=self.task.removesuffix(" dev"), subset=subset)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One encoder's value. low, high: its interval over what it was measured on."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    model: str
+
+
+@dataclass
+class Found:
+    """What one arm's run left: metric to seed to figure, and the untouched backbone's values."""
+
+    arm: Arm
+    run_id: str | None
+    failed: str | None
+    seed: int
+    resamples: int
+    figures: dict[Metric, dict[int, Figure]] = field(default_factory=dict)
+    untouched: dict[Metric, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A mean with its spread over seeds (n of them) and its interval, where they are known."""
+
+    mean: float
+    sd: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An arm minus the first. visible: the smallest difference that could have been told."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    visible: float | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """An arm in the study's table. why: in place of figures that are not there."""
+
+    arm: Arm
+    dev: Summary | None
+    test: Summary | None
+    asked: Summary | None
+    difference: Difference | None
+    values: Mapping[int, float]
+    untouched: float | None
+    run_id: str | None
+    why: str | None
+
+
+@dataclass(frozen=True)
+class Results:
+    """The table. best: the place of the row that is best on dev; None where dev is not measured."""
+
+    metric: Metric
+    rows: tuple[Row, ...]
+    best: int | None
+    over: str
+
+
+def metric_of(text: str) -> Metric:
+    """The metric that somebody typed. Raises BadInput."""
+    suite, *rest = text.split()
+    if len(rest) < 3:
+        raise BadInput(
+            f"--metric {text!r} is no metric: write suite, task, subset and metric as in the table "
+            f"`evaluations`, such as {DEFAULTS[0]!r}."
+        )
+    return Metric(suite, " ".join(rest[:-2]), rest[-2], rest[-1])
+
+
+def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
+    """What can be known beforehand: that some arm will have the metric. Raises BadInput."""
+    evaluations = [arm.plan.recipe.evaluate for arm in planned]
+    if metric.suite == "retrieval":
+        measured = any(e.retrieval and metric.subset in e.splits for e in evaluations)
+        if not measured or metric.name.removesuffix("_gain") not in (*RETRIEVAL, *_GEOMETRY):
+            raise BadInput(
+                f"No arm has the metric {str(metric)!r}: of retrieval there are "
+                f"{', '.join(RETRIEVAL)} on the splits of evaluate.splits."
+            )
+    elif metric.suite == "sts" and all(e.suite is None for e in evaluations):
+        raise BadInput(
+            f"No arm has the metric {str(metric)!r}: evaluate.suite names no directory "
+            "(--set evaluate.suite=DIRECTORY)."
+        )
+
+
+def found_of(outcome: Outcome, store: Store) -> Found:
+    """An arm's figures, as far as it came."""
+    recipe = outcome.planned.plan.recipe
+    failed = None if outcome.error is None else str(outcome.error)
+    found = Found(
+        outcome.planned.arm,
+        outcome.run_id,
+        failed,
+        recipe.seed,
+        recipe.evaluate.bootstrap,
+    )
+    if outcome.run_id is None or not any(r.tables.get("evaluations") for r in outcome.steps):
+        return found
+    with catalog.connect(store, outcome.run_id) as connection:
+        rows = connection.execute(
+            """SELECT suite, task, subset, metric, phase, seed, value, ci_low, ci_high, n,
+                      model_version FROM evaluations"""
+        ).fetchall()
+    for suite, task, subset, name, phase, seed, value, low, high, n, model in rows:
+        metric = Metric(suite, task, subset, name)
+        if phase == "base":
+            found.untouched[metric] = value
+        else:
+            figure = Figure(value, low, high, n, model)
+            found.figures.setdefault(metric, {})[seed] = figure
+    return found
+
+
+def results(found: Sequence[Found], asked: str | None, store: Store) -> Results:
+    """The table of all arms. Raises BadInput for a metric that no arm has."""
+    metric = _asked(found, asked)
+    dev, test = metric.on_dev(), metric.on_test()
+    first = found[0]
+    rows = []
+    for one in found:
+        figures = one.figures.get(metric, {})
+        why = one.failed or (None if figures else f"has no {metric}")
+        rows.append(
+            Row(
+                arm=one.arm,
+                dev=None if dev is None else _summary(one.figures.get(dev, {})),
+                test=_summary(one.figures.get(test, {})),
+                asked=_summary(figures),
+                difference=None if one is first else _difference(one, first, metric, store),
+                values={seed: figure.value for seed, figure in figures.items()},
+                untouched=one.untouched.get(metric),
+                run_id=one.run_id,
+                why=why,
+            )
+        )
+    measured = [place for place, row in enumerate(rows) if row.dev is not None]
+    best = max(measured, key=lambda place: _mean(rows[place].dev), default=None)
+    several = any(len(row.values) > 1 for row in rows)
+    return Results(metric, tuple(rows), best, "seeds" if several else "queries")
+
+
+def _mean(summary: Summary | None) -> float:
+    return float("-inf") if summary is None else summary.mean
+
+
+def _asked(found: Sequence[Found], asked: str | None) -> Metric:
+    there = {metric for one in found for metric in one.figures}
+    wanted = [asked] if asked is not None else list(DEFAULTS)
+    for text in wanted:
+        if metric_of(text) in there:
+            return metric_of(text)
+    if not there:
+        raise BadInput("No arm was measured: mend what failed, and type the same command again.")
+    told = "; ".join(sorted(map(str, there))[:8])
+    said = f"No arm has the metric {asked!r}" if asked else "No arm has a metric of the usual ones"
+    raise BadInput(f"{said}: choose one with --metric, such as {told}.")
+
+
+def _summary(figures: Mapping[int, Figure]) -> Summary | None:
+    if not figures:
+        return None
+    told = over_seeds([figure.value for figure in figures.values()])
+    if len(figures) > 1:
+        return Summary(told.mean, told.sd, told.low, told.high, told.n)
+    (figure,) = figures.values()
+    return Summary(figure.value, None, figure.low, figure.high, 1)
+
+
+def _difference(one: Found, first: Found, metric: Metric, store: Store) -> Difference | None:
+    """The arm minus the first, over the seeds that both have or, of one seed, over the queries."""
+    ours, theirs = one.figures.get(metric, {}), first.figures.get(metric, {})
+    common = ours.keys() & theirs.keys()
+    if len(common) > 1:
+        told = paired_over_seeds(
+            {seed: figure.value for seed, figure in ours.items()},
+            {seed: figure.value for seed, figure in theirs.items()},
+        )
+        return Difference(told.mean, told.low, told.high, told.smallest_visible)
+    if not common:
+        return None
+    (seed,) = common
+    return _over_queries(one, first, metric, store, (ours[seed], theirs[seed]))
+
+
+def _over_queries(
+    one: Found, first: Found, metric: Metric, store: Store, figures: tuple[Figure, Figure]
+) -> Difference:
+    """Both encoders on the same queries or pairs, drawn together; no interval where they differ."""
+    from tercet.models.resampling import paired_test
+
+    resamples = min(one.resamples, first.resamples)
+    ours, theirs = (
+        _sampled(store, found.run_id or "", metric, figure.model, resamples, one.seed)
+        for found, figure in zip((one, first), figures, strict=True)
+    )
+    if ours is None or theirs is None or ours[1] != theirs[1]:
+        return Difference(figures[0].value - figures[1].value, None, None, None)
+    told = paired_test(ours[0], theirs[0])
+    if told.low is None or told.high is None:
+        return Difference(told.value, None, None, None)
+    return Difference(told.value, told.low, told.high, (told.high - told.low) / 2)
+
+
+def _sampled(
+    store: Store, run_id: str, metric: Metric, model: str, resamples: int, seed: int
+) -> "tuple[Sampled, list[object]] | None":
+    """The figure with its resamples, in percent, and what tells the rows apart that it is of."""
+    from tercet.models import resampling
+    from tercet.tasks import evaluation_scores
+
+    with catalog.connect(store, run_id) as connection:
+        if metric.suite == "retrieval":
+            rows = connection.execute(
+                """SELECT pair_id, rank FROM retrieval_ranks
+                   WHERE model_version = $model AND split = $split ORDER BY pair_id""",
+                {"model": model, "split": metric.subset},
+            ).fetchall()
+            values = _of_ranks(metric.name, np.array([rank for _, rank in rows], dtype=np.float64))
+            if values is None or not len(values):
+                return None
+            measure = resampling.mean_of(values)
+            return resampling.sampled(measure, len(values), resamples, seed), [r[0] for r in rows]
+        try:
+            items = connection.execute(
+                """SELECT task, subset, gold, value FROM evaluation_items
+                   WHERE model_version = $model AND suite = $suite
+                   ORDER BY task, subset, item""",
+                {"model": model, "suite": metric.suite},
+            ).fetchall()
+        except duckdb.CatalogException:
+            return None
+    scores = _scores(metric, items)
+    groups = {metric.suite: len(scores)}
+    for figure in evaluation_scores.figures(scores, groups, resamples, seed):
+        if figure.name == (metric.suite, metric.task, metric.subset, metric.name):
+            rows = [(s.data.task, p.subset, len(p.values)) for s in scores for p in s.parts]
+            return figure.sampled, [*rows]
+    return None
+
+
+def _of_ranks(name: str, ranks: Floats) -> Floats | None:
+    """One value a query, whose mean is the metric in percent; None where it is no such mean."""
+    if name == "mrr":
+        return np.asarray(100.0 / ranks, dtype=np.float64)
+    if name in RETRIEVAL:
+        found = ranks <= int(name.removeprefix("recall@"))
+        return np.where(found, 100.0, 0.0)
+    return None
+
+
+def _scores(metric: Metric, items: Sequence[tuple[str, str, float, float]]) -> "list[Scores]":
+    """The tasks that the metric is made of, from the rows of `evaluation_items`."""
+    from tercet.tasks.evaluation_rows import Data
+    from tercet.tasks.evaluation_scores import AVERAGES, Part, Scores
+
+    kind = _METRICS.get(metric.suite)
+    if kind is None:
+        return []
+    average = metric.task == AVERAGES.get(metric.suite)
+    parts: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for task, subset, said, value in items:
+        if task == metric.task or (average and not task.endswith(" dev")):
+            parts.setdefault(task, {}).setdefault(subset, []).append((said, value))
+    found = []
+    for task, subsets in parts.items():
+        made = []
+        for subset, pairs in subsets.items():
+            both = np.array(pairs, dtype=np.float64)
+            gold = both[:, 0] if kind in ("spearman", "ap") else None
+            made.append(Part(subset, both[:, 1], gold))
+        data = Data(metric.suite, task, "", "")
+        found.append(Scores(data, kind, tuple(made), averaged=average))
+    return found

@@ -1,0 +1,76 @@
+"""What several seeds say: mean and deviation of one arm, and two arms over the same seeds.
+
+Student's t over seeds: a few values that training scattered, taken as independent draws from a
+normal distribution.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class SeedSummary:
+    """Mean over seeds, standard deviation (n − 1) and the mean's interval; None with one seed."""
+
+    mean: float
+    sd: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """Mean difference of two arms over the seeds that both have.
+
+    sd: of the differences. smallest_visible: half the width of the interval, which is the smallest
+        difference that these seeds could have told from none.
+    """
+
+    mean: float
+    sd: float | None
+    low: float | None
+    high: float | None
+    n: int
+    smallest_visible: float | None
+
+
+def over_seeds(values: Sequence[float], level: float = 0.95) -> SeedSummary:
+    """Mean, deviation and interval of a figure over seeds.
+
+    Raises: ValueError without values and with one that is no finite number.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 1 or len(table) == 0:
+        raise ValueError("a summary over seeds needs at least one value")
+    if not np.isfinite(table).all():
+        raise ValueError("a summary over seeds needs finite numbers, got NaN or infinity")
+    mean, n = float(table.mean()), len(table)
+    if n < 2:
+        return SeedSummary(mean, None, None, None, n)
+    from scipy import stats
+
+    sd = float(table.std(ddof=1))
+    half = float(stats.t.ppf((1 + level) / 2, n - 1)) * sd / math.sqrt(n)
+    return SeedSummary(mean, sd, mean - half, mean + half, n)
+
+
+def paired_over_seeds(
+    a: Mapping[int, float], b: Mapping[int, float], level: float = 0.95
+) -> PairedDifference:
+    """a − b, seed by seed, over the seeds that both have: values by seed, in the same unit.
+
+    What a seed does to both arms (the order of the rows, the head's start) drops out.
+    Raises: ValueError where no seed is in both, and for values that are no finite numbers.
+    """
+    common = sorted(a.keys() & b.keys())
+    if not common:
+        raise ValueError(
+            f"the two arms have no seed in common: {sorted(a) or 'none'} and {sorted(b) or 'none'}"
+        )
+    found = over_seeds([a[seed] - b[seed] for seed in common], level)
+    visible = None if found.high is None else found.high - found.mean
+    return PairedDifference(found.mean, found.sd, found.low, found.high, found.n, visible)

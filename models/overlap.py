@@ -1,0 +1,337 @@
+"""Which training texts say what an evaluation sentence says, told by hashes of words.
+
+Three levels, from the surest to the weakest:
+
+- *exact*: the same letters and digits in the same order. Case, punctuation, white space and how
+  somebody cut the text into tokens do not count.
+- *near*: the same words but for one, which is another, or is missing, or came in.
+- *ngram*: one training text holds a good share of the evaluation sentence's word n-grams.
+
+All works on columns: a batch of training texts against an index of the evaluation sentences. What
+may be common to very many pairs, a frequent n-gram, never makes a pair by itself: a text that holds
+the share asked for holds at least one of any (all − share · all + 1) n-grams of the sentence, so
+that it is enough to look at its rarest ones (prefix filtering), and no pair is missed.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tercet.models import seeding
+from tercet.models.seeding import Ids
+
+Places: TypeAlias = npt.NDArray[np.int64]
+Shares: TypeAlias = npt.NDArray[np.float64]
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+# Words cut apart by a tokeniser: "do n't", "the man 's".
+_CUT_OFF = r"\s+(n?)['’](t|s|re|ve|ll|d|m)\b"
+_APOSTROPHE = r"['’]"
+_NO_WORD = r"[^\p{L}\p{M}\p{N}]+"
+
+# An odd number has an inverse modulo 2^64, by which a word can be taken out of a sum of words.
+_BASE = 0x9E3779B97F4A7C15
+_INVERSE = pow(_BASE, -1, 1 << 64)
+_MASK = np.uint64(0xD6E8FEB86659FD93)
+_DROP = np.uint64(0xA0761D6478BD642F)
+
+# Pairs looked at together: bounds the memory of a batch whatever its texts share.
+_PAIRS = 1 << 20
+# Vectors on either side of a product.
+BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a column of texts, as hashes.
+
+    hashes: of all words, row after row. starts: where each row's begin, and the end of the last;
+        shape (rows + 1,). letters: id of each row's letters and digits, shape (rows,).
+    """
+
+    hashes: Ids
+    starts: Places
+    letters: Ids
+
+    @property
+    def counts(self) -> Places:
+        """Words of each row."""
+        return np.diff(self.starts)
+
+    def __len__(self) -> int:
+        return len(self.letters)
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Pairs of a training text and an evaluation sentence, by their numbers, with a score."""
+
+    rows: Places
+    sentences: Places
+    scores: Shares
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def filter(self, mask: npt.NDArray[np.bool_]) -> "Matches":
+        """Those where the mask is true."""
+        return Matches(self.rows[mask], self.sentences[mask], self.scores[mask])
+
+
+def normalised(texts: pa.Array) -> pa.Array:
+    """The texts' words in lower case, one space apart, whatever tokeniser went over them."""
+    lower = pc.utf8_lower(pc.utf8_normalize(texts, "NFKC"))
+    joined = pc.replace_substring_regex(lower, _CUT_OFF, r"\1\2")
+    whole = pc.replace_substring_regex(joined, _APOSTROPHE, "")
+    return pc.utf8_trim_whitespace(pc.replace_substring_regex(whole, _NO_WORD, " "))
+
+
+def words_of(texts: pa.Array) -> Words:
+    """The words of a column of texts."""
+    spaced = normalised(texts)
+    lists = pc.utf8_split_whitespace(spaced)
+    flat = pc.list_flatten(lists)
+    counts = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+    # A text without a word is split into one empty word.
+    counts[pc.equal(spaced, "").to_numpy(zero_copy_only=False)] = 0
+    coded = flat.filter(pc.not_equal(flat, "")).dictionary_encode()
+    distinct = seeding.text_ids(coded.dictionary.to_pylist())
+    hashes = distinct[coded.indices.to_numpy()] if len(distinct) else np.empty(0, np.uint64)
+    letters = seeding.text_ids(pc.replace_substring(spaced, " ", "").to_pylist())
+    return Words(hashes, np.concatenate([[0], np.cumsum(counts)]), letters)
+
+
+def grams(words: Words, order: int) -> tuple[Ids, Places]:
+    """The n-grams of each text, each once, with their rows; in order of row, then of n-gram."""
+    count = max(len(words.hashes) - order + 1, 0)
+    total = np.zeros(count, dtype=np.uint64)
+    for place in range(order):
+        power = np.uint64(pow(_BASE, place, 1 << 64))
+        total += words.hashes[place : place + count] * power
+    row = np.repeat(np.arange(len(words)), words.counts)
+    within = row[:count] == row[order - 1 :][:count]
+    found, rows = seeding.mix(total[within]), row[:count][within]
+    sorted_ = np.lexsort((found, rows))
+    found, rows = found[sorted_], rows[sorted_]
+    fresh = np.ones(len(found), dtype=np.bool_)
+    fresh[1:] = (found[1:] != found[:-1]) | (rows[1:] != rows[:-1])
+    return found[fresh], rows[fresh]
+
+
+def variants(words: Words) -> tuple[Ids, Ids, Places]:
+    """What is left of each text without one of its words, for every word of it.
+
+    Returns: hashes that keep the gap (equal for two texts of which one word differs), hashes that
+    close it (equal to `whole` of a text that lacks the word), and their rows. Shape (words,).
+    """
+    counts = words.counts
+    row = np.repeat(np.arange(len(words)), counts)
+    place = np.arange(len(words.hashes)) - words.starts[row]
+    parts = words.hashes * _powers(int(counts.max(initial=0)))[place]
+    before = np.concatenate([[np.uint64(0)], np.cumsum(parts, dtype=np.uint64)])
+    whole = _sums(words, before)[row]
+    ahead = before[:-1] - before[words.starts[:-1]][row]
+    behind = whole - ahead - parts
+    size = counts[row].astype(np.uint64)
+    masked = seeding.mix(seeding.mix(whole - parts + _MASK * (place.astype(np.uint64) + 1)) ^ size)
+    dropped = seeding.mix(seeding.mix(ahead + behind * np.uint64(_INVERSE) + _DROP) ^ (size - 1))
+    return masked, dropped, row
+
+
+def whole(words: Words) -> Ids:
+    """Hash of all words of each text, the same as `variants` gives for a text of one word more."""
+    place = np.arange(len(words.hashes)) - np.repeat(words.starts[:-1], words.counts)
+    parts = words.hashes * _powers(int(words.counts.max(initial=0)))[place]
+    before = np.concatenate([[np.uint64(0)], np.cumsum(parts, dtype=np.uint64)])
+    size = words.counts.astype(np.uint64)
+    return seeding.mix(seeding.mix(_sums(words, before) + _DROP) ^ size)
+
+
+def _sums(words: Words, before: Ids) -> Ids:
+    return before[words.starts[1:]] - before[words.starts[:-1]]
+
+
+def _powers(count: int) -> Ids:
+    powers = np.full(max(count, 1), _BASE, dtype=np.uint64)
+    powers[0] = 1
+    return np.multiply.accumulate(powers)
+
+
+class Table:
+    """Which sentences hold a hash. A bit for each hash's upper bits keeps most others away."""
+
+    def __init__(self, hashes: Ids, sentences: Places) -> None:
+        order = np.lexsort((sentences, hashes))
+        self.hashes, self.sentences = hashes[order], sentences[order]
+        bits = max(16, len(hashes).bit_length() + 4)
+        self._shift = np.uint64(64 - bits)
+        self._present = np.zeros(1 << bits, dtype=np.bool_)
+        self._present[self.hashes >> self._shift] = True
+
+    def find(self, hashes: Ids) -> tuple[Places, Places, Places]:
+        """Which of these are held: their numbers, and the bounds of their sentences' run here."""
+        maybe = np.flatnonzero(self._present[hashes >> self._shift])
+        low = np.searchsorted(self.hashes, hashes[maybe], side="left")
+        high = np.searchsorted(self.hashes, hashes[maybe], side="right")
+        held = high > low
+        return maybe[held], low[held], high[held]
+
+    def pairs(self, hashes: Ids, rows: Places) -> Iterator[tuple[Places, Places]]:
+        """Each pair of a row and a sentence that share one of these hashes, in pieces."""
+        found, low, high = self.find(hashes)
+        ends = np.cumsum(high - low)
+        first = 0
+        while first < len(found):
+            done = ends[first - 1] if first else 0
+            last = max(int(np.searchsorted(ends, done + _PAIRS, side="right")), first + 1)
+            sizes = (high - low)[first:last]
+            inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            sentences = self.sentences[np.repeat(low[first:last], sizes) + inside]
+            yield _distinct(np.repeat(rows[found[first:last]], sizes), sentences)
+            first = last
+
+
+def _distinct(rows: Places, sentences: Places) -> tuple[Places, Places]:
+    order = np.lexsort((sentences, rows))
+    rows, sentences = rows[order], sentences[order]
+    fresh = np.ones(len(rows), dtype=np.bool_)
+    fresh[1:] = (rows[1:] != rows[:-1]) | (sentences[1:] != sentences[:-1])
+    return rows[fresh], sentences[fresh]
+
+
+class Index:
+    """The evaluation sentences, ready to be looked for.
+
+    texts: the sentences. order: words of an n-gram. min_words: sentences with fewer are looked for
+    exactly alone, since little of them is their own. least: the lowest share to be told.
+    """
+
+    def __init__(self, texts: pa.Array, order: int, min_words: int, least: float) -> None:
+        self.order, self.least = order, least
+        words = words_of(texts)
+        everything = np.arange(len(words))
+        lettered = words.counts > 0
+        self._exact = Table(words.letters[lettered], everything[lettered])
+        masked, dropped, row = variants(words)
+        long = words.counts[row] >= min_words
+        self._masked = Table(masked[long], row[long])
+        self._dropped = Table(dropped[long], row[long])
+        enough = words.counts >= min_words
+        self.long = enough
+        self._whole = Table(whole(words)[enough], everything[enough])
+        self._words = words.counts
+        found, rows = grams(words, order)
+        kept = enough[rows]
+        # An n-gram's number: its place among the distinct ones.
+        self._vocabulary, self._numbers, often = np.unique(
+            found[kept], return_inverse=True, return_counts=True
+        )
+        self._known = Table(self._vocabulary, np.arange(len(self._vocabulary)))
+        self._totals = np.bincount(rows[kept], minlength=len(words))
+        self._starts = np.concatenate([[0], np.cumsum(self._totals)])
+        self._rarest = self._prefixes(rows[kept], often)
+
+    def _prefixes(self, rows: Places, often: Places) -> Table:
+        """The rarest n-grams of each sentence, so many that a text with the share holds one."""
+        order = np.lexsort((often[self._numbers], rows))
+        rank = np.arange(len(order)) - self._starts[rows[order]]
+        total = self._totals[rows[order]]
+        chosen = order[rank < total - _needed(total, self.least) + 1]
+        return Table(self._vocabulary[self._numbers[chosen]], rows[chosen])
+
+    def exact(self, words: Words) -> Matches:
+        """Texts of the same letters and digits; score 1."""
+        rows = np.flatnonzero(words.counts > 0)
+        found = list(self._exact.pairs(words.letters[rows], rows))
+        return _matches([(r, s, np.ones(len(r))) for r, s in found])
+
+    def near(self, words: Words) -> Matches:
+        """Texts one word away; score: the share of words that agree, of the longer text's."""
+        masked, dropped, row = variants(words)
+        everything = np.arange(len(words))
+        found = [
+            *self._masked.pairs(masked, row),
+            # The sentence has lost a word, or the text has.
+            *self._dropped.pairs(whole(words), everything),
+            *self._whole.pairs(dropped, row),
+        ]
+        rows, sentences = _distinct(
+            np.concatenate([np.empty(0, np.int64), *(r for r, _ in found)]),
+            np.concatenate([np.empty(0, np.int64), *(s for _, s in found)]),
+        )
+        longer = np.maximum(words.counts[rows], self._words[sentences])
+        return Matches(rows, sentences, 1 - 1 / np.maximum(longer, 1))
+
+    def shares(self, words: Words) -> Matches:
+        """Texts that hold at least `least` of a sentence's n-grams; score: the share."""
+        found, rows = grams(words, self.order)
+        known, numbers, _ = self._known.find(found)
+        found, rows = found[known], rows[known]
+        starts = np.searchsorted(rows, np.arange(len(words) + 1))
+        # Ascending: rows are, and numbers within a row.
+        held = rows * len(self._vocabulary) + numbers
+        kept = []
+        for at, sentences in self._rarest.pairs(found, rows):
+            # No text holds more of a sentence's n-grams than it holds of all sentences'.
+            likely = np.diff(starts)[at] >= _needed(self._totals[sentences], self.least)
+            at, sentences = at[likely], sentences[likely]
+            share = self._count(at, sentences, held) / self._totals[sentences]
+            enough = share >= self.least
+            kept.append((at[enough], sentences[enough], share[enough]))
+        return _matches(kept)
+
+    def _count(self, rows: Places, sentences: Places, held: Places) -> Places:
+        """For each pair how many of the sentence's n-grams are among those held by the row."""
+        counts = np.zeros(len(rows), dtype=np.int64)
+        ends = np.cumsum(self._totals[sentences])
+        first = 0
+        while first < len(rows):
+            done = ends[first - 1] if first else 0
+            last = max(int(np.searchsorted(ends, done + _PAIRS, side="right")), first + 1)
+            sizes = self._totals[sentences[first:last]]
+            inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            numbers = self._numbers[np.repeat(self._starts[sentences[first:last]], sizes) + inside]
+            wanted = np.repeat(rows[first:last], sizes) * len(self._vocabulary) + numbers
+            places = np.searchsorted(held, wanted).clip(max=len(held) - 1)
+            same = (held[places] == wanted).astype(np.int64)
+            counts[first:last] = np.add.reduceat(same, np.cumsum(sizes) - sizes)
+            first = last
+        return counts
+
+
+def _needed(totals: Places, least: float) -> Places:
+    """The fewest n-grams of each sentence that make the share."""
+    needed: Places = np.maximum(np.ceil(totals * least - 1e-9), 1).astype(np.int64)
+    return needed
+
+
+def _matches(found: list[tuple[Places, Places, Shares]]) -> Matches:
+    """The pairs of all pieces, each once, in order."""
+    rows = np.concatenate([np.empty(0, np.int64), *(one[0] for one in found)])
+    sentences = np.concatenate([np.empty(0, np.int64), *(one[1] for one in found)])
+    scores = np.concatenate([np.empty(0), *(one[2] for one in found)])
+    order = np.lexsort((sentences, rows))
+    rows, sentences, scores = rows[order], sentences[order], scores[order]
+    fresh = np.ones(len(rows), dtype=np.bool_)
+    fresh[1:] = (rows[1:] != rows[:-1]) | (sentences[1:] != sentences[:-1])
+    return Matches(rows[fresh], sentences[fresh], scores[fresh])
+
+
+def near_vectors(texts: Vectors, sentences: Vectors, least: float, block: int = BLOCK) -> Matches:
+    """Pairs of vectors of length one whose cosine is at least `least`, in blocks: never n x n.
+
+    texts: shape (texts, dimension). sentences: shape (sentences, dimension).
+    """
+    kept = []
+    for first in range(0, len(texts), block):
+        for start in range(0, len(sentences), block):
+            cosines = texts[first : first + block] @ sentences[start : start + block].T
+            rows, columns = np.nonzero(cosines >= least)
+            scores = cosines[rows, columns].astype(np.float64)
+            kept.append((rows + first, columns + start, scores))
+    return _matches(kept)

@@ -1,0 +1,136 @@
+"""The model card says what the catalog knows, in the form that the hub reads, and no more."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cards_store import RECIPE, birds_store, plain_encoder
+from huggingface_hub import ModelCard
+
+from tercet.flows.cards.model_card import model_card
+from tercet.flows.commands.sql import connect
+from tercet.storage import runs
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.store import Store
+
+
+def card_of(store: Store, run_id: str | None, version: str = "bbbb0042", **more: Any) -> str:
+    artifact = open_artifact(store, more.pop("step", "train"), version)
+    folder = artifact.model_dir()
+    assert folder is not None
+    run = None if run_id is None else runs.get_run(store, run_id)
+    with closing(connect(store, run_id)) as connection:
+        return model_card(artifact, folder, run, connection, **more)
+
+
+def recipe_in(card: str) -> Any:
+    return yaml.safe_load(card.partition("```yaml\n")[2].partition("```")[0])
+
+
+def test_the_hub_reads_the_front_matter_with_the_figures(tmp_path: Path) -> None:
+    store, run_id = birds_store(tmp_path / "store", plain_encoder(tmp_path / "encoder"))
+    data = ModelCard(card_of(store, run_id)).data
+    assert data.library_name == "sentence-transformers"
+    assert data.pipeline_tag == "sentence-similarity"
+    assert "loss:gaussian_decay" in data.tags
+    assert data.base_model is None
+    assert "license" not in data.to_dict()
+    assert data.model_name == "birds"
+    assert [(r.metric_type, r.metric_value, r.dataset_split) for r in data.eval_results] == [
+        ("cosine_recall@1", 66.0, "test")
+    ]
+
+
+def test_figures_stand_with_interval_gain_number_and_seed(tmp_path: Path) -> None:
+    store, run_id = birds_store(tmp_path / "store", plain_encoder(tmp_path / "encoder"))
+    card = card_of(store, run_id)
+    line = "| retrieval | document pairs | test | recall@1 | 60.00 | 66.00 | 59.50 to 72.50 "
+    assert line + "| +6.00 | +1.50 to +10.25 | 200 | 42 |" in card
+    assert "| retrieval | document pairs | test | alignment | 1.250 | 1.125 |" in card
+    assert "| retrieval | document pairs | test | raw | mean | d1 |" in card
+    assert "another seed would move these figures was not measured" in card
+    assert "| triplets |  | gaussian\\_decay | 64 |" in card
+    assert "| 31 | 0.75 |" in card
+    assert "| torch | 2.13.0 |" in card
+    assert "of 32 numbers" in card
+    assert "| longest input | 64 tokens |" in card
+    assert "| sentences | 2 |" in card
+    assert "| triplets | 2 |" in card
+    assert "`train@bbbb0042`" in card
+    assert "`cccc3333`" in card
+    assert "licence of the base model `tiny bird` is unknown" in card
+
+
+def test_several_seeds_are_told_with_mean_and_deviation(tmp_path: Path) -> None:
+    encoder = plain_encoder(tmp_path / "encoder")
+    store, run_id = birds_store(tmp_path / "store", encoder, seeds=(42, 44))
+    card = card_of(store, run_id)
+    # 66 and 68: mean 67, deviation √2.
+    assert "| retrieval | document\\_pairs | test | recall@1 | 67.00 | 1.41 | 42, 44 |" in card
+    other = card_of(store, run_id, "bbbb0044", step="train.seed44")
+    assert "| 60.00 | 68.00 |" in other
+    assert "Seed: 44." in other
+
+
+def test_nothing_of_the_machine_stands_in_it(tmp_path: Path) -> None:
+    store, run_id = birds_store(tmp_path / "store", plain_encoder(tmp_path / "encoder"))
+    card = card_of(store, run_id)
+    for secret in ("/home", "ann", "hf_abc", "pw@", "llm.internal", str(tmp_path), "private"):
+        assert secret not in card
+    recipe = recipe_in(card)
+    assert recipe["backbone"] == "tiny bird"
+    assert recipe["corpora"][0]["source"] == "field.txt"
+    assert recipe["evaluate"]["suite"] == "suite"
+    assert recipe["select"] == {"negative_max": 0.97}
+    assert "run" not in recipe
+    assert card.count("</details>") == 1
+
+
+def test_a_base_of_the_hub_is_named_for_the_hub(tmp_path: Path) -> None:
+    recipe = RECIPE | {"backbone": "nobody-here/no-such-model"}
+    store, run_id = birds_store(tmp_path / "store", plain_encoder(tmp_path / "encoder"), recipe)
+    assert ModelCard(card_of(store, run_id)).data.base_model == "nobody-here/no-such-model"
+
+
+def test_the_licence_that_the_base_says_of_itself_is_repeated(tmp_path: Path) -> None:
+    base = plain_encoder(tmp_path / "base")
+    (base / "model.safetensors").write_text("x")
+    (base / "README.md").write_text("---\nlicense: apache-2.0\n---\n# Base\n")
+    recipe = RECIPE | {"backbone": str(base)}
+    store, run_id = birds_store(tmp_path / "store", plain_encoder(tmp_path / "encoder"), recipe)
+    card = card_of(store, run_id)
+    assert "Its base model `base` says `apache-2.0` of itself." in card
+    assert ModelCard(card).data.license is None
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (None, "Not checked"),
+        ([], "None was found."),
+        (
+            [
+                {"text_id": 1, "suite": "sts", "task": "STS-B", "level": "exact", "removed": True},
+                {"text_id": 1, "suite": "sts", "task": "STS-B", "level": "exact", "removed": True},
+                {"text_id": 2, "suite": "sts", "task": "STS-B", "level": "exact", "removed": False},
+            ],
+            "| sts | STS-B | exact | 2 | 1 |",
+        ),
+    ],
+)
+def test_contamination_is_counted_or_said_to_be_unknown(
+    tmp_path: Path, found: list[dict[str, Any]] | None, told: str
+) -> None:
+    encoder = plain_encoder(tmp_path / "encoder")
+    store, run_id = birds_store(tmp_path / "store", encoder, contamination=found)
+    assert told in card_of(store, run_id)
+
+
+def test_without_a_run_the_card_has_what_the_artifact_knows(tmp_path: Path) -> None:
+    store, _ = birds_store(tmp_path / "store", plain_encoder(tmp_path / "encoder"))
+    card = card_of(store, None)
+    assert ModelCard(card).data.eval_results is None
+    assert "figures are not known" in card
+    assert "`train@bbbb0042`" in card

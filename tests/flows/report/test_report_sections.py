@@ -1,0 +1,246 @@
+"""Each section says what the tables say, by hand-computed values."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from report_store import EVIL, Written
+
+from tercet.flows.report import (
+    differences,
+    examples,
+    kept,
+    made,
+    measured,
+    pairs,
+    projection,
+    report,
+    trained,
+)
+from tercet.flows.report.blocks import Chart, Fold, Grid, Items, Note, Section, Table, Tabs
+from tercet.flows.report.subject import Subject, opened
+from tercet.storage.store import open_store
+
+
+@pytest.fixture
+def whole(written: Written) -> Iterator[tuple[Subject, ...]]:
+    with opened(open_store(str(written.store), create=False), [written.whole]) as subjects:
+        yield subjects
+
+
+@pytest.fixture
+def both(written: Written) -> Iterator[tuple[Subject, ...]]:
+    store = open_store(str(written.store), create=False)
+    with opened(store, [written.whole, written.seeds]) as subjects:
+        yield subjects
+
+
+def flat(blocks: Sequence[Any]) -> list[Any]:
+    found = []
+    for block in blocks:
+        found.append(block)
+        if isinstance(block, Grid | Fold):
+            found += flat(block.blocks)
+        if isinstance(block, Tabs):
+            found += [inner for panel in block.panels for inner in flat(panel.blocks)]
+    return found
+
+
+def of(section: Section, kind: type) -> list[Any]:
+    return [block for block in flat(section.blocks) if isinstance(block, kind)]
+
+
+def table(section: Section, place: int = 0) -> list[list[Any]]:
+    return [list(row) for row in of(section, Table)[place].rows]
+
+
+def test_the_funnel_counts_what_the_tables_hold(whole: tuple[Subject, ...]) -> None:
+    (chart,) = of(made.funnel(whole), Chart)
+    values = {row["what"]: row["rows"] for row in chart.spec["data"]["values"]}
+    # Positives are taken of even anchors, negatives of every third one: triplets of every sixth.
+    assert values == {
+        "documents": 1,
+        "sentences": 30,
+        "of these for training": 30,
+        "anchors": 30,
+        "generations": 60,
+        "candidates": 60,
+        "within the thresholds": 15 + 10,
+        "triplets": 5,
+    }
+
+
+def test_reasons_are_counted_and_told(whole: tuple[Subject, ...]) -> None:
+    rows = table(made.funnel(whole))
+    told = [(stage, reason, count, share) for stage, reason, _, count, share in rows]
+    assert told == [
+        ("select", "above_negative_max", 20, "57.1"),
+        ("select", "below_positive_min", 15, "42.9"),
+        ("parse", "empty", 1, "100.0"),
+    ]
+    assert rows[0][2] == "too near to the anchor for a negative"
+
+
+def test_examples_show_taken_and_refused_candidates_by_method(whole: tuple[Subject, ...]) -> None:
+    (tabs,) = of(examples.examples(whole), Tabs)
+    assert [panel.name for panel in tabs.panels] == ["next_sentences", "entity_swap"]
+    taken, refused = (b for b in flat(tabs.panels[1].blocks) if isinstance(b, Items))
+    assert [item.tag for item in taken.items] == ["In a triplet"] * 4
+    assert {item.tag for item in refused.items} == {"Too near to the anchor for a negative"}
+    assert "cosine 0.990 · met the bound" in refused.items[0].below
+    assert "became “new” (T_r)" in refused.items[0].below
+
+
+def test_scores_are_binned_on_their_side_of_the_threshold(whole: tuple[Subject, ...]) -> None:
+    charts = {chart.title: chart for chart in of(made.scores(whole), Chart)}
+    rows = charts["next_sentences"].spec["data"]["values"]
+    assert [(row["start"], row["count"], row["outcome"]) for row in rows] == [
+        (0.1, 15, "beyond it"),
+        (0.5, 15, "within the threshold"),
+    ]
+    (rule,) = charts["next_sentences"].spec["layer"][1]["data"]["values"]
+    assert rule["at"] == 0.2
+
+
+def test_false_pairs_follow_the_median_normalisation() -> None:
+    gold = np.array([0.0, 0.0, 0.0, 5.0, 5.0, 5.0, 2.5, 2.5, 2.5])
+    # The medians are 0.2 and 0.8: 0.8 becomes 1, 0.2 becomes 0, and 0.5 one half.
+    values = np.array([0.1, 0.2, 0.8, 0.2, 0.8, 0.9, 0.5, 0.65, 0.35])
+    # False: 0.8 of score 0 (too high), 0.2 of score 5 (too low), and 0.25 off on either side.
+    assert pairs.errors(gold, values, 0.0, 5.0) == (2, 2)
+
+
+def test_a_difference_of_just_the_bound_is_not_false() -> None:
+    gold = np.array([0.0, 1.0, 0.5])
+    assert pairs.errors(gold, np.array([0.0, 1.0, 0.69]), 0.0, 1.0) == (0, 0)
+    assert pairs.errors(gold, np.array([0.0, 1.0, 0.71]), 0.0, 1.0) == (1, 0)
+
+
+@pytest.mark.parametrize("gold", [[1.0, 5.0], [0.0, 4.0], []])
+def test_without_extreme_scores_nothing_can_be_normalised(gold: list[float]) -> None:
+    assert pairs.errors(np.array(gold), np.array(gold) / 5, 0.0, 5.0) is None
+
+
+def test_false_pairs_of_both_models(whole: tuple[Subject, ...]) -> None:
+    # One pair of score 5 has the cosine of score 0.
+    assert table(pairs.false_pairs(whole)) == [
+        ["before", 0, 1, "2.7", 37],
+        ["after", 0, 1, "2.7", 37],
+    ]
+
+
+def test_densities_have_a_hill_for_each_score(whole: tuple[Subject, ...]) -> None:
+    before, after = of(pairs.density(whole), Chart)
+    assert {row["gold"] for row in before.spec["data"]["values"]} == set(range(6))
+    peaks = {row["said"]: row["x"] for row in before.spec["layer"][1]["data"]["values"]}
+    assert peaks["0"] == pytest.approx(0.1, abs=0.02)
+    assert peaks["4"] == pytest.approx(0.74, abs=0.02)
+    # A density: its area is one.
+    curve = [row for row in before.spec["data"]["values"] if row["gold"] == 2]
+    step = curve[1]["x"] - curve[0]["x"]
+    assert sum(row["density"] for row in curve) * step == pytest.approx(1, abs=0.02)
+    assert after.title == "After"
+
+
+def test_before_and_after_with_interval(whole: tuple[Subject, ...]) -> None:
+    section = measured.before_and_after(whole)
+    rows = table(section)
+    name, *numbers = rows[0][1:6]
+    assert name == "document pairs test, recall@1"
+    assert numbers == ["60.00", "65.00", "+5.00", "+3.00 to +7.00"]
+    assert of(section, Table)[0].strong == {0, 1}
+
+
+def test_one_seed_says_what_would_fill_the_section(whole: tuple[Subject, ...]) -> None:
+    (note,) = measured.over_seeds(whole).blocks
+    assert isinstance(note, Note)
+    assert "`seeds: 5`" in note.text
+
+
+def test_seeds_are_summed_up(both: tuple[Subject, ...]) -> None:
+    section = measured.over_seeds(both[1:])
+    # 64, 65, 66: mean 65, deviation 1, and 4.303 / sqrt(3) on either side.
+    name, mean, sd, interval, n = table(section)[0]
+    assert (name, mean, sd, n) == ("document pairs test, recall@1", "65.00", "1.00", 3)
+    assert interval == "62.52 to 67.48"
+    gain = measured.before_and_after(both[1:])
+    assert table(gain)[0][4:6] == ["+5.00", "+2.52 to +7.48"]
+
+
+def test_alignment_and_uniformity_have_both_models(whole: tuple[Subject, ...]) -> None:
+    (chart,) = of(measured.space(whole), Chart)
+    points = {(p["texts"], p["model"]): p for p in chart.spec["data"]["values"]}
+    assert points["document pairs test", "after"]["alignment"] == pytest.approx(0.8)
+    assert points["STS-B dev", "before"]["uniformity"] == pytest.approx(-2.5)
+
+
+def test_the_gate_and_dev_are_drawn(whole: tuple[Subject, ...]) -> None:
+    titles = [chart.title for chart in of(trained.curves(whole), Chart)]
+    assert titles == ["Loss, triplets", "Dev, triplets"]
+    (grid,) = of(trained.curves(whole), Grid)
+    assert "Kept for its value on dev: step 20 of triplets (seed 42)." in grid.caption
+    opening, _ = of(trained.gate(whole), Chart)
+    assert [row["value"] for row in opening.spec["data"]["values"]][-1] == 1.0
+
+
+def test_contamination_is_counted_by_level(whole: tuple[Subject, ...]) -> None:
+    assert table(kept.contamination(whole)) == [
+        ["sts", "STS-B", "exact", 2, 2, "1.00"],
+        ["sts", "STS-B", "ngram", 1, 0, "0.60"],
+    ]
+
+
+def test_a_guard_that_found_nothing_says_so(both: tuple[Subject, ...]) -> None:
+    (note,) = kept.contamination(both[1:]).blocks
+    assert "No text of the evaluation sets was found" in note.text
+
+
+def test_the_plane_is_a_draw_with_a_sign_for_each_method(whole: tuple[Subject, ...]) -> None:
+    (chart,) = of(projection.plane(whole), Chart)
+    points = chart.spec["data"]["values"]
+    assert len(points) == 30 * 3
+    assert {p["method"] for p in points} == {"source", "next_sentences", "entity_swap"}
+    again = of(projection.plane(whole), Chart)[0].spec["data"]["values"]
+    assert again == points
+
+
+def test_signs_in_the_plane_are_distinct() -> None:
+    points = [{"role": "source", "method": "source"}]
+    points += [{"role": "positive", "method": f"p{i}"} for i in range(7)]
+    points += [{"role": "negative", "method": f"n{i}"} for i in range(7)]
+    names = projection.legend(points)
+    assert names[0]["method"] == "source"
+    assert len({(name["colour"], name["shape"]) for name in names}) == 15
+
+
+def test_changed_keys_of_two_recipes() -> None:
+    one = {"a": {"b": 1, "same": [1, 2]}, "c": [{"tau": 0.05}], "gone": None}
+    other = {"a": {"b": 2, "same": [1, 2]}, "c": [{"tau": 0.1}], "new": True}
+    assert differences.changed(one, other) == [
+        ["a.b", "1", "2"],
+        ["c.0.tau", "0.05", "0.1"],
+        ["gone", "null", None],
+        ["new", None, "True"],
+    ]
+
+
+def test_two_runs_differ_by_their_means(both: tuple[Subject, ...]) -> None:
+    rows = table(differences.difference(*both))
+    assert rows[0][:4] == ["document pairs test, recall@1", "65.00", "65.00", "+0.00"]
+    assert table(differences.keys(*both))[-1] == ["select.negative_max", "0.97", "0.9"]
+
+
+def test_every_section_of_an_empty_run_says_something(written: Written) -> None:
+    store = open_store(str(written.store), create=False)
+    with opened(store, [written.failed]) as subjects:
+        for part in report.PARTS:
+            section = part(subjects)
+            assert section.blocks, section.title
+            for chart in of(section, Chart):
+                assert chart.spec["data"]["values"], section.title
+
+
+def test_hostile_text_is_in_the_sections_and_will_be_escaped(whole: tuple[Subject, ...]) -> None:
+    items = [item for block in of(examples.examples(whole), Items) for item in block.items]
+    assert any(EVIL in item.text + item.above for item in items)
