@@ -108,7 +108,7 @@ def _over_seeds(connection: duckdb.DuckDBPyConnection) -> list[str]:
         """
         SELECT suite, task, subset, metric, list(value ORDER BY seed) AS found
         FROM evaluations
-        WHERE phase <> 'base' AND (metric LIKE '%_gain' OR (suite = 'sts' AND subset = 'all'))
+        WHERE phase <> 'base' AND metric LIKE '%_gain' AND (suite <> 'sts' OR subset = 'all')
         GROUP BY suite, task, subset, metric HAVING count(DISTINCT seed) > 1
         ORDER BY suite, task, subset, metric
         """
