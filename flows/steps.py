@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -62,7 +63,8 @@ def compile_steps(recipe: Recipe) -> tuple[Step, ...]:
     dropout = recipe.train.triplets is None and any(
         phase.rows == "dropout" for phase in recipe.train.phases
     )
-    if recipe.evaluate.suite is not None and (fits or dropout):
+    guarded = bool(evaluate.measured_tasks(recipe.evaluate))
+    if guarded and (fits or dropout):
         steps.append(_sentences_guard(recipe))
     if evaluator is not None and evaluator.fit and fits:
         inputs = {"sentences": ("ingest",), **_guarded(recipe, "sentences")}
@@ -76,7 +78,7 @@ def compile_steps(recipe: Recipe) -> tuple[Step, ...]:
         steps += _synthesis_steps(recipe)
     if recipe.awareness is not None:
         steps.append(_awareness_step(recipe.awareness, by_model))
-    if recipe.evaluate.suite is not None and (
+    if guarded and (
         recipe.train.triplets is not None
         or any(phase.rows != "dropout" for phase in recipe.train.phases)
     ):
@@ -116,7 +118,7 @@ def schemas(steps: Sequence[Step]) -> dict[str, pa.Schema]:
 
 def _guarded(recipe: Recipe, what: str) -> dict[str, tuple[str, ...]]:
     """The slot of the rows that must not be trained on, where there is something to guard."""
-    if recipe.evaluate.suite is None:
+    if not evaluate.measured_tasks(recipe.evaluate):
         return {}
     return {f"guarded_{what}": (f"guard.{what}",)}
 
@@ -124,14 +126,14 @@ def _guarded(recipe: Recipe, what: str) -> dict[str, tuple[str, ...]]:
 def _guard_config(
     recipe: Recipe, triplets: str | None = None, stored: bool = False
 ) -> guard.GuardConfig:
-    assert recipe.evaluate.suite is not None
     encoding = recipe.embed.model_dump()
     if recipe.guard.encoder is not None and not stored:
         encoding["pooling"] = None
     return guard.GuardConfig(
         **recipe.guard.model_dump(),
-        suite=recipe.evaluate.suite,
-        tasks=recipe.evaluate.tasks,
+        # Tasks of mteb, which are all there is without a suite, lie in no directory.
+        suite=recipe.evaluate.suite or Path(),
+        tasks=evaluate.measured_tasks(recipe.evaluate),
         splits=recipe.evaluate.splits,
         triplets=triplets,
         **encoding,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tercet.flows.cards.redaction import public
 from tercet.flows.commands.rows_out import whole_file
 from tercet.flows.report import charts, page
 from tercet.flows.report.blocks import Chart, Code, Fact, Note, Section, Table
@@ -16,6 +17,11 @@ _CSV = (
     *("metric", "mean", "sd", "seeds", "low", "high"),
     *("difference", "difference_low", "difference_high", "smallest_visible"),
     *("dev", "test", "best_by_dev", "untouched", "values", "run_id", "why"),
+)
+
+_AGAIN = (
+    "The same study; what is done is reused. Paths are cut to their last names, so that the page "
+    "can be given away."
 )
 
 
@@ -39,7 +45,9 @@ def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
     if best is not None and best.dev is not None:
         facts.append(Fact("best by dev", best.arm.name, f"dev {best.dev.mean:.2f}"))
     notices = [
-        Note(f"{row.arm.name}: {row.why}", tone="warning") for row in results.rows if row.why
+        Note(public(f"{row.arm.name}: {row.why}"), tone="warning")
+        for row in results.rows
+        if row.why
     ]
     strong = frozenset() if results.best is None else frozenset([results.best])
     shown = [row for row in results.rows if row.asked is not None]
@@ -57,7 +65,7 @@ def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
         [
             Section("Plot", [plot]),
             Section("Table", [table]),
-            Section("Again", [Code(command, "The same study; what is done is reused")]),
+            Section("Again", [Code(public(command), "The command")], _AGAIN),
         ],
         subtitle=str(results.metric),
         facts=facts,

@@ -197,6 +197,8 @@ def found_of(outcome: Outcome, store: Store) -> Found:
                       model_version FROM evaluations"""
         ).fetchall()
     for suite, task, subset, name, phase, seed, value, low, high, n, model in rows:
+        if value is None or not np.isfinite(value):
+            continue  # undefined there, such as a rank correlation of equal cosines
         metric = Metric(suite, task, subset, name)
         if phase == "base":
             found.untouched[metric] = value

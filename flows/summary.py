@@ -71,8 +71,8 @@ def _before_and_after(connection: duckdb.DuckDBPyConnection, seed: int) -> list[
         SELECT b.suite, b.task, b.subset, b.metric, b.value, a.value, b.n,
                g.value, g.ci_low, g.ci_high
         FROM told b JOIN told a USING (suite, task, subset, metric)
-        LEFT JOIN evaluations g ON g.metric = b.metric || '_gain' AND g.task = b.task
-             AND g.subset = b.subset AND g.seed = $seed
+        LEFT JOIN evaluations g ON g.metric = b.metric || '_gain' AND g.suite = b.suite
+             AND g.task = b.task AND g.subset = b.subset AND g.seed = $seed
         WHERE b.phase = 'base' AND a.phase <> 'base' AND b.metric NOT LIKE '%_gain'
           AND (b.suite <> 'sts' OR b.subset = 'all')
         ORDER BY b.suite, b.task, b.subset, b.metric

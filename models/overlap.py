@@ -265,7 +265,8 @@ class Index:
             np.concatenate([np.empty(0, np.int64), *(s for _, s in found)]),
         )
         longer = np.maximum(words.counts[rows], self._words[sentences])
-        return Matches(rows, sentences, 1 - 1 / np.maximum(longer, 1))
+        # Of two texts of one word that word differs: nothing agrees.
+        return Matches(rows, sentences, 1 - 1 / np.maximum(longer, 1)).filter(longer > 1)
 
     def shares(self, words: Words) -> Matches:
         """Texts that hold at least `least` of a sentence's n-grams; score: the share."""

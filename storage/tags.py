@@ -61,7 +61,9 @@ def resolve_ref(store: Store, ref: str) -> Artifact:
         )
     if version:
         return _single([artifact for artifact, _ in matching], ref, version)
-    return _newest(store, [artifact for artifact, _ in matching])
+    # A step's whole name before those of its stage: `train` is not `train.seed43`.
+    exact = [artifact for artifact, _ in matching if artifact.step == name]
+    return _newest(store, exact or [artifact for artifact, _ in matching])
 
 
 def _with_tables(store: Store) -> list[tuple[Artifact, list[str]]]:

@@ -104,7 +104,7 @@ def externals(config: EvaluateConfig) -> dict[str, Path | str]:
     """What is read besides the run's tables: files by their path inside the suite, and what stands
     for data of the package mteb. Raises BadInput for what is not there.
     """
-    names = _names(config)
+    names = measured_tasks(config)
     if not names:
         return {}
     files = tasks.suite_files(_folder(config), names, config.splits)
@@ -246,11 +246,11 @@ def _figure_rows(subject: Subject, found: Sequence[Figure]) -> list[dict[str, An
 
 
 def _suite(config: EvaluateConfig) -> Suite:
-    names = _names(config)
+    names = measured_tasks(config)
     return tasks.read(_folder(config), names, config.splits) if names else Suite()
 
 
-def _names(config: EvaluateSettings) -> tuple[str, ...]:
+def measured_tasks(config: EvaluateSettings) -> tuple[str, ...]:
     """The tasks to be read; without a suite those that lie in none."""
     own = tuple(name for name in config.tasks if name.startswith(MTEB))
     return own if config.suite is None else config.tasks

@@ -125,5 +125,10 @@ def _kind(kind: pa.DataType) -> dict[str, Any]:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         inner = _kind(kind.value_type)
         return {"list": inner["dtype"] if set(inner) == {"dtype"} else inner}
-    names = {"double": "float64", "float": "float32", "halffloat": "float16"}
+    names = {
+        "double": "float64",
+        "float": "float32",
+        "halffloat": "float16",
+        "date32[day]": "date32",
+    }
     return {"dtype": names.get(str(kind), str(kind))}

@@ -1,5 +1,6 @@
 """An encoder's figures, before and after, from the table `evaluations`."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,11 +68,16 @@ def figures(connection: duckdb.DuckDBPyConnection, version: str) -> list[Figure]
     base = {_key(row): row for row in rows if row["phase"] == "base"}
     found = []
     for key, row in mine.items():
-        if row["metric"].endswith(GAIN) or row["phase"] == "base":
+        if row["metric"].endswith(GAIN) or row["phase"] == "base" or not _known(row["value"]):
             continue
         gain = mine.get((*key[:3], key[3] + GAIN), {})
         found.append(_figure(row, base.get(key, {}), gain))
     return found
+
+
+def _known(value: float | None) -> bool:
+    """Whether it is a number: a measure can be undefined."""
+    return value is not None and math.isfinite(value)
 
 
 def told(found: Sequence[Figure]) -> list[Figure]:

@@ -16,13 +16,21 @@ _TOKENS = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}"
     r"|AKIA[0-9A-Z]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)"
 )
-_LOGIN = re.compile(r"(?<=://)[^\s/@]+@")
-_SECRET_KEY = re.compile(r"(^|_)(api_?key|token|password|secret|authorization)$", re.IGNORECASE)
+_LOGIN = re.compile(r"(?<=://)[^\s/]*@")
+_WORDS = r"(?:api[_-]?key|token|password|passwd|secret|authorization)"
+_SECRET_KEY = re.compile(rf"(^|[_-]){_WORDS}$", re.IGNORECASE)
+# In an address's query, and as a header says it.
+_GIVEN = re.compile(
+    rf"([?&](?:[\w-]*[_-])?(?:{_WORDS}|key|sig|signature)=)[^&#\s'\"`<>]+", re.IGNORECASE
+)
+_BEARER = re.compile(r"(\bBearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
 
 
 def public(text: str) -> str:
     """The text with the names of files in place of absolute paths, and without keys and logins."""
     text = _LOGIN.sub("", _TOKENS.sub(REMOVED, text))
+    for pattern in (_GIVEN, _BEARER):
+        text = pattern.sub(rf"\1{REMOVED}", text)
     text = _WINDOWS.sub(lambda found: _last(found[0].replace("\\", "/")), text)
     return _ASIDE.sub("", _ABSOLUTE.sub(lambda found: _last(found[0]), text))
 

@@ -18,7 +18,9 @@ def artifact_of(store: Store, ref: str, run_ref: str | None) -> Artifact:
     if run_ref is None or "@" in ref or tags.get_tag(store, ref) is not None:
         return tags.resolve_ref(store, ref)
     run = runs.resolve_run(store, run_ref)
-    for entry in reversed(run["steps"]):
+    # A step's whole name before those of its stage: `train` is not `train.seed43`.
+    latest = list(reversed(run["steps"]))
+    for entry in sorted(latest, key=lambda entry: entry["step"] != ref):
         if ref in _names(entry):
             return open_artifact(store, entry["step"], entry["version"])
     reached = sorted({name for entry in run["steps"] for name in _names(entry)})

@@ -27,13 +27,15 @@ def whole_directory(target: Path) -> Iterator[Path]:
     Raises: BadInput for a target that is taken, StoreError for a disk that takes none.
     """
     check_free(target)
-    aside = target.parent / f".{target.name}-{uuid.uuid4().hex[:8]}.writing"
+    # `.` and a link have no place beside them; what they mean has.
+    place = target.resolve()
+    aside = place.parent / f".{place.name}-{uuid.uuid4().hex[:8]}.writing"
     try:
         with clear_errors(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
+            place.parent.mkdir(parents=True, exist_ok=True)
             aside.mkdir()
             yield aside
             # Takes the place of an empty directory, and fails on one that was filled meanwhile.
-            aside.rename(target)
+            aside.rename(place)
     finally:
         shutil.rmtree(aside, ignore_errors=True)

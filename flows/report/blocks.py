@@ -14,7 +14,8 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence or two. tone: `missing` where there is nothing to show, `warning`, or `head`."""
+    """A sentence or two. tone: `missing` where there is nothing to show, `warning`,
+    `head`, or `verdict`."""
 
     kind: ClassVar[str] = "note"
     text: str

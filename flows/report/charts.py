@@ -64,7 +64,9 @@ def intervals(values: Sequence[Row], *, title: str) -> Spec:
     """Gains with their intervals. Rows: name, gain, low, high, said, clear, and maybe run."""
     runs = sorted({str(value.get("run", "")) for value in values})
     several = len(runs) > 1
-    y = field("name", "N", sort=None)
+    # On a phone the end of a name, which tells two apart, would be cut off.
+    wrapped = "width < 300 ? split(datum.label, ', ') : datum.label"
+    y = field("name", "N", sort=None, axis={"labelExpr": wrapped})
     aside: Spec = {"yOffset": field("run", "N", sort=None)} if several else {}
     colour: Spec = (
         {

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tercet.flows.cards.redaction import public_values
 from tercet.flows.report.blocks import Block, Note, Section, Table
 from tercet.flows.report.figures import Figure, figures
 from tercet.flows.report.kept import plain
@@ -19,13 +20,43 @@ def difference(a: Subject, b: Subject) -> Section:
     return Section("A and B", blocks, lead)
 
 
+def verdict(a: Subject, b: Subject) -> str | None:
+    """In words, how B's encoder does against A's by the first figure that both have."""
+    second = {figure.key: figure for figure in figures(b) if figure.headline}
+    for one in figures(a):
+        other = second.get(one.key)
+        mine, theirs = one.mean(), None if other is None else other.mean()
+        if not one.headline or other is None or mine is None or theirs is None:
+            continue
+        said = f"{one.name}: A {mine:.2f}, B {theirs:.2f}, B − A {signed(theirs - mine)} points"
+        if _digest(one) != _digest(other):
+            return f"The runs were measured on different data, so they cannot be compared. {said}."
+        low, high, n = _paired(one, other)
+        if low is None or high is None:
+            return (
+                f"Whether B is better than A is not known: without several seeds in both, a "
+                f"difference may be the seed's. {said}."
+            )
+        which = "B is better than A" if low > 0 else "B is worse than A"
+        if low <= 0 <= high:
+            which = "No difference shown between A and B"
+        return f"{which}. {said}, 95 % interval {interval(low, high)} over {n} seeds of both."
+    return None
+
+
 def keys(a: Subject, b: Subject) -> Section:
     """Which keys of the recipes differ."""
     rows = changed(a.recipe, b.recipe)
     title = "What differs in the recipes"
     if not rows:
         return Section(title, [Note("Nothing: both runs had the same recipe.")])
-    return Section(title, [Table(["key", "A", "B"], rows, "– stands for a key that is not there.")])
+    told = [[row[0], *(_public(str(row[0]), value) for value in row[1:])] for row in rows]
+    caption = "– stands for a key that is not there; paths are cut to their last names."
+    return Section(title, [Table(["key", "A", "B"], told, caption)])
+
+
+def _public(key: str, value: Any) -> Any:
+    return public_values({key.rpartition(".")[2]: value})[key.rpartition(".")[2]]
 
 
 def changed(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Cells]:

@@ -5,11 +5,10 @@ from typing import Any
 
 from tercet.flows.report.blocks import Grid, Item, Items, Note, Panel, Section, Tabs
 from tercet.flows.report.reasons import SPARE, told
-from tercet.flows.report.subject import Row, Subject
+from tercet.flows.report.subject import Row, Subject, short
 
 USED = 4
 REFUSED = 6
-LONGEST = 400
 
 # Ids are digests, so that the smallest of them are a draw, and the same one every time.
 _USED = f"""
@@ -105,13 +104,13 @@ def _item(row: Row, tone: str) -> Item:
     if row["similarity"] is not None and not more.startswith("similarity"):
         said.append(f"cosine {row['similarity']:.3f}")
     if more:
-        said.append(_short(more, 160))
+        said.append(short(more, 160))
     said += _change(row["detail"])
     tag = "In a triplet" if tone == "good" else f"{told(row['reason']).capitalize()}"
     below = " · ".join(said)
     return Item(
-        _short(row["text"]),
-        f"{_short(row['anchor'])}" if row["anchor"] else "",
+        short(row["text"]),
+        f"{short(row['anchor'])}" if row["anchor"] else "",
         f"· {below}" if below else "",
         tone if row["reason"] not in SPARE else "spare",
         tag,
@@ -123,8 +122,4 @@ def _change(detail: dict[str, Any] | None) -> list[str]:
         return []
     new = detail.get("new") or "nothing"
     pool = f" ({detail['pool']})" if detail.get("pool") else ""
-    return [f"“{_short(detail['old'], 60)}” became “{_short(new, 60)}”{pool}"]
-
-
-def _short(text: str, most: int = LONGEST) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    return [f"“{short(detail['old'], 60)}” became “{short(new, 60)}”{pool}"]

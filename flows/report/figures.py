@@ -1,6 +1,5 @@
 """What the models of a run reached, out of the table `evaluations`."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +9,7 @@ GEOMETRY = ("alignment", "uniformity", "isotropy")
 _GAIN = "_gain"
 _METRICS = ("recall@1", "recall@10", "mrr", "spearman", "accuracy", "map", "ap", "f1")
 _SPELT = {"mrr": "MRR", "map": "MAP", "ap": "AP", "f1": "F1", "spearman": "Spearman"}
+_ABSENT = dict.fromkeys(("ci_low", "ci_high", "n", "seed", "pooling", "text_form", "data_digest"))
 _SUITES = ("retrieval", "sts", "awareness", "transfer", "reranking", "pairs")
 
 
@@ -86,12 +86,11 @@ def _all(subject: Subject) -> list[Figure]:
         return []
     found: dict[tuple[str, str, str, str], Figure] = {}
     gains: list[Row] = []
-    rows = subject.rows(
-        "SELECT phase, suite, task, subset, metric, value, ci_low, ci_high, n, seed, pooling, "
-        "text_form, data_digest FROM evaluations ORDER BY seed"
-    )
+    # Older stores lack some of the columns.
+    rows = [{**_ABSENT, **row} for row in subject.rows("SELECT * FROM evaluations")]
+    rows.sort(key=lambda row: (row["seed"] is None, row["seed"] or 0))
     for row in rows:
-        if row["value"] is None or not math.isfinite(row["value"]):
+        if row["value"] is None:
             continue
         if row["metric"].endswith(_GAIN):
             gains.append(row)

@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from tercet.flows.cards.redaction import public_path, public_values
 from tercet.flows.report import charts
 from tercet.flows.report.blocks import (
     Block,
@@ -18,7 +19,7 @@ from tercet.flows.report.blocks import (
     Section,
     Table,
 )
-from tercet.flows.report.subject import Row, Subject, duration
+from tercet.flows.report.subject import Row, Subject, duration, short
 
 Cells = list[str | int | float | None]
 _MEGABYTE = 1_000_000
@@ -59,8 +60,8 @@ def contamination(subjects: Sequence[Subject]) -> Section:
         )
         items = [
             Item(
-                row["text"],
-                f"{row['task']}: {row['evaluation_text']}",
+                short(row["text"]),
+                f"{row['task']}: {short(row['evaluation_text'])}",
                 f"· {row['level']}",
                 "bad" if row["removed"] else "",
                 "removed" if row["removed"] else "kept",
@@ -124,7 +125,7 @@ def _asked(subject: Subject, named: str) -> list[Block]:
     told: list[Cells] = [
         [
             row["method"],
-            row["model"],
+            None if row["model"] is None else public_path(row["model"]),
             row["answers"],
             row["failed"],
             row["retries"],
@@ -198,14 +199,17 @@ def recipe(subjects: Sequence[Subject]) -> Section:
     blocks: list[Block] = []
     for subject in subjects:
         text = yaml.safe_dump(
-            plain(subject.recipe), sort_keys=False, allow_unicode=True, width=100
+            public_values(plain(subject.recipe)), sort_keys=False, allow_unicode=True, width=100
         ).rstrip()
         code = Code(text, f"Recipe {subject.recipe.get('name', '')}")
         if len(subjects) > 1:
             blocks.append(Fold(f"Recipe of run {subject.name}", [code]))
         else:
             blocks.append(Fold(f"{len(text.splitlines())} lines of YAML", [code]))
-    lead = "With every default filled in: this file, run again, comes to the same versions."
+    lead = (
+        "With every default filled in. Whoever gets this page sees no place of this machine: paths "
+        "are cut to their last names, and keys are taken out."
+    )
     return Section("Recipe", blocks, lead)
 
 

@@ -46,6 +46,49 @@ def before_and_after(subjects: Sequence[Subject]) -> Section:
     return Section(title, blocks, lead)
 
 
+_COUNTED = {"retrieval": "queries", "sts": "pairs", "pairs": "pairs", "reranking": "queries"}
+
+
+def verdict(subject: Subject) -> str | None:
+    """In words: better or not, at what, by how much, and whether that is more than chance."""
+    found = [figure for figure in figures(subject) if figure.headline and figure.after]
+    told = next((f for f in found if f.gains and f.before is not None), None)
+    if told is None or told.before is None:
+        return (
+            None if found else "Whether the encoder is better is not known: nothing was measured."
+        )
+    gain, low, high = told.first()
+    n = next(iter(told.gains.values()))["n"]
+    changed = f"{told.name} went from {told.before['value']:.2f} to {told.mean():.2f} by training"
+    said = f"{changed}, {signed(gain)} points"
+    several = len(told.gains) > 1
+    if low is None or high is None:
+        return f"{said}; without an interval nobody can say whether that is chance."
+    counted = f"these {n:,} {_COUNTED.get(told.suite, 'examples')}" if n else "these texts"
+    of_what = f"over {len(told.gains)} seeds" if several else f"over {counted}"
+    word = "Better" if low > 0 else "Worse" if high < 0 else "No difference shown"
+    why = "includes zero, so chance may explain it"
+    if word != "No difference shown":
+        why = "leaves out zero, which is more than chance explains"
+    text = f"{word}: {said}; the 95 % interval {of_what}, {interval(low, high)}, {why}."
+    rest = [_clear(figure) for figure in found]
+    if len(rest) > 1:
+        text += (
+            f" Of all {len(rest)} figures {rest.count('up')} are clearly better, "
+            f"{rest.count('down')} clearly worse."
+        )
+    if not several:
+        text += " One seed: how far another training would differ is not known."
+    return text
+
+
+def _clear(figure: Figure) -> str:
+    _, low, high = figure.first()
+    if low is None or high is None:
+        return ""
+    return "up" if low > 0 else "down" if high < 0 else ""
+
+
 def _gain_row(figure: Figure, subject: Subject) -> Row | None:
     gain, low, high = figure.first()
     if gain is None or low is None or high is None or not figure.headline:
@@ -96,7 +139,7 @@ def _table(found: Sequence[Figure], caption: str = "") -> Table:
                 (one.get("data_digest") or "")[:8] or None,
             ]
         )
-    heads = ["suite", "figure", "before", "after", "gain", "95 % interval", "n", "text", "data"]
+    heads = ["suite", "figure", "before", "after", "gain", "its 95 % interval", "n", "text", "data"]
     return Table(heads, rows, caption, "llrrrrrll", frozenset(strong))
 
 

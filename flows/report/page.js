@@ -65,6 +65,16 @@
   );
   for (const section of document.querySelectorAll("main > section")) watch.observe(section);
 
+  // On paper nothing can be opened.
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    for (const fold of opened) fold.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const fold of opened) fold.open = false;
+  });
+
   // Charts.
   const ink = "var(--ink)";
   const soft = "var(--soft)";

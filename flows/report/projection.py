@@ -49,6 +49,7 @@ def plane(subjects: Sequence[Subject]) -> Section:
     for subject in subjects:
         named = f"Run {subject.name}" if several else ""
         rows = subject.rows(_POINTS) if subject.count("embeddings") else []
+        rows = [row for row in rows if np.isfinite(row["vector"]).all()]
         if len(rows) < FEWEST:
             text = f"{named or 'This run'} has too few embedded candidates: {_MISSING}"
             shown.append(Note(text, "missing"))

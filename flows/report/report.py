@@ -5,6 +5,7 @@ from datetime import datetime
 
 import duckdb
 
+from tercet.flows.cards.redaction import public, public_path
 from tercet.flows.report import (
     differences,
     examples,
@@ -55,10 +56,13 @@ def html(subjects: Sequence[Subject], tell: Callable[[str], None] = lambda said:
         sections,
         subtitle=_subtitle(subjects),
         facts=_facts(subjects[0]) if len(subjects) == 1 else (),
-        notices=[notice for subject in subjects for notice in _notices(subject, len(subjects) > 1)],
+        notices=[
+            *(notice for subject in subjects for notice in _notices(subject, len(subjects) > 1)),
+            *_verdict(subjects),
+        ],
         footer=(
-            f"Made by `tercet report` from {subjects[0].store.location}. Everything is in this one "
-            "file; it asks for nothing from a network."
+            f"Made by `tercet report` from {public_path(subjects[0].store.location)}. Everything "
+            "is in this one file; it asks for nothing from a network."
         ),
     )
 
@@ -67,8 +71,14 @@ def _made(part: Part, subjects: Sequence[Subject]) -> Section:
     """The section; where files of the store cannot be read, one that says so."""
     try:
         return part(subjects)
-    except (duckdb.IOException, duckdb.InvalidInputException) as error:
-        said = str(error).splitlines()[0]
+    except (
+        duckdb.IOException,
+        duckdb.InvalidInputException,
+        # Stores of other versions may lack a table or a column.
+        duckdb.CatalogException,
+        duckdb.BinderException,
+    ) as error:
+        said = public(str(error).splitlines()[0])
         title = part.__name__.replace("_", " ").capitalize()
         return Section(title, [Note(f"This could not be read from the store: {said}", "warning")])
 
@@ -88,8 +98,9 @@ def _subtitle(subjects: Sequence[Subject]) -> str:
         if len(subjects) > 1:
             said = f"{subject.name}: {said}"
         else:
-            description = str(subject.recipe.get("description") or "").strip()
-            said = f"{description} R{said[1:]}".strip()
+            description = public(str(subject.recipe.get("description") or "").strip())
+            ended = "" if not description or description[-1] in ".!?" else "."
+            said = f"{description}{ended} R{said[1:]}".strip()
         told.append(said)
     return "; ".join(told) + "."
 
@@ -109,12 +120,23 @@ def _notices(subject: Subject, several: bool) -> list[Note]:
     said = f"{named} {words.get(state, state)}: the page shows what it reached."
     error = (subject.run.get("end_info") or {}).get("error")
     if error:
-        said += f" It says: {error}"
+        said += f" It says: {public(str(error))}"
     planned = (subject.run.get("info") or {}).get("steps") or []
     left = [step for step in planned if step not in {entry["step"] for entry in subject.steps}]
     if left:
         said += f" Not reached: {', '.join(left)}."
     return [Note(said, "warning")]
+
+
+def _verdict(subjects: Sequence[Subject]) -> list[Note]:
+    """What a newcomer wants to know, in words; nothing where a run has no end yet."""
+    if len(subjects) > 1:
+        said = differences.verdict(*subjects)
+    elif subjects[0].run["state"] == "done" or figures(subjects[0]):
+        said = measured.verdict(subjects[0])
+    else:
+        said = None
+    return [] if said is None else [Note(said, "verdict")]
 
 
 def _facts(subject: Subject) -> list[Fact]:
@@ -125,7 +147,9 @@ def _facts(subject: Subject) -> list[Fact]:
     )
     if found is not None:
         gain, low, high = found.first()
-        facts.append(Fact(found.name, signed(gain), f"points; {interval(low, high)}"))
+        known = low is not None and high is not None
+        note = f"points; 95 %: {interval(low, high)}" if known else "points"
+        facts.append(Fact(found.name, signed(gain), note))
     counted = dict(made.counts(subject))
     if counted["triplets"]:
         note = f"from {amount(counted['candidates'])} candidates"

@@ -1,5 +1,6 @@
 """A run as the report asks it: its tables by SQL, its notes in the store, a short name."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from tercet.storage.store import Store
 
 Row = dict[str, Any]
 
+LONGEST = 400
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -27,10 +30,10 @@ class Subject:
     connection: duckdb.DuckDBPyConnection
 
     def rows(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
-        """Rows of a query over this run's tables."""
+        """Rows of a query over this run's tables; a number that is none (NaN) is None."""
         found = self.connection.execute(query, dict(parameters or {}))
         names = [column[0] for column in found.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        return [dict(zip(names, map(_known, row), strict=True)) for row in found.fetchall()]
 
     def value(self, query: str) -> Any:
         """The one value of a query."""
@@ -108,6 +111,10 @@ def opened(store: Store, refs: Sequence[str | None]) -> Iterator[tuple[Subject, 
             subject.connection.close()
 
 
+def _known(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def duration(seconds: float | None) -> str:
     """Seconds as a person says them."""
     if seconds is None:
@@ -137,6 +144,13 @@ def signed(value: float | None, digits: int = 2) -> str:
 def interval(low: float | None, high: float | None) -> str:
     """A 95 % interval of a difference."""
     return "–" if low is None or high is None else f"{signed(low)} to {signed(high)}"
+
+
+def short(text: str | None, most: int = LONGEST) -> str:
+    """The text's beginning; nothing where there is none."""
+    if text is None:
+        return ""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def joined(*blocks: Any) -> list[Any]:

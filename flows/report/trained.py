@@ -76,6 +76,7 @@ def gate(subjects: Sequence[Subject]) -> Section:
                 by="who",
                 titles=("step", "cosine"),
                 detail="seed",
+                points=len(cosines) <= 80 * max(1, len({row["seed"] for row in mine})),
             )
             alt = f"Cosine of anchor and hard negative in {phase}: student and teacher by step."
             shown.append(Chart(spec, "", alt, f"Hard negatives, {phase}"))

@@ -37,7 +37,8 @@ _FILES: dict[str, tuple[str, ...]] = {
     "MRPC": ("MRPC/msr_paraphrase_train.txt", "MRPC/msr_paraphrase_test.txt"),
 }
 _TWO_CLASSES = ("0", "1")
-_TREC_CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+# In the order of SentEval's numbers for them, which decide between questions of one length.
+_TREC_CLASSES = ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM")
 _LATIN = "latin-1"
 # What SentEval's examples put in place of a line without words; CR and MPQA have some.
 _EMPTY = "."
@@ -167,7 +168,6 @@ def _read_two_files(paths: Sequence[Path]) -> Examples:
     texts: list[str] = []
     labels: list[int] = []
     for label in (1, 0):
-        found = []
         found = [_blanks(line) or _EMPTY for line in lines(paths[label], _LATIN)]
         whole = sum(text != _EMPTY for text in found)
         if whole < _LEAST:

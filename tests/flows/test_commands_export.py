@@ -17,6 +17,7 @@ from commands_store import SENTENCES, make_artifact, make_run, small_store, terc
 
 from tercet.flows.commands.export import export, export_model
 from tercet.flows.commands.export_table import write_shards
+from tercet.flows.commands.refs import artifact_of
 from tercet.storage.store import FullDisk, StoreError, open_store
 from tercet.tasks.stage import BadInput
 
@@ -397,3 +398,28 @@ def _trained_store(tmp_path: Path, backbone: Path, texts: list[str] | None = Non
     steps: dict[str, Any] = {"ingest": ("aaaa", "made", {}), "train": ("bbbb", "made", {})}
     make_run(store, "birds", steps)
     return store.location
+
+
+def test_the_first_of_several_seeds_is_the_one_called_train(tmp_path: Path) -> None:
+    store, _ = small_store(tmp_path / "store")
+    versions = {"train": "aaaa0001", "train.seed43": "aaaa0002"}
+    for step, version in versions.items():
+        make_artifact(store, step, version, {"training_log": pa.table({"step": [1]})})
+    steps = {step: (version, "made", {"training_log": 1}) for step, version in versions.items()}
+    run_id = make_run(store, "sown", steps, {"name": "sown", "seed": 42})
+    for run_ref in (None, run_id):
+        for step, version in versions.items():
+            assert artifact_of(store, step, run_ref).version == version
+
+
+def test_an_empty_directory_is_filled_where_one_stands_and_behind_a_link(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("here", "meant"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    export("train", ".", store, None)
+    (tmp_path / "link").symlink_to(tmp_path / "meant")
+    export("train", str(tmp_path / "link"), store, None)
+    assert (tmp_path / "here" / "modules.json").is_file()
+    assert (tmp_path / "meant" / "modules.json").is_file()

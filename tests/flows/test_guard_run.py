@@ -104,6 +104,13 @@ def test_without_a_suite_there_is_no_guard(tiny: Tiny) -> None:
     assert not [s for s in steps["train"].inputs if s.startswith("guarded")]
 
 
+def test_tasks_of_mteb_are_guarded_without_a_suite(tiny: Tiny) -> None:
+    steps = steps_of(tiny, PHASES, "evaluate.tasks=[sts, mteb:Some]")
+    for name in ("guard.sentences", "guard.triplets"):
+        assert steps[name].config.model_dump()["tasks"] == ("mteb:Some",)
+    assert {"guarded_sentences", "guarded_triplets"} <= set(steps["train"].inputs)
+
+
 def test_vectors_that_are_stored_are_looked_at(tiny: Tiny, suite: str) -> None:
     steps = steps_of(tiny, suite)
     assert "guard.sentences" not in steps

@@ -118,6 +118,13 @@ def test_texts_without_a_word_are_like_nothing() -> None:
     assert len(index([]).near(column(["a b"]))) == 0
 
 
+def test_texts_of_one_word_are_near_to_none_of_another_word() -> None:
+    found = pairs(
+        index(["今天天气很好", "ballad", "ballad two"]).near(column(["你叫什么名字", "ballad"]))
+    )
+    assert found == {(1, 2): 0.5}
+
+
 def test_a_frequent_n_gram_makes_no_pair_alone() -> None:
     """A thousand sentences that begin alike, a thousand texts too: only rare ends are looked at."""
     sentences = [f"there is a man who has item{i} and item{i + 1}" for i in range(1000)]

@@ -49,3 +49,20 @@ def test_values_of_a_recipe_are_cut_and_its_secrets_taken_out() -> None:
         "list": [{"api_key": REMOVED, "token": None}, "y.tsv"],
     }
     assert public_path("/") == REMOVED
+
+
+def test_keys_in_addresses_and_headers_go() -> None:
+    for text in (
+        "https://llm.example/v1?api_key=abc123&model=x",
+        "https://llm.example/v1?model=x&access_token=abc123",
+        "https://ann:p@abc123@llm.example/v1",
+        "Authorization: Bearer abc123abc123",
+    ):
+        assert "abc123" not in public(text)
+    assert (
+        public("https://llm.example/v1?model=x&page=2") == "https://llm.example/v1?model=x&page=2"
+    )
+    assert public_values({"x-api-key": "abc", "max_length": 5}) == {
+        "x-api-key": "[removed]",
+        "max_length": 5,
+    }

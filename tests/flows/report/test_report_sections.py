@@ -1,11 +1,15 @@
 """Each section says what the tables say, by hand-computed values."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from report_store import EVIL, Written
+from report_store import EVIL, Written, write_run
+from report_store import made as made_rows
+from report_store import measured as measured_rows
+from report_store import trained as trained_rows
 
 from tercet.flows.report import (
     differences,
@@ -244,3 +248,60 @@ def test_every_section_of_an_empty_run_says_something(written: Written) -> None:
 def test_hostile_text_is_in_the_sections_and_will_be_escaped(whole: tuple[Subject, ...]) -> None:
     items = [item for block in of(examples.examples(whole), Items) for item in block.items]
     assert any(EVIL in item.text + item.above for item in items)
+
+
+def test_the_first_screen_says_better_or_not_and_beyond_chance(
+    whole: tuple[Subject, ...], both: tuple[Subject, ...]
+) -> None:
+    said = measured.verdict(whole[0])
+    assert said is not None
+    assert said.startswith("Better: document pairs test, recall@1 went from 60.00 to 65.00")
+    assert "+5.00 points; the 95 % interval over these 500 queries, +3.00 to +7.00" in said
+    assert "One seed" in said
+    over_seeds = measured.verdict(both[1])
+    assert over_seeds is not None
+    assert "over 3 seeds" in over_seeds
+    assert "One seed" not in over_seeds
+    of_two = differences.verdict(*both)
+    assert of_two is not None
+    assert of_two.startswith("Whether B is better than A is not known")
+
+
+def test_a_report_has_no_place_and_no_key_of_the_machine(tmp_path: Path) -> None:
+    recipe = {
+        "description": "Notes of /home/ann/notes",
+        "backbone": "/home/ann/models/tiny",
+        "llm": {"url": "https://ann:pw@host/v1?api_key=abc123secret"},
+    }
+    end = {"error": "/home/ann/corpus.txt is gone."}
+    ids = [
+        write_run(tmp_path / "store", {}, recipe=recipe, state="failed", end=end),
+        write_run(tmp_path / "store", {}, name="other", version="fedcba9876543210"),
+    ]
+    for refs in (ids[:1], ids):
+        with opened(open_store(str(tmp_path / "store"), create=False), refs) as subjects:
+            html = report.html(subjects)
+        for secret in ("/home/ann", "ann:pw", "abc123secret", str(tmp_path)):
+            assert secret not in html
+
+
+def test_numbers_that_are_none_are_left_out(tmp_path: Path) -> None:
+    tables = {**made_rows(), **trained_rows(), **measured_rows()}
+    tables["training_log"][3]["loss"] = float("nan")
+    tables["training_log"][4]["student_negative"] = float("inf")
+    tables["embeddings"][0]["vector"][0] = float("nan")
+    tables["evaluations"][0]["value"] = float("nan")
+    tables["acceptance"][0]["similarity_median"] = float("nan")
+    run_id = write_run(tmp_path / "store", tables)
+    with opened(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
+        html = report.html(subjects)
+    assert "could not be read" not in html
+
+
+def test_few_steps_show_both_cosines_as_points(tmp_path: Path) -> None:
+    tables = trained_rows()
+    tables["training_log"] = tables["training_log"][:1]
+    run_id = write_run(tmp_path / "store", tables)
+    with opened(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
+        charts = of(trained.gate(subjects), Chart)
+    assert all("point" in chart.spec["layer"][0]["mark"] for chart in charts)

@@ -8,6 +8,7 @@ import pytest
 from small_suites import query, write_transfer
 from test_sts import write_suite
 
+from tercet.tasks.guard_sentences import GuardConfig, sentences_of
 from tercet.tasks.stage import BadInput
 from tercet.tasks.suites import tasks
 from tercet.tasks.suites.sts import STS_TASKS
@@ -141,3 +142,5 @@ def test_a_stand_in_for_mteb_needs_no_directory_and_is_known_by_its_revision(mon
     assert tasks.suite_files(nowhere, ["mteb:Tiny"]) == {}
     assert tasks.revisions(["mteb:Tiny", "STS12"]) == {"mteb:Tiny": "p@r"}
     assert [task.name for task in tasks.read(nowhere, ["mteb:Tiny"]).reranking] == ["mteb:Tiny"]
+    guarded = sentences_of(GuardConfig(suite=nowhere, tasks=("mteb:Tiny",)))
+    assert guarded.texts.to_pylist() == ["a", "b", "c"]

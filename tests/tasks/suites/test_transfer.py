@@ -29,8 +29,8 @@ def test_reads_the_seven(suite):
     assert sst.judged.first[1] == "good film test 1 ."
     assert sst.judged.labels[:2].tolist() == [0, 1]
     trec = tasks["TREC"]
-    assert trec.classes == ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
-    assert trec.judged.labels.tolist() == [0, 1, 2, 3, 4, 5]
+    assert trec.classes == ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM")
+    assert trec.judged.labels.tolist() == [2, 0, 1, 3, 4, 5]
     assert trec.judged.first[3] == "Which HUM 0 ?"
     mrpc = tasks["MRPC"]
     assert (mrpc.judged.first[1], mrpc.judged.second[1]) == ("He said 1 .", "He said 1 .")
@@ -110,7 +110,7 @@ def test_a_fault_is_named_by_file_and_line(suite, task, file, old, new, says):
         ("SST-2", "SST/binary/sentiment-test", "", "test holds no example"),
         ("SST-2", "SST/binary/sentiment-train", "a film\t1\n" * 30, "0 examples of class '0'"),
         ("TREC", "TREC/TREC_10.label", "", "TREC_10.label holds no example"),
-        ("TREC", "TREC/train_5500.label", "NUM:x How ?\n" * 30, "0 examples of class 'ABBR'"),
+        ("TREC", "TREC/train_5500.label", "NUM:x How ?\n" * 30, "0 examples of class 'DESC'"),
         ("MRPC", "MRPC/msr_paraphrase_train.txt", "", "train.txt holds no example"),
         ("MRPC", "MRPC/msr_paraphrase_train.txt", "Quality\n", "train.txt holds no example"),
         (
