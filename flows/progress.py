@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
+from tercet.flows import interrupts
+
 QUIET_SECONDS = 2.0
 BAR_SECONDS = 0.1
 LINE_SECONDS = 10.0
@@ -155,6 +157,7 @@ class Reporter:
         self._last: Numbers | None = None
 
     def __call__(self, done: int, total: int | None, unit: str) -> None:
+        interrupts.check()
         now = self._clock()
         if self._start is None or self._start[2] != unit or done < self._start[1]:
             # What a resumed step finds done was not done at this run's rate.

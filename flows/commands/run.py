@@ -1,13 +1,12 @@
 """`tercet run`: runs a recipe, with Prefect or as plain functions, and sums it up."""
 
 import shlex
-import signal
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from tercet.flows import summary
+from tercet.flows import interrupts, summary
 from tercet.flows.failures import StageFailed, sentence
 from tercet.flows.progress import reporter
 from tercet.flows.runner import RunHandle, RunPlan, StepResult, open_run, prepare, run_step
@@ -23,8 +22,7 @@ def run_recipe(arguments: Mapping[str, Any], store: str, use_server: bool) -> in
     """
     command = resume_command(arguments, store, use_server)
     # A machine that shuts down, or a scheduler's time limit, interrupts as Ctrl-C does.
-    with suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupts.listen()
     run_plan = prepare(store=store, **arguments)
     try:
         open_store(store)

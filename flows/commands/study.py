@@ -1,14 +1,13 @@
 """`tercet study`: arms of a recipe side by side; one table, one plot."""
 
 import shlex
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tercet.flows import studies, study_results
+from tercet.flows import interrupts, studies, study_results
 from tercet.flows.commands import text_table
 from tercet.flows.commands.run import step_line
 from tercet.flows.failures import sentence
@@ -38,8 +37,7 @@ def run_study(
     arms = studies.arms_of(arguments["recipe"], vary, arms_file, arguments["overrides"])
     if metric is not None:
         study_results.metric_of(metric)
-    with suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupts.listen()
     store = open_store(location)
     try:
         planned = studies.plan_arms(

@@ -1,0 +1,33 @@
+"""Being asked to stop, by Ctrl-C or by whoever ends processes (SIGTERM)."""
+
+import signal
+import threading
+from contextlib import suppress
+from types import FrameType
+
+_asked = threading.Event()
+
+
+def listen() -> None:
+    """From now on both signals raise KeyboardInterrupt in the main thread.
+
+    Python prints and forgets an exception that is raised within a `__del__`, so the signal is
+    remembered too: `check` raises where the work goes on all the same.
+    """
+    _asked.clear()
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, _interrupt)
+        # A shell's background job ignores Ctrl-C, and goes on doing so.
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, _interrupt)
+
+
+def check() -> None:
+    """Raises KeyboardInterrupt in the main thread if it was asked to stop."""
+    if _asked.is_set() and threading.current_thread() is threading.main_thread():
+        raise KeyboardInterrupt
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    _asked.set()
+    raise KeyboardInterrupt
