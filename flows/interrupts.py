@@ -11,8 +11,8 @@ _asked = threading.Event()
 def listen() -> None:
     """From now on both signals raise KeyboardInterrupt in the main thread.
 
-    Python prints and forgets an exception that is raised within a `__del__`, so the signal is
-    remembered too: `check` raises where the work goes on all the same.
+    Python prints and forgets an exception that is raised within a `__del__`. So nothing is raised
+    there: the signal is remembered, and `check` raises where the work goes on.
     """
     _asked.clear()
     with suppress(ValueError):  # not in the main thread
@@ -30,4 +30,8 @@ def check() -> None:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     _asked.set()
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return
+        frame = frame.f_back
     raise KeyboardInterrupt
