@@ -1,6 +1,6 @@
 """Runs killed at random moments go on where they were, and nobody ever reads half of anything.
 
-TERCET_KILLS says how often the long test kills (5), TERCET_KILL_SEED when.
+TERCET_KILLS says how often the long test kills (3), TERCET_KILL_SEED when.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from tercet.flows import server
 from tercet.storage.fingerprint import file_digest
 from tercet.storage.store import open_store
 
-KILLS = int(os.environ.get("TERCET_KILLS", "5"))
+KILLS = int(os.environ.get("TERCET_KILLS", "3"))
 SEED = int(os.environ.get("TERCET_KILL_SEED", "20260704"))
 
 # What a killed process may leave for good, by path in the store. Everything else goes.
