@@ -129,12 +129,14 @@ def _guard_config(
     encoding = recipe.embed.model_dump()
     if recipe.guard.encoder is not None and not stored:
         encoding["pooling"] = None
+    choose = recipe.train.choose
     return guard.GuardConfig(
         **recipe.guard.model_dump(),
         # Tasks of mteb, which are all there is without a suite, lie in no directory.
         suite=recipe.evaluate.suite or Path(),
         tasks=evaluate.measured_tasks(recipe.evaluate),
         splits=recipe.evaluate.splits,
+        chosen_on=() if choose is None or choose.by == "retrieval" else (choose.by,),
         triplets=triplets,
         **encoding,
     )

@@ -113,7 +113,7 @@ def plan_arms(
     arms: Sequence[Arm], store: Store, corpus: str | None, limit: int | None, seed: int | None
 ) -> list[PlannedArm]:
     """The arms' plans, all validated before anything runs. Raises BadInput that names the arm."""
-    found = []
+    found: list[PlannedArm] = []
     checked: list[IngestConfig] = []
     for arm in arms:
         try:
@@ -125,7 +125,14 @@ def plan_arms(
             prints = fingerprints.fingerprints(plan.steps, plan.recipe.seed, store, fetch=True)
         except BadInput as error:
             raise BadInput(f"Arm {arm.name!r}: {error}") from None
-        found.append(PlannedArm(arm, plan, _versions(prints)))
+        planned = PlannedArm(arm, plan, _versions(prints))
+        for other in found:
+            if other.versions == planned.versions:
+                raise BadInput(
+                    f"Arms {other.arm.name!r} and {arm.name!r} are the same run, since no step "
+                    "reads what differs between them: leave one out."
+                )
+        found.append(planned)
     return found
 
 

@@ -55,13 +55,15 @@ class GuardSettings(Config):
 class GuardConfig(GuardSettings):
     """The same with what else decides the result.
 
-    triplets: the file whose triplets are looked at; None: those of the slot `triplets`. pooling and
-    what follows: how the stored vectors were made.
+    chosen_on: tasks whose dev split decides which checkpoint is kept. triplets: the file whose
+    triplets are looked at; None: those of the slot `triplets`. pooling and what follows: how the
+    stored vectors were made.
     """
 
     suite: Path
     tasks: tuple[str, ...]
     splits: tuple[Split, ...] = ("test",)
+    chosen_on: tuple[str, ...] = ()
     triplets: str | None = None
     pooling: Literal["mean", "cls"] | None = None
     max_length: int = 128
@@ -99,8 +101,13 @@ def sentence_files(config: GuardConfig) -> dict[str, Path]:
 
 
 def _asked(config: GuardConfig) -> list[tuple[tuple[str, ...], tuple[Split, ...]]]:
-    """Tasks and splits to read: those measured, and the other of dev and test where it is there."""
+    """Tasks and splits to read: those measured or chosen on, and where it is there the other split.
+
+    The other of dev and test, of what is measured.
+    """
     asked = [(config.tasks, config.splits)]
+    if config.chosen_on:
+        asked.append((config.chosen_on, ("dev",)))
     others: tuple[Split, ...] = ("dev", "test")
     for split in others:
         for task in config.tasks if split not in config.splits else ():

@@ -132,3 +132,11 @@ def test_triplets_of_a_file_are_guarded(tiny: Tiny, suite: str) -> None:
     assert steps["guard.triplets"].inputs == {}
     assert steps["guard.triplets"].config.model_dump()["triplets"] == "some.csv"
     assert "guard.sentences" not in steps
+
+
+def test_what_a_checkpoint_is_chosen_on_is_guarded(tiny: Tiny, suite: str) -> None:
+    chosen = [suite, "evaluate.tasks=[MRPC]", "train.choose={by: STS-B}"]
+    given = steps_of(tiny, *chosen)["guard.triplets"].config.model_dump()
+    assert (given["tasks"], given["chosen_on"]) == (("MRPC",), ("STS-B",))
+    given = steps_of(tiny, suite, "train.choose={by: retrieval}")["guard.triplets"].config
+    assert given.model_dump()["chosen_on"] == ()

@@ -137,6 +137,20 @@ def test_an_arm_that_fails_validation_is_named_before_anything_runs(
     assert not list((tmp_path / "store").glob("runs/*"))
 
 
+def test_arms_that_are_the_same_run_are_refused(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    with pytest.raises(BadInput, match=r"'epochs=1' and 'epochs=1\.0' are the same run"):
+        run_study(
+            given("quickstart"),
+            ["train.phases.0.epochs=[1, 1.0]"],
+            None,
+            None,
+            str(tmp_path / "study.html"),
+            store,
+        )
+    assert not list((tmp_path / "store").glob("runs/*"))
+
+
 @pytest.mark.parametrize(
     ("metric", "output", "said"),
     [

@@ -136,6 +136,21 @@ def test_planted_sentences_are_found_at_their_levels(suite: Path, tmp_path: Path
     assert reject["detail"] == f"STS-B: exact 1: {TEST[0]}"
 
 
+def test_what_a_checkpoint_is_chosen_on_is_guarded_too(suite: Path, tmp_path: Path) -> None:
+    pairs = suite / "pairs" / "made.csv"
+    pairs.parent.mkdir()
+    pairs.write_text(
+        f"sentence1,sentence2,label\n{CLEAN[0]},{CLEAN[1]},0\n{CLEAN[0]},{CLEAN[0]},1\n"
+    )
+    inputs = {"sentences": sentence_rows(tmp_path, [DEV[0], TEST[0], CLEAN[2]])}
+    for chosen_on, found in (((), {}), (("STS-B",), {DEV[0]: ("exact", DEV[0])})):
+        config = GuardConfig(suite=suite, tasks=("pairs:made",), chosen_on=chosen_on)
+        made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+        assert levels(made["contamination"]) == found
+    (suite / "STS" / "STSBenchmark" / "sts-test.csv").unlink()
+    assert set(externals(config)) == {"pairs/made.csv", "STS/STSBenchmark/sts-dev.csv"}
+
+
 def test_a_short_sentence_counts_only_where_it_is_the_same(suite: Path, tmp_path: Path) -> None:
     inputs = {"sentences": sentence_rows(tmp_path, ["They went.", "They go!", "They go now."])}
     config = GuardConfig(suite=suite, tasks=("STS-B",))
