@@ -5,79 +5,20 @@ With one seed the interval is over the queries or pairs that the encoder was mea
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
-import duckdb
 import numpy as np
-import numpy.typing as npt
 
+from tercet.flows import paired_items
+from tercet.flows.metric_names import DEFAULTS, RETRIEVAL, Metric, metric_of
+from tercet.flows.paired_items import Measured
 from tercet.flows.studies import Arm, Outcome, PlannedArm
 from tercet.models.comparisons import over_seeds, paired_over_seeds
 from tercet.storage import catalog
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput
 
-if TYPE_CHECKING:
-    from tercet.models.resampling import Sampled
-    from tercet.tasks.evaluation_scores import Metric as Kind
-    from tercet.tasks.evaluation_scores import Scores
-
-Floats = npt.NDArray[np.float64]
-
-RETRIEVAL = ("recall@1", "recall@10", "mrr")
 _GEOMETRY = ("alignment", "uniformity", "isotropy")
-# Without --metric: the first of these that some arm has.
-DEFAULTS = (
-    "retrieval document_pairs test recall@1",
-    "sts STS all spearman",
-    "sts STS-B all spearman",
-    "retrieval document_pairs dev recall@1",
-)
-_METRICS: "Mapping[str, Kind]" = {
-    "sts": "spearman",
-    "awareness": "spearman",
-    "transfer": "accuracy",
-    "reranking": "map",
-    "pairs": "ap",
-}
-_YEARS = ("STS", "STS12", "STS13", "STS14", "STS15", "STS16")
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A row of `evaluations`: suite, task, subset and metric, in the words of that table."""
-
-    suite: str
-    task: str
-    subset: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.suite} {self.task} {self.subset} {self.name}"
-
-    @property
-    def of_dev(self) -> bool:
-        """Whether it is measured on dev."""
-        return self.subset == "dev" or self.task.endswith(" dev")
-
-    def on_dev(self) -> "Metric | None":
-        """The same on dev, where there is such; of the years of STS, STS-B's dev set."""
-        if self.of_dev:
-            return self
-        if self.suite == "retrieval":
-            return replace(self, subset="dev")
-        if self.suite == "sts":
-            task = "STS-B" if self.task in _YEARS else self.task
-            return replace(self, task=f"{task} dev", subset="all")
-        return None
-
-    def on_test(self) -> "Metric":
-        """The same on test."""
-        if not self.of_dev:
-            return self
-        subset = "test" if self.subset == "dev" else self.subset
-        return replace(self, task=self.task.removesuffix(" dev"), subset=subset)
 
 
 @dataclass(frozen=True)
@@ -148,17 +89,6 @@ class Results:
     rows: tuple[Row, ...]
     best: int | None
     over: str
-
-
-def metric_of(text: str) -> Metric:
-    """The metric that somebody typed. Raises BadInput."""
-    suite, *rest = text.split()
-    if len(rest) < 3:
-        raise BadInput(
-            f"--metric {text!r} is no metric: write suite, task, subset and metric as in the table "
-            f"`evaluations`, such as {DEFAULTS[0]!r}."
-        )
-    return Metric(suite, " ".join(rest[:-2]), rest[-2], rest[-1])
 
 
 def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
@@ -283,88 +213,18 @@ def _over_queries(
     one: Found, first: Found, metric: Metric, store: Store, figures: tuple[Figure, Figure]
 ) -> Difference:
     """Both encoders on the same queries or pairs, drawn together; no interval where they differ."""
-    from tercet.models.resampling import paired_test
-
-    resamples = min(one.resamples, first.resamples)
-    ours, theirs = (
-        _sampled(store, found.run_id or "", metric, figure.model, resamples, one.seed)
-        for found, figure in zip((one, first), figures, strict=True)
-    )
-    if ours is None or theirs is None or ours[1] != theirs[1]:
+    with (
+        catalog.connect(store, one.run_id or "") as ours,
+        catalog.connect(store, first.run_id or "") as theirs,
+    ):
+        told = paired_items.difference(
+            Measured(ours, figures[0].model, one.resamples),
+            Measured(theirs, figures[1].model, first.resamples),
+            metric,
+            one.seed,
+        )
+    if told is None:
         return Difference(figures[0].value - figures[1].value, None, None, None)
-    told = paired_test(ours[0], theirs[0])
     if told.low is None or told.high is None:
         return Difference(told.value, None, None, None)
     return Difference(told.value, told.low, told.high, (told.high - told.low) / 2)
-
-
-def _sampled(
-    store: Store, run_id: str, metric: Metric, model: str, resamples: int, seed: int
-) -> "tuple[Sampled, list[object]] | None":
-    """The figure with its resamples, in percent, and what tells the rows apart that it is of."""
-    from tercet.models import resampling
-    from tercet.tasks import evaluation_scores
-
-    with catalog.connect(store, run_id) as connection:
-        if metric.suite == "retrieval":
-            rows = connection.execute(
-                """SELECT pair_id, rank FROM retrieval_ranks
-                   WHERE model_version = $model AND split = $split ORDER BY pair_id""",
-                {"model": model, "split": metric.subset},
-            ).fetchall()
-            values = _of_ranks(metric.name, np.array([rank for _, rank in rows], dtype=np.float64))
-            if values is None or not len(values):
-                return None
-            measure = resampling.mean_of(values)
-            return resampling.sampled(measure, len(values), resamples, seed), [r[0] for r in rows]
-        try:
-            items = connection.execute(
-                """SELECT task, subset, gold, value FROM evaluation_items
-                   WHERE model_version = $model AND suite = $suite
-                   ORDER BY task, subset, item""",
-                {"model": model, "suite": metric.suite},
-            ).fetchall()
-        except duckdb.CatalogException:
-            return None
-    scores = _scores(metric, items)
-    groups = {metric.suite: len(scores)}
-    for figure in evaluation_scores.figures(scores, groups, resamples, seed):
-        if figure.name == (metric.suite, metric.task, metric.subset, metric.name):
-            rows = [(s.data.task, p.subset, len(p.values)) for s in scores for p in s.parts]
-            return figure.sampled, [*rows]
-    return None
-
-
-def _of_ranks(name: str, ranks: Floats) -> Floats | None:
-    """One value a query, whose mean is the metric in percent; None where it is no such mean."""
-    if name == "mrr":
-        return np.asarray(100.0 / ranks, dtype=np.float64)
-    if name in RETRIEVAL:
-        found = ranks <= int(name.removeprefix("recall@"))
-        return np.where(found, 100.0, 0.0)
-    return None
-
-
-def _scores(metric: Metric, items: Sequence[tuple[str, str, float, float]]) -> "list[Scores]":
-    """The tasks that the metric is made of, from the rows of `evaluation_items`."""
-    from tercet.tasks.evaluation_rows import Data
-    from tercet.tasks.evaluation_scores import AVERAGES, Part, Scores
-
-    kind = _METRICS.get(metric.suite)
-    if kind is None:
-        return []
-    average = metric.task == AVERAGES.get(metric.suite)
-    parts: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for task, subset, said, value in items:
-        if task == metric.task or (average and not task.endswith(" dev")):
-            parts.setdefault(task, {}).setdefault(subset, []).append((said, value))
-    found = []
-    for task, subsets in parts.items():
-        made = []
-        for subset, pairs in subsets.items():
-            both = np.array(pairs, dtype=np.float64)
-            gold = both[:, 0] if kind in ("spearman", "ap") else None
-            made.append(Part(subset, both[:, 1], gold))
-        data = Data(metric.suite, task, "", "")
-        found.append(Scores(data, kind, tuple(made), averaged=average))
-    return found

@@ -11,6 +11,7 @@ from tercet.flows import interrupts, studies, study_results
 from tercet.flows.commands import text_table
 from tercet.flows.commands.run import step_line
 from tercet.flows.failures import sentence
+from tercet.flows.metric_names import metric_of
 from tercet.flows.progress import reporter
 from tercet.flows.studies import Outcome, PlannedArm
 from tercet.flows.study_results import Results
@@ -36,7 +37,7 @@ def run_study(
     _check_output(html)
     arms = studies.arms_of(arguments["recipe"], vary, arms_file, arguments["overrides"])
     if metric is not None:
-        study_results.metric_of(metric)
+        metric_of(metric)
     interrupts.listen()
     store = open_store(location)
     try:
@@ -44,7 +45,7 @@ def run_study(
             arms, store, arguments["corpus"], arguments["limit"], arguments["seed"]
         )
         if metric is not None:
-            study_results.check_metric(study_results.metric_of(metric), planned)
+            study_results.check_metric(metric_of(metric), planned)
         _say("\n".join(_plan_lines(planned, store)))
         outcomes = [_arm(number, one, planned, command) for number, one in enumerate(planned, 1)]
     except KeyboardInterrupt:

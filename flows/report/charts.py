@@ -243,3 +243,48 @@ def strip(values: Sequence[Row], *, title: str) -> Spec:
         30 * max(1, len({value["name"] for value in values})),
         values,
     )
+
+
+def flow(nodes: Sequence[Row], edges: Sequence[Row]) -> Spec:
+    """A graph from top to bottom, names beside their marks.
+
+    Nodes have name, x (0 to 1), depth, state, reused; edges lead from x and depth to x2 and depth2.
+    """
+    deepest = max((node["depth"] for node in nodes), default=0)
+    x = field("x", "Q", axis=None, scale={"domain": [0, 1]})
+    y = field(
+        "depth",
+        "Q",
+        axis=None,
+        scale={"domain": [deepest + 0.4, -0.3], "nice": False},
+    )
+    own = {"data": {"values": list(edges)}}
+    tip = [field("name", "N", " "), field("state", "N", "state")]
+    return chart(
+        [
+            {
+                **own,
+                "mark": {"type": "rule", "strokeWidth": 1.5, "opacity": 0.45},
+                "encoding": {"x": x, "y": y, "x2": {"field": "x2"}, "y2": {"field": "depth2"}},
+            },
+            {
+                "mark": {"type": "point", "size": 110, "strokeWidth": 2, "opacity": 1},
+                "encoding": {
+                    "x": x,
+                    "y": y,
+                    "color": {"value": "var(--c1)"},
+                    "fill": {
+                        "condition": {"test": "datum.reused", "value": "var(--paper)"},
+                        "value": "var(--c1)",
+                    },
+                    "tooltip": tip,
+                },
+            },
+            {
+                "mark": {"type": "text", "style": "label", "align": "left", "dx": 9},
+                "encoding": {"x": x, "y": y, "text": field("name", "N")},
+            },
+        ],
+        42 * (deepest + 1),
+        nodes,
+    )

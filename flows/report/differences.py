@@ -1,22 +1,48 @@
 """Two runs against each other: figures, counts, and the recipe keys that differ."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from tercet.flows import paired_items
 from tercet.flows.cards.redaction import public_values
+from tercet.flows.metric_names import Metric
+from tercet.flows.paired_items import Measured
 from tercet.flows.report.blocks import Block, Note, Section, Table
-from tercet.flows.report.figures import Figure, figures
+from tercet.flows.report.figures import COUNTED, Figure, figures
 from tercet.flows.report.kept import plain
 from tercet.flows.report.made import counts
 from tercet.flows.report.subject import Subject, duration, interval, signed
 
 Cells = list[str | int | float | None]
 
+# Where an older store does not say how often a run drew for its intervals.
+_RESAMPLES = 2_000
+
+
+@dataclass(frozen=True)
+class Gap:
+    """B less A with its 95 % interval. over: what was drawn for it; seeds: whether trainings."""
+
+    value: float
+    low: float | None
+    high: float | None
+    over: str
+    seeds: bool
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
 
 def difference(a: Subject, b: Subject) -> Section:
     """B against A."""
     blocks: list[Block] = [_figures(a, b), _counts(a, b)]
-    lead = "B less A. Where both trained with the same seeds, the interval is paired over them."
+    lead = (
+        "B less A. Where both trained with several of the same seeds, the interval is paired over "
+        "them, else over the queries and pairs that both were measured on."
+    )
     return Section("A and B", blocks, lead)
 
 
@@ -31,16 +57,19 @@ def verdict(a: Subject, b: Subject) -> str | None:
         said = f"{one.name}: A {mine:.2f}, B {theirs:.2f}, B − A {signed(theirs - mine)} points"
         if _digest(one) != _digest(other):
             return f"The runs were measured on different data, so they cannot be compared. {said}."
-        low, high, n = _paired(one, other)
-        if low is None or high is None:
+        gap = _gap(one, other, a, b)
+        if gap is None or gap.low is None or gap.high is None:
             return (
-                f"Whether B is better than A is not known: without several seeds in both, a "
-                f"difference may be the seed's. {said}."
+                "Whether B is better than A is not known: they have neither several seeds in "
+                f"common nor one training each over the same texts. {said}."
             )
-        which = "B is better than A" if low > 0 else "B is worse than A"
-        if low <= 0 <= high:
+        which = "B is better than A" if gap.low > 0 else "B is worse than A"
+        if gap.low <= 0 <= gap.high:
             which = "No difference shown between A and B"
-        return f"{which}. {said}, 95 % interval {interval(low, high)} over {n} seeds of both."
+        text = f"{which}. {said}, 95 % interval {interval(gap.low, gap.high)} over {gap.over}."
+        if not gap.seeds:
+            text += " One training of each: how far another would differ is not known."
+        return text
     return None
 
 
@@ -92,8 +121,8 @@ def _figures(a: Subject, b: Subject) -> Block:
         mine, theirs = one.mean(), None if other is None else other.mean()
         if other is None or mine is None or theirs is None:
             continue
-        low, high, n = _paired(one, other)
-        if low is not None and high is not None and (low > 0 or high < 0):
+        gap = _gap(one, other, a, b)
+        if gap is not None and gap.clear:
             strong.add(len(rows))
         same = _digest(one) == _digest(other)
         rows.append(
@@ -102,31 +131,52 @@ def _figures(a: Subject, b: Subject) -> Block:
                 f"{mine:.2f}",
                 f"{theirs:.2f}",
                 signed(theirs - mine),
-                interval(low, high),
-                n or None,
+                "–" if gap is None else interval(gap.low, gap.high),
+                None if gap is None else gap.over,
                 "the same" if same else "not the same",
             ]
         )
     if not rows:
         return Note("No figure was measured in both runs.", "missing")
-    heads = ["figure", "A", "B", "B − A", "95 % interval", "seeds", "data"]
+    heads = ["figure", "A", "B", "B − A", "95 % interval", "over", "data"]
     caption = (
-        "The trained encoders, means over seeds. Without an interval (one seed) a difference may "
-        "be the seed's. Data that are not the same make figures that cannot be compared."
+        "The trained encoders, means over seeds. Bold: the interval leaves out zero. An interval "
+        "over queries or pairs does not hold what another training would change. Data that are "
+        "not the same make figures that cannot be compared."
     )
-    return Table(heads, rows, caption, "lrrrrrl", frozenset(strong))
+    return Table(heads, rows, caption, "lrrrrll", frozenset(strong))
 
 
-def _paired(one: Figure, other: Figure) -> tuple[float | None, float | None, int]:
+def _gap(one: Figure, other: Figure, a: Subject, b: Subject) -> Gap | None:
+    """B less A, over the seeds that both have or, of one training each, over what they saw."""
     from tercet.models.comparisons import paired_over_seeds
 
+    if _digest(one) != _digest(other):
+        return None
     mine = {seed: value for seed, value in one.values().items() if seed is not None}
     theirs = {seed: value for seed, value in other.values().items() if seed is not None}
-    common = mine.keys() & theirs.keys()
-    if len(common) < 2:
-        return None, None, len(common)
-    told = paired_over_seeds(theirs, mine)
-    return told.low, told.high, told.n
+    if len(mine.keys() & theirs.keys()) > 1:
+        told = paired_over_seeds(theirs, mine)
+        return Gap(told.mean, told.low, told.high, f"{told.n} seeds of both", True)
+    if len(one.after) > 1 or len(other.after) > 1:
+        return None
+    ours, seen = (
+        Measured(subject.connection, row["model_version"], _resamples(subject))
+        for subject, figure in ((b, other), (a, one))
+        for row in figure.after.values()
+    )
+    metric = Metric(one.suite, one.task, one.subset, one.metric)
+    drawn = paired_items.difference(ours, seen, metric, int(b.recipe.get("seed") or 0))
+    if drawn is None:
+        return None
+    n = next(iter(one.after.values()))["n"]
+    counted = COUNTED.get(one.suite, "examples")
+    over = f"{n:,} {counted}" if n else f"the same {counted}"
+    return Gap(drawn.value, drawn.low, drawn.high, over, False)
+
+
+def _resamples(subject: Subject) -> int:
+    return int((subject.recipe.get("evaluate") or {}).get("bootstrap", _RESAMPLES))
 
 
 def _digest(figure: Figure) -> str | None:

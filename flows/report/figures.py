@@ -10,6 +10,8 @@ _GAIN = "_gain"
 _METRICS = ("recall@1", "recall@10", "mrr", "spearman", "accuracy", "map", "ap", "f1")
 _SPELT = {"mrr": "MRR", "map": "MAP", "ap": "AP", "f1": "F1", "spearman": "Spearman"}
 _ABSENT = dict.fromkeys(("ci_low", "ci_high", "n", "seed", "pooling", "text_form", "data_digest"))
+# What a figure of a suite is counted over; of others: examples.
+COUNTED = {"retrieval": "queries", "sts": "pairs", "pairs": "pairs", "reranking": "queries"}
 _SUITES = ("retrieval", "sts", "awareness", "transfer", "reranking", "pairs")
 
 

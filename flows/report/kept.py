@@ -1,4 +1,4 @@
-"""What stands behind a run: contamination, time and cost, lineage, the recipe."""
+"""What stands behind a run: contamination, time and cost, the recipe."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,6 @@ from tercet.flows.report.blocks import (
 from tercet.flows.report.subject import Row, Subject, duration, short
 
 Cells = list[str | int | float | None]
-_MEGABYTE = 1_000_000
 _EXAMPLES = 6
 
 
@@ -139,59 +138,6 @@ def _asked(subject: Subject, named: str) -> list[Block]:
     heads = ["method", "model", "answers", "failed", "retries", "tokens in", "tokens out"]
     caption = f"{named}What this run asked; answers that the pool had already are not counted."
     return [Table([*heads, "tokens/s", "cost"], told, caption, "llrrrrrrr")]
-
-
-def lineage(subjects: Sequence[Subject]) -> Section:
-    """Which version each step came to, and what it was made from."""
-    blocks: list[Block] = []
-    for subject in subjects:
-        steps = {str(step["version"]): step["step"] for step in subject.steps}
-        sizes = {
-            (row["step"], row["version"]): row
-            for row in subject.rows("SELECT step, version, created, rows, bytes FROM artifacts")
-        }
-        parents: dict[str, list[str]] = {}
-        for row in subject.rows("SELECT child, parent FROM lineage ORDER BY child, parent"):
-            if row["child"] in steps:
-                parents.setdefault(row["child"], []).append(row["parent"])
-        rows: list[Cells] = []
-        for step in subject.steps:
-            version = str(step["version"])
-            made = sizes.get((step["step"], version), {})
-            created = made.get("created")
-            seconds = subject.manifest(step["step"], version).get("seconds")
-            rows.append(
-                [
-                    step["step"],
-                    version,
-                    step.get("state"),
-                    None if created is None else f"{created:%Y-%m-%d}\u00a0{created:%H:%M}",
-                    None if seconds is None else duration(float(seconds)),
-                    made.get("rows"),
-                    None if not made else f"{made['bytes'] / _MEGABYTE:.1f}",
-                    _from(parents.get(version, []), steps),
-                ]
-            )
-        if not rows:
-            blocks.append(Note("The run has reached no step yet.", "missing"))
-            continue
-        heads = ["step", "version", "state", "made (UTC)", "took", "rows", "MB", "made from"]
-        of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
-        caption = f"{of_run}A version is a digest of all that decides a step's result."
-        blocks.append(Table(heads, rows, caption, "nnlnrrrl"))
-    lead = "Every figure on this page comes from these versions; `tercet show` tells more of each."
-    return Section("Lineage", blocks, lead)
-
-
-def _from(parents: Sequence[str], steps: Mapping[str, str]) -> str | None:
-    """Names of the steps, those of a family counted; weights by the beginning of their digest."""
-    names: dict[str, int] = {}
-    for parent in parents:
-        name = steps.get(parent)
-        name = f"weights {parent[:8]}" if name is None else name
-        family = name.partition(".")[0] if name.startswith("synthesise.") else name
-        names[family] = names.get(family, 0) + 1
-    return ", ".join(f"{n} × {c}" if c > 1 else n for n, c in sorted(names.items())) or None
 
 
 def recipe(subjects: Sequence[Subject]) -> Section:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tercet.flows.report import charts, spaces
 from tercet.flows.report.blocks import Block, Chart, Fold, Grid, Note, Section, Table
-from tercet.flows.report.figures import Figure, figures, geometry, seeds
+from tercet.flows.report.figures import COUNTED, Figure, figures, geometry, seeds
 from tercet.flows.report.subject import Row, Subject, fixed, interval, signed
 
 NOTHING = (
@@ -46,9 +46,6 @@ def before_and_after(subjects: Sequence[Subject]) -> Section:
     return Section(title, blocks, lead)
 
 
-_COUNTED = {"retrieval": "queries", "sts": "pairs", "pairs": "pairs", "reranking": "queries"}
-
-
 def verdict(subject: Subject) -> str | None:
     """In words: better or not, at what, by how much, and whether that is more than chance."""
     found = [figure for figure in figures(subject) if figure.headline and figure.after]
@@ -64,7 +61,7 @@ def verdict(subject: Subject) -> str | None:
     several = len(told.gains) > 1
     if low is None or high is None:
         return f"{said}; without an interval nobody can say whether that is chance."
-    counted = f"these {n:,} {_COUNTED.get(told.suite, 'examples')}" if n else "these texts"
+    counted = f"these {n:,} {COUNTED.get(told.suite, 'examples')}" if n else "these texts"
     of_what = f"over {len(told.gains)} seeds" if several else f"over {counted}"
     word = "Better" if low > 0 else "Worse" if high < 0 else "No difference shown"
     why = "includes zero, so chance may explain it"

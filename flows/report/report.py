@@ -10,6 +10,7 @@ from tercet.flows.report import (
     differences,
     examples,
     kept,
+    lineage,
     made,
     measured,
     pairs,
@@ -37,7 +38,7 @@ PARTS: tuple[Part, ...] = (
     measured.over_seeds,
     kept.contamination,
     kept.cost,
-    kept.lineage,
+    lineage.lineage,
     kept.recipe,
 )
 

@@ -15,8 +15,9 @@ from tiny_run import LIMIT, Finished, copy_of, start, tercet
 
 from tercet.flows import studies, study_page
 from tercet.flows.commands.study import again, run_study
+from tercet.flows.metric_names import metric_of
 from tercet.flows.studies import Arm, arms_of
-from tercet.flows.study_results import Figure, Found, metric_of, results
+from tercet.flows.study_results import Figure, Found, results
 from tercet.models.metrics import spearman
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact

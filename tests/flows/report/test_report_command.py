@@ -9,9 +9,11 @@ from report_store import Written
 from tiny_run import Finished, ended_well, tercet
 
 from tercet.flows.commands.report import make_report
-from tercet.flows.report import projection
+from tercet.flows.report import lineage, projection
+from tercet.flows.report.blocks import Chart
+from tercet.flows.report.subject import opened
 from tercet.storage.runs import UnknownRef
-from tercet.storage.store import StoreError
+from tercet.storage.store import StoreError, open_store
 from tercet.tasks.stage import BadInput
 
 
@@ -42,6 +44,21 @@ def test_a_finished_run_becomes_one_file_and_the_store_stays(
     assert tree(finished.store) == before
 
 
+def test_each_step_is_drawn_below_what_it_is_made_from(finished: Finished) -> None:
+    with opened(open_store(str(finished.store), create=False), [None]) as subjects:
+        drawing, _ = lineage.lineage(subjects).blocks
+    assert isinstance(drawing, Chart)
+    edges, nodes = drawing.spec["layer"][0]["data"]["values"], drawing.spec["data"]["values"]
+    assert {node["name"] for node in nodes} >= {"ingest", "sample", "synthesise × 5", "train"}
+    assert len({(node["x"], node["depth"]) for node in nodes}) == len(nodes)
+    assert all(edge["depth2"] > edge["depth"] for edge in edges)
+    drawn = {edge["name"] for edge in edges}
+    assert {"ingest → extract", "score → select", "select → train"} <= drawn
+    # This follows from others.
+    assert "ingest → train" not in drawn
+    assert "train from select" in drawing.alt
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -67,8 +84,6 @@ def test_no_store_and_no_run(tmp_path: Path) -> None:
 
 
 def _empty(tmp_path: Path) -> Path:
-    from tercet.storage.store import open_store
-
     return open_store(str(tmp_path / "empty")).root
 
 
