@@ -1,5 +1,6 @@
 """Sentence encoders: how one is loaded, and a fast way to encode many sentences."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -10,6 +11,7 @@ import torch
 from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
 PoolingMode: TypeAlias = Literal["mean", "cls"]
@@ -64,7 +66,8 @@ def load_encoder(
     _check_tokenizer(model, path)
     if pooling is not None:
         _set_pooling(model, pooling, path)
-    if max_length is not None:
+    # Static embeddings have no longest input, and none can be set.
+    if max_length is not None and model.max_seq_length != math.inf:
         model.max_seq_length = min(max_length, _longest(model))
     return model.eval()
 
@@ -156,6 +159,13 @@ def _batches(
     prompt = model.prompts.get(model.default_prompt_name or "", "") or ""
     if prompt:
         texts = [prompt + text for text in texts]
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        # Static embeddings, bags of words: what is no transformer has its own way.
+        step = max(budget // _TOKENS_PER_TEXT, 1)
+        for start in range(0, len(texts), step):
+            rows = np.arange(start, min(start + step, len(texts)))
+            yield rows, model.preprocess(texts[start : start + step])
+        return
     tokens = tokenizer(texts, truncation=True, max_length=model.max_seq_length, padding=False)
     lengths = np.fromiter(map(len, tokens["input_ids"]), dtype=np.int64, count=len(texts))
     order = np.argsort(-lengths, kind="stable")

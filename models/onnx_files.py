@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
+from transformers import PreTrainedTokenizerBase
 
 HIDDEN, EMBEDDING = "last_hidden_state", "sentence_embedding"
 _EXAMPLE = ["one sentence of a batch", "and another sentence that is somewhat longer"]
@@ -66,6 +67,8 @@ def write_onnx(model: SentenceTransformer, path: Path) -> None:
 
     Raises: ValueError with one sentence for an architecture that torch cannot write so.
     """
+    if not isinstance(model.tokenizer, PreTrainedTokenizerBase):
+        raise ValueError("The encoder is no transformer, and only those are written as ONNX")
     model.eval()
     features = dict(model.tokenizer(_EXAMPLE, padding=True, return_tensors="pt"))
     batch = torch.export.Dim("batch")

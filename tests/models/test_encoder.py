@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tercet.models import onnx_files
 from tercet.models.encoder import encode, load_encoder
 
 
@@ -38,6 +39,25 @@ def test_encode_equals_the_library_in_the_order_of_the_texts(
     assert seen == sorted(seen)
     assert seen[-1] == len(tiny_texts)
     assert len(seen) > 5
+
+
+def test_static_embeddings_are_encoded_too(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(tiny_backbone / "tokenizer.json"))
+    weights = np.random.default_rng(3).normal(size=(tokenizer.get_vocab_size(), 8))
+    made = SentenceTransformer(modules=[StaticEmbedding(tokenizer, weights.astype(np.float32))])
+    made.save(str(tmp_path / "static"))
+    model = load_encoder(tmp_path / "static", max_length=64)
+    found = encode(model, tiny_texts, batch_size=7)
+    expected = made.encode(tiny_texts, normalize_embeddings=True)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    with pytest.raises(ValueError, match="no transformer"):
+        onnx_files.write_onnx(model, tmp_path / "static.onnx")
 
 
 def test_encode_switches_dropout_off_and_on_again(
