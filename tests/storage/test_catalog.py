@@ -109,6 +109,8 @@ def test_versions(filled: Store) -> None:
 
 
 def test_partial_is_what_is_being_made(filled: Store) -> None:
+    # Times are noted in whole milliseconds.
+    time.sleep(0.002)
     _make(filled, "select", "eeee", {"triplets": (ONE, {"x": [8]})}, done=False)
     now = connect(filled)
     assert _ask(now, "SELECT x FROM triplets") == [(7,)]

@@ -156,9 +156,9 @@ def test_what_is_no_plural() -> None:
 
 @pytest.mark.skipif(not OEWN.exists(), reason=f"needs the data file {OEWN}")
 def test_open_english_wordnet_loads_soon() -> None:
-    started = time.process_time()
+    started = time.thread_time()
     lexicon = load_lexicon(OEWN)
-    assert time.process_time() - started < 6
+    assert time.thread_time() - started < 6
     assert len(lexicon.nouns) > 100_000
     assert "food" in lexicon.types
     assert "animal" in lexicon.types_of("horse")

@@ -218,15 +218,15 @@ def test_what_is_no_json_object(said: str) -> None:
 
 def test_long_answers_are_read_in_no_time() -> None:
     for said in ("```" + " " * 200_000, "{ " * 100_000, '{"' * 100_000, "```json " * 50_000):
-        start = time.process_time()
+        start = time.thread_time()
         assert read([said], ["A dog."], ALLOWED)[0].text == []
-        assert time.process_time() - start < 1
+        assert time.thread_time() - start < 1
 
 
 def test_an_answer_without_end_is_read_as_far_as_it_makes_sense() -> None:
-    start = time.process_time()
+    start = time.thread_time()
     found, faults = read([answer(*["the"] * 20_000)], ["the " * 100], ALLOWED)
-    assert time.process_time() - start < 2
+    assert time.thread_time() - start < 2
     assert len(found.text) == 100
     assert [fault.reason for fault in faults] == ["too_many", *["overlapping"] * 100]
     assert faults[0].detail == "of 20000 entities the first 200 are read"

@@ -193,7 +193,8 @@ def test_rows_that_alone_are_left_and_always_fail_do_not_stop_the_run() -> None:
 def test_a_row_that_hangs_does_not_hold_the_others_up() -> None:
     with (
         FaultyServer(poison(Reply(after=30))) as server,
-        client(server, timeout=3, tries=1, concurrency=8) as asking,
+        # All rows are handed over at once: none is late because this thread is.
+        client(server, timeout=3, tries=1, concurrency=8, list_size=100) as asking,
     ):
         answers = list(asking.ask(requests(100, lambda i: "poison" if i == 3 else "row")))
     assert [answer.place for answer in answers if answer.finish_reason == "failed"] == [3]
@@ -215,7 +216,8 @@ def test_an_outage_fails_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with (
         FaultyServer(behave, delay=0.02) as server,
-        client(server, record=record, tries=2, concurrency=4) as asking,
+        # All rows are handed over at once: others wait whenever one has failed.
+        client(server, record=record, tries=2, concurrency=4, list_size=300) as asking,
     ):
         list(asking.ask(requests(300)))
     assert record.places() == list(range(300))
@@ -230,9 +232,10 @@ def test_a_400_is_the_fault_of_its_row_alone() -> None:
         FaultyServer(poison(error(400, "the prompt is too long"))) as server,
         client(server, wire=LISTS, record=record) as asking,
     ):
-        list(asking.ask(requests(64, lambda i: "poison" if i == 5 else "row")))
+        # It goes out when something was answered: nothing is left to be asked in a word.
+        list(asking.ask(requests(64, lambda i: "poison" if i == 37 else "row")))
     assert record.places() == list(range(64))
-    assert record.failed() == {5: "HTTP 400: the prompt is too long"}
+    assert record.failed() == {37: "HTTP 400: the prompt is too long"}
     # Its list and then each row of it alone.
     assert sum(len(seen.prompts) == 1 for seen in server.log) == 8
 
@@ -471,6 +474,8 @@ def test_a_caller_that_stops_early_cancels_what_it_has_open() -> None:
     ):
         answers = asking.ask(requests(1000, lambda i: "row" if i < 5 else "slow"))
         assert next(answers).place in range(5)
+        # What is cancelled before it has arrived anywhere leaves no trace.
+        assert until(lambda: any("slow" in seen.prompts[0] for seen in server.log))
         answers.close()
         assert until(lambda: server.cancelled)
         # Others are served on, within the whole limit.

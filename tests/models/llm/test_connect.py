@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from faulty_server import FaultyServer
+from faulty_server import FaultyServer, silent_port
 
 from tercet.models.llm.connect import endpoints, wire
 from tercet.models.llm.errors import Stopped, Unusable
@@ -10,6 +10,12 @@ from tercet.models.llm.settings import AskingSettings, LlmSettings
 
 NAMED, FILES = LlmSettings(name="m"), LlmSettings(model="somewhere")
 ONE = {"/v1/models": b'{"data": [{"id": "tiny"}, {"id": "adapter", "parent": "tiny"}]}'}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that stands still for a while is no server that is down."""
+    monkeypatch.setattr("tercet.models.llm.connect._SECONDS", 120.0)
 
 
 def asked_at(url: str) -> AskingSettings:
@@ -56,13 +62,15 @@ def test_a_vllm_is_known_by_the_page_beside_its_api() -> None:
 
 
 def test_a_query_is_in_no_message() -> None:
-    with (
-        FaultyServer() as server,
-        pytest.raises(Unusable, match=r"127\.0\.0\.1:\d+/v1 lists 0 models") as nothing,
-    ):
-        endpoints(asked_at(server.url + "?code=word"), FILES)
-    with pytest.raises(Stopped, match=r"127\.0\.0\.1:\d+/v1 does not answer") as down:
-        endpoints(asked_at(server.url + "?code=word"), FILES)
+    # Nobody else gets the port when the server has let it go.
+    with silent_port() as port:
+        with (
+            FaultyServer(port=port) as server,
+            pytest.raises(Unusable, match=r"127\.0\.0\.1:\d+/v1 lists 0 models") as nothing,
+        ):
+            endpoints(asked_at(server.url + "?code=word"), FILES)
+        with pytest.raises(Stopped, match=r"127\.0\.0\.1:\d+/v1 does not answer") as down:
+            endpoints(asked_at(server.url + "?code=word"), FILES)
     with pytest.raises(Unusable, match="names no host") as hostless:
         endpoints(asked_at("http:///v1?code=word"), FILES)
     for raised in (nothing, down, hostless):

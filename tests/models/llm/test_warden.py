@@ -22,13 +22,13 @@ time.sleep(300)
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVER
 
 
-# The warden with another grace.
+# The warden with another grace, and another one for haste.
 PATIENT = f"""
 import sys
 sys.path.insert(0, {str(Path(warden.__file__).parent)!r})
 import warden
-warden.GRACE_SECONDS = float(sys.argv[1])
-sys.exit(warden.watch(sys.argv[2:]))
+warden.GRACE_SECONDS, warden.HASTE_SECONDS = float(sys.argv[1]), float(sys.argv[2])
+sys.exit(warden.watch(sys.argv[3:]))
 """
 # A wait that is not to be waited for.
 AGES = 600.0
@@ -36,8 +36,12 @@ AGES = 600.0
 SECONDS = 120.0
 
 
-def start(code: str, grace: float | None = None) -> "subprocess.Popen[str]":
-    program = [str(Path(warden.__file__))] if grace is None else ["-c", PATIENT, str(grace)]
+def start(
+    code: str, grace: float = warden.GRACE_SECONDS, haste: float = warden.HASTE_SECONDS
+) -> "subprocess.Popen[str]":
+    program = ["-c", PATIENT, str(grace), str(haste)]
+    if (grace, haste) == (warden.GRACE_SECONDS, warden.HASTE_SECONDS):
+        program = [str(Path(warden.__file__))]
     return subprocess.Popen(
         [sys.executable, *program, sys.executable, "-c", code],
         stdin=subprocess.PIPE,
@@ -75,7 +79,8 @@ def alive(pid: int) -> bool:
 
 
 def test_all_ends_when_standard_input_closes() -> None:
-    with start(SERVER) as process:
+    # A server that takes long to get as far as its end is not killed before.
+    with start(SERVER, haste=AGES) as process:
         told = pids(process)
         assert all(map(alive, told))
         assert process.stdin is not None
