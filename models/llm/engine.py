@@ -96,7 +96,8 @@ class Engine:
         except BaseException:
             self._end()
             raise
-        if fault is None and self._stopping.is_set():
+        if self._stopping.is_set():
+            # Whatever it seemed to end of: it was ended.
             fault = Stopped("vLLM was stopped while it started.")
         if fault is not None:
             self._end()
@@ -212,8 +213,12 @@ class Engine:
                     f"vLLM ended before it could serve {self._model}: {self._why()} "
                     f"(its log: {self.log})."
                 )
-            if _page(self._port, "/health") is not None:
-                foreign = self._foreign()
+            # One that is too busy to say what it serves is asked again.
+            if (
+                _page(self._port, "/health") is not None
+                and (listed := _answer(self._port, "/v1/models")) is not None
+            ):
+                foreign = self._foreign(listed[1])
                 if foreign is None or process.poll() is None:
                     return foreign
             if time.monotonic() > deadline:
@@ -224,11 +229,10 @@ class Engine:
             self._stopping.wait(_LOOK_SECONDS)
         return None
 
-    def _foreign(self) -> Unusable | None:
-        """Whether somebody else's server answers on the port."""
+    def _foreign(self, listed: bytes) -> Unusable | None:
+        """Whether somebody else's server answers on the port; listed: the models that it tells."""
         try:
-            listed = json.loads(_page(self._port, "/v1/models") or b"")["data"]
-            names = [model["id"] for model in listed]
+            names = [model["id"] for model in json.loads(listed)["data"]]
         except (ValueError, KeyError, TypeError):
             names = []
         if self.name in names or self._stopping.is_set():
@@ -379,12 +383,18 @@ def _free_port(wanted: int) -> int:
 
 
 def _page(port: int, path: str) -> bytes | None:
-    """What the server answers, asked directly (no proxy); None where it does not say yes."""
+    """What the server answers; None where it does not say yes."""
+    answer = _answer(port, path)
+    return answer[1] if answer is not None and answer[0] == 200 else None
+
+
+def _answer(port: int, path: str) -> tuple[int, bytes] | None:
+    """Status and body of the server's answer, asked directly (no proxy); None where none comes."""
     connection = http.client.HTTPConnection(HOST, port, timeout=5.0)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
-        return answer.read() if answer.status == 200 else None
+        return answer.status, answer.read()
     except (OSError, http.client.HTTPException):
         return None
     finally:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection
 # What a driver keeps, and what other programs may have come to take.
 TOLERANCE_MB = 512
 _FORMAT = "--format=csv,noheader,nounits"
+# A driver that takes longer does not answer.
+_ANSWER_SECONDS = 20.0
 
 
 def used() -> int | None:
@@ -60,7 +62,11 @@ def _asked(query: str, columns: int = 3) -> list[list[str]]:
         return []
     try:
         done = subprocess.run(
-            [program, query, _FORMAT], capture_output=True, text=True, timeout=20, check=True
+            [program, query, _FORMAT],
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_SECONDS,
+            check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return []

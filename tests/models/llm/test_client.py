@@ -216,8 +216,8 @@ def test_an_outage_fails_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with (
         FaultyServer(behave, delay=0.02) as server,
-        # All rows are handed over at once: others wait whenever one has failed.
-        client(server, record=record, tries=2, concurrency=4, list_size=300) as asking,
+        # Many rows are handed over at once: others wait whenever one has failed.
+        client(server, record=record, tries=2, concurrency=4, list_size=256) as asking,
     ):
         list(asking.ask(requests(300)))
     assert record.places() == list(range(300))

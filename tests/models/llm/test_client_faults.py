@@ -312,6 +312,7 @@ def test_a_certificate_that_nobody_trusts_is_told_at_once(tmp_path: Path) -> Non
 
 
 def test_a_proxy_of_an_unknown_kind_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("all_proxy", raising=False)
     monkeypatch.setenv("ALL_PROXY", "socks4://127.0.0.1:1")
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)

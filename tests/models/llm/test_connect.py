@@ -78,6 +78,7 @@ def test_a_query_is_in_no_message() -> None:
 
 
 def test_a_proxy_of_an_unknown_kind_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("all_proxy", raising=False)
     monkeypatch.setenv("ALL_PROXY", "socks4://127.0.0.1:1")
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
