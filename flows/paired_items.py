@@ -84,8 +84,8 @@ def _sampled(
     groups = {metric.suite: len(scores)}
     for figure in evaluation_scores.figures(scores, groups, resamples, seed):
         if figure.name == (metric.suite, metric.task, metric.subset, metric.name):
-            parts = [(s.data.task, p.subset, len(p.values)) for s in scores for p in s.parts]
-            return figure.sampled, [*parts]
+            tasks = {score.data.task for score in scores}
+            return figure.sampled, [item[:3] for item in items if item[0] in tasks]
     return None
 
 

@@ -23,13 +23,14 @@ _GEOMETRY = ("alignment", "uniformity", "isotropy")
 
 @dataclass(frozen=True)
 class Figure:
-    """One encoder's value. low, high: its interval over what it was measured on."""
+    """One encoder's value. low, high: its interval over what it was measured on (digest)."""
 
     value: float
     low: float | None
     high: float | None
     n: int
     model: str
+    digest: str | None = None
 
 
 @dataclass
@@ -124,16 +125,16 @@ def found_of(outcome: Outcome, store: Store) -> Found:
     with catalog.connect(store, outcome.run_id) as connection:
         rows = connection.execute(
             """SELECT suite, task, subset, metric, phase, seed, value, ci_low, ci_high, n,
-                      model_version FROM evaluations"""
+                      model_version, data_digest FROM evaluations"""
         ).fetchall()
-    for suite, task, subset, name, phase, seed, value, low, high, n, model in rows:
+    for suite, task, subset, name, phase, seed, value, low, high, n, model, digest in rows:
         if value is None or not np.isfinite(value):
             continue  # undefined there, such as a rank correlation of equal cosines
         metric = Metric(suite, task, subset, name)
         if phase == "base":
             found.untouched[metric] = value
         else:
-            figure = Figure(value, low, high, n, model)
+            figure = Figure(value, low, high, n, model, digest)
             found.figures.setdefault(metric, {})[seed] = figure
     return found
 
@@ -194,8 +195,10 @@ def _summary(figures: Mapping[int, Figure]) -> Summary | None:
 
 
 def _difference(one: Found, first: Found, metric: Metric, store: Store) -> Difference | None:
-    """The arm minus the first, over the seeds that both have or, of one seed, over the queries."""
+    """The arm minus the first: over the seeds that both have or, of one each, over the queries."""
     ours, theirs = one.figures.get(metric, {}), first.figures.get(metric, {})
+    if len({figure.digest for figure in (*ours.values(), *theirs.values())}) > 1:
+        return None  # on other data
     common = ours.keys() & theirs.keys()
     if len(common) > 1:
         told = paired_over_seeds(
@@ -203,10 +206,12 @@ def _difference(one: Found, first: Found, metric: Metric, store: Store) -> Diffe
             {seed: figure.value for seed, figure in theirs.items()},
         )
         return Difference(told.mean, told.low, told.high, told.smallest_visible)
-    if not common:
+    if len(ours) != 1 or len(theirs) != 1:
+        # Means over other seeds are no matter of the seeds in common, be it one.
         return None
-    (seed,) = common
-    return _over_queries(one, first, metric, store, (ours[seed], theirs[seed]))
+    (seed,) = ours
+    (other,) = theirs
+    return _over_queries(one, first, metric, store, (ours[seed], theirs[other]))
 
 
 def _over_queries(

@@ -119,9 +119,9 @@ def _over_seeds(connection: duckdb.DuckDBPyConnection) -> list[str]:
     for suite, task, subset, metric, values in rows:
         told = comparisons.over_seeds(values)
         name = f"{suite} {task.replace('_', ' ')} {subset} {metric.replace('_', ' ')}"
-        lines.append(
-            f"{name:<46}{told.mean:>+8.2f}{told.sd:>7.2f}   ({told.low:+.2f} to {told.high:+.2f})"
-        )
+        known = told.low is not None and told.high is not None
+        spread = f"({told.low:+.2f} to {told.high:+.2f})" if known else "the same with each"
+        lines.append(f"{name:<46}{told.mean:>+8.2f}{told.sd:>7.2f}   {spread}")
     return lines
 
 

@@ -10,10 +10,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# Of values that are equal but for rounding.
+_NO_SCATTER = 1e-12
+
 
 @dataclass(frozen=True)
 class SeedSummary:
-    """Mean over seeds, standard deviation (n − 1) and the mean's interval; None with one seed."""
+    """Mean over seeds, standard deviation (n − 1) and the mean's interval.
+
+    Without an interval where there is one seed, and where all of them gave the same: that tells
+    nothing of how they scatter.
+    """
 
     mean: float
     sd: float | None
@@ -54,6 +61,8 @@ def over_seeds(values: Sequence[float], level: float = 0.95) -> SeedSummary:
     from scipy import stats
 
     sd = float(table.std(ddof=1))
+    if sd <= _NO_SCATTER * max(1.0, abs(mean)):
+        return SeedSummary(mean, 0.0, None, None, n)
     half = float(stats.t.ppf((1 + level) / 2, n - 1)) * sd / math.sqrt(n)
     return SeedSummary(mean, sd, mean - half, mean + half, n)
 

@@ -60,6 +60,8 @@ def model_card(
         "facts": facts,
         "synthetic": facts is not None and bool(facts.acceptance),
         "base": base,
+        "backbone": None if facts is None else public_path(str(facts.recipe.get("backbone"))),
+        "from_fitted": facts is not None and _starts_from_fitted(facts),
         "dimension": _dimension(folder, config),
         "max_length": _json(folder / "sentence_bert_config.json").get("max_seq_length")
         or _json(folder / "tokenizer_config.json").get("model_max_length"),
@@ -113,6 +115,12 @@ def _base(facts: RunFacts | None) -> Base | None:
     except weights.ModelMissing:
         on_hub, path = False, None
     return Base(public_path(name), on_hub, None if path is None else _licence(path / "README.md"))
+
+
+def _starts_from_fitted(facts: RunFacts) -> bool:
+    """Whether training began with an evaluator that the run fitted, not with the backbone."""
+    evaluator = facts.recipe.get("evaluator") or {}
+    return facts.recipe.get("start") == "evaluator" and not evaluator.get("model")
 
 
 def _licence(card: Path) -> str | None:

@@ -57,6 +57,8 @@ def verdict(a: Subject, b: Subject) -> str | None:
         said = f"{one.name}: A {mine:.2f}, B {theirs:.2f}, B − A {signed(theirs - mine)} points"
         if _digest(one) != _digest(other):
             return f"The runs were measured on different data, so they cannot be compared. {said}."
+        if _encoders(one) == _encoders(other):
+            return f"A and B have the same encoder. {one.name}: {mine:.2f}."
         gap = _gap(one, other, a, b)
         if gap is None or gap.low is None or gap.high is None:
             return (
@@ -177,6 +179,10 @@ def _gap(one: Figure, other: Figure, a: Subject, b: Subject) -> Gap | None:
 
 def _resamples(subject: Subject) -> int:
     return int((subject.recipe.get("evaluate") or {}).get("bootstrap", _RESAMPLES))
+
+
+def _encoders(figure: Figure) -> list[str]:
+    return sorted(str(row["model_version"]) for row in figure.after.values())
 
 
 def _digest(figure: Figure) -> str | None:

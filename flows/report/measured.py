@@ -71,12 +71,16 @@ def verdict(subject: Subject) -> str | None:
     rest = [_clear(figure) for figure in found]
     if len(rest) > 1:
         text += (
-            f" Of all {len(rest)} figures {rest.count('up')} are clearly better, "
+            f" Of all {len(rest)} figures {_are(rest.count('up'))} clearly better, "
             f"{rest.count('down')} clearly worse."
         )
     if not several:
         text += " One seed: how far another training would differ is not known."
     return text
+
+
+def _are(count: int) -> str:
+    return "1 is" if count == 1 else f"{count} are"
 
 
 def _clear(figure: Figure) -> str:

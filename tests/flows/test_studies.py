@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,23 @@ def test_arms_are_compared_over_the_same_seeds(store: Store) -> None:
     )
 
 
+def test_arms_of_one_seed_and_of_several_have_no_difference(store: Store) -> None:
+    one = arm_with("one", {1: 50.0}, {1: 60.0})
+    two = arm_with("two", {1: 50.0, 2: 40.0}, {1: 60.0, 2: 60.0})
+    # The mean of two is 45: a difference of 0, that of the seed in common, would mislead.
+    for arms in ([one, two], [two, one]):
+        assert results(arms, None, store).rows[1].difference is None
+
+
+def test_arms_that_were_measured_on_other_data_have_no_difference(store: Store) -> None:
+    first = arm_with("first", {1: 50.0, 2: 52.0}, {})
+    second = arm_with("second", {1: 51.0, 2: 55.0}, {})
+    second.figures[TEST] = {
+        seed: replace(figure, digest="other") for seed, figure in second.figures[TEST].items()
+    }
+    assert results([first, second], str(TEST), store).rows[1].difference is None
+
+
 def run_with_items(store: Store, model: str, gold: list[float], cosines: list[float]) -> str:
     """A run that measured this model on STS-B; its id."""
     artifact = open_artifact(store, "evaluate.encoder", model)
@@ -279,7 +297,13 @@ def test_with_one_seed_arms_are_compared_over_the_same_pairs(store: Store) -> No
     assert bad_change.low < bad - good < bad_change.high < 0
     assert bad_change.visible == pytest.approx((bad_change.high - bad_change.low) / 2)
     assert (same_change.mean, same_change.low, same_change.high) == (0.0, 0.0, 0.0)
-    # Other pairs: the difference is told, an interval would mean nothing.
+    # Other pairs, be they as many: the difference is told, an interval would mean nothing.
+    other = run_with_items(store, "other", gold[::-1], cosines["bad"])
+    arms[1].run_id = other
+    arms[1].figures[metric] = {1: Figure(50.0, None, None, 60, "other")}
+    change = results(arms, str(metric), store).rows[1].difference
+    assert change is not None
+    assert (change.mean, change.low) == (pytest.approx(50.0 - good), None)
     fewer = run_with_items(store, "fewer", gold[:50], cosines["bad"][:50])
     arms[1].run_id = fewer
     arms[1].figures[metric] = {1: Figure(50.0, None, None, 50, "fewer")}

@@ -23,6 +23,14 @@ def test_one_seed_has_no_deviation():
     assert (pair.mean, pair.sd, pair.low, pair.smallest_visible, pair.n) == (1, None, None, None, 1)
 
 
+def test_seeds_that_gave_the_same_tell_no_interval():
+    """Ties are common where few queries are ranked; they are no sign of certainty."""
+    found = over_seeds([0.1 + 0.2, 0.3, 0.3])
+    assert (found.mean, found.sd, found.low, found.high) == (pytest.approx(0.3), 0.0, None, None)
+    pair = paired_over_seeds({1: 70.0, 2: 71.0}, {1: 69.0, 2: 70.0})
+    assert (pair.mean, pair.low, pair.high, pair.smallest_visible) == (1.0, None, None, None)
+
+
 @pytest.mark.parametrize("values", [[], [1.0, np.nan], [1.0, np.inf]])
 def test_no_summary_of_nothing_or_nan(values):
     with pytest.raises(ValueError, match="a summary over seeds needs"):

@@ -94,6 +94,26 @@ def test_a_base_of_the_hub_is_named_for_the_hub(tmp_path: Path) -> None:
     assert ModelCard(card_of(store, run_id)).data.base_model == "nobody-here/no-such-model"
 
 
+@pytest.mark.parametrize(
+    ("evaluator", "said"),
+    [
+        (
+            {"fit": {"epochs": 1}},
+            "from `base` with Tercet, by way of an evaluator that was fitted on the corpus first.",
+        ),
+        ({"model": "somebody/teacher"}, "from `somebody/teacher` with Tercet."),
+    ],
+)
+def test_what_training_started_from_is_not_what_stands_before(
+    tmp_path: Path, evaluator: dict[str, Any], said: str
+) -> None:
+    recipe = RECIPE | {"backbone": "/some/where/base", "start": "evaluator", "evaluator": evaluator}
+    store, run_id = birds_store(tmp_path / "store", plain_encoder(tmp_path / "encoder"), recipe)
+    card = card_of(store, run_id)
+    assert said in card
+    assert "before is the untouched backbone `base`, after is this encoder" in card
+
+
 def test_the_licence_that_the_base_says_of_itself_is_repeated(tmp_path: Path) -> None:
     base = plain_encoder(tmp_path / "base")
     (base / "model.safetensors").write_text("x")

@@ -272,6 +272,12 @@ def test_two_runs_of_one_seed_are_compared_over_the_same_queries(tmp_path: Path)
     assert "over 200 queries. One training of each" in said
 
 
+def test_a_run_against_itself_has_the_same_encoder(whole: tuple[Subject, ...]) -> None:
+    said = differences.verdict(whole[0], whole[0])
+    assert said is not None
+    assert said.startswith("A and B have the same encoder.")
+
+
 def test_runs_that_were_measured_on_other_queries_have_no_interval(tmp_path: Path) -> None:
     other = ranked(43, 120, 5.0)
     for row in other["retrieval_ranks"]:
