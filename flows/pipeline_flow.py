@@ -269,8 +269,8 @@ def _drain() -> None:
     from prefect.logging.handlers import APILogWorker
 
     with contextlib.suppress(Exception):
-        EventsWorker.drain_all(timeout=5)
-        APILogWorker.drain_all(timeout=5)
+        EventsWorker.drain_all(timeout=15)
+        APILogWorker.drain_all(timeout=15)
 
 
 def _say(text: str) -> None:

@@ -185,9 +185,14 @@ def _leave(home: Path, users: IO[bytes]) -> None:
     """Lets go of the server, and stops it if nobody else uses it."""
     with _lock(home / "door.lock", fcntl.LOCK_EX):
         fcntl.flock(users, fcntl.LOCK_UN)
-        try:
-            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        # The server, which looks for users by itself, holds the lock for an instant.
+        for attempt in range(3):
+            try:
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.01 * (attempt < 2))
+        else:
             return
         if _is_held(home / "server.lock"):
             _kill_holder(home)
@@ -195,12 +200,15 @@ def _leave(home: Path, users: IO[bytes]) -> None:
 
 def _spawn(home: Path) -> "subprocess.Popen[bytes]":
     """Starts the server in a session of its own, so that Ctrl-C at a terminal passes it by."""
-    if not (home / MIGRATED).exists():
-        # Killed while it made its tables, it would never start again; nothing is in it yet.
-        for name in ("prefect.db", "prefect.db-wal", "prefect.db-shm", "prefect.db-journal"):
-            (home / name).unlink(missing_ok=True)
     before = _recorded(home)
-    (home / "server.json").unlink(missing_ok=True)
+    # One whose starter was killed may come up only now: then its tables and its record stay.
+    with contextlib.suppress(BlockingIOError), (home / "server.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not (home / MIGRATED).exists():
+            # Killed while it made its tables, it would never start again; nothing is in it yet.
+            for name in ("prefect.db", "prefect.db-wal", "prefect.db-shm", "prefect.db-journal"):
+                (home / name).unlink(missing_ok=True)
+        (home / "server.json").unlink(missing_ok=True)
     with (home / "server.log").open("wb") as log:
         # The port of last time, if it can be had, keeps bookmarks alive.
         return subprocess.Popen(
@@ -256,7 +264,7 @@ def _kill_holder(home: Path) -> None:
             process.terminate()
             if not _released(home, 5.0):
                 process.kill()
-                _released(home, 10.0)
+                _released(home, 60.0)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(server.pid, os.WNOHANG)
 

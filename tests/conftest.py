@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A slow machine is no fault of what is tested.
-settings.register_profile("slow", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("slow")
+# A slow machine is no fault of what is tested. The same examples each time: whoever wants others
+# says `--hypothesis-profile=other`.
+_SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("other", _SLOW)
+settings.register_profile("same", _SLOW, derandomize=True)
+settings.load_profile("same")
 
 # A suite that is started in the background ignores SIGINT, and its children would too: then
 # nothing could be interrupted by the tests of that.

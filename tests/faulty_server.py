@@ -116,7 +116,7 @@ class FaultyServer:
     def __enter__(self) -> "FaultyServer":
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
-        assert self._ready.wait(120)
+        assert self._ready.wait(600)
         return self
 
     def __exit__(
@@ -135,7 +135,7 @@ class FaultyServer:
 
     def settle(self) -> None:
         """Waits until nobody is connected, and all that came by connections has been looked at."""
-        asyncio.run_coroutine_threadsafe(self._settled(), self._loop).result(120)
+        asyncio.run_coroutine_threadsafe(self._settled(), self._loop).result(600)
 
     async def _settled(self) -> None:
         quiet = 0
@@ -215,7 +215,7 @@ def silent_port() -> Iterator[int]:
         yield holder.getsockname()[1]
 
 
-def until(true: Callable[[], object], seconds: float = 120.0) -> bool:
+def until(true: Callable[[], object], seconds: float = 600.0) -> bool:
     """Waits until it is true; False if it is not after so long."""
     deadline = time.monotonic() + seconds
     while not true():

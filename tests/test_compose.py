@@ -10,6 +10,7 @@ import pwd
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -240,11 +241,12 @@ def postgres(ports: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> Iterator
                         subprocess.run(make, env=login, capture_output=True, check=False).returncode
                         == 0
                     ),
-                    300,
+                    600,
                 )
                 yield
             finally:
-                process.terminate()
+                # It ends its connections: asked to terminate, it would wait for who holds one.
+                process.send_signal(signal.SIGINT)
 
 
 @pytest.mark.slow
@@ -255,7 +257,7 @@ def test_server_and_worker_on_postgres_run_a_recipe(ports: dict[str, int], tmp_p
     native = Native(tmp_path, ports)
     log = tmp_path / "log"
     try:
-        assert native.healthy("postgres")
+        assert until(lambda: native.healthy("postgres"), 600)
         assert not native.healthy("server")
         native.start("server")
         assert until(lambda: native.healthy("server"), 600), log.read_text()

@@ -5,7 +5,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from pathlib import Path
 from types import ModuleType
@@ -108,7 +108,10 @@ def _run(store: Store, run_ref: str | None, query: str, format_: str, output: st
             answering.result()
         except KeyboardInterrupt:
             stopped.set()
-            connection.interrupt()
+            # A query forgets what it was told before it began.
+            while not answering.done():
+                connection.interrupt()
+                wait([answering], 0.1)
             raise
         except SqlError as error:
             raise BadInput(str(error)) from error

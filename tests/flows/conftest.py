@@ -18,6 +18,8 @@ def patience() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server, "START_SECONDS", 600.0)
+        # Nor are tables cut to the terminal that the tests were started from.
+        patch.delenv("COLUMNS", raising=False)
         yield
 
 

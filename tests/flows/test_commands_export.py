@@ -341,7 +341,7 @@ def test_a_process_that_cannot_import_tercet_gets_the_same_embeddings(
         [sys.executable, "-I", "-c", _ALONE, str(tmp_path / "out"), json.dumps(texts)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=True,
     )
     found = np.array(json.loads(done.stdout.splitlines()[-1]))

@@ -11,13 +11,16 @@ from typing import TypeAlias
 
 import duckdb
 import pytest
+from faulty_server import until
 from tiny_run import (
+    LIMIT,
     MAIN,
     Finished,
     Tiny,
     copy_of,
     ended_well,
     environment,
+    held_up,
     query,
     records,
     start,
@@ -238,27 +241,42 @@ def plain_client(store: Path) -> duckdb.DuckDBPyConnection:
 
 
 @pytest.fixture(scope="module")
-def two_at_once(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Two:
+def two_at_once(tiny: Tiny, finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Two:
     """Two runs of one command on one new store, and what others saw of it meanwhile."""
     store = tmp_path_factory.mktemp("two") / "store"
     words = tiny.words(store)
-    children = [start(*words), start(*words)]
+    logs = [store.parent / f"{number}.log" for number in (1, 2)]
+    children: list[subprocess.Popen[str]] = []
     seen: list[tuple[str, str]] = []
-    while not (store / "catalog.duckdb").exists() and children[0].poll() is None:
-        time.sleep(0.05)
-    while any(child.poll() is None for child in children) and len(seen) < 9:
-        asked = "SELECT state, (SELECT count(*) FROM sentences) FROM runs"
-        answer = ended_well(tercet("sql", asked, "--store", str(store), "--format", "csv"))
-        listed = ended_well(tercet("ls", "--store", str(store)))
-        with plain_client(store) as plain:
-            counted = plain.execute("SELECT count(*) FROM sentences").fetchone()
-            assert counted is not None
-        if all(child.poll() is None for child in children):
+
+    def waits(log: Path) -> bool:
+        lines = log.read_text().splitlines()
+        return any(line.split()[:3] == ["train", "waits", "for"] for line in lines)
+
+    # Neither ends before it was asked about, and both have to wait for somebody.
+    with held_up(finished, store, "train"):
+        for log in logs:
+            with log.open("w") as output:
+                children.append(start(*words, output=output))
+        while not (store / "catalog.duckdb").exists() and children[0].poll() is None:
+            time.sleep(0.05)
+        while all(child.poll() is None for child in children) and len(seen) < 9:
+            asked = "SELECT state, (SELECT count(*) FROM sentences) FROM runs"
+            answer = ended_well(tercet("sql", asked, "--store", str(store), "--format", "csv"))
+            listed = ended_well(tercet("ls", "--store", str(store)))
+            with plain_client(store) as plain:
+                counted = plain.execute("SELECT count(*) FROM sentences").fetchone()
+                assert counted is not None
             seen += [("sql", answer.stdout), ("ls", listed.stdout), ("plain", str(counted[0]))]
+        assert until(
+            lambda: all(map(waits, logs)) or any(child.poll() is not None for child in children),
+            LIMIT,
+        )
     ended = []
-    for child in children:
-        stdout, stderr = child.communicate(timeout=1200)
-        ended.append(subprocess.CompletedProcess(words, child.returncode, stdout, stderr))
+    for child, log in zip(children, logs, strict=True):
+        child.wait(LIMIT)
+        said = log.read_text()
+        ended.append(subprocess.CompletedProcess(words, child.returncode, said, said))
     return store, ended, seen
 
 

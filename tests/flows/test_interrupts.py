@@ -20,7 +20,8 @@ class Dying:
         os.kill(os.getpid(), signal.SIGNUMBER)
         for _ in range(1000):
             pass
-show = Reporter([Lines("rows")])
+# No time goes by, so that nothing is shown.
+show = Reporter([Lines("rows")], lambda: 0.0)
 show(1, 3, "rows")
 Dying()
 print("went on", flush=True)

@@ -1,5 +1,6 @@
 """Runs against an endpoint that is a real HTTP server of ours: kills, ceilings, faults."""
 
+import asyncio
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from even_time import EvenLoop
 from faulty_server import FaultyServer, Reply, Seen, error, says, until
 from llm_recipe import CONCURRENCY, repeated, words
 from tiny_run import digest_of, ended_well, query, start, tercet
@@ -150,7 +152,8 @@ def test_an_endpoint_that_dies_stops_the_run_and_what_it_said_is_safe(
 
     with FaultyServer(behave) as server:
         store = tmp_path / "store"
-        path = recipe(server.url, patience=3)
+        # For one exchange too: a server that is held up for a moment is no silent one.
+        path = recipe(server.url, patience=15)
         done = tercet(*words(path, store, "--until", "triplets"))
         assert done.returncode == 1
         last = done.stderr.splitlines()[-1]
@@ -203,9 +206,11 @@ def test_a_prompt_that_is_edited_while_the_run_goes_on_is_refused(
 
 
 def test_a_stage_that_failed_can_be_tried_again_in_the_same_run(
-    recipe: Callable[..., Path], tmp_path: Path
+    recipe: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What Prefect does with `run.retries`."""
+    # Client and server share their time, so that the server is never late.
+    monkeypatch.setattr(asyncio, "new_event_loop", EvenLoop)
     failing = {"now": True}
     with FaultyServer(lambda seen: error(503, "down") if failing["now"] else None) as server:
         path = recipe(server.url, patience=1)

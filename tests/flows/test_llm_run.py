@@ -1,5 +1,6 @@
 """Runs that ask a language model: a real vLLM server, managed by Tercet and as an endpoint."""
 
+import contextlib
 import json
 import os
 import re
@@ -16,6 +17,21 @@ import psutil
 import pytest
 import yaml
 from tiny_run import Tiny, ended_well, query, start, states, tercet
+
+# However late it is killed, a run of this has not got all of its answers.
+HELD = """
+import time
+from tercet.flows.cli import main
+from tercet.storage.responses import Pool
+real, added = Pool.add, []
+def add(self, values):
+    added.append(values)
+    while len(added) > 150:
+        time.sleep(1)
+    return real(self, values)
+Pool.add = add
+main()
+"""
 
 METHODS = (
     *("rewrite", "precede", "from_knowledge", "antisense", "entity_revision"),
@@ -69,6 +85,17 @@ def runs_tercet(process: psutil.Process) -> bool:
 
 def warden(process: psutil.Process) -> bool:
     return any(word.endswith("warden.py") for word in process.cmdline())
+
+
+def servers(model: Path) -> list[psutil.Process]:
+    """Of these the server itself, which names the model."""
+    found = []
+    for process in processes(model):
+        # Some of what it starts lives for a moment only.
+        with contextlib.suppress(psutil.Error):
+            if str(model) in process.cmdline() and not warden(process):
+                found.append(process)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -206,11 +233,16 @@ def test_a_killed_server_is_started_again_and_the_run_goes_on(
 ) -> None:
     engine = {"engine": {"python": vllm_python, "max_num_seqs": 4}}
     recipe = slow(tiny, tmp_path / "killed.yaml", talker, engine)
-    store = tmp_path / "store"
-    child = start(*words(recipe, store, "--until", "generations"))
-    until(lambda: answers(store) > 20)
-    (server,) = [p for p in processes(talker) if str(talker) in p.cmdline() and not warden(p)]
-    server.kill()
+    for number in range(5):
+        # A run that has got all of its answers leaves nothing to kill: on with a new store.
+        store = tmp_path / f"store-{number}"
+        child = start(*words(recipe, store, "--until", "generations"))
+        until(lambda store=store: answers(store) > 20)
+        for server in servers(talker):
+            server.kill()
+        if answers(store) < 300:
+            break
+        child.communicate(timeout=1200)
     _, stderr = child.communicate(timeout=1200)
     assert child.returncode == 0, stderr
     assert "again" in stderr
@@ -231,12 +263,12 @@ def test_a_killed_run_takes_its_server_along_and_goes_on(
     recipe = slow(tiny, tmp_path / "killed.yaml", talker, engine)
     store = tmp_path / "store"
     arguments = words(recipe, store, "--until", "generations")
-    child = start(*arguments)
+    child = start(*arguments, script=HELD)
     until(lambda: answers(store) > 20)
     assert processes(talker)
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
-    kept = answers(store)
+    ((kept,),) = query(store, "SELECT count(*) FROM responses")
     until(lambda: processes(talker) == [])
     ended_well(tercet(*arguments))
     rows = query(store, "SELECT run_id, count(*) FROM responses GROUP BY 1 ORDER BY min(created)")
@@ -248,7 +280,10 @@ def test_an_interrupt_is_heard_while_the_server_starts(
 ) -> None:
     recipe = slow(tiny, tmp_path / "starts.yaml", talker, {"engine": {"python": vllm_python}})
     child = start(*words(recipe, tmp_path / "store", "--until", "generations"))
-    until(lambda: bool(processes(talker)))
+    until(lambda: bool(servers(talker)))
+    # However late the interrupt comes, the server still starts.
+    for server in servers(talker):
+        server.suspend()
     time.sleep(1)
     os.kill(child.pid, signal.SIGINT)
     _, stderr = child.communicate(timeout=600)
@@ -292,7 +327,7 @@ def test_a_real_endpoint_is_asked_twice_only_what_was_open(
         os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
         ended_well(tercet(*arguments))
-        metrics = httpx.get(f"{url.removesuffix('/v1')}/metrics").text
+        metrics = httpx.get(f"{url.removesuffix('/v1')}/metrics", timeout=600).text
         counted = re.findall(r"^vllm:request_success_total\{.*\} ([\d.]+)$", metrics, re.MULTILINE)
         # The server's own count, of requests that it ended and of those that the kill broke off.
         assert answers(store) == 300

@@ -85,7 +85,8 @@ def test_bar_on_a_terminal_goes_when_it_is_full(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tercet.flows.progress.QUIET_SECONDS", 0.0)
-    monkeypatch.setenv("FORCE_COLOR", "1")
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "80")):
+        monkeypatch.setenv(name, value)
     progress = reporter("train", tty=True)
     progress(5, 10, "steps")
     progress(10, 10, "steps")

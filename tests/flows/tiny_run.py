@@ -1,5 +1,6 @@
 """A whole pipeline in little: a corpus of made-up prose, a recipe, and ways to start `tercet`."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tercet.storage import catalog, runs
+from tercet.flows import server
+from tercet.storage import catalog, locks, runs
 from tercet.storage.artifacts import Record, all_artifacts
 from tercet.storage.store import Store, open_store
 
@@ -203,6 +206,23 @@ def record_of(store: Path, step: str) -> dict[int, Record]:
     (version,) = [entry["version"] for entry in run["steps"] if entry["step"] == step]
     (artifact,) = [a for a in all_artifacts(place) if (a.step, a.version) == (step, version)]
     return artifact.records()
+
+
+@contextmanager
+def held_up(finished: Finished, store: Path, step: str) -> Iterator[None]:
+    """No run on the store gets beyond this step meanwhile, as if somebody else were making it."""
+    run = runs.resolve_run(open_store(str(finished.store), create=False), None)
+    (version,) = [entry["version"] for entry in run["steps"] if entry["step"] == step]
+    with locks.hold(open_store(str(store)), f"artifact-{step}-{version}", who="a test"):
+        yield
+
+
+@contextmanager
+def in_use(store: Path) -> Iterator[None]:
+    """The store's Prefect server has a user meanwhile: left alone, it would end by itself."""
+    with (server.folder(store) / "users.lock").open("ab") as users:
+        fcntl.flock(users, fcntl.LOCK_SH)
+        yield
 
 
 def _sentence(draw: random.Random) -> str:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faulty_server import until
 from report_store import EVIL, Written
 
 from tercet.flows.commands.report import make_report
 
-WAIT = 120_000
+WAIT = 600_000
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -125,7 +126,7 @@ def test_a_method_is_highlighted_in_the_plane(wide: Opened) -> None:
         .filter((mark) => Number(mark.getAttribute('opacity')) < 0.1).length"""
     assert wide.page.evaluate(faint) == 0
     wide.page.get_by_label("Highlight").select_option(label="entity_swap")
-    assert wide.page.evaluate(faint) == 60
+    assert until(lambda: wide.page.evaluate(faint) == 60)
     wide.page.get_by_label("Highlight").select_option(label="all")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tercet.models.llm import engine as engine_module
 from tercet.models.llm.engine import RECORD, Engine
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.models.llm.settings import EngineSettings, LlmSettings
@@ -28,8 +29,8 @@ SCHEMA = {
     "required": ["kind", "count"],
     "additionalProperties": False,
 }
-# Longer than anything takes where nobody waits in vain.
-SECONDS = 120.0
+# Longer than anything takes where nobody waits in vain, and than any start of vLLM.
+SECONDS, START_SECONDS = 300.0, 3600.0
 PARENT = """
 import sys, time
 from pathlib import Path
@@ -37,7 +38,8 @@ from tercet.models.llm.engine import Engine
 from tercet.models.llm.settings import EngineSettings, LlmSettings
 model, python, folder = sys.argv[1:]
 Engine(
-    Path(model), LlmSettings(model=model), EngineSettings(python=python), Path(folder), print
+    Path(model), LlmSettings(model=model), EngineSettings(python=python, start_seconds=3600),
+    Path(folder), print
 ).start()
 """
 
@@ -45,7 +47,7 @@ Engine(
 def engine(
     model: Path, python: str | None, folder: Path, say: Callable[[str], None] = print, **llm: Any
 ) -> Engine:
-    settings = EngineSettings(python=python, start_seconds=900, **llm.pop("settings", {}))
+    settings = EngineSettings(python=python, start_seconds=START_SECONDS, **llm.pop("settings", {}))
     return Engine(model, LlmSettings(model=str(model), **llm), settings, folder, say)
 
 
@@ -81,6 +83,15 @@ def group(number: int) -> list[psutil.Process]:
         except (ProcessLookupError, psutil.NoSuchProcess):
             continue
     return found
+
+
+def listening(process: psutil.Process) -> set[str]:
+    """The addresses that a process listens at; none of one that has ended meanwhile."""
+    try:
+        connections = process.net_connections("tcp")
+    except psutil.NoSuchProcess:
+        return set()
+    return {one.laddr.ip for one in connections if one.status == psutil.CONN_LISTEN}
 
 
 def until(true: Callable[[], bool], seconds: float = SECONDS) -> bool:
@@ -146,13 +157,8 @@ def test_it_answers_completions_and_chats(up: tuple[Engine, str], said: list[str
 
 @pytest.mark.slow
 def test_it_listens_on_loopback_and_logs_no_request(up: tuple[Engine, str], folder: Path) -> None:
-    listening = {
-        connection.laddr.ip
-        for process in group(record(folder)["server"])
-        for connection in process.net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN
-    }
-    assert listening == {"127.0.0.1"}
+    processes = group(record(folder)["server"])
+    assert set().union(*map(listening, processes)) == {"127.0.0.1"}
     assert "POST /v1" not in up[0].log.read_text()
 
 
@@ -176,7 +182,7 @@ def test_it_comes_back_once_and_is_dead_the_second_time(
     first = record(folder)
     os.kill(first["server"], signal.SIGKILL)
     assert until(lambda: any("started again" in line for line in said))
-    assert until(lambda: any("answers again" in line for line in said), 900)
+    assert until(lambda: any("answers again" in line for line in said), START_SECONDS)
     assert group(first["server"]) == []
     second = record(folder)
     assert second["port"] == first["port"]
@@ -203,7 +209,7 @@ def test_it_does_not_outlive_tercet(tiny_llm: Path, vllm_python: str, tmp_path: 
     with subprocess.Popen(command) as parent:
         number = record(tmp_path)["server"]
         # Until the process that holds the model is there as well.
-        assert until(lambda: len(group(number)) > 2, 600)
+        assert until(lambda: len(group(number)) > 2, START_SECONDS)
         parent.kill()
     assert until(lambda: group(number) == [])
 
@@ -449,3 +455,33 @@ def test_a_foreign_server_on_the_port_is_told_with_a_pretended_one(
     with pytest.raises(Unusable, match=r"^Another server .* serves foreign and not tiny: end it"):
         pretended[0].start()
     assert not (tmp_path / "run" / RECORD).exists()
+
+
+def test_a_pretended_server_that_is_too_busy_to_say_what_it_serves_is_asked_again(
+    pretended: tuple[Engine, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silences = ["/v1/models", "/v1/models"]
+
+    answer = engine_module._answer
+
+    def late(port: int, path: str) -> tuple[int, bytes] | None:
+        if path not in silences:
+            return answer(port, path)
+        silences.pop()
+        return None
+
+    monkeypatch.setattr(engine_module, "_answer", late)
+    pretended[0].start()
+    assert silences == []
+
+
+def test_a_start_that_is_cancelled_says_so_also_where_the_end_is_seen_first(
+    pretended: tuple[Engine, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ended(self: Engine) -> Unusable:
+        self.cancel()
+        return Unusable("vLLM ended before it could serve.")
+
+    monkeypatch.setattr(Engine, "_await_health", ended)
+    with pytest.raises(Stopped, match="stopped while it started"):
+        pretended[0].start()
