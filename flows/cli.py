@@ -200,21 +200,31 @@ def accept(
 @app.command("eval")
 def evaluate(
     models: Annotated[list[str], typer.Argument(help="directories, hub names, or refs")],
-    suite: Annotated[str, typer.Option("--suite", help="a directory in SentEval's layout")],
+    suite: Annotated[
+        str | None, typer.Option("--suite", help="a directory in SentEval's layout")
+    ] = None,
     tasks: Annotated[
-        str, typer.Option("--tasks", help="sts, transfer, reranking, pairs, all, or tasks' names")
+        str,
+        typer.Option(
+            "--tasks",
+            help="sts, transfer, reranking, pairs, all (of the suite), or tasks' names; "
+            "retrieval, awareness (of the run)",
+        ),
     ] = "sts",
-    pooling: Annotated[str | None, typer.Option("--pooling", help="mean or cls")] = None,
+    splits: Annotated[str, typer.Option("--splits", help="test, dev or dev,test")] = "test",
+    pooling: Annotated[
+        str | None, typer.Option("--pooling", help="mean, cls, max, lasttoken, …; else its own")
+    ] = None,
     precision: Annotated[str, typer.Option("--precision", help="fp32 or bf16")] = "fp32",
     format_: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Score encoders on a suite of tasks, side by side, with intervals and paired tests."""
+    """Score encoders on a suite and on a run's pairs, with intervals and paired tests."""
     from tercet.flows.commands.evaluate import evaluate_encoders
 
-    evaluate_encoders(models, suite, tasks, pooling, precision, format_, store, run_ref)
+    evaluate_encoders(models, suite, tasks, splits, pooling, precision, format_, store, run_ref)
 
 
 @app.command()

@@ -14,13 +14,12 @@ from tercet.flows import fingerprints, parts
 from tercet.flows.estimates import Estimate, estimate
 from tercet.flows.fingerprints import Fingerprint
 from tercet.flows.part_worker import PartOrder
-from tercet.flows.runner import RunPlan
+from tercet.flows.runner import RunPlan, check_inputs
 from tercet.flows.steps import Step
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, find_part, open_artifact
 from tercet.storage.responses import Pool, open_pool
 from tercet.storage.store import Store, open_store
-from tercet.tasks.ingest import IngestConfig, check_corpora
 from tercet.tasks.stage import Resources
 
 
@@ -53,9 +52,7 @@ def plan(run_plan: RunPlan) -> list[PlannedStep]:
             open_store(f"{folder}/store")
             return plan(replace(run_plan, store=f"{folder}/store"))
     store = open_store(run_plan.store, create=False)
-    for step in run_plan.steps:
-        if isinstance(step.config, IngestConfig):
-            check_corpora(step.config)
+    check_inputs(run_plan.steps)
     prints = fingerprints.fingerprints(run_plan.steps, run_plan.recipe.seed, store)
     earlier = _earlier_versions(store, run_plan)
     with ExitStack() as stack:

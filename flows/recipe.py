@@ -140,17 +140,14 @@ class Recipe(Config):
         self._can_ask()
         self._corpora_exist(names)
         self._can_choose()
-        rows = {phase.rows for phase in self.train.phases}
-        if rows - {"dropout"} and not self.synthesise and self.train.triplets is None:
-            raise ValueError("a phase trains on triplets or pairs, but nothing is synthesised")
+        self._rows_exist()
         if self.start == "evaluator" and self.evaluator is None:
-            raise ValueError("`start: evaluator` needs an `evaluator`")
-        asked = [self.select.p_min, *(m.p_min for m in self.select.methods.values())]
-        if any(p_min is not None for p_min in asked):
-            raise ValueError("`select.p_min` needs a discriminator's scores, and there is none yet")
-        unknown = sorted(set(self.select.methods) - set(METHOD_NAMES))
-        if unknown:
-            raise ValueError(f"`select.methods` names the unknown method {unknown[0]!r}")
+            raise Misplaced(
+                "there is no evaluator whose weights training could start from: say which under "
+                "`evaluator`, or start from the backbone",
+                "start",
+            )
+        self._can_select()
         if self.awareness is not None and self.ingest.dev == 0:
             raise Misplaced("`awareness` needs dev sentences, and `ingest.dev` is 0", "awareness")
         if self.awareness is not None and self.awareness.teacher == self.backbone:
@@ -160,8 +157,42 @@ class Recipe(Config):
                 *("awareness", "teacher"),
             )
         if self.synthesise and self.evaluator is None:
-            raise ValueError("`synthesise` needs an `evaluator` that scores its candidates")
+            raise Misplaced(
+                "there is no evaluator to score the candidates: say which under `evaluator`",
+                "synthesise",
+            )
         return self
+
+    def _rows_exist(self) -> None:
+        """A phase of triplets or pairs trains on what is synthesised, or on a file's."""
+        if self.synthesise or self.train.triplets is not None:
+            return
+        for index, phase in enumerate(self.train.phases):
+            if phase.rows != "dropout":
+                raise Misplaced(
+                    f"the phase {phase.name!r} trains on {phase.rows}, but nothing is synthesised: "
+                    "name methods under `synthesise`, a file as train.triplets, or rows: dropout",
+                    *("train", "phases", index, "rows"),
+                )
+
+    def _can_select(self) -> None:
+        """What `select` names exists: its methods, and the scores that it asks for."""
+        asked: list[tuple[tuple[str, ...], float | None]] = [((), self.select.p_min)]
+        for method, settings in self.select.methods.items():
+            if method not in METHOD_NAMES:
+                known = ", ".join(sorted(METHOD_NAMES))
+                raise Misplaced(
+                    f"there is no method {method!r} to select from; known: {known}",
+                    *("select", "methods", method),
+                )
+            asked.append((("methods", method), settings.p_min))
+        for place, p_min in asked:
+            if p_min is not None:
+                raise Misplaced(
+                    "a discriminator would have to score the candidates, and there is none yet: "
+                    "leave p_min out",
+                    *("select", *place, "p_min"),
+                )
 
     def _can_ask(self) -> None:
         """Whoever asks a language model needs one, and somebody who serves it."""
@@ -208,14 +239,15 @@ class Recipe(Config):
                 )
         elif self.ingest.dev == 0:
             raise Misplaced(
-                "there are no dev pairs to choose on, since ingest.dev is 0: raise it, or leave "
-                "choose out",
+                "there are no dev pairs to choose on, since ingest.dev is 0: raise it, or keep "
+                "the last step's weights (--set train.choose=null)",
                 *("train", "choose"),
             )
         elif all(corpus.source != PYDOCS and corpus.query is None for corpus in self.corpora):
             raise Misplaced(
                 "there are no dev pairs to choose on, since no corpus has document pairs (query "
-                "and answer): name these columns, or set train.choose to null",
+                "and answer): name these columns, or keep the last step's weights "
+                "(--set train.choose=null)",
                 *("train", "choose"),
             )
 

@@ -163,9 +163,10 @@ def _sentence(
     raised = fault.get("ctx", {}).get("error")
     location: Location = (*fault["loc"], *(raised.location if _misplaced(raised) else ()))
     line, named = _line(node, location)
-    said = next((words for given, words in typed.items() if _within(location, given)), None)
+    said = _typed(location, typed, in_file=len(named) == len(location))
     if said:
         named = tuple(part for part in location if _KEY.fullmatch(str(part)))
+    named = named or location
     key = ".".join(str(part) for part in named) or "recipe"
     where = said or (f"{path}:{line}" if line else str(path))
     kind, given = fault["type"], fault.get("input")
@@ -190,6 +191,20 @@ _MAPPINGS = ("model_type", "model_attributes_type", "dict_type", "mapping_type")
 
 def _misplaced(error: object) -> TypeGuard[Misplaced]:
     return isinstance(error, Misplaced)
+
+
+def _typed(location: Location, typed: Mapping[str, str], in_file: bool) -> str | None:
+    """The words of the command line that gave what stands at this place.
+
+    in_file: whether the file has the place itself; if not, a key typed below it made it.
+    """
+    for given, words in typed.items():
+        if _within(location, given):
+            return words
+    if in_file:
+        return None
+    place = ".".join(str(part) for part in location)
+    return next((words for given, words in typed.items() if given.startswith(f"{place}.")), None)
 
 
 def _within(location: Location, key: str) -> bool:
@@ -220,4 +235,4 @@ def _line(node: yaml.Node | None, location: Location) -> tuple[int | None, Locat
             node = node.value[part]
             line = node.start_mark.line + 1
             named.append(part)
-    return line, tuple(named) or location
+    return line, tuple(named)

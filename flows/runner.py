@@ -17,6 +17,7 @@ from tercet.flows.steps import Step, compile_steps
 from tercet.flows.steps import schemas as step_schemas
 from tercet.flows.steps import until as steps_until
 from tercet.flows.workers import commit_asking_parts, commit_parts
+from tercet.models import weights
 from tercet.models.llm.messages import Ask
 from tercet.storage import catalog, locks, runs
 from tercet.storage.artifacts import Artifact, find_part, open_artifact
@@ -89,6 +90,30 @@ def prepare(
     return RunPlan(loaded, steps, store, arguments)
 
 
+def check_inputs(steps: Sequence[Step], checked: list[IngestConfig] | None = None) -> None:
+    """See that the corpora can be read, and that weights which need no hub are there.
+
+    Nothing is fetched, digested or written: it comes before the store, which a bad recipe must not
+    leave behind.
+
+    checked: corpora that were looked at already, and are not again; these steps' are added.
+
+    Raises: BadInput.
+    """
+    checked = [] if checked is None else checked
+    for step in steps:
+        if isinstance(step.config, IngestConfig) and step.config not in checked:
+            check_corpora(step.config)
+            checked.append(step.config)
+    sources = dict.fromkeys(source for step in steps for source in step.models.values())
+    for kind, name in sources:
+        if kind == "weights":
+            try:
+                weights.locate(name)
+            except weights.ModelMissing as error:
+                raise BadInput(str(error)) from None
+
+
 @contextmanager
 def open_run(plan: RunPlan, say: Say = lambda text: None) -> Iterator[RunHandle]:
     """A run in the store: its start is written now, its end when the block is left.
@@ -96,9 +121,7 @@ def open_run(plan: RunPlan, say: Say = lambda text: None) -> Iterator[RunHandle]
     The run's lock is held meanwhile and released by the system if the process is killed, so
     that a run without an end and without a holder is known to have crashed.
     """
-    for step in plan.steps:
-        if isinstance(step.config, IngestConfig):
-            check_corpora(step.config)
+    check_inputs(plan.steps)
     store = open_store(plan.store)
     prints = fingerprints.fingerprints(plan.steps, plan.recipe.seed, store, fetch=True)
     run_id = runs.start_run(

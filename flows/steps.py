@@ -92,6 +92,12 @@ def until(steps: Sequence[Step], target: str) -> tuple[Step, ...]:
 
     Raises: BadInput when nothing here is called so.
     """
+    if target == "rejects":
+        names = list(dict.fromkeys(step.stage.name for step in steps))
+        raise BadInput(
+            "--until 'rejects': every stage makes this table, so name the stage whose rejects you "
+            f"want: one of {', '.join(names)}."
+        )
     wanted = [s for s in steps if target in (s.name, s.stage.name) or target in s.stage.tables]
     if not wanted:
         names = sorted({s.stage.name for s in steps} | {t for s in steps for t in s.stage.tables})

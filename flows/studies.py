@@ -20,13 +20,14 @@ from tercet.flows.runner import (
     RunPlan,
     Say,
     StepResult,
+    check_inputs,
     open_run,
     prepare,
     run_step,
 )
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store
-from tercet.tasks.ingest import IngestConfig, check_corpora
+from tercet.tasks.ingest import IngestConfig
 from tercet.tasks.stage import BadInput
 
 RECIPE_KEY = "recipe"
@@ -118,10 +119,7 @@ def plan_arms(
     for arm in arms:
         try:
             plan = prepare(arm.recipe, store.location, arm.overrides, corpus, None, limit, seed)
-            for step in plan.steps:
-                if isinstance(step.config, IngestConfig) and step.config not in checked:
-                    check_corpora(step.config)
-                    checked.append(step.config)
+            check_inputs(plan.steps, checked)
             prints = fingerprints.fingerprints(plan.steps, plan.recipe.seed, store, fetch=True)
         except BadInput as error:
             raise BadInput(f"Arm {arm.name!r}: {error}") from None

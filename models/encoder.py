@@ -14,7 +14,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
-PoolingMode: TypeAlias = Literal["mean", "cls"]
+from tercet.models.pooling import PoolingMode
+
 Precision: TypeAlias = Literal["fp32", "bf16"]
 Vectors: TypeAlias = npt.NDArray[np.float32]
 

@@ -7,7 +7,7 @@ judge is the model that the recipe names. `evaluate` correlates an encoder's cos
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.generation import Given, Method
+from tercet.models.pooling import PoolingMode
 from tercet.storage.fingerprint import tree_digest
 from tercet.tasks.row_faults import isolated, refused
 from tercet.tasks.stage import BadInput, Config, Kind, Role, Stage, Work
@@ -56,7 +57,7 @@ class AwarenessConfig(Config):
     rows: int = Field(
         default=1_000, ge=1, le=1_000_000, description="dev sentences of each kind, drawn by seed"
     )
-    pooling: Literal["mean", "cls"] | None = Field(
+    pooling: PoolingMode | None = Field(
         default=None, description="how token states become a vector; null: the teacher's own way"
     )
     max_length: int | None = Field(

@@ -5,6 +5,7 @@ What its rows mean, and in which unit, says `tercet.tasks.evaluation_rows`.
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
 from tercet.models import metrics, resampling, seeding
+from tercet.models.pooling import PoolingMode
 from tercet.storage.rows import Rows
 from tercet.tasks import evaluation_tasks
 from tercet.tasks.evaluation_encoding import Encoded, encoded_texts, load, model_version
@@ -67,7 +69,7 @@ class EvaluateSettings(Config):
     splits: tuple[Split, ...] = Field(
         default=("test",), min_length=1, description="Splits measured, each by itself."
     )
-    pooling: Literal["mean", "cls"] | None = Field(
+    pooling: PoolingMode | None = Field(
         default=None, description="How token states become a vector; null: the model's own way."
     )
     max_length: int | None = Field(
@@ -100,6 +102,21 @@ class EvaluateConfig(EvaluateSettings):
     )
 
 
+@dataclass(frozen=True)
+class Material:
+    """What an encoder is measured on: a run's document pairs, a suite, a run's awareness pairs."""
+
+    pairs: Sequence[Pairs] = ()
+    suite: Suite = field(default_factory=Suite)
+    awareness: Sequence[ScoredTask] = ()
+
+    def texts(self) -> list[str]:
+        """The texts of all of them, repeated as they stand."""
+        texts = [text for pairs in self.pairs for text in (*pairs.queries, *pairs.answers)]
+        texts += self.suite.texts()
+        return texts + [text for task in self.awareness for text in task.texts()]
+
+
 def externals(config: EvaluateConfig) -> dict[str, Path | str]:
     """What is read besides the run's tables: files by their path inside the suite, and what stands
     for data of the package mteb. Raises BadInput for what is not there.
@@ -119,10 +136,8 @@ def run(work: Work) -> None:
     """
     config: EvaluateConfig = work.config
     pairs = _document_pairs(work) if config.retrieval else []
-    suite = _suite(config)
-    own = _awareness(work)
-    texts = [text for p in pairs for text in (*p.queries, *p.answers)]
-    texts += [*suite.texts(), *(text for task in own for text in task.texts())]
+    material = Material(pairs, _suite(config), _awareness(work))
+    texts = material.texts()
     if not texts:
         return
     path = work.models["model"]
@@ -143,23 +158,14 @@ def run(work: Work) -> None:
         ranks = _ranks(encoded, held_out)
         work.emit("retrieval_ranks", rank_table(subject, held_out, ranks))
         baseline = _baseline(work.inputs["baseline"], held_out) if phase == "encoder" else None
-        rows += retrieval_rows(subject, held_out, ranks, baseline, config.bootstrap, work.seed)
-        queries, answers = held_out.queries, held_out.answers
-        rows += geometry_rows(
-            subject,
-            held_out.data(),
-            held_out.split,
-            encoded,
-            queries,
-            answers,
-            [*queries, *answers],
-            work.seed,
-        )
-    done = evaluation_tasks.done(suite, own, encoded, work.resources.progress)
+        rows += _pair_rows(subject, held_out, encoded, ranks, baseline, config.bootstrap, work.seed)
+    done = evaluation_tasks.done(
+        material.suite, material.awareness, encoded, work.resources.progress
+    )
     work.emit("evaluation_items", item_table(subject, done))
     found = figures(done, GROUPS, config.bootstrap, work.seed)
     rows += _figure_rows(subject, found)
-    rows += evaluation_tasks.stsb_geometry(subject, suite, encoded, work.seed)
+    rows += evaluation_tasks.stsb_geometry(subject, material.suite, encoded, work.seed)
     if phase == "encoder" and done:
         values = values_of(work.inputs["baseline"].table("evaluation_items"))
         before = figures(as_done_by(done, values), GROUPS, config.bootstrap, work.seed)
@@ -169,10 +175,12 @@ def run(work: Work) -> None:
 
 def evaluate_models(
     models: Mapping[str, Path],
-    suite_dir: Path,
+    suite_dir: Path | None,
     asked: Sequence[str] = (),
     splits: Sequence[Split] = ("test",),
-    pooling: Literal["mean", "cls"] | None = None,
+    pairs: Sequence[Pairs] = (),
+    awareness: Sequence[ScoredTask] = (),
+    pooling: PoolingMode | None = None,
     max_length: int | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
     batch_size: int = 64,
@@ -181,9 +189,12 @@ def evaluate_models(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> pa.Table:
-    """Rows of `COMPARED`: each model, by the name it is given, on a suite.
+    """Rows of `COMPARED`: each model, by the name it is given, on a suite and on pairs of a run.
 
-    Those after the first have gains over the first, on the same resamples. No tasks: the seven.
+    Those after the first have gains over the first, on the same resamples.
+    suite_dir, asked: None reads only tasks that lie in no suite; no tasks: the seven.
+    pairs, awareness: what the stage would measure; with the seed and resamples of its run, the
+        figures are its own.
     Raises: BadInput for a faulty suite, an unknown task or a model that cannot be loaded.
     """
     config = EvaluateConfig(
@@ -196,30 +207,34 @@ def evaluate_models(
         precision=precision,
         bootstrap=resamples,
     )
-    suite = _suite(config)
+    material = Material(pairs, _suite(config), awareness)
     for path in list(models.values())[1:]:
         load(path, config.pooling, config.max_length, device)
     rows: list[dict[str, Any]] = []
     first: list[Figure] | None = None
+    ranks_of_first: list[npt.NDArray[np.int32] | None] = [None] * len(pairs)
     for name, path in models.items():
         with tempfile.TemporaryDirectory(prefix="tercet-") as scratch:
             encoded, used = encoded_texts(
                 load(path, pooling, max_length, device),
                 path,
-                suite.texts(),
+                material.texts(),
                 batch_size,
                 precision,
                 Path(scratch),
                 progress,
             )
             subject = Subject(model_version(path), "eval", seed, used)
-            found = figures(
-                evaluation_tasks.done(suite, [], encoded, progress), GROUPS, resamples, seed
-            )
-            geometry = evaluation_tasks.stsb_geometry(subject, suite, encoded, seed)
-            own = [*_figure_rows(subject, found), *geometry]
+            ranks = [_ranks(encoded, held_out) for held_out in pairs]
+            own: list[dict[str, Any]] = []
+            for held_out, after, before in zip(pairs, ranks, ranks_of_first, strict=True):
+                own += _pair_rows(subject, held_out, encoded, after, before, resamples, seed)
+            done = evaluation_tasks.done(material.suite, awareness, encoded, progress)
+            found = figures(done, GROUPS, resamples, seed)
+            own += _figure_rows(subject, found)
+            own += evaluation_tasks.stsb_geometry(subject, material.suite, encoded, seed)
         if first is None:
-            first = found
+            first, ranks_of_first = found, [*ranks]
         else:
             own += gain_rows(partial(row, subject), found, first)
         rows += [{**made, "model": name} for made in own]
@@ -229,6 +244,30 @@ def evaluate_models(
 def evaluate_model(path: Path, suite_dir: Path, asked: Sequence[str] = (), **kw: Any) -> pa.Table:
     """The rows of `evaluations` of one model on a suite; the options are `evaluate_models`'."""
     return evaluate_models({"": path}, suite_dir, asked, **kw).select(EVALUATIONS.names)
+
+
+def _pair_rows(
+    subject: Subject,
+    pairs: Pairs,
+    encoded: Encoded,
+    ranks: npt.NDArray[np.int32],
+    baseline: npt.NDArray[np.int32] | None,
+    resamples: int,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Retrieval, gains where there is a baseline, and geometry of one split's pairs."""
+    rows = retrieval_rows(subject, pairs, ranks, baseline, resamples, seed)
+    queries, answers = pairs.queries, pairs.answers
+    return rows + geometry_rows(
+        subject,
+        pairs.data(),
+        pairs.split,
+        encoded,
+        queries,
+        answers,
+        [*queries, *answers],
+        seed,
+    )
 
 
 def _figure_rows(subject: Subject, found: Sequence[Figure]) -> list[dict[str, Any]]:
@@ -269,20 +308,26 @@ def _awareness(work: Work) -> list[ScoredTask]:
 def _document_pairs(work: Work) -> list[Pairs]:
     """The pairs of each split, at most `max_pairs` of them; a split without pairs is a reject."""
     config: EvaluateConfig = work.config
-    columns = ["pair_id", "query", "answer", "split"]
-    table = work.inputs["document_pairs"].table("document_pairs", columns)
-    found = []
+    found = drawn_pairs(work.inputs["document_pairs"], config.splits, config.max_pairs, work.seed)
     for split in config.splits:
+        if split not in [pairs.split for pairs in found]:
+            work.emit("rejects", _no_pairs(split))
+    return found
+
+
+def drawn_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) -> list[Pairs]:
+    """The pairs of each split that has some, at most `max_pairs` of them, drawn by their ids."""
+    table = rows.table("document_pairs", ["pair_id", "query", "answer", "split"])
+    found = []
+    for split in splits:
         part = table.filter(pc.equal(table["split"], split)).sort_by("pair_id")
         ids = part["pair_id"].to_numpy().astype(np.uint64)
-        if len(ids) > config.max_pairs:
-            draws = seeding.draws(work.seed, "evaluate", ids)
-            chosen = np.sort(np.argsort(draws, kind="stable")[: config.max_pairs])
+        if len(ids) > max_pairs:
+            draws = seeding.draws(seed, "evaluate", ids)
+            chosen = np.sort(np.argsort(draws, kind="stable")[:max_pairs])
             ids, part = ids[chosen], part.take(pa.array(chosen))
-        if len(ids) == 0:
-            work.emit("rejects", _no_pairs(split))
-            continue
-        found.append(Pairs(split, ids, part["query"].to_pylist(), part["answer"].to_pylist()))
+        if len(ids):
+            found.append(Pairs(split, ids, part["query"].to_pylist(), part["answer"].to_pylist()))
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tercet.models.pooling import PoolingMode
 from tercet.storage.fingerprint import tree_digest
 from tercet.tasks.stage import BadInput
 
@@ -34,9 +35,7 @@ class Encoded:
         return np.asarray(found / np.maximum(lengths, 1e-12))
 
 
-def load(
-    path: Path, pooling: Literal["mean", "cls"] | None, max_length: int | None, device: str
-) -> Any:
+def load(path: Path, pooling: PoolingMode | None, max_length: int | None, device: str) -> Any:
     """The encoder, made ready. Raises BadInput where it cannot be loaded."""
     from tercet.models.encoder import load_encoder
 

@@ -142,12 +142,12 @@ def retrieval_rows(
     resamples: int,
     seed: int,
 ) -> list[dict[str, Any]]:
-    """Recall and MRR of one split with their intervals; the gains over the baseline's ranks.
+    """Recall and MRR of one split with their intervals; the gains over the baseline's, with p.
 
     ranks, baseline: (pairs,), in the pairs' order, 1 the best.
     """
     data, n = pairs.data(), len(ranks)
-    found: dict[str, Interval | Difference] = {}
+    found: dict[str, Interval] = {}
     gains: dict[str, Difference] = {}
     for name in RETRIEVAL_METRICS:
         after = _sampled(ranks, name, resamples, seed)
@@ -155,8 +155,10 @@ def retrieval_rows(
         if baseline is not None:
             before = _sampled(baseline, name, resamples, seed)
             gains[f"{name}_gain"] = resampling.paired_test(after, before)
-    rows = (found | gains).items()
-    return [row(subject, data, pairs.split, metric, value, n) for metric, value in rows]
+    rows = [row(subject, data, pairs.split, metric, value, n) for metric, value in found.items()]
+    for metric, gain in gains.items():
+        rows.append({**row(subject, data, pairs.split, metric, gain, n), "p": gain.p})
+    return rows
 
 
 def geometry_rows(

@@ -11,13 +11,17 @@ import typer
 from tercet.flows.commands import rows_out, text_table
 from tercet.flows.commands.export import encoder_dir
 from tercet.flows.commands.refs import artifact_of
+from tercet.flows.commands.run_pairs import OF_A_RUN, RunPairs, read_pairs
 from tercet.flows.progress import reporter
 from tercet.models import weights
+from tercet.models.pooling import POOLING_MODES, PoolingMode
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import MARKER, open_store
 from tercet.tasks.stage import BadInput
+from tercet.tasks.suites import tasks as suite_tasks
+from tercet.tasks.suites.files import Split
+from tercet.tasks.suites.reranking import MTEB
 
-Pooling: TypeAlias = Literal["mean", "cls"]
 Precision: TypeAlias = Literal["fp32", "bf16"]
 
 FORMATS = ("table", "csv", "json")
@@ -29,52 +33,77 @@ MEASURES = {
     "f1": "F1",
     "map": "MAP",
     "ap": "AP",
+    "recall@1": "recall@1",
+    "recall@10": "recall@10",
+    "mrr": "MRR",
     "alignment": "alignment",
     "uniformity": "uniformity",
     "isotropy": "isotropy",
 }
 GEOMETRY = ("alignment", "uniformity", "isotropy")
 AVERAGES = ("STS", "transfer", "reranking")
+# Suite, task and subset of a figure.
+Name: TypeAlias = tuple[str, str, str]
 _TITLE = 24
 
 
 def evaluate_encoders(
     models: Sequence[str],
-    suite: str,
+    suite: str | None,
     tasks: str,
+    splits: str,
     pooling: str | None,
     precision: str,
     format_: str,
     store: str,
     run_ref: str | None = None,
 ) -> None:
-    """Prints what encoders reach on a suite, side by side; csv and json give every row of it.
+    """Prints what encoders reach on a suite and on the pairs of a run, side by side.
 
-    Raises: BadInput for a model, suite or task that is not there, and a model given twice.
+    csv and json give every row. With pairs of a run its seed and settings hold for all tasks.
+    Raises: BadInput for a model, suite, task or run's pairs that are not there, and a model given
+        twice.
     """
     _check("--format", format_, FORMATS)
     _check("--precision", precision, ("fp32", "bf16"))
     if pooling is not None:
-        _check("--pooling", pooling, ("mean", "cls"))
-    names = [name.strip() for name in tasks.split(",") if name.strip()]
-    folder = _suite(suite, names)
+        _check("--pooling", pooling, POOLING_MODES)
+    chosen = _splits(splits)
+    names = _listed(tasks)
+    of_run = [name for name in names if name in OF_A_RUN]
+    of_suite = [name for name in names if name not in OF_A_RUN]
+    # No name at all stands for the suite's default.
+    folder = _suite(suite, of_suite, chosen) if of_suite or not of_run else None
+    run = read_pairs(store, run_ref, of_run, chosen) if of_run else None
     paths = _paths(models, store, run_ref)
 
     from tercet.flows.runner import device
     from tercet.tasks.evaluate import evaluate_models
 
+    settings: dict[str, Any] = {}
+    if run is not None:
+        settings = {
+            "pairs": run.pairs,
+            "awareness": run.awareness,
+            "max_length": run.max_length,
+            "resamples": run.bootstrap,
+            "batch_size": run.batch_size,
+            "seed": run.seed,
+        }
     with reporter("evaluate", sys.stderr.isatty()) as progress:
         found = evaluate_models(
             paths,
             folder,
-            asked=names,
-            pooling=cast(Pooling | None, pooling),
+            asked=of_suite,
+            splits=chosen,
+            pooling=cast(PoolingMode | None, pooling),
             precision=cast(Precision, precision),
             device=device("auto"),
             progress=progress,
+            **settings,
         )
     if format_ == "table":
-        typer.echo("\n".join(_table(found, precision)))
+        typer.echo("\n".join([*_table(found, precision), *_drawn(run)]))
         return
     sys.stdout.flush()
     rows_out.write_rows(found.schema, found.to_batches(), format_, sys.stdout.buffer)
@@ -124,13 +153,38 @@ def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:
         return None
 
 
-def _suite(suite: str, names: Sequence[str]) -> Path:
-    """The suite's directory, its files looked for before a model is loaded. Raises BadInput."""
-    from tercet.tasks.suites import tasks
-
+def _suite(suite: str | None, names: Sequence[str], splits: Sequence[Split]) -> Path | None:
+    """The suite's directory, its files looked for before a model is loaded; None where no task
+    needs one. Raises BadInput.
+    """
+    try:
+        known = suite_tasks.task_names(names)
+    except BadInput as error:
+        raise BadInput(f"{str(error).rstrip('.')}, or {' or '.join(OF_A_RUN)} of a run.") from None
+    inside = [name for name in names or ["sts"] if not name.startswith(MTEB)]
+    if not inside:
+        suite_tasks.revisions(known)
+        return None
+    if suite is None:
+        raise BadInput(
+            f"--tasks {','.join(inside)} needs --suite DIR, a directory in SentEval's layout; "
+            "without one there are retrieval and awareness of a run."
+        )
     folder = Path(suite).expanduser()
-    tasks.suite_files(folder, names)
+    suite_tasks.suite_files(folder, names, splits)
     return folder
+
+
+def _splits(text: str) -> list[Split]:
+    names = _listed(text)
+    if not names or not set(names) <= {"dev", "test"}:
+        raise BadInput(f"--splits {text!r} is none of test, dev and dev,test.")
+    return cast(list[Split], names)
+
+
+def _listed(text: str) -> list[str]:
+    """The names between the commas, each once."""
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def _check(option: str, value: str, allowed: Sequence[str]) -> None:
@@ -142,16 +196,16 @@ def _table(found: pa.Table, precision: str) -> list[str]:
     """A line a task, a column a model; behind each but the first its difference to the first."""
     rows = found.to_pylist()
     models = list(dict.fromkeys(row["model"] for row in rows))
-    known = {(row["model"], row["task"], row["subset"], row["metric"]): row for row in rows}
+    known = {(row["model"], *_named(row), row["metric"]): row for row in rows}
     lines = []
-    for task, subset, metric in _shown(rows):
-        first = known[models[0], task, subset, metric]
+    for name, metric in _shown(rows):
+        first = known[models[0], *name, metric]
         cells = [_figure(first)]
         for model in models[1:]:
             # Of two models with other vectors, the same pairs: a figure may lack in one of them.
-            cells.append(_figure(known.get((model, task, subset, metric))))
-            cells.append(_gain(known.get((model, task, subset, f"{metric}_gain"))))
-        lines.append((_label(task, subset), MEASURES[metric], *cells, first["n"]))
+            cells.append(_figure(known.get((model, *name, metric))))
+            cells.append(_gain(known.get((model, *name, f"{metric}_gain"))))
+        lines.append((_label(*name), MEASURES[metric], *cells, first["n"]))
     titles = [_title(number, models) for number in range(len(models))]
     heads = [titles[0]]
     for number, title in enumerate(titles[1:], start=2):
@@ -165,22 +219,30 @@ def _table(found: pa.Table, precision: str) -> list[str]:
     return [*shown, *_legend(rows, models, precision)]
 
 
-def _shown(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str]]:
-    """Task, subset and metric of each line: years as wholes, the averages in all their settings."""
-    figures: dict[tuple[str, str, str], None] = {}
-    geometry: dict[tuple[str, str, str], None] = {}
+def _named(row: Mapping[str, Any]) -> Name:
+    return row["suite"], row["task"], row["subset"]
+
+
+def _shown(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Name, str]]:
+    """Name and metric of each line: years as wholes, the averages in all their settings."""
+    figures: dict[tuple[Name, str], None] = {}
+    geometry: dict[tuple[Name, str], None] = {}
     for row in rows:
-        name = (row["task"], row["subset"], row["metric"])
+        line = (_named(row), row["metric"])
+        whole = row["subset"] == "all" or row["suite"] == "retrieval" or row["task"] in AVERAGES
         if row["metric"] in GEOMETRY:
-            geometry[name] = None
-        elif row["metric"] in MEASURES and (row["subset"] == "all" or row["task"] in AVERAGES):
-            figures[name] = None
+            geometry[line] = None
+        elif row["metric"] in MEASURES and whole:
+            figures[line] = None
     return [*figures, *geometry]
 
 
 def _legend(rows: Sequence[Mapping[str, Any]], models: Sequence[str], precision: str) -> list[str]:
     """What the figures are, which models, and on which texts."""
-    lines = ["Spearman, accuracy, F1, MAP and AP × 100, with their 95 % bootstrap intervals."]
+    lines = [
+        "Spearman, accuracy, F1, MAP, AP, recall and MRR × 100, with their 95 % bootstrap "
+        "intervals."
+    ]
     if len(models) > 1:
         lines.append(
             "Differences to model 1 with paired intervals; p: two-sided, on the same resamples."
@@ -192,14 +254,29 @@ def _legend(rows: Sequence[Mapping[str, Any]], models: Sequence[str], precision:
     forms: dict[str, dict[str, str]] = {}
     for row in rows:
         if row["task"] not in AVERAGES:
-            forms.setdefault(row["text_form"], {})[row["task"]] = row["data_digest"]
+            forms.setdefault(row["text_form"], {})[_label(*_named(row))] = row["data_digest"]
     for form, tasks in forms.items():
         told = ", ".join(f"{task} {digest}" for task, digest in tasks.items())
         lines.append(f"Texts {form}, digest of the data: {told}")
     return lines
 
 
-def _label(task: str, subset: str) -> str:
+def _drawn(run: RunPairs | None) -> list[str]:
+    """Which run the pairs are of, and what was taken over from its recipe."""
+    if run is None:
+        return []
+    cut = "" if run.max_length is None else f", texts of at most {run.max_length} tokens"
+    return [
+        f"Pairs of run {run.run_id}, drawn as it draws them: seed {run.seed}, "
+        f"at most {run.max_pairs} a split, {run.bootstrap} resamples{cut}"
+    ]
+
+
+def _label(suite: str, task: str, subset: str) -> str:
+    if suite == "retrieval":
+        return f"{task} ({subset})"
+    if suite == "awareness":
+        return f"awareness ({task})"
     if task not in AVERAGES:
         return task
     return f"average of {task}" + ("" if subset == "all" else f" ({subset})")

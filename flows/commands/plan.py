@@ -1,12 +1,13 @@
 """`tercet plan`: what a run would do, as a table on the terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tercet.flows.estimates import Estimate
 from tercet.flows.plan import PlannedStep, plan
 from tercet.flows.progress import readable_time
 from tercet.flows.runner import prepare
+from tercet.flows.steps import Step
 
 WORDS = {
     "reuse": "reused",
@@ -18,28 +19,69 @@ WORDS = {
 
 def show_plan(arguments: Mapping[str, Any], store: str) -> None:
     """Prints one line a step, and what it all comes to. Raises BadInput."""
-    planned = plan(prepare(store=store, **arguments))
+    run_plan = prepare(store=store, **arguments)
+    planned = plan(run_plan)
     for step in planned:
         print(plan_line(step))
     counts = {word: sum(step.state == state for step in planned) for state, word in WORDS.items()}
     told = [f"{count} {word}" for word, count in counts.items() if count]
     print(f"{len(planned)} steps: {', '.join(told)}.")
-    for line in _asking(planned):
+    for line in _asking(planned, run_plan.steps):
         print(line)
 
 
-def _asking(planned: Sequence[PlannedStep]) -> list[str]:
+def _asking(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> list[str]:
     """What the language model will be asked, step by step; nothing where nothing is."""
     lines = [_asked(step.step, step.asking) for step in planned if step.asking is not None]
-    later = [step for step in planned if step.lacking]
-    if later:
-        lacking = dict.fromkeys(name for step in later for name in step.lacking)
-        until = "; ".join(f"tercet run … --until {name}" for name in lacking)
-        lines.append(
-            f"How much {', '.join(step.step for step in later)} will ask is told once "
-            f"{', '.join(lacking)} is made ({until})."
-        )
+    made = {step.step for step in planned if step.state == "reuse"}
+    pending = {step.name: tuple(name for name in step.needs if name not in made) for step in steps}
+    asks = [step.name for step in steps if step.stage.asks is not None and step.name not in made]
+    # Those whose inputs somebody must be asked for stand apart: a command that costs nothing is
+    # told first, and none that costs something is taken for it.
+    groups: dict[tuple[str, ...], list[PlannedStep]] = {}
+    for step in planned:
+        if step.lacking:
+            behind = _behind(step.lacking, pending)
+            groups.setdefault(tuple(name for name in asks if name in behind), []).append(step)
+    for before, later in sorted(groups.items(), key=lambda group: len(group[0])):
+        lines.append(_told_later(before, later, pending))
     return lines
+
+
+def _behind(names: Iterable[str], pending: Mapping[str, Sequence[str]]) -> set[str]:
+    """These steps, and all still to be made that they need."""
+    found: set[str] = set()
+    open_names = list(names)
+    while open_names:
+        name = open_names.pop()
+        if name not in found:
+            found.add(name)
+            open_names.extend(pending[name])
+    return found
+
+
+def _told_later(
+    before: Sequence[str], later: Sequence[PlannedStep], pending: Mapping[str, Sequence[str]]
+) -> str:
+    """One line: what must be made until it is told how much these steps will ask.
+
+    before: the steps that a language model is asked for on the way.
+    """
+    lacking = dict.fromkeys(name for step in later for name in step.lacking)
+    # The last of them bring the others with them.
+    brought = _behind((need for name in lacking for need in pending[name]), pending)
+    last = [name for name in lacking if name not in brought]
+    commands = "; ".join(f"tercet run … --until {name}" for name in last)
+    asked = f"for which {_listed(before)} will be asked" if before else "for which nobody is asked"
+    return (
+        f"How much {_listed([step.step for step in later])} will ask is told once {_listed(last)} "
+        f"{'is' if len(last) == 1 else 'are'} made, {asked} ({commands})."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as a sentence has them: `a, b and c`."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _asked(step: str, told: Estimate) -> str:

@@ -9,7 +9,15 @@ from typing import Any
 from tercet.flows import interrupts, summary
 from tercet.flows.failures import StageFailed, sentence
 from tercet.flows.progress import reporter
-from tercet.flows.runner import RunHandle, RunPlan, StepResult, open_run, prepare, run_step
+from tercet.flows.runner import (
+    RunHandle,
+    RunPlan,
+    StepResult,
+    check_inputs,
+    open_run,
+    prepare,
+    run_step,
+)
 from tercet.models.llm.errors import Unusable
 from tercet.storage.store import FullDisk, StoreError, open_store
 from tercet.tasks.stage import BadInput
@@ -25,8 +33,7 @@ def run_recipe(arguments: Mapping[str, Any], store: str, use_server: bool) -> in
     interrupts.listen()
     run_plan = prepare(store=store, **arguments)
     try:
-        open_store(store)
-        run_id = _with_prefect(arguments, store) if use_server else _plainly(run_plan)
+        run_id = _with_prefect(run_plan) if use_server else _plainly(run_plan)
     except KeyboardInterrupt:
         _say(f"\nInterrupted; what is done is kept. Go on with:\n  {command}")
         return 130
@@ -77,14 +84,16 @@ def _one_step(handle: RunHandle, step: Any) -> StepResult:
         return run_step(handle, step, progress)
 
 
-def _with_prefect(arguments: Mapping[str, Any], store: str) -> str:
+def _with_prefect(run_plan: RunPlan) -> str:
     from tercet.flows.server import prefect_server
 
-    root = open_store(store).root
+    # The run looks itself, but only once the server is up, which takes longer than to look twice.
+    check_inputs(run_plan.steps)
+    root = open_store(run_plan.store).root
     with prefect_server(root, _say):
         from tercet.flows.pipeline_flow import run
 
-        return run(arguments, store)
+        return run(run_plan.arguments, run_plan.store)
 
 
 def _say(text: str) -> None:

@@ -320,6 +320,29 @@ def test_a_backbone_that_is_not_there_is_told_before_anything_is_made(
     assert not (store / "artifacts").exists()
 
 
+@pytest.mark.parametrize("server", [(), ("--no-server",)], ids=["server", "no-server"])
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (("--set", "backbone=./nosuch"), "no model at"),
+        (("--set", "evaluator.model=package:nosuch/model"), "not installed"),
+        (("--corpus", "nosuch.txt"), "no such file"),
+        (("--corpus", "hf:glue"), "hub is not built yet"),
+        (("--set", "corpora.0.source=titles.csv", "--set", "corpora.0.text=it"), "no column 'it'"),
+    ],
+    ids=["backbone", "evaluator", "corpus", "hub", "column"],
+)
+def test_a_bad_input_starts_no_server_and_leaves_no_store(
+    place: Place, fault: tuple[str, ...], told: str, server: tuple[str, ...]
+) -> None:
+    (place.folder / "titles.csv").write_text("title,body\na,b\n")
+    store = place.folder / "none"
+    result = place.tercet("run", place.good, *fault, *server, "--store", store)
+    assert told in sentence(result, 2)
+    assert len(result.stderr.splitlines()) == 1
+    assert not store.exists()
+
+
 @pytest.mark.parametrize(
     ("name", "told"), [("damaged", "header"), ("voiceless", "tokenizer is missing")]
 )

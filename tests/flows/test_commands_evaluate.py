@@ -80,8 +80,8 @@ def rows_of(model: str, number: int) -> list[dict[str, Any]]:
 
 
 def ask(*models: str, **options: Any) -> None:
-    given = {"tasks": "STS-B", "pooling": None, "precision": "fp32", "format_": "table"} | options
-    evaluate_encoders(models, **given)
+    given = {"tasks": "STS-B", "splits": "test", "pooling": None, "precision": "fp32"}
+    evaluate_encoders(models, **given | {"format_": "table"} | options)
 
 
 def test_a_line_a_task(
@@ -159,7 +159,9 @@ def test_what_is_wrong_is_said_before_a_model_is_loaded(suite: str, tmp_path: Pa
         (("train",), {"suite": str(empty)}, "neither STS nor SICK"),
         (("train",), {"tasks": "STS99"}, "no task 'STS99'"),
         (("train",), {"tasks": "STS12"}, "STS12"),
-        (("train",), {"pooling": "max"}, "--pooling"),
+        (("train",), {"pooling": "median"}, "--pooling .*lasttoken"),
+        (("train",), {"splits": "dev"}, "sts-dev"),
+        (("train",), {"suite": None}, "--tasks STS-B needs --suite DIR"),
         (("train",), {"precision": "fp16"}, "--precision"),
         (("train",), {"format_": "xml"}, "--format"),
         (("ingest",), {}, "no model"),
@@ -176,10 +178,12 @@ def test_the_command_takes_several_models(
     suite: str, found: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(weights, "fetch", lambda name: tmp_path / name)
-    words = ["eval", "a/b", "c/d", "--suite", suite, "--tasks", "STS-B", "--pooling", "cls"]
+    words = ["eval", "a/b", "c/d", "--suite", suite, "--tasks", "STS-B", "--pooling", "max"]
     assert CliRunner().invoke(app, words).exit_code == 0
     assert found[0]["models"] == {"a/b": tmp_path / "a/b", "c/d": tmp_path / "c/d"}
-    assert found[0]["pooling"] == "cls"
+    assert found[0]["pooling"] == "max"
+    # Without tasks of a run nothing is taken from one, and the measure has its own defaults.
+    assert not {"pairs", "awareness", "seed", "resamples"} & set(found[0])
 
 
 def test_a_name_is_the_stores_before_it_is_the_hubs(

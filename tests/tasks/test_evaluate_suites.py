@@ -1,6 +1,7 @@
 """The stage `evaluate` on all suites: figures, items, gains, and several models side by side."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +13,21 @@ from evaluation_stage import (
     encoder,
     many_pairs,
     model,
+    pairs_table,
     run_stage,
     values,
     words,
     write_stsb,
     write_year,
+    written,
 )
 from sklearn.metrics import average_precision_score, f1_score
 
 from tercet.tasks import evaluation_encoding
-from tercet.tasks.evaluate import EvaluateConfig, evaluate_models, externals
+from tercet.tasks.evaluate import EvaluateConfig, drawn_pairs, evaluate_models, externals
 from tercet.tasks.evaluation_scores import EVALUATION_ITEMS
 from tercet.tasks.stage import BadInput
+from tercet.tasks.suites.awareness import awareness_tasks
 
 __all__ = ["encoder", "model"]
 
@@ -321,6 +325,39 @@ def test_several_models_differ_from_the_first(tmp_path, encoder, model):
     assert known["copy", "STS-B", "all", "spearman_gain"]["p"] == 1
     versions = {row["model"]: row["model_version"] for row in rows}
     assert versions["ours"] == versions["copy"] != versions["theirs"]
+
+
+def test_pairs_of_a_run_are_measured_as_its_stage_does(tmp_path, encoder, model):
+    encoder.embed = noisy
+    pairs = [*many_pairs(60), *many_pairs(20, "dev")]
+    config = {"max_pairs": 40, "splits": ("test", "dev")}
+    out = run_stage(tmp_path / "stage", model, pairs, awareness=awareness(), seed=9, **config)
+    stage = out["evaluations"].to_pylist()
+    rows = written(tmp_path, {"document_pairs": pairs_table(pairs)}, "document_pairs")
+    again = tmp_path / "again"
+    shutil.copytree(model, again)
+    table = evaluate_models(
+        {"one": model, "two": again},
+        None,
+        splits=("test", "dev"),
+        pairs=drawn_pairs(rows, ("test", "dev"), 40, 9),
+        awareness=awareness_tasks(awareness()),
+        resamples=200,
+        seed=9,
+    )
+    found = [row for row in table.to_pylist() if row["model"] == "one"]
+    assert len(stage) == 15
+    told = ("suite", "task", "subset", "metric", "value", "ci_low", "ci_high", "n", "data_digest")
+    assert [[row[key] for key in told] for row in found] == [
+        [row[key] for key in told] for row in stage
+    ]
+    gains = [row for row in table.to_pylist() if row["metric"].endswith("_gain")]
+    assert {(row["task"], row["subset"]) for row in gains} == {
+        ("document_pairs", "test"),
+        ("document_pairs", "dev"),
+        *((task, "all") for task in ("entity", "quantity", "all")),
+    }
+    assert {(row["model"], row["value"], row["p"]) for row in gains} == {("two", 0.0, 1.0)}
 
 
 def test_all_is_what_the_suite_holds(tmp_path):
