@@ -215,7 +215,9 @@ def evaluate(
     pooling: Annotated[
         str | None, typer.Option("--pooling", help="mean, cls, max, lasttoken, …; else its own")
     ] = None,
-    precision: Annotated[str, typer.Option("--precision", help="fp32 or bf16")] = "fp32",
+    precision: Annotated[
+        str | None, typer.Option("--precision", help="fp32, bf16; default: fp32, or the run's")
+    ] = None,
     format_: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
     store: StoreOption = _STORE,
     run_ref: RunOption = None,

@@ -61,7 +61,9 @@ def model_card(
         "synthetic": facts is not None and bool(facts.acceptance),
         "base": base,
         "backbone": None if facts is None else public_path(str(facts.recipe.get("backbone"))),
-        "from_fitted": facts is not None and _starts_from_fitted(facts),
+        "from_fitted": facts is not None
+        and artifact.step != "fit_evaluator"
+        and _starts_from_fitted(facts),
         "dimension": _dimension(folder, config),
         "max_length": _json(folder / "sentence_bert_config.json").get("max_seq_length")
         or _json(folder / "tokenizer_config.json").get("model_max_length"),

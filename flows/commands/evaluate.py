@@ -53,7 +53,7 @@ def evaluate_encoders(
     tasks: str,
     splits: str,
     pooling: str | None,
-    precision: str,
+    precision: str | None,
     format_: str,
     store: str,
     run_ref: str | None = None,
@@ -65,7 +65,8 @@ def evaluate_encoders(
         twice.
     """
     _check("--format", format_, FORMATS)
-    _check("--precision", precision, ("fp32", "bf16"))
+    if precision is not None:
+        _check("--precision", precision, ("fp32", "bf16"))
     if pooling is not None:
         _check("--pooling", pooling, POOLING_MODES)
     chosen = _splits(splits)
@@ -80,6 +81,7 @@ def evaluate_encoders(
     from tercet.flows.runner import device
     from tercet.tasks.evaluate import evaluate_models
 
+    precise = precision or ("fp32" if run is None else run.precision)
     settings: dict[str, Any] = {}
     if run is not None:
         settings = {
@@ -97,13 +99,13 @@ def evaluate_encoders(
             asked=of_suite,
             splits=chosen,
             pooling=cast(PoolingMode | None, pooling),
-            precision=cast(Precision, precision),
+            precision=cast(Precision, precise),
             device=device("auto"),
             progress=progress,
             **settings,
         )
     if format_ == "table":
-        typer.echo("\n".join([*_table(found, precision), *_drawn(run)]))
+        typer.echo("\n".join([*_table(found, precise), *_drawn(run)]))
         return
     sys.stdout.flush()
     rows_out.write_rows(found.schema, found.to_batches(), format_, sys.stdout.buffer)

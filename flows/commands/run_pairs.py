@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
@@ -36,6 +36,7 @@ class RunPairs:
     max_length: int | None
     bootstrap: int
     batch_size: int
+    precision: Literal["fp32", "bf16"]
     pairs: Sequence[Pairs]
     awareness: Sequence[ScoredTask]
 
@@ -61,6 +62,7 @@ def read_pairs(
         settings.max_length,
         settings.bootstrap,
         int((run["recipe"].get("run") or {}).get("batch_size", Resources.batch_size)),
+        settings.precision,
         pairs,
         _awareness(store, run) if AWARENESS in wanted else [],
     )
@@ -85,7 +87,7 @@ def _settings(run: Mapping[str, Any]) -> EvaluateSettings:
     another version of Tercet does not say it.
     """
     said = run["recipe"].get("evaluate") or {}
-    keys = ("max_pairs", "max_length", "bootstrap")
+    keys = ("max_pairs", "max_length", "bootstrap", "precision")
     return EvaluateSettings(**{key: said[key] for key in keys if key in said})
 
 

@@ -41,7 +41,7 @@ def difference(a: Subject, b: Subject) -> Section:
     blocks: list[Block] = [_figures(a, b), _counts(a, b)]
     lead = (
         "B less A. Where both trained with several of the same seeds, the interval is paired over "
-        "them, else over the queries and pairs that both were measured on."
+        "them; of one training each it is over the queries and pairs that both were measured on."
     )
     return Section("A and B", blocks, lead)
 
@@ -60,6 +60,11 @@ def verdict(a: Subject, b: Subject) -> str | None:
         if _encoders(one) == _encoders(other):
             return f"A and B have the same encoder. {one.name}: {mine:.2f}."
         gap = _gap(one, other, a, b)
+        if gap is not None and (gap.low is None or gap.high is None):
+            return (
+                f"Whether B is better than A is not known: the difference over {gap.over} has no "
+                f"interval. {said}."
+            )
         if gap is None or gap.low is None or gap.high is None:
             return (
                 "Whether B is better than A is not known: they have neither several seeds in "

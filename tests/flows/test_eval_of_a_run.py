@@ -22,7 +22,7 @@ COMPARED = "task, subset, metric, value, ci_low, ci_high, n, pooling, text_form,
 
 def ask(*models: str, store: Path, **options: Any) -> None:
     given: dict[str, Any] = {"suite": None, "tasks": "retrieval", "splits": "test"}
-    given |= {"pooling": None, "precision": "fp32", "format_": "json"}
+    given |= {"pooling": None, "precision": None, "format_": "json"}
     evaluate_encoders(models, **given | options, store=str(store))
 
 

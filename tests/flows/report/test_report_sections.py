@@ -272,6 +272,19 @@ def test_two_runs_of_one_seed_are_compared_over_the_same_queries(tmp_path: Path)
     assert "over 200 queries. One training of each" in said
 
 
+def test_two_runs_whose_seeds_all_differ_alike_have_no_interval(tmp_path: Path) -> None:
+    ids = []
+    for place, gains in enumerate(({1: 5.0, 2: 4.0}, {1: 7.0, 2: 6.0})):
+        tables = measured_rows(gains)
+        for row in tables["evaluations"]:
+            row["model_version"] += f" of {place}"
+        ids.append(write_run(tmp_path / "store", tables, version=f"{place:016x}"))
+    with opened(open_store(str(tmp_path / "store"), create=False), ids) as subjects:
+        said = differences.verdict(*subjects)
+    assert said is not None
+    assert "the difference over 2 seeds of both has no interval" in said
+
+
 def test_a_run_against_itself_has_the_same_encoder(whole: tuple[Subject, ...]) -> None:
     said = differences.verdict(whole[0], whole[0])
     assert said is not None
