@@ -466,7 +466,10 @@ def test_killed_and_typed_again_it_goes_on_over_all_seeds(
         rows = list(csv.DictReader(file))
     assert [row["seeds"] for row in rows] == ["2", "2"]
     assert [value.split(":")[0] for value in rows[1]["values"].split()] == ["7", "8"]
-    assert rows[1]["smallest_visible"]
+    ours, theirs = (
+        [float(value.split(":")[1]) for value in row["values"].split()] for row in rows[::-1]
+    )
+    assert float(rows[1]["difference"]) == pytest.approx((sum(ours) - sum(theirs)) / 2, abs=1e-3)
     found = runs.list_runs(open_store(str(store), create=False))
     assert json.dumps(found[0]["info"]["arguments"]["overrides"]) == json.dumps(
         ["seeds=2", f"{DECAY}=false"]
