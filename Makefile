@@ -45,7 +45,7 @@ check: setup
 
 # Those that start vLLM or a server of ours that stands for one, and the rest: side by side, since
 # either waits for one core most of the time. Torch's threads would only wait for each other.
-LLM_TESTS := $(wildcard tests/flows/test_llm_*.py) tests/flows/test_learned_llm.py tests/models/llm
+LLM_TESTS := $(wildcard tests/flows/whole/test_llm_*.py) tests/flows/whole/test_learned_llm.py tests/models/llm
 
 test: check vllm chromium
 	export OMP_NUM_THREADS=1; \

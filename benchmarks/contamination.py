@@ -32,12 +32,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from wiki_scale import read_and_hash, watch
 
-from tercet.models import overlap, seeding
+from tercet.models import seeding
+from tercet.models.text import overlap
 from tercet.storage.rows import rows_of
-from tercet.tasks import guard
-from tercet.tasks.ingest import SENTENCES
+from tercet.tasks.corpus.ingest import SENTENCES
+from tercet.tasks.evaluation.suites.sts import STS_TASKS, read_suite
+from tercet.tasks.guarding import guard
 from tercet.tasks.stage import Resources, Work
-from tercet.tasks.suites.sts import STS_TASKS, read_suite
 
 HERE = Path(__file__).parent
 PART = 20_000

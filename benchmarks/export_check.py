@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tercet.flows.commands import export_onnx
 from tercet.flows.commands.export import encoder_dir, export_model
-from tercet.flows.commands.refs import artifact_of
 from tercet.flows.commands.sql import connect
-from tercet.models.encoder import load_encoder
+from tercet.flows.exports import onnx as export_onnx
+from tercet.flows.results.refs import artifact_of
+from tercet.models.encoders.encoder import load_encoder
 from tercet.storage.store import open_store
 
 HERE = Path(__file__).parent

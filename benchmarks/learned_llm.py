@@ -37,7 +37,7 @@ from swapping_model import (
     write_corpus,
 )
 
-from tercet.storage import catalog
+from tercet.storage.catalog import views as catalog
 from tercet.storage.store import open_store
 
 HERE = Path(__file__).parent

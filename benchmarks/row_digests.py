@@ -3,8 +3,8 @@
     python benchmarks/row_digests.py                  prints them, and what differs from the record
     python benchmarks/row_digests.py --write          makes them the record
 
-The corpus is made up by `tests/support/tiny_run.py`, the encoder has random weights and is made on the
-spot, and a stub answers for the language model, so that nothing but the code decides the rows.
+The corpus is made up by `tests/support/tiny_run.py`, the encoder has random weights and is made on
+the spot, and a stub answers for the language model, so that nothing but the code decides the rows.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "benchmarks" / "row_digests" / "digests.json"
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "support"), str(ROOT / "tests" / "flows")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
@@ -50,8 +50,6 @@ def made(folder: Path) -> dict[str, str]:
     from conftest import tiny_backbone
     from faulty_server import FaultyServer
     from tiny_run import documents, write_corpus, write_recipe
-
-    from tercet.storage import catalog  # noqa: F401 - the name of the room may change
 
     class Folders:
         def mktemp(self, name: str) -> Path:

@@ -114,11 +114,12 @@ def find_results(data: Path, place: Path) -> None:
     """Recall@1 and MRR of each encoder of the study, gains over the untouched one, as CSV."""
     import numpy as np
 
-    from tercet.models import metrics, resampling
-    from tercet.models.encoder import encode, load_encoder
+    from tercet.models.encoders.encoder import encode, load_encoder
+    from tercet.models.measures import metrics, resampling
     from tercet.models.weights import fetch
-    from tercet.storage import catalog, runs
+    from tercet.storage import runs
     from tercet.storage.artifacts import open_artifact
+    from tercet.storage.catalog import views as catalog
     from tercet.storage.store import open_store
 
     store = open_store(str(place), create=False)

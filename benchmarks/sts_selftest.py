@@ -15,8 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-from tercet.tasks.evaluate import evaluate_model
-from tercet.tasks.suites.sts import STS_TASKS
+from tercet.tasks.evaluation.evaluate import evaluate_model
+from tercet.tasks.evaluation.suites.sts import STS_TASKS
 
 HERE = Path(__file__).parent
 TOLERANCE = 0.1

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from sts_selftest import packaged_minilm
 
-from tercet.models.encoder import encode, load_encoder
-from tercet.tasks.suites.files import suite_root, text_form
-from tercet.tasks.suites.transfer import (
+from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.tasks.evaluation.suites.layout import suite_root, text_form
+from tercet.tasks.evaluation.suites.transfer import (
     TRANSFER_TASKS,
     Examples,
     LabelledTask,

@@ -289,7 +289,7 @@ def serve(
     debug: DebugOption = False,
 ) -> None:
     """Run a recipe on a schedule, here, until stopped."""
-    from tercet.flows.deployments import serve_recipe
+    from tercet.flows.service.deployments import serve_recipe
 
     serve_recipe(_arguments(recipe, corpus, set_, until, limit, seed), store, cron, interval)
 
@@ -299,7 +299,7 @@ def schema() -> None:
     """Print the JSON schema of recipes, for an editor."""
     import json
 
-    from tercet.flows.recipe import json_schema
+    from tercet.flows.recipe.model import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=2))
 
@@ -346,7 +346,7 @@ def main() -> None:
 
 def _explain(error: Exception) -> int:
     """Prints the one sentence of a failure; the exit code it stands for."""
-    from tercet.flows.failures import exit_code, sentence
+    from tercet.flows.terminal.failures import exit_code, sentence
 
     print(f"tercet: {sentence(error)}", file=sys.stderr)
     return exit_code(error)

@@ -164,7 +164,7 @@ class Method:
         purpose) alone.
     open_graph: makes what `Given.replacements` holds, of kg_nodes and the batches of kg_edges,
         once a graph; of a method that needs the graph.
-    prompt: of a prompted method the name of its file in `models/prompts`; its `params` are
+    prompt: of a prompted method the name of its file in `models/prompted/prompts`; its `params` are
         `Prompted`.
     variables: what `values` holds, hence what a user's own prompt may name.
     """

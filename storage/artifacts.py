@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from tercet.storage.fingerprint import file_digest
-from tercet.storage.parts import StagedPart, schema_file
+from tercet.storage.part_writer import StagedPart, schema_file
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store, StoreError, clear_errors, json_bytes
 

@@ -14,19 +14,19 @@ import pyarrow as pa
 import pytest
 from pydantic import BaseModel
 
-from tercet.flows import recipe_file
 from tercet.flows.cli import app
 from tercet.flows.commands.sql import connect, known_schemas
-from tercet.flows.recipe import Recipe
+from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.model import Recipe
 from tercet.models.generation import DETAIL, Given
 from tercet.storage.artifacts import open_artifact
-from tercet.storage.parts import PartWriter
+from tercet.storage.catalog.read_only import checked
+from tercet.storage.catalog.snapshot import METADATA
+from tercet.storage.part_writer import PartWriter
 from tercet.storage.runs import end_run, record_step, start_run
-from tercet.storage.snapshot import METADATA
-from tercet.storage.sql import checked
 from tercet.storage.store import Store, open_store
-from tercet.tasks import ingest
-from tercet.tasks.synthesise import METHOD_NAMES, method_of
+from tercet.tasks.corpus import ingest
+from tercet.tasks.synthesis.synthesise import METHOD_NAMES, method_of
 
 ROOT = Path(__file__).parents[1]
 TABLES = {**known_schemas(), **METADATA}

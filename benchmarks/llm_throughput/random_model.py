@@ -16,7 +16,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from tercet.models import prompting
+from tercet.models.prompted import templates as prompting
 
 # An answer's end is as likely after each of its tokens: lengths differ, as those of real ones do.
 END = 1 / 32

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from tercet.flows.cards.facts import run_facts
 from tercet.flows.cards.model_card import recipe_yaml
-from tercet.flows.cards.redaction import public_path
 from tercet.flows.cards.rendering import cell, number, render
+from tercet.flows.pages.redaction import public_path
+from tercet.storage.catalog.snapshot import METADATA
 from tercet.storage.runs import Run
-from tercet.storage.snapshot import METADATA
 
 _WHAT = {
     "triplets": "Triplets for training sentence encoders: an anchor, a positive, a hard negative.",

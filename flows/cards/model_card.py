@@ -11,8 +11,8 @@ import yaml
 
 from tercet.flows.cards import figures as evaluated
 from tercet.flows.cards.facts import Row, RunFacts, rows_of, run_facts
-from tercet.flows.cards.redaction import public_path, public_values
 from tercet.flows.cards.rendering import as_yaml, cell, number, render, table
+from tercet.flows.pages.redaction import public_path, public_values
 from tercet.storage.artifacts import Artifact
 from tercet.storage.runs import Run
 

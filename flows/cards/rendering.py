@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tercet.flows.cards.redaction import public, public_values
+from tercet.flows.pages.redaction import public, public_values
 
 if TYPE_CHECKING:
     import jinja2

@@ -6,11 +6,11 @@ from typing import Any
 import typer
 from pydantic import ValidationError
 
-from tercet.flows import fingerprints
-from tercet.flows.fingerprints import Fingerprint
-from tercet.flows.recipe import Recipe
-from tercet.flows.runner import prepare
-from tercet.flows.steps import Step, compile_steps, until
+from tercet.flows.pipeline import fingerprints
+from tercet.flows.pipeline.compile import Step, compile_steps, until
+from tercet.flows.pipeline.fingerprints import Fingerprint
+from tercet.flows.recipe.model import Recipe
+from tercet.flows.running.runner import prepare
 from tercet.storage import accepted, fingerprint, runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store, open_store

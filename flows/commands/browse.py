@@ -8,8 +8,8 @@ import pyarrow as pa
 import typer
 import yaml
 
-from tercet.flows.commands import text_table
-from tercet.flows.commands.refs import artifact_of
+from tercet.flows.results.refs import artifact_of
+from tercet.flows.terminal import text_table
 from tercet.storage import runs, tags
 from tercet.storage.artifacts import Artifact, open_artifact, totals
 from tercet.storage.store import Store, StoreError, open_store

@@ -24,8 +24,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from tercet.models import weights
-from tercet.models.llm import vllm_build
 from tercet.models.llm.errors import Unusable
+from tercet.models.llm.vllm import build as vllm_build
 from tercet.storage.store import MARKER, StoreError, open_store
 
 State = Literal["ok", "note", "missing", "unwritable"]

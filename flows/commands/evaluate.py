@@ -8,19 +8,20 @@ from typing import Any, Literal, TypeAlias, cast
 import pyarrow as pa
 import typer
 
-from tercet.flows.commands import rows_out, text_table
 from tercet.flows.commands.export import encoder_dir
-from tercet.flows.commands.refs import artifact_of
-from tercet.flows.commands.run_pairs import OF_A_RUN, RunPairs, read_pairs
-from tercet.flows.progress import reporter
+from tercet.flows.exports import rows as rows_out
+from tercet.flows.results.refs import artifact_of
+from tercet.flows.results.run_pairs import OF_A_RUN, RunPairs, read_pairs
+from tercet.flows.terminal import text_table
+from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
-from tercet.models.pooling import POOLING_MODES, PoolingMode
+from tercet.models.encoders.pooling import POOLING_MODES, PoolingMode
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import MARKER, open_store
+from tercet.tasks.evaluation.suites import suite as suite_tasks
+from tercet.tasks.evaluation.suites.layout import Split
+from tercet.tasks.evaluation.suites.reranking import MTEB
 from tercet.tasks.stage import BadInput
-from tercet.tasks.suites import tasks as suite_tasks
-from tercet.tasks.suites.files import Split
-from tercet.tasks.suites.reranking import MTEB
 
 Precision: TypeAlias = Literal["fp32", "bf16"]
 
@@ -78,8 +79,8 @@ def evaluate_encoders(
     run = read_pairs(store, run_ref, of_run, chosen) if of_run else None
     paths = _paths(models, store, run_ref)
 
-    from tercet.flows.runner import device
-    from tercet.tasks.evaluate import evaluate_models
+    from tercet.flows.running.runner import device
+    from tercet.tasks.evaluation.evaluate import evaluate_models
 
     precise = precision or ("fp32" if run is None else run.precision)
     settings: dict[str, Any] = {}

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import typer
 
-from tercet.flows.commands.refs import artifact_of
-from tercet.flows.commands.whole_directory import check_free, whole_directory
+from tercet.flows.exports.whole import check_free, whole_directory
+from tercet.flows.results.refs import artifact_of
 from tercet.storage.artifacts import Artifact
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput
@@ -29,7 +29,7 @@ def export(
     Raises: BadInput when the ref is neither a finished encoder nor a table, or the destination is
         taken; StageFailed when the directory could not be uploaded.
     """
-    from tercet.flows.commands.export_table import is_table
+    from tercet.flows.exports.table import is_table
 
     opened = open_store(store, create=False)
     kind: Literal["model", "dataset"] = "dataset" if is_table(opened, ref) else "model"
@@ -40,7 +40,7 @@ def export(
     target = Path(destination).expanduser()
     check_free(target)
     if push is not None:
-        from tercet.flows.commands.push import check_push
+        from tercet.flows.exports.hub import check_push
 
         check_push(push)
     if kind == "dataset":
@@ -48,7 +48,7 @@ def export(
     else:
         export_model(ref, destination, store, run_ref, onnx, int8)
     if push is not None:
-        from tercet.flows.commands.push import push as upload
+        from tercet.flows.exports.hub import push as upload
 
         address = upload(target, push, kind, public)
         typer.echo(f"Uploaded to {address}" + ("" if public else " (private)"))
@@ -71,7 +71,7 @@ def export_model(
     source = encoder_dir(artifact)
     target = Path(destination).expanduser()
     if onnx or int8:
-        from tercet.flows.commands.export_onnx import check_installed
+        from tercet.flows.exports.onnx import check_installed
 
         check_installed()
         typer.echo("Writing ONNX files and measuring them: some minutes.", err=True)
@@ -81,7 +81,7 @@ def export_model(
     typer.echo(f"  model = SentenceTransformer({str(target)!r})")
     typer.echo('  model.encode(["a sentence of your field"])')
     if measured is not None:
-        from tercet.flows.commands.export_onnx import lines
+        from tercet.flows.exports.onnx import lines
 
         typer.echo("\n".join(lines(measured)))
 
@@ -103,7 +103,7 @@ def encoder_dir(artifact: Artifact) -> Path:
 
 
 def _table(store: Store, ref: str, target: Path, run_ref: str | None) -> None:
-    from tercet.flows.commands.export_table import export_table
+    from tercet.flows.exports.table import export_table
 
     rows = export_table(store, ref, target, run_ref)
     typer.echo(f"{rows:,} rows of {ref} lie in {target}; two lines load them:")
@@ -133,7 +133,7 @@ def _copy(
     ):
         _copy_tree(source, aside)
         if onnx or int8:
-            from tercet.flows.commands.export_onnx import add_onnx
+            from tercet.flows.exports.onnx import add_onnx
 
             measured = add_onnx(aside, connection, full=onnx, int8=int8)
         card = model_card(artifact, source, run, connection, measured)

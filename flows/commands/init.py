@@ -9,10 +9,10 @@ from typing import Any
 import typer
 import yaml
 
-from tercet.flows import recipe_file
+from tercet.flows.recipe import file as recipe_file
 from tercet.storage.store import clear_errors
-from tercet.tasks.sources.corpora import PYDOCS
-from tercet.tasks.sources.discover import Description, describe
+from tercet.tasks.corpus.sources.corpora import PYDOCS
+from tercet.tasks.corpus.sources.discover import Description, describe
 from tercet.tasks.stage import BadInput
 
 BASE = "quickstart"

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tercet.flows.estimates import Estimate
-from tercet.flows.plan import PlannedStep, plan
-from tercet.flows.progress import readable_time
-from tercet.flows.runner import prepare
-from tercet.flows.steps import Step
+from tercet.flows.pipeline.compile import Step
+from tercet.flows.planning.estimates import Estimate
+from tercet.flows.planning.plan import PlannedStep, plan
+from tercet.flows.running.runner import prepare
+from tercet.flows.terminal.progress import readable_time
 
 WORDS = {
     "reuse": "reused",

@@ -15,7 +15,7 @@ def make_report(refs: Sequence[str | None], output: str, store: str) -> None:
     The store is only read. Raises: UnknownRef for a name that stands for no run, BadInput or
     StoreError for a place that takes no file.
     """
-    from tercet.flows.commands.rows_out import whole_file
+    from tercet.flows.exports.rows import whole_file
     from tercet.flows.report.report import html
     from tercet.flows.report.subject import opened
 

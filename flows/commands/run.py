@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from tercet.flows import interrupts, summary
-from tercet.flows.failures import StageFailed, sentence
-from tercet.flows.progress import reporter
-from tercet.flows.runner import (
+from tercet.flows.results import summary
+from tercet.flows.running.runner import (
     RunHandle,
     RunPlan,
     StepResult,
@@ -18,6 +16,9 @@ from tercet.flows.runner import (
     prepare,
     run_step,
 )
+from tercet.flows.terminal import interrupts
+from tercet.flows.terminal.failures import StageFailed, sentence
+from tercet.flows.terminal.progress import reporter
 from tercet.models.llm.errors import Unusable
 from tercet.storage.store import FullDisk, StoreError, open_store
 from tercet.tasks.stage import BadInput
@@ -85,13 +86,13 @@ def _one_step(handle: RunHandle, step: Any) -> StepResult:
 
 
 def _with_prefect(run_plan: RunPlan) -> str:
-    from tercet.flows.server import prefect_server
+    from tercet.flows.service.server import prefect_server
 
     # The run looks itself, but only once the server is up, which takes longer than to look twice.
     check_inputs(run_plan.steps)
     root = open_store(run_plan.store).root
     with prefect_server(root, _say):
-        from tercet.flows.pipeline_flow import run
+        from tercet.flows.service.pipeline_flow import run
 
         return run(run_plan.arguments, run_plan.store)
 

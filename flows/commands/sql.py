@@ -15,10 +15,11 @@ import duckdb
 import pyarrow as pa
 import typer
 
-from tercet.flows.commands import rows_out, text_table
-from tercet.storage import catalog
+from tercet.flows.exports import rows as rows_out
+from tercet.flows.terminal import text_table
+from tercet.storage.catalog import views as catalog
+from tercet.storage.catalog.read_only import SqlError, checked
 from tercet.storage.runs import list_runs
-from tercet.storage.sql import SqlError, checked
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import REJECTS, BadInput, Interrupted, Stage
 
@@ -67,7 +68,7 @@ def connect(store: Store, run_ref: str | None) -> duckdb.DuckDBPyConnection:
 
 def known_schemas() -> dict[str, pa.Schema]:
     """Columns of every table that some stage makes."""
-    from tercet.flows import steps
+    from tercet.flows.pipeline import compile as steps
 
     # The modules that recipes are compiled from: a stage that can run is one of theirs.
     modules = [value for value in vars(steps).values() if isinstance(value, ModuleType)]
@@ -249,7 +250,7 @@ def _prompt(store: Store, run_ref: str | None, format_: str, output: str | None)
         except KeyboardInterrupt:
             typer.echo("cancelled", err=True)
         except Exception as error:
-            from tercet.flows.failures import sentence
+            from tercet.flows.terminal.failures import sentence
 
             typer.echo(sentence(error), err=True)
 

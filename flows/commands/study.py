@@ -7,14 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tercet.flows import interrupts, studies, study_results
-from tercet.flows.commands import text_table
 from tercet.flows.commands.run import step_line
-from tercet.flows.failures import sentence
-from tercet.flows.metric_names import metric_of
-from tercet.flows.progress import reporter
-from tercet.flows.studies import Outcome, PlannedArm
-from tercet.flows.study_results import Results
+from tercet.flows.results.metric_names import metric_of
+from tercet.flows.studies import arms as studies
+from tercet.flows.studies import results as study_results
+from tercet.flows.studies.arms import Outcome, PlannedArm
+from tercet.flows.studies.results import Results
+from tercet.flows.terminal import interrupts, text_table
+from tercet.flows.terminal.failures import sentence
+from tercet.flows.terminal.progress import reporter
 from tercet.storage.store import FullDisk, Store, open_store
 from tercet.tasks.stage import BadInput
 
@@ -138,7 +139,7 @@ def _made_lines(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _show(results: Results, recipe: str, html: Path, command: str) -> None:
-    from tercet.flows import study_page
+    from tercet.flows.studies import page as study_page
 
     header, rows = study_page.table_of(results)
     right = [False, *[True] * (len(header) - 1)]

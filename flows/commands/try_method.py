@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Any
 
 from tercet.flows.commands.run import step_line
-from tercet.flows.estimates import requests_of, spread
-from tercet.flows.part_worker import PartOrder
-from tercet.flows.progress import reporter
-from tercet.flows.runner import RunPlan, open_run, order_of, prepare, run_step
-from tercet.flows.steps import Step
+from tercet.flows.pipeline.compile import Step
+from tercet.flows.planning.estimates import requests_of, spread
+from tercet.flows.running.one_part import PartOrder
+from tercet.flows.running.runner import RunPlan, open_run, order_of, prepare, run_step
+from tercet.flows.terminal.progress import reporter
 from tercet.models.llm.messages import Answer, Request
 from tercet.storage.artifacts import open_artifact
 from tercet.tasks.stage import BadInput

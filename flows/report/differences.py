@@ -4,15 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tercet.flows import paired_items
-from tercet.flows.cards.redaction import public_values
-from tercet.flows.metric_names import Metric
-from tercet.flows.paired_items import Measured
-from tercet.flows.report.blocks import Block, Note, Section, Table
+from tercet.flows.pages.blocks import Block, Note, Section, Table
+from tercet.flows.pages.redaction import public_values
 from tercet.flows.report.figures import COUNTED, Figure, figures
 from tercet.flows.report.kept import plain
 from tercet.flows.report.made import counts
 from tercet.flows.report.subject import Subject, duration, interval, signed
+from tercet.flows.results import paired_items
+from tercet.flows.results.metric_names import Metric
+from tercet.flows.results.paired_items import Measured
 
 Cells = list[str | int | float | None]
 
@@ -156,7 +156,7 @@ def _figures(a: Subject, b: Subject) -> Block:
 
 def _gap(one: Figure, other: Figure, a: Subject, b: Subject) -> Gap | None:
     """B less A, over the seeds that both have or, of one training each, over what they saw."""
-    from tercet.models.comparisons import paired_over_seeds
+    from tercet.models.measures.comparisons import paired_over_seeds
 
     if _digest(one) != _digest(other):
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tercet.flows.report.blocks import Grid, Item, Items, Note, Panel, Section, Tabs
+from tercet.flows.pages.blocks import Grid, Item, Items, Note, Panel, Section, Tabs
 from tercet.flows.report.reasons import SPARE, told
 from tercet.flows.report.subject import Row, Subject, short
 

@@ -61,7 +61,7 @@ class Figure:
     def first(self) -> tuple[float | None, float | None, float | None]:
         """Gain and its interval: of one seed that over queries, of several that over seeds."""
         if len(self.gains) > 1:
-            from tercet.models.comparisons import over_seeds
+            from tercet.models.measures.comparisons import over_seeds
 
             told = over_seeds([row["value"] for row in self.gains.values()])
             return told.mean, told.low, told.high

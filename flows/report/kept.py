@@ -5,9 +5,8 @@ from typing import Any
 
 import yaml
 
-from tercet.flows.cards.redaction import public_path, public_values
-from tercet.flows.report import charts
-from tercet.flows.report.blocks import (
+from tercet.flows.pages import charts
+from tercet.flows.pages.blocks import (
     Block,
     Chart,
     Code,
@@ -19,6 +18,7 @@ from tercet.flows.report.blocks import (
     Section,
     Table,
 )
+from tercet.flows.pages.redaction import public_path, public_values
 from tercet.flows.report.subject import Row, Subject, duration, short
 
 Cells = list[str | int | float | None]

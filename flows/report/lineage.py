@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import networkx as nx
 
-from tercet.flows.report import charts
-from tercet.flows.report.blocks import Block, Chart, Note, Section, Table
+from tercet.flows.pages import charts
+from tercet.flows.pages.blocks import Block, Chart, Note, Section, Table
 from tercet.flows.report.subject import Row, Subject, duration
 
 Cells = list[str | int | float | None]

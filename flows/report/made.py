@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tercet.flows.report import charts, spaces
-from tercet.flows.report.blocks import Block, Chart, Fold, Grid, Note, Section, Table
+from tercet.flows.pages import charts, spaces
+from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
 from tercet.flows.report.reasons import BY_THRESHOLD, told
 from tercet.flows.report.subject import Row, Subject, amount, fixed
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tercet.flows.report import charts, spaces
-from tercet.flows.report.blocks import Block, Chart, Fold, Grid, Note, Section, Table
+from tercet.flows.pages import charts, spaces
+from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
 from tercet.flows.report.figures import COUNTED, Figure, figures, geometry, seeds
 from tercet.flows.report.subject import Row, Subject, fixed, interval, signed
 
@@ -146,7 +146,7 @@ def _table(found: Sequence[Figure], caption: str = "") -> Table:
 
 def over_seeds(subjects: Sequence[Subject]) -> Section:
     """How far the figures scatter over seeds."""
-    from tercet.models.comparisons import over_seeds as summary
+    from tercet.models.measures.comparisons import over_seeds as summary
 
     title = "Seeds"
     blocks: list[Block] = []

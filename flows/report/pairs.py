@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tercet.flows.report import charts, spaces
-from tercet.flows.report.blocks import Block, Chart, Grid, Note, Section, Table
+from tercet.flows.pages import charts, spaces
+from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section, Table
 from tercet.flows.report.subject import Row, Subject
 
 FAR = 0.2  # GCSE, figure 1

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tercet.flows.report import spaces
-from tercet.flows.report.blocks import Block, Chart, Grid, Note, Section
+from tercet.flows.pages import spaces
+from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section
 from tercet.flows.report.subject import Row, Subject
 
 MOST_POINTS = 1_500

@@ -5,7 +5,9 @@ from datetime import datetime
 
 import duckdb
 
-from tercet.flows.cards.redaction import public, public_path
+from tercet.flows.pages.blocks import Fact, Note, Section
+from tercet.flows.pages.page import page
+from tercet.flows.pages.redaction import public, public_path
 from tercet.flows.report import (
     differences,
     examples,
@@ -17,9 +19,7 @@ from tercet.flows.report import (
     projection,
     trained,
 )
-from tercet.flows.report.blocks import Fact, Note, Section
 from tercet.flows.report.figures import figures
-from tercet.flows.report.page import page
 from tercet.flows.report.subject import Subject, amount, duration, interval, signed
 
 Part = Callable[[Sequence[Subject]], Section]

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from tercet.flows.report import charts
-from tercet.flows.report.blocks import Block, Chart, Grid, Note, Section
+from tercet.flows.pages import charts
+from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section
 from tercet.flows.report.subject import Row, Subject
 
 MOST_POINTS = 300

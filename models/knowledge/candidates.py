@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tercet.models.english.inflection import NUMBER_WORDS
 from tercet.models.knowledge.lexicon import Lexicon
 from tercet.models.knowledge.phrases import MAX_WORDS
 from tercet.models.knowledge.tokens import CAPITALISED, CAPITALS, IDENTIFIER, LOWER, ROMAN, Tokens
-from tercet.models.knowledge.words import NUMBER_WORDS
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

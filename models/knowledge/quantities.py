@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from tercet.models.knowledge import number_words
-from tercet.models.knowledge.number_words import PARTS, SCALES, SMALL, TENS
-from tercet.models.knowledge.words import listed
+from tercet.models.english import number_words
+from tercet.models.english.inflection import listed
+from tercet.models.english.number_words import PARTS, SCALES, SMALL, TENS
 
 DATA_FILES = ("units.tsv",)
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tercet.models.knowledge import words
-from tercet.models.knowledge.openers import OPENERS
+from tercet.models.english import inflection as words
+from tercet.models.english.openers import OPENERS
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

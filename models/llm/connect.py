@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tercet.models.llm.client import Endpoint
+from tercet.models.llm.client.client import Endpoint
+from tercet.models.llm.client.exchange import never_to_be_had, no_proxy
 from tercet.models.llm.errors import Stopped, Unusable
-from tercet.models.llm.exchange import never_to_be_had, no_proxy
 from tercet.models.llm.settings import AskingSettings, LlmSettings
 from tercet.models.llm.wire import Wire
 

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from tercet.models.llm import server_options
+from tercet.models.llm.vllm import options as server_options
 
 
 class _Settings(BaseModel):

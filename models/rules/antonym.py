@@ -4,10 +4,10 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from tercet.models.english.words import word_set
 from tercet.models.generation import Given, Method, Several, methods
 from tercet.models.knowledge.lexicon import load_pairs
-from tercet.models.rules.exchange import Senses, exchanged, senses_of
-from tercet.models.rules.words import word_set
+from tercet.models.rules.word_exchange import Senses, exchanged, senses_of
 
 # Mostly of another sense, or (with, without) the concern of `negation`.
 _SKIPPED = word_set(

@@ -11,9 +11,9 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models import seeding
+from tercet.models.english.words import capitalised, is_plural, plural, replaced
 from tercet.models.generation import JOINT, Given, Method, Output, Several, methods
 from tercet.models.knowledge.replacements import POOLS, PREFERRED, Replacements
-from tercet.models.rules.words import capitalised, is_plural, plural, replaced
 
 # How often a sentence that lacks a replacement tries its next entities.
 _ROUNDS = 6

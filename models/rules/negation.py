@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tercet.models import seeding
+from tercet.models.english.openers import DOCUMENTATION_VERBS, PLAIN_VERBS, third_person
+from tercet.models.english.verbs import IRREGULAR, forms_of
+from tercet.models.english.words import capitalised, in_shape_of, replaced, word_set
 from tercet.models.generation import Given, Method, Output, Several, methods
-from tercet.models.knowledge.openers import DOCUMENTATION_VERBS, PLAIN_VERBS, third_person
-from tercet.models.rules.verbs import IRREGULAR, forms_of
-from tercet.models.rules.words import capitalised, in_shape_of, replaced, word_set
 
 _PAST = {past: base for base, (past, _) in IRREGULAR.items() if past != base and base != "be"}
 _PARTICIPLES = frozenset(participle for _, participle in IRREGULAR.values())

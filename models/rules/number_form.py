@@ -5,10 +5,10 @@ import re
 import pyarrow as pa
 from pydantic import Field
 
+from tercet.models.english import numerals
+from tercet.models.english.numerals import FRACTIONS, SCALES, Number
+from tercet.models.english.words import in_shape_of, replaced
 from tercet.models.generation import JOINT, Given, Method, Output, Params, methods
-from tercet.models.rules import numerals
-from tercet.models.rules.numerals import FRACTIONS, SCALES, Number
-from tercet.models.rules.words import in_shape_of, replaced
 
 _MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _BEFORE = re.compile(

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.models import seeding
+from tercet.models.english import numerals
+from tercet.models.english.numerals import FRACTIONS, TENS, UNITS, Number
+from tercet.models.english.words import in_shape_of, plural, replaced
 from tercet.models.generation import Given, Method, Output, Several, methods
-from tercet.models.rules import numerals
-from tercet.models.rules.numerals import FRACTIONS, TENS, UNITS, Number
-from tercet.models.rules.words import in_shape_of, plural, replaced
 
 _TRIES = 8
 _YEARS = range(1500, 2100)

@@ -5,10 +5,10 @@ from functools import lru_cache
 import pyarrow as pa
 from pydantic import Field
 
+from tercet.models.english.words import word_set
 from tercet.models.generation import Given, Method, Several, methods
 from tercet.models.knowledge.lexicon import load_pairs
-from tercet.models.rules.exchange import Senses, exchanged, senses_of
-from tercet.models.rules.words import word_set
+from tercet.models.rules.word_exchange import Senses, exchanged, senses_of
 
 # One-word prepositions are conjunctions or particles as well ("before he left", "about 50").
 _SURE = word_set("despite during via throughout amongst toward towards beneath versus")

@@ -14,7 +14,7 @@ __all__ = ["finished", "recipe", "tiny"]
 @pytest.fixture(scope="session", autouse=True)
 def patience() -> Iterator[None]:
     """On a slow machine a Prefect server, and its tables above all, take longer than they may."""
-    from tercet.flows import server
+    from tercet.flows.service import server
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server, "START_SECONDS", 600.0)
@@ -26,7 +26,7 @@ def patience() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def prefect_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a store keeps of its Prefect server, after a first start; to be copied."""
-    from tercet.flows import server
+    from tercet.flows.service import server
 
     store = tmp_path_factory.mktemp("first")
     home = server.folder(store)

@@ -10,7 +10,7 @@ import pytest
 
 from tercet.storage.store import Store, open_store
 
-PROGRAM = Path(__file__).with_name("processes.py")
+PROGRAM = Path(__file__).parents[1] / "support" / "processes.py"
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from processes import PARTS, ROWS, SCHEMAS, staged
 
 from tercet.storage.artifacts import Artifact, find_part, open_artifact
-from tercet.storage.parts import PartWriter, StagedPart
+from tercet.storage.part_writer import PartWriter, StagedPart
 from tercet.storage.store import Store
 
 NUMBERS = {"numbers": pa.schema([("x", pa.int64())])}

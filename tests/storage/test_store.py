@@ -14,7 +14,7 @@ import pytest
 from tercet.storage import accepted, locks
 from tercet.storage.store import FullDisk, Store, StoreError, clear_errors, open_store
 
-PROGRAM = Path(__file__).with_name("processes.py")
+PROGRAM = Path(__file__).parents[1] / "support" / "processes.py"
 
 
 def test_objects_come_and_go_whole(store: Store) -> None:

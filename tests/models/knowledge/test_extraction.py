@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tercet.models.english.inflection import STOP_WORDS, listed
 from tercet.models.knowledge.extraction import Mentions, extract, longest_first
 from tercet.models.knowledge.lexicon import Lexicon, load_lexicon
 from tercet.models.knowledge.phrases import build
-from tercet.models.knowledge.words import STOP_WORDS, listed
 
 
 @pytest.fixture(scope="module")

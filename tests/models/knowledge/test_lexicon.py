@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tercet.models.english.inflection import STOP_WORDS, is_plural, singulars
 from tercet.models.knowledge.lexicon import Group, load_lexicon, load_pairs
-from tercet.models.knowledge.words import STOP_WORDS, is_plural, singulars
 
 DATA = Path(os.environ.get("TERCET_DATA", Path(__file__).parents[4] / "shared" / "data"))
 OEWN = DATA / "lexicon" / "oewn2024_definitions.tsv.gz"

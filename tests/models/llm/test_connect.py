@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 from faulty_server import FaultyServer, silent_port
 
+from tercet.models.llm.client.exchange import Endpoint
 from tercet.models.llm.connect import endpoints, wire
 from tercet.models.llm.errors import Stopped, Unusable
-from tercet.models.llm.exchange import Endpoint
 from tercet.models.llm.settings import AskingSettings, LlmSettings
 
 NAMED, FILES = LlmSettings(name="m"), LlmSettings(model="somewhere")

@@ -1,0 +1,1 @@
+"""What leaves the store: ONNX files, tables, rows, a hub repository."""

@@ -1,0 +1,149 @@
+"""A table out of the store, as a directory that `datasets` loads."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tercet.flows.cards.data_card import DataFiles, data_card
+from tercet.flows.cards.facts import run_of
+from tercet.flows.commands.sql import BATCH_ROWS, connect, known_schemas
+from tercet.flows.exports.whole import whole_directory
+from tercet.flows.terminal.progress import reporter
+from tercet.storage import runs, tags
+from tercet.storage.artifacts import Artifact
+from tercet.storage.catalog.snapshot import METADATA, read_snapshot
+from tercet.storage.store import Store
+from tercet.tasks.stage import BadInput
+
+# Of a file of Parquet, about: small enough to be fetched by itself, large enough to be worth it.
+SHARD_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The rows that a ref means. artifact: where it names a version; else the table of the run."""
+
+    table: str
+    run: runs.Run | None
+    artifact: Artifact | None
+    versions: tuple[str, ...]
+
+
+def is_table(store: Store, ref: str) -> bool:
+    """Whether the ref names a table, not an encoder or a step."""
+    name = ref.partition("@")[0]
+    if tags.get_tag(store, ref) is not None:
+        return False
+    if name in known_schemas() or name in METADATA:
+        return True
+    return any(name in entry.totals for entry in read_snapshot(store).entries)
+
+
+def export_table(store: Store, ref: str, target: Path, run_ref: str | None) -> int:
+    """Writes the table's rows and its data card to a new directory; returns how many rows.
+
+    Rows come in batches: memory does not grow with their number.
+    Raises: BadInput for a table without rows and for a target that is taken.
+    """
+    chosen = _chosen(store, ref, run_ref)
+    run_id = None if chosen.run is None else chosen.run["run_id"]
+    with closing(connect(store, run_id)) as connection, whole_directory(target) as folder:
+        try:
+            schema, batches = _rows(connection, chosen)
+            with reporter(f"export {chosen.table}", sys.stderr.isatty()) as progress:
+                written = write_shards(
+                    schema, batches, folder / "data", lambda rows: progress(rows, None, "rows")
+                )
+        except (duckdb.Error, pa.ArrowException) as error:
+            said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise BadInput(f"The table {chosen.table} cannot be read: {said}.") from error
+        if not written.rows:
+            raise BadInput(
+                f"The table {chosen.table} has no rows there, so there is nothing to export: "
+                "name another run with --run."
+            )
+        card = data_card(chosen.table, written, chosen.run, connection, chosen.versions)
+        (folder / "README.md").write_text(card, encoding="utf-8")
+    return written.rows
+
+
+def write_shards(
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    folder: Path,
+    progress: Callable[[int], None] = lambda rows: None,
+    shard_bytes: int = SHARD_BYTES,
+) -> DataFiles:
+    """Writes `train-00000-of-00002.parquet` and so on; a new one begins at that many bytes."""
+    folder.mkdir(parents=True)
+    # The number of files stands in each name, and is known at the end.
+    files: list[Path] = []
+    rows = memory = 0
+    writer: pq.ParquetWriter | None = None
+    sink: pa.NativeFile | None = None
+    try:
+        for batch in batches:
+            if writer is None or sink is None:
+                files.append(folder / f"{len(files):05d}.writing")
+                sink = pa.OSFile(str(files[-1]), "wb")
+                writer = pq.ParquetWriter(sink, schema, compression="zstd")
+            # A row group of its own: `write_batch` would hold back a million rows.
+            writer.write_table(pa.Table.from_batches([batch]))
+            rows += batch.num_rows
+            memory += batch.nbytes
+            progress(rows)
+            if sink.tell() >= shard_bytes:
+                writer.close()
+                sink.close()
+                writer = sink = None
+    finally:
+        if writer is not None and sink is not None:
+            writer.close()
+            sink.close()
+    for index, file in enumerate(files):
+        file.rename(folder / f"train-{index:05d}-of-{len(files):05d}.parquet")
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    return DataFiles(schema, rows, size, memory)
+
+
+def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
+    table, _, version = ref.partition("@")
+    if version:
+        artifact = tags.resolve_ref(store, ref)
+        if artifact.manifest() is None:
+            raise BadInput(
+                f"{artifact.step}@{artifact.version} is not finished: run its recipe again, which "
+                "goes on with it."
+            )
+        if table not in artifact.rows().tables:
+            raise BadInput(f"{artifact.step}@{artifact.version} has no table {table}.")
+        run = run_of(store, artifact, run_ref)
+        return _Chosen(table, run, artifact, (f"{artifact.step}@{artifact.version}",))
+    snapshot = read_snapshot(store)
+    if table in METADATA:
+        return _Chosen(table, None, None, ())
+    asked = snapshot.runs if run_ref is None else (runs.resolve_run(store, run_ref),)
+    for run in asked:
+        entries = [entry for entry in snapshot.of_run(run) if table in entry.totals]
+        if entries:
+            made = tuple(f"{e.artifact.step}@{e.artifact.version}" for e in entries)
+            return _Chosen(table, run, None, made)
+    whose = "No run" if run_ref is None else f"The run {asked[0]['run_id']}"
+    raise BadInput(f"{whose} has reached the table {table}{'' if run_ref is None else ' not'}.")
+
+
+def _rows(
+    connection: duckdb.DuckDBPyConnection, chosen: _Chosen
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    if chosen.artifact is not None:
+        rows = chosen.artifact.rows()
+        return rows.schema(chosen.table), rows.batches(chosen.table, rows=BATCH_ROWS)
+    relation = connection.sql(f'SELECT * FROM "{chosen.table}"')
+    reader = relation.to_arrow_reader(BATCH_ROWS)
+    return reader.schema, (batch for batch in reader if batch.num_rows)

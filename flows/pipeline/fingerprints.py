@@ -1,0 +1,191 @@
+"""Fingerprints of a pipeline's steps: what each result depends on, and what of it changed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tercet.flows.pipeline.compile import Step
+from tercet.models import weights
+from tercet.storage import code, fingerprint
+from tercet.storage.accepted import accepted
+from tercet.storage.store import Store
+from tercet.tasks.stage import BadInput
+
+UNKNOWN = "unknown until fetched"
+
+# It declares what a stage is and computes nothing: an edit there would make everything anew.
+DECLARATIONS = "tercet.tasks.stage"
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a step's result depends on.
+
+    version: digest of the components, or None while some weights are not here yet.
+    components: stage, config, inputs, models, externals, seed, code, libraries.
+    modules: digest of each module behind the component `code`, to say which one changed.
+    """
+
+    version: str | None
+    components: Mapping[str, Any]
+    modules: Mapping[str, str] = field(default_factory=dict)
+
+
+def fingerprints(
+    steps: Sequence[Step], seed: int, store: Store, fetch: bool = False
+) -> dict[str, Fingerprint]:
+    """Fingerprint of each step, from the recipe, the code and files alone: nothing is run.
+
+    With `fetch`, weights that lie on a hub are downloaded; otherwise their version is unknown.
+
+    Raises: BadInput when a model or a file that the recipe names does not exist.
+    """
+    found: dict[str, Fingerprint] = {}
+    for step in steps:
+        found[step.name] = _fingerprint(step, found, seed, store, fetch)
+    return found
+
+
+def external_digests(step: Step, store: Store) -> dict[str, str]:
+    """Digests of what the step's config names outside the store, as it is now. Raises BadInput."""
+    return {
+        name: value if isinstance(value, str) else _content(value, store, step.name)
+        for name, value in sorted(step.stage.externals(step.config).items())
+    }
+
+
+def part_key(
+    components: Mapping[str, Any],
+    models: Mapping[str, str],
+    contents: Mapping[str, str],
+    spec: Mapping[str, Any],
+) -> str:
+    """Key of one part: as the fingerprint, with the content of what it reads for the versions."""
+    own = {k: v for k, v in components.items() if k not in ("inputs", "models")}
+    return fingerprint.digest(
+        {"own": own, "models": dict(models), "contents": dict(contents), "spec": dict(spec)}
+    )
+
+
+def model_path(name: str) -> Path:
+    """Where the weights of this name lie, fetched if need be. Raises BadInput."""
+    try:
+        return weights.fetch(name)
+    except weights.ModelMissing as error:
+        raise BadInput(str(error)) from None
+
+
+def changes(
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    old_modules: Mapping[str, str],
+    new_modules: Mapping[str, str],
+) -> list[str]:
+    """Which components differ, in words: `config select.negative_max 0.75 → 0.8`, and so on."""
+    said: list[str] = []
+    for key, before, after in _differences(old.get("config"), new.get("config")):
+        said.append(f"config {key}: {_short(before)} → {_short(after)}")
+    for name in ("externals", "models", "libraries"):
+        for key, before, after in _differences(old.get(name), new.get(name)):
+            label = {"externals": "file", "models": "model", "libraries": "library"}[name]
+            said.append(f"{label} {key}" + (f": {before} → {after}" if label == "library" else ""))
+    if old.get("seed") != new.get("seed"):
+        said.append(f"seed: {old.get('seed')} → {new.get('seed')}")
+    if old.get("code") != new.get("code"):
+        names = sorted(
+            name.removeprefix("tercet.")
+            for name in old_modules.keys() | new_modules.keys()
+            if old_modules.get(name) != new_modules.get(name)
+        )
+        said.append(f"code of {', '.join(names) or 'the stage'}")
+    for key, _, _ in _differences(old.get("inputs"), new.get("inputs")):
+        said.append(f"input {key.split('.')[0]}")
+    return list(dict.fromkeys(said))
+
+
+def _fingerprint(
+    step: Step, found: Mapping[str, Fingerprint], seed: int, store: Store, fetch: bool
+) -> Fingerprint:
+    stage = step.stage
+    modules = code.code_digests([stage.run.__module__, *stage.modules])
+    modules.pop(DECLARATIONS, None)
+    digest = accepted(store, step.name, fingerprint.digest(dict(modules)))
+    versions = {s: [found[n].version for n in names] for s, names in step.inputs.items()}
+    models = {slot: _model(source, found, store, fetch) for slot, source in step.models.items()}
+    components: dict[str, Any] = {
+        "stage": stage.name,
+        "config": _without(step.config.model_dump(mode="json"), set(stage.locations)),
+        "inputs": versions,
+        "models": models,
+        "externals": external_digests(step, store),
+        "seed": seed if stage.seeded else None,
+        "code": digest,
+        "libraries": {name: _minor(name) for name in stage.libraries},
+    }
+    known = UNKNOWN not in models.values() and all(v for vs in versions.values() for v in vs)
+    return Fingerprint(fingerprint.digest(components) if known else None, components, modules)
+
+
+def _model(
+    source: tuple[str, str], found: Mapping[str, Fingerprint], store: Store, fetch: bool
+) -> str:
+    kind, name = source
+    if kind == "step":
+        return found[name].version or UNKNOWN
+    try:
+        path = weights.fetch(name) if fetch else weights.cached(name)
+    except weights.ModelMissing as error:
+        raise BadInput(str(error)) from None
+    return UNKNOWN if path is None else fingerprint.tree_digest(path, store)
+
+
+def _content(path: Path, store: Store, step: str) -> str:
+    if not path.exists():
+        raise BadInput(
+            f"The file {str(path)!r} that the recipe names for {step} does not exist: "
+            "mend its path, or put the file there."
+        )
+    if path.is_dir():
+        return fingerprint.tree_digest(path, store)
+    return fingerprint.file_digest(path, store)
+
+
+def _minor(distribution: str) -> str:
+    """Major and minor version: patch releases are taken to leave results as they are."""
+    try:
+        return ".".join(metadata.version(distribution).split("+")[0].split(".")[:2])
+    except metadata.PackageNotFoundError:
+        return "absent"
+
+
+def _without(value: Any, keys: set[str]) -> Any:
+    if isinstance(value, dict):
+        return {k: _without(v, keys) for k, v in value.items() if k not in keys}
+    if isinstance(value, list):
+        return [_without(v, keys) for v in value]
+    return value
+
+
+def _differences(old: Any, new: Any, prefix: str = "") -> list[tuple[str, Any, Any]]:
+    """Leaves that differ between two JSON values, by dotted key."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = [*old, *(k for k in new if k not in old)]
+        nested = (
+            _differences(old.get(k), new.get(k), f"{prefix}.{k}" if prefix else str(k))
+            for k in keys
+        )
+        return [difference for found in nested for difference in found]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        nested = (
+            _differences(a, b, f"{prefix}.{i}")
+            for i, (a, b) in enumerate(zip(old, new, strict=True))
+        )
+        return [difference for found in nested for difference in found]
+    return [] if old == new else [(prefix, old, new)]
+
+
+def _short(value: Any) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,1 @@
+"""The recipe: its model, and reading it from YAML."""

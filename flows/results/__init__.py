@@ -1,0 +1,1 @@
+"""Reading what runs have made: names, figures, comparisons."""

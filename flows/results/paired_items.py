@@ -1,0 +1,124 @@
+"""Two encoders on the same queries or pairs, from what their runs wrote down of each of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from tercet.flows.results.metric_names import RETRIEVAL, Metric
+
+if TYPE_CHECKING:
+    from tercet.models.measures.resampling import Difference, Sampled
+    from tercet.tasks.evaluation.scores import Metric as Kind
+    from tercet.tasks.evaluation.scores import Scores
+
+Floats = npt.NDArray[np.float64]
+
+_METRICS: "Mapping[str, Kind]" = {
+    "sts": "spearman",
+    "awareness": "spearman",
+    "transfer": "accuracy",
+    "reranking": "map",
+    "pairs": "ap",
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An encoder as a run has measured it.
+
+    connection: over the run's tables. model: its version, as the table `evaluations` has it.
+    resamples: how often the run drew for its intervals.
+    """
+
+    connection: duckdb.DuckDBPyConnection
+    model: str
+    resamples: int
+
+
+def difference(one: Measured, other: Measured, metric: Metric, seed: int) -> "Difference | None":
+    """The first minus the second in points, both drawn together, row by row.
+
+    None where it is not known how each row came out, or where the rows are not the same.
+    """
+    from tercet.models.measures.resampling import paired_test
+
+    resamples = min(one.resamples, other.resamples)
+    ours, theirs = (_sampled(measured, metric, resamples, seed) for measured in (one, other))
+    if ours is None or theirs is None or ours[1] != theirs[1]:
+        return None
+    return paired_test(ours[0], theirs[0])
+
+
+def _sampled(
+    measured: Measured, metric: Metric, resamples: int, seed: int
+) -> "tuple[Sampled, list[object]] | None":
+    """The figure with its resamples, in percent, and what tells the rows apart that it is of."""
+    from tercet.models.measures import resampling
+    from tercet.tasks.evaluation import scores as evaluation_scores
+
+    if metric.suite == "retrieval":
+        rows = measured.connection.execute(
+            """SELECT pair_id, rank FROM retrieval_ranks
+               WHERE model_version = $model AND split = $split ORDER BY pair_id""",
+            {"model": measured.model, "split": metric.subset},
+        ).fetchall()
+        values = _of_ranks(metric.name, np.array([rank for _, rank in rows], dtype=np.float64))
+        if values is None or not len(values):
+            return None
+        measure = resampling.mean_of(values)
+        return resampling.sampled(measure, len(values), resamples, seed), [r[0] for r in rows]
+    try:
+        items = measured.connection.execute(
+            """SELECT task, subset, gold, value FROM evaluation_items
+               WHERE model_version = $model AND suite = $suite
+               ORDER BY task, subset, item""",
+            {"model": measured.model, "suite": metric.suite},
+        ).fetchall()
+    except duckdb.CatalogException:  # an older store
+        return None
+    scores = _scores(metric, items)
+    groups = {metric.suite: len(scores)}
+    for figure in evaluation_scores.figures(scores, groups, resamples, seed):
+        if figure.name == (metric.suite, metric.task, metric.subset, metric.name):
+            tasks = {score.data.task for score in scores}
+            return figure.sampled, [item[:3] for item in items if item[0] in tasks]
+    return None
+
+
+def _of_ranks(name: str, ranks: Floats) -> Floats | None:
+    """One value a query, whose mean is the metric in percent; None where it is no such mean."""
+    if name == "mrr":
+        return np.asarray(100.0 / ranks, dtype=np.float64)
+    if name in RETRIEVAL:
+        found = ranks <= int(name.removeprefix("recall@"))
+        return np.where(found, 100.0, 0.0)
+    return None
+
+
+def _scores(metric: Metric, items: Sequence[tuple[str, str, float, float]]) -> "list[Scores]":
+    """The tasks that the metric is made of, from the rows of `evaluation_items`."""
+    from tercet.tasks.evaluation.figures import Data
+    from tercet.tasks.evaluation.scores import AVERAGES, Part, Scores
+
+    kind = _METRICS.get(metric.suite)
+    if kind is None:
+        return []
+    average = metric.task == AVERAGES.get(metric.suite)
+    parts: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for task, subset, said, value in items:
+        if task == metric.task or (average and not task.endswith(" dev")):
+            parts.setdefault(task, {}).setdefault(subset, []).append((said, value))
+    found = []
+    for task, subsets in parts.items():
+        made = []
+        for subset, pairs in subsets.items():
+            both = np.array(pairs, dtype=np.float64)
+            gold = both[:, 0] if kind in ("spearman", "ap") else None
+            made.append(Part(subset, both[:, 1], gold))
+        data = Data(metric.suite, task, "", "")
+        found.append(Scores(data, kind, tuple(made), averaged=average))
+    return found

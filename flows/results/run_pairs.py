@@ -1,0 +1,141 @@
+"""What a run has to measure encoders on: its document pairs and its awareness pairs."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tercet.storage import runs
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.rows import Rows, joined
+from tercet.storage.store import MARKER, Store, open_store
+from tercet.tasks.corpus import ingest
+from tercet.tasks.evaluation import awareness
+from tercet.tasks.evaluation.evaluate import EvaluateSettings, drawn_pairs
+from tercet.tasks.evaluation.figures import Pairs
+from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
+from tercet.tasks.evaluation.suites.layout import Split
+from tercet.tasks.evaluation.suites.sts import ScoredTask
+from tercet.tasks.stage import BadInput, Resources
+
+RETRIEVAL, AWARENESS = "retrieval", "awareness"
+# Tasks that are measured on the pairs of a run, not on a suite.
+OF_A_RUN = (RETRIEVAL, AWARENESS)
+
+
+@dataclass(frozen=True)
+class RunPairs:
+    """The pairs of one run as its own stage `evaluate` would measure them, and by which settings.
+
+    seed: draws pairs and resamples. batch_size: cosines that are all but tied change places with
+        the shape of a batch, and rank correlations with them.
+    """
+
+    run_id: str
+    seed: int
+    max_pairs: int
+    max_length: int | None
+    bootstrap: int
+    batch_size: int
+    precision: Literal["fp32", "bf16"]
+    pairs: Sequence[Pairs]
+    awareness: Sequence[ScoredTask]
+
+
+def read_pairs(
+    location: str, run_ref: str | None, wanted: Collection[str], splits: Sequence[Split]
+) -> RunPairs:
+    """The pairs of the run that is named, else of the newest, for the wanted ones of `OF_A_RUN`.
+
+    Awareness pairs are of dev sentences, whatever the splits.
+    Raises: BadInput where there is no store, no such run, or none of the pairs in a split.
+    """
+    store, run = _run(location, run_ref, wanted)
+    settings = _settings(run)
+    seed = int(run["recipe"].get("seed", 0))
+    pairs: list[Pairs] = []
+    if RETRIEVAL in wanted:
+        pairs = _document_pairs(store, run, splits, settings.max_pairs, seed)
+    return RunPairs(
+        run["run_id"],
+        seed,
+        settings.max_pairs,
+        settings.max_length,
+        settings.bootstrap,
+        int((run["recipe"].get("run") or {}).get("batch_size", Resources.batch_size)),
+        settings.precision,
+        pairs,
+        _awareness(store, run) if AWARENESS in wanted else [],
+    )
+
+
+def _run(location: str, run_ref: str | None, wanted: Collection[str]) -> tuple[Store, runs.Run]:
+    what = " and ".join(task for task in OF_A_RUN if task in wanted)
+    reads = f"reads the pairs of a run, and {location}"
+    if not (Path(location).expanduser() / MARKER).is_file():
+        raise BadInput(
+            f"--tasks {what} {reads} is no store: name one with --store, or run a recipe first."
+        )
+    store = open_store(location, create=False)
+    try:
+        return store, runs.resolve_run(store, run_ref)
+    except runs.UnknownRef as error:
+        raise BadInput(str(error)) from None
+
+
+def _settings(run: Mapping[str, Any]) -> EvaluateSettings:
+    """What decides which pairs are drawn and how they are measured; by default where a recipe of
+    another version of Tercet does not say it.
+    """
+    said = run["recipe"].get("evaluate") or {}
+    keys = ("max_pairs", "max_length", "bootstrap", "precision")
+    return EvaluateSettings(**{key: said[key] for key in keys if key in said})
+
+
+def _document_pairs(
+    store: Store, run: Mapping[str, Any], splits: Sequence[Split], max_pairs: int, seed: int
+) -> list[Pairs]:
+    rows = _rows(store, run, ingest.STAGE.name)
+    found = []
+    if "document_pairs" in rows.tables:
+        found = drawn_pairs(rows, splits, max_pairs, seed)
+    lacking = [split for split in splits if split not in {pairs.split for pairs in found}]
+    if lacking:
+        raise BadInput(
+            f"The {_named(run)} has no document pairs in split {' or '.join(lacking)}: name "
+            "another run with --run or other --splits, or run a recipe whose corpus names the "
+            f"columns `query` and `answer` and whose `ingest.{lacking[0]}` leaves some."
+        )
+    return found
+
+
+def _awareness(store: Store, run: Mapping[str, Any]) -> list[ScoredTask]:
+    rows = _rows(store, run, awareness.NAME)
+    found = []
+    if "awareness_pairs" in rows.tables:
+        found = awareness_tasks(rows.table("awareness_pairs"))
+    if not found:
+        made, more = "has not made awareness pairs", ""
+        if rows.versions:
+            made = "found too few entities and quantities for awareness pairs"
+            more = " and more dev sentences (`ingest.dev`)"
+        raise BadInput(
+            f"The {_named(run)} {made}: name another run with --run, or run its recipe with "
+            f"`awareness: {{teacher: MODEL}}`{more}."
+        )
+    return found
+
+
+def _rows(store: Store, run: Mapping[str, Any], stage: str) -> Rows:
+    """What this run's steps of the stage made; nothing where it has reached none."""
+    return joined(
+        [
+            open_artifact(store, entry["step"], entry["version"]).rows()
+            for entry in run["steps"]
+            if entry.get("stage", entry["step"]) == stage
+        ]
+    )
+
+
+def _named(run: Mapping[str, Any]) -> str:
+    return f"run {run['run_id']} of {run['recipe_name']}"

@@ -1,0 +1,1 @@
+"""Steps to artifacts: plain functions, nothing of Prefect."""

@@ -1,0 +1,133 @@
+"""Makes one part of one artifact: reads its inputs, calls the stage's function, commits."""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tercet.flows.pipeline import fingerprints
+from tercet.flows.pipeline.compile import Step
+from tercet.flows.running import parts
+from tercet.flows.running.parts import PartFile, Slot
+from tercet.storage.artifacts import Artifact, open_artifact, put_schema
+from tercet.storage.part_writer import PartWriter
+from tercet.storage.store import Store, open_store
+from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
+
+Progress = Callable[[int, int | None, str], None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One entry of an artifact's plan, with the key of its result and what its record tells."""
+
+    index: int
+    entry: Mapping[str, Any]
+    driving: PartFile | None
+    key: str
+    info: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PartOrder:
+    """What all parts of a step have in common."""
+
+    location: str
+    step: Step
+    version: str
+    seed: int
+    components: Mapping[str, Any]
+    inputs: Mapping[str, Slot]
+    schemas: Mapping[str, Mapping[str, pa.Schema]]
+    models: Mapping[str, Path]
+    model_digests: Mapping[str, str]
+    resources: Resources
+
+    def artifact(self) -> Artifact:
+        return open_artifact(open_store(self.location), self.step.name, self.version)
+
+    @cached_property
+    def driving(self) -> dict[str, PartFile]:
+        """The files that parts are made from, by digest."""
+        return parts.driving_files(self.step, self.inputs)
+
+    def planned_specs(self) -> list[dict[str, Any]]:
+        """The specs that the stage itself cuts its work into."""
+        assert self.step.stage.plan is not None
+        scratch = self.artifact().scratch()
+        reads, _ = parts.part_inputs(self.step, self.inputs, None)
+        work = self.work(reads, {}, scratch, lambda table, rows: None, self.resources)
+        return self.step.stage.plan(work)
+
+    def part(self, index: int, entry: Mapping[str, Any]) -> Part:
+        """A part of the plan, with its key."""
+        driving = self.driving[entry["source"]] if "source" in entry else None
+        _, contents = parts.part_inputs(self.step, self.inputs, driving)
+        key = fingerprints.part_key(self.components, self.model_digests, contents, dict(entry))
+        origins = [] if driving is None else sorted(set(driving.family))
+        return Part(index, entry, driving, key, {"origins": origins})
+
+    def work(
+        self,
+        reads: Mapping[str, Sequence[PartFile]],
+        spec: Mapping[str, Any],
+        scratch: Path,
+        emit: Callable[[str, pa.Table], None],
+        resources: Resources,
+    ) -> Work:
+        store = open_store(self.location)
+        empty = {slot: _empty_files(store, tables) for slot, tables in self.schemas.items()}
+        return Work(
+            config=self.step.config,
+            seed=self.seed,
+            inputs=parts.rows(reads, empty),
+            models=self.models,
+            spec=spec,
+            resources=resources,
+            scratch=scratch,
+            emit=emit,
+        )
+
+
+def commit_part(order: PartOrder, part: Part, progress: Progress) -> None:
+    """Makes and commits one part."""
+    artifact = order.artifact()
+    scratch = artifact.scratch() / f"part-{part.index:05d}"
+    scratch.mkdir(parents=True, exist_ok=True)
+    staging = artifact.scratch() / f"staging-{part.index:05d}"
+    # What a killed attempt staged is not trusted; what a stage keeps in its scratch is its own.
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    resources = replace(order.resources, progress=progress)
+    reads, _ = parts.part_inputs(order.step, order.inputs, part.driving)
+    schemas = {**order.step.stage.tables, "rejects": REJECTS}
+    with PartWriter(staging, schemas, order.resources.part_rows) as writer:
+        work = order.work(reads, part.entry["spec"], scratch, writer.emit, resources)
+        folder = None if part.entry.get("empty") else order.step.stage.run(work)
+        staged = writer.close(folder)
+    _unchanged(order)
+    artifact.commit(part.index, staged, part.key, part.info)
+    progress(1, 1, "parts")
+
+
+def _unchanged(order: PartOrder) -> None:
+    """Raises BadInput where a file that the recipe names is another one than at the beginning."""
+    found = fingerprints.external_digests(order.step, open_store(order.location))
+    changed = [
+        name for name, digest in found.items() if digest != order.components["externals"][name]
+    ]
+    if changed:
+        raise BadInput(
+            f"The file behind {order.step.name}'s {changed[0]!r} was changed while the run went "
+            "on: run again, and what depends on it is made of the new one."
+        )
+
+
+def _empty_files(store: Store, tables: Mapping[str, pa.Schema]) -> dict[str, str]:
+    """A file without rows for each table of a slot, so that an empty input has its columns."""
+    known = {**tables, parts.UNREAD: REJECTS}
+    return {name: str(store.local(put_schema(store, schema))) for name, schema in known.items()}

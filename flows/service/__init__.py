@@ -1,0 +1,1 @@
+"""The only home of Prefect: the flow, its server, deployments."""

@@ -1,0 +1,278 @@
+"""The Prefect flow that runs a recipe, and the one generic task that runs any of its steps.
+
+Prefect shows, schedules, retries and alerts; what is done is decided by the store. So nothing is
+cached or persisted by Prefect, tasks take and return names, and a run that was killed goes on
+when the same flow runs again.
+
+Importing this module imports prefect: enter `server.prefect_server` before.
+"""
+
+import contextlib
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prefect import flow, task
+from prefect.cache_policies import NO_CACHE
+from prefect.context import FlowRunContext
+from prefect.runtime import flow_run as running_flow
+from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+from prefect.states import Completed, Crashed, Failed
+
+from tercet.flows.service import server
+from tercet.flows.terminal.failures import exit_code, sentence
+from tercet.flows.terminal.progress import reporter
+from tercet.models.llm.errors import CeilingReached
+from tercet.tasks.stage import Interrupted
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun, State
+
+    from tercet.flows.running.runner import RunHandle, StepResult
+    from tercet.storage.store import Store
+
+LABEL_RUN = "tercet.run"
+LABEL_STORE = "tercet.store"
+LABEL_HOST = "tercet.host"
+RETRY_SECONDS = 5
+# A flow run without a lock may be about to take it: its process is starting.
+STARTING = timedelta(seconds=120)
+
+
+@dataclass
+class _Open:
+    """A run that this process has open, for its tasks, which are given its name alone."""
+
+    handle: "RunHandle"
+    results: dict[str, "StepResult"] = field(default_factory=dict)
+    errors: dict[str, BaseException] = field(default_factory=dict)
+
+
+_runs: dict[str, _Open] = {}
+
+
+def _flow_run_name() -> str:
+    recipe = Path(str(running_flow.parameters.get("recipe", "recipe"))).stem
+    return f"{recipe} {datetime.now().astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _may_retry(task: Any, task_run: Any, state: "State[Any]") -> bool:
+    """Whether a failure may go away by itself: what the user has to mend does not."""
+    try:
+        state.result(raise_on_failure=True)
+    except BaseException as error:
+        return exit_code(error) == 1 and not isinstance(error, CeilingReached)
+    return False
+
+
+@task(  # type: ignore[untyped-decorator]
+    name="stage",
+    task_run_name="{step_name}",
+    cache_policy=NO_CACHE,
+    persist_result=False,
+    retry_condition_fn=_may_retry,
+)
+def run_stage(step_name: str, run_id: str) -> Any:
+    """Runs one step of an open run, or finds it done.
+
+    Returns a state named Cached where the step was reused; else its version, time and row counts.
+    """
+    from tercet.flows.running.runner import run_step
+
+    opened = _runs[run_id]
+    step = next(s for s in opened.handle.plan.steps if s.name == step_name)
+    try:
+        with reporter(step_name, sys.stderr.isatty(), prefect=True) as progress:
+            result = run_step(opened.handle, step, progress)
+    except Exception as error:
+        opened.errors[step_name] = error
+        raise
+    opened.results[step_name] = result
+    if result.state == "reused":
+        return Completed(name="Cached", message=f"Reused version {result.version}.")
+    rows = ", ".join(f"{count:,} {table}" for table, count in result.tables.items() if count)
+    told = (
+        f"Version {result.version}, {result.state} in {result.seconds:.1f} s: {rows or 'no rows'}."
+    )
+    return Completed(message=told)
+
+
+@flow(  # type: ignore[untyped-decorator]
+    name="tercet", flow_run_name=_flow_run_name, persist_result=False
+)
+def pipeline(
+    recipe: str,
+    store: str,
+    overrides: list[str] | None = None,
+    corpus: str | None = None,
+    until: str | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+) -> Any:
+    """Runs a recipe: each step a task, in order. Returns the run's id in the store.
+
+    Parameters are those of `tercet run`, in JSON's types, so that a deployment can carry them.
+    Raises what the failing step raised; the flow run's state says it in one sentence.
+    """
+    from tercet.storage.store import open_store
+
+    context = FlowRunContext.get()
+    assert context is not None
+    assert context.flow_run is not None
+    flow_run = context.flow_run
+    try:
+        place = open_store(store)
+        with server.joined(place.root), _marked(place, flow_run):
+            return _run_steps(
+                place,
+                flow_run,
+                {
+                    "recipe": recipe,
+                    "overrides": overrides or [],
+                    "corpus": corpus,
+                    "until": until,
+                    "limit": limit,
+                    "seed": seed,
+                },
+            )
+    except Interrupted as error:
+        raise KeyboardInterrupt from error
+    except Exception as error:
+        return Failed(message=sentence(error), data=error)
+
+
+def run(arguments: Mapping[str, Any], store: str) -> str:
+    """Runs the pipeline in this process and returns the run's id; what `tercet run` calls.
+
+    Raises what the failing step raised.
+    """
+    # Prefect waits up to a second for its heartbeat thread; our own sweep finds dead runs.
+    alone = server.owned(Path(store))
+    quick = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None} if alone else {}
+    with temporary_settings(quick):
+        try:
+            return str(pipeline(store=store, **arguments))
+        finally:
+            _drain()
+
+
+def _run_steps(place: "Store", flow_run: "FlowRun", arguments: Mapping[str, Any]) -> str:
+    from tercet.flows.commands.run import step_line
+    from tercet.flows.running.runner import open_run, prepare
+
+    plan = prepare(store=place.location, **arguments)
+    stage_task = run_stage.with_options(
+        retries=plan.recipe.run.retries, retry_delay_seconds=RETRY_SECONDS
+    )
+    with open_run(plan, _say) as handle:
+        _label(flow_run, {LABEL_RUN: handle.run_id})
+        opened = _runs[handle.run_id] = _Open(handle)
+        try:
+            states: dict[str, State[Any]] = {}
+            for step in plan.steps:
+                before = [states[name] for name in step.needs if name in states]
+                state = stage_task(step.name, handle.run_id, wait_for=before, return_state=True)
+                if not state.is_completed():
+                    raise opened.errors.get(step.name) or RuntimeError(
+                        f"The step {step.name!r} ended as {state.name}: {state.message}"
+                    )
+                states[step.name] = state
+                _say(step_line(opened.results[step.name]))
+        finally:
+            del _runs[handle.run_id]
+        return handle.run_id
+
+
+@contextmanager
+def _marked(place: "Store", flow_run: "FlowRun") -> Iterator[None]:
+    """Sweeps up after dead runs, and marks this one so that others can see whether it lives."""
+    from tercet.storage import locks
+
+    with locks.hold(place, _lock_name(flow_run), who="its flow run"):
+        host = {LABEL_HOST: socket.gethostname(), LABEL_STORE: str(place.root)}
+        _label(flow_run, host)
+        with contextlib.suppress(Exception):
+            sweep(place)
+        yield
+
+
+def sweep(place: "Store", now: datetime | None = None) -> list[str]:
+    """Sets flow runs of this store Crashed whose process is gone. Returns their names.
+
+    A process that dies of `kill -9` leaves its flow run RUNNING. Each holds a lock of the store,
+    which the system takes from the dead; on a server of several machines only this one's count.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import (
+        FlowRunFilter,
+        FlowRunFilterState,
+        FlowRunFilterStateType,
+        TaskRunFilter,
+        TaskRunFilterFlowRunId,
+    )
+    from prefect.client.schemas.objects import StateType
+
+    from tercet.storage import locks
+
+    now = now or datetime.now(UTC)
+    live = [StateType.RUNNING, StateType.PENDING, StateType.CANCELLING]
+    here = {LABEL_HOST: socket.gethostname(), LABEL_STORE: str(place.root)}
+    alone = server.owned(place.root)
+    swept = []
+    with get_client(sync_client=True) as client:
+        wanted = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=live)))
+        for found in client.read_flow_runs(flow_run_filter=wanted, limit=200):
+            marked = all(found.labels.get(k) == v for k, v in here.items())
+            if locks.is_held(place, _lock_name(found)) or not (marked or alone):
+                continue
+            # Marked by an earlier attempt, say, and about to take its lock.
+            if found.state is None or now - found.state.timestamp < _patience(found, marked):
+                continue
+            dead = Crashed(message="Its process is gone; the same command resumes it.")
+            client.set_flow_run_state(found.id, dead, force=True)
+            tasks = client.read_task_runs(
+                task_run_filter=TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[found.id]))
+            )
+            for task_run in tasks:
+                if task_run.state is not None and not task_run.state.is_final():
+                    client.set_task_run_state(task_run.id, dead, force=True)
+            swept.append(found.name)
+    return swept
+
+
+def _patience(found: "FlowRun", marked: bool) -> timedelta:
+    """How long a flow run without a lock is given: one of a deployment waits for its process."""
+    first = marked and found.run_count <= 1 and found.state is not None and found.state.is_running()
+    return timedelta(0) if first else STARTING
+
+
+def _lock_name(flow_run: "FlowRun") -> str:
+    return f"flow-{flow_run.id}"
+
+
+def _label(flow_run: "FlowRun", labels: dict[str, Any]) -> None:
+    from prefect.client.orchestration import get_client
+
+    # Labels are for people and the sweep: a server that refuses them is no reason to stop.
+    with contextlib.suppress(Exception), get_client(sync_client=True) as client:
+        client.update_flow_run_labels(flow_run.id, labels)
+
+
+def _drain() -> None:
+    """Sends what Prefect has queued (states of tasks, logs) before its server may go."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    with contextlib.suppress(Exception):
+        EventsWorker.drain_all(timeout=15)
+        APILogWorker.drain_all(timeout=15)
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,372 @@
+"""The Prefect server of a store: one child process, shared by the runs on it, gone with the last.
+
+Three locks of the operating system, which lets go of them however a process ends, hold it together:
+
+- `server.lock` is held by the server for as long as it lives, so that a store never has two, and
+  the process recorded in `server.json` is the server exactly while the lock is held;
+- `users.lock` is shared by everyone who uses it. Whoever leaves and finds nobody else stops the
+  server; where all of them were killed, the server notices by itself and stops;
+- `door.lock` lets one process at a time start or stop it.
+"""
+
+import contextlib
+import fcntl
+import http.client
+import importlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+HOST = "127.0.0.1"
+START_SECONDS = 300.0
+# A server that is up answers in milliseconds; a loaded machine gets more time than that.
+HEALTH_SECONDS = 10.0
+# psutil reckons a start from the clock that is set, which may be set anew while a server lives.
+SAME_START_SECONDS = 5.0
+FOLDER = "prefect"
+PROCESS = "tercet.flows.service.server_process"
+MIGRATED = "prefect.db.ready"
+TAKEN = 75
+"""Exit code of a server process that found the store's lock taken."""
+
+
+class ServerError(RuntimeError):
+    """The Prefect server of the store did not start: one clear sentence, then its last lines."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server process; `started` in seconds since the epoch."""
+
+    pid: int
+    port: int
+    started: float
+
+    @property
+    def address(self) -> str:
+        """What a browser opens."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def api(self) -> str:
+        return f"{self.address}/api"
+
+
+def folder(store_root: Path) -> Path:
+    """Where a store keeps what belongs to its Prefect server."""
+    return store_root / FOLDER
+
+
+@contextmanager
+def prefect_server(
+    store_root: Path, announce: Callable[[str], None], quiet: bool = True
+) -> Iterator[str]:
+    """A Prefect API for this process and its children while the block lasts; yields its URL.
+
+    `PREFECT_API_URL` is used where it is set. Otherwise it is the store's own server, started
+    here unless another run has it up already. The settings go to the environment, so enter this
+    before anything imports prefect (where that has happened, its settings are renewed).
+
+    quiet: keeps Prefect's own log lines from the terminal; its API gets them all the same.
+
+    Raises: ServerError when the server does not come up; OSError when the store cannot be written.
+    """
+    given = os.environ.get("PREFECT_API_URL")
+    shared = {"PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore"}
+    if quiet:
+        shared["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"
+    if given:
+        announce(f"Prefect server: {_shown(given)} (PREFECT_API_URL)")
+        with _environment(shared):
+            yield given
+        return
+    home = folder(store_root.resolve())
+    home.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        users = stack.enter_context(_lock(home / "users.lock", fcntl.LOCK_SH))
+        stack.callback(_leave, home, users)
+
+        def meanwhile(server: Server) -> None:
+            """Done while the server starts, which takes as long as importing prefect here."""
+            stack.enter_context(_environment({**shared, **_client_settings(home, server)}))
+            importlib.import_module("prefect.flows")
+
+        server = _enter(home, meanwhile)
+        announce(f"Prefect server: {server.address}")
+        yield server.api
+
+
+@contextmanager
+def joined(store_root: Path) -> Iterator[None]:
+    """Counts this process among the users of the store's server, if that is what it talks to.
+
+    For flow runs started by somebody else's process, which may be killed before they end.
+    """
+    home = folder(store_root.resolve())
+    server = _recorded(home)
+    if server is None or os.environ.get("PREFECT_API_URL") != server.api:
+        yield
+        return
+    with _lock(home / "users.lock", fcntl.LOCK_SH) as users:
+        try:
+            yield
+        finally:
+            _leave(home, users)
+
+
+def owned(store_root: Path) -> bool:
+    """Whether this process talks to the store's own server rather than to somebody else's."""
+    server = _recorded(folder(store_root.resolve()))
+    return server is not None and os.environ.get("PREFECT_API_URL") == server.api
+
+
+def running(store_root: Path) -> Server | None:
+    """The store's server, if it lives."""
+    home = folder(store_root.resolve())
+    return _recorded(home) if _is_held(home / "server.lock") else None
+
+
+def healthy(server: Server, seconds: float = HEALTH_SECONDS) -> bool:
+    """Whether the server's health page answers within this time, asked directly (no proxy)."""
+    connection = http.client.HTTPConnection(HOST, server.port, timeout=seconds)
+    try:
+        connection.request("GET", "/api/health")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _enter(home: Path, meanwhile: Callable[[Server], None]) -> Server:
+    """The store's server, up and answering. The caller holds `users.lock` already.
+
+    meanwhile: called once with the server, which may not answer yet.
+    """
+    with _lock(home / "door.lock", fcntl.LOCK_EX):
+        if _is_held(home / "server.lock"):
+            server = _await_answer(home, None)
+            if server is not None:
+                meanwhile(server)
+                return server
+            _kill_holder(home)
+        child = _spawn(home)
+        recorded = _await_record(home, child)
+        if recorded is not None:
+            meanwhile(recorded)
+        server = _await_answer(home, child)
+        if server is not None:
+            (home / MIGRATED).touch()
+            return server
+        code = child.poll()
+        if code is None:
+            child.kill()
+            child.wait()
+        what = f"did not answer within {START_SECONDS:.0f} s"
+        if code not in (None, TAKEN):
+            what = "ended at once"
+        raise ServerError(
+            f"The Prefect server of this store {what}; `--no-server` runs without one. "
+            f"Its last lines ({home / 'server.log'}):\n{_last_lines(home / 'server.log')}"
+        )
+
+
+def _leave(home: Path, users: IO[bytes]) -> None:
+    """Lets go of the server, and stops it if nobody else uses it."""
+    with _lock(home / "door.lock", fcntl.LOCK_EX):
+        fcntl.flock(users, fcntl.LOCK_UN)
+        # The server, which looks for users by itself, holds the lock for an instant.
+        for attempt in range(3):
+            try:
+                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.01 * (attempt < 2))
+        else:
+            return
+        if _is_held(home / "server.lock"):
+            _kill_holder(home)
+
+
+def _spawn(home: Path) -> "subprocess.Popen[bytes]":
+    """Starts the server in a session of its own, so that Ctrl-C at a terminal passes it by."""
+    before = _recorded(home)
+    # One whose starter was killed may come up only now: then its tables and its record stay.
+    with contextlib.suppress(BlockingIOError), (home / "server.lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not (home / MIGRATED).exists():
+            # Killed while it made its tables, it would never start again; nothing is in it yet.
+            for name in ("prefect.db", "prefect.db-wal", "prefect.db-shm", "prefect.db-journal"):
+                (home / name).unlink(missing_ok=True)
+        (home / "server.json").unlink(missing_ok=True)
+    with (home / "server.log").open("wb") as log:
+        # The port of last time, if it can be had, keeps bookmarks alive.
+        return subprocess.Popen(
+            [sys.executable, "-m", PROCESS, str(home), str(before.port if before else 0)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=home,
+            env=_server_settings(home),
+            start_new_session=True,
+        )
+
+
+def _await_record(home: Path, child: "subprocess.Popen[bytes]") -> Server | None:
+    """The server that has taken the lock and told its address; None if none does in time."""
+    deadline = time.monotonic() + START_SECONDS
+    while child.poll() in (None, TAKEN) and time.monotonic() < deadline:
+        server = _recorded(home)
+        if server is not None and _is_held(home / "server.lock"):
+            return server
+        time.sleep(0.02)
+    return None
+
+
+def _await_answer(home: Path, child: "subprocess.Popen[bytes] | None") -> Server | None:
+    """The server that holds the lock, once it answers; None if it does not, or `child` ended.
+
+    A server gets START_SECONDS from its start, and one that is older HEALTH_SECONDS from now.
+    """
+    began = time.time()
+    while True:
+        if child is not None and child.poll() not in (None, TAKEN):
+            return None
+        server = _recorded(home)
+        if server is not None and _is_held(home / "server.lock") and healthy(server, 2.0):
+            return server
+        started = server.started if server is not None else began
+        if time.time() > max(started + START_SECONDS, began + HEALTH_SECONDS):
+            return None
+        time.sleep(0.05)
+
+
+def _kill_holder(home: Path) -> None:
+    """Ends the server, gently for five seconds. Only a process that is the recorded one is hit."""
+    server = _recorded(home)
+    if server is None:
+        return
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(server.pid)
+        # Another store's server may have got the number of ours, which has ended.
+        same = abs(process.create_time() - server.started) < SAME_START_SECONDS
+        if same and PROCESS in process.cmdline():
+            process.terminate()
+            if not _released(home, 5.0):
+                process.kill()
+                _released(home, 60.0)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(server.pid, os.WNOHANG)
+
+
+def _released(home: Path, seconds: float) -> bool:
+    """Whether the server's lock comes free in time, which tells of its end (a zombie has none)."""
+    deadline = time.monotonic() + seconds
+    while _is_held(home / "server.lock"):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _recorded(home: Path) -> Server | None:
+    try:
+        return Server(**json.loads((home / "server.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _last_lines(log: Path, count: int = 15) -> str:
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-count:])
+    except OSError:
+        return "(no log)"
+
+
+def _shown(url: str) -> str:
+    """The URL without what may be secret in it: user, password, parameters."""
+    scheme, slashes, rest = url.partition("://")
+    return f"{scheme}{slashes}{rest.rpartition('@')[2].partition('?')[0]}"
+
+
+def _server_settings(home: Path) -> dict[str, str]:
+    """The server's environment: nothing of the user's own Prefect configuration reaches it."""
+    mine = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    mine |= {
+        "PREFECT_HOME": str(home),
+        # Relative to where the server is started, `home`: a URL has no form for every path.
+        "PREFECT_API_DATABASE_CONNECTION_URL": "sqlite+aiosqlite:///prefect.db",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        "PREFECT__SERVER_FINAL": "1",
+    }
+    # Prefect unpacks its pages beside its own code; where that is read-only, they go to the store.
+    spec = importlib.util.find_spec("prefect")
+    if spec is None or not os.access(Path(spec.origin or "/").parent / "server", os.W_OK):
+        mine["PREFECT_UI_STATIC_DIRECTORY"] = str(home / "ui")
+    return mine
+
+
+def _client_settings(home: Path, server: Server) -> dict[str, str]:
+    hosts = [h for h in os.environ.get("NO_PROXY", os.environ.get("no_proxy", "")).split(",") if h]
+    unproxied = ",".join(dict.fromkeys([*hosts, HOST, "localhost"]))
+    return {
+        "PREFECT_API_URL": server.api,
+        "PREFECT_HOME": str(home),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
+        "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        # httpx asks the environment's proxy even for this machine.
+        "NO_PROXY": unproxied,
+        "no_proxy": unproxied,
+    }
+
+
+@contextmanager
+def _environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """Sets environment variables for the block, and lets an imported prefect see them."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        if "prefect.context" in sys.modules:
+            from prefect.context import SettingsContext, get_settings_context
+            from prefect.settings import Settings
+
+            with SettingsContext(profile=get_settings_context().profile, settings=Settings()):
+                yield
+        else:
+            yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _lock(path: Path, kind: int) -> Iterator[IO[bytes]]:
+    with path.open("ab") as file:
+        fcntl.flock(file, kind)
+        yield file
+
+
+def _is_held(path: Path) -> bool:
+    """Whether somebody holds the lock exclusively."""
+    with path.open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

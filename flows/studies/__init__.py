@@ -1,0 +1,1 @@
+"""Arms of a recipe side by side, and their figures."""

@@ -1,0 +1,251 @@
+"""A study: arms of one or more recipes, run one after the other in one store.
+
+An arm is an ordinary run, so that arms share every artifact that is the same, and a study that was
+stopped goes on where it stood. What came of it says `tercet.flows.studies.results`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tercet.flows.pipeline import fingerprints
+from tercet.flows.pipeline.fingerprints import Fingerprint
+from tercet.flows.recipe import file as recipe_file
+from tercet.flows.running.runner import (
+    Progress,
+    RunPlan,
+    Say,
+    StepResult,
+    check_inputs,
+    open_run,
+    prepare,
+    run_step,
+)
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.store import Store
+from tercet.tasks.corpus.ingest import IngestConfig
+from tercet.tasks.stage import BadInput
+
+RECIPE_KEY = "recipe"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to run a recipe: its name, the recipe, and `key=value` changes of it.
+
+    values: the grid's keys with this arm's values. base: its name in the file of arms, or nothing.
+    """
+
+    name: str
+    recipe: str
+    overrides: tuple[str, ...]
+    values: Mapping[str, Any] = field(default_factory=dict)
+    base: str = ""
+
+
+@dataclass(frozen=True)
+class PlannedArm:
+    """An arm that has been validated, with the version of each of its steps."""
+
+    arm: Arm
+    plan: RunPlan
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class StepCount:
+    """A step over all arms: in how many it is, how many artifacts that makes, how many stand."""
+
+    step: str
+    arms: int
+    distinct: int
+    standing: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an arm. run_id and steps: as far as it came; error: why it went no further."""
+
+    planned: PlannedArm
+    run_id: str | None
+    steps: tuple[StepResult, ...]
+    error: Exception | None = None
+
+
+def arms_of(
+    recipe: str, vary: Sequence[str] = (), file: str | None = None, common: Sequence[str] = ()
+) -> list[Arm]:
+    """The arms: those of the file, each with every combination of what `vary` lists.
+
+    vary: `KEY=[V1, V2]`, one for each key. common: changes of every arm, before its own.
+
+    Raises: BadInput for what cannot be read and for two arms of one name.
+    """
+    named = [Arm("", recipe, tuple(common))] if file is None else _named(file, recipe, common)
+    grid = [_varied(text) for text in vary]
+    keys = [key for key, _ in grid]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        raise BadInput(f"--vary {twice[0]} is given twice: list all its values in one.")
+    short = short_keys(keys)
+    arms = []
+    for base in named:
+        for point in product(*(values for _, values in grid)):
+            values = dict(zip(keys, point, strict=True))
+            told = ", ".join(_overrides({short[key]: value for key, value in values.items()}))
+            name = ", ".join(part for part in (base.name, told) if part)
+            changes = (*base.overrides, *_overrides(values))
+            arms.append(Arm(name, base.recipe, changes, values, base.name))
+    if len(arms) < 2:
+        raise BadInput(
+            "A study compares at least two arms: give --vary KEY=[V1, V2], or --arms FILE with two "
+            "of them; one alone is `tercet run`."
+        )
+    names = [arm.name for arm in arms]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise BadInput(f"Two arms have the name {twice[0]!r}: give each value once.")
+    return arms
+
+
+def plan_arms(
+    arms: Sequence[Arm], store: Store, corpus: str | None, limit: int | None, seed: int | None
+) -> list[PlannedArm]:
+    """The arms' plans, all validated before anything runs. Raises BadInput that names the arm."""
+    found: list[PlannedArm] = []
+    checked: list[IngestConfig] = []
+    for arm in arms:
+        try:
+            plan = prepare(arm.recipe, store.location, arm.overrides, corpus, None, limit, seed)
+            check_inputs(plan.steps, checked)
+            prints = fingerprints.fingerprints(plan.steps, plan.recipe.seed, store, fetch=True)
+        except BadInput as error:
+            raise BadInput(f"Arm {arm.name!r}: {error}") from None
+        planned = PlannedArm(arm, plan, _versions(prints))
+        for other in found:
+            if other.versions == planned.versions:
+                raise BadInput(
+                    f"Arms {other.arm.name!r} and {arm.name!r} are the same run, since no step "
+                    "reads what differs between them: leave one out."
+                )
+        found.append(planned)
+    return found
+
+
+def step_counts(planned: Sequence[PlannedArm], store: Store) -> list[StepCount]:
+    """What the arms share, step by step, in the order of the steps."""
+    counts = []
+    for name in _ordered(planned):
+        versions = [arm.versions[name] for arm in planned if name in arm.versions]
+        distinct = dict.fromkeys(versions)
+        standing = sum(_stands(store, name, version) for version in distinct)
+        counts.append(StepCount(name, len(versions), len(distinct), standing))
+    return counts
+
+
+def run_arm(
+    planned: PlannedArm,
+    say: Say,
+    report: Callable[[StepResult], None],
+    progress: Callable[[str], AbstractContextManager[Progress]],
+) -> Outcome:
+    """Runs one arm to its end; a failure is its outcome. KeyboardInterrupt goes through."""
+    run_id: str | None = None
+    done: list[StepResult] = []
+    try:
+        with open_run(planned.plan, say) as handle:
+            run_id = handle.run_id
+            for step in planned.plan.steps:
+                with progress(step.name) as show:
+                    done.append(run_step(handle, step, show))
+                report(done[-1])
+    except Exception as error:
+        return Outcome(planned, run_id, tuple(done), error)
+    return Outcome(planned, run_id, tuple(done))
+
+
+def made_and_reused(outcomes: Sequence[Outcome]) -> dict[str, tuple[int, int]]:
+    """Step to how often it was made (or made to its end) and how often reused."""
+    counts: dict[str, list[int]] = {}
+    for outcome in outcomes:
+        for result in outcome.steps:
+            made = counts.setdefault(result.step, [0, 0])
+            made[1 if result.state == "reused" else 0] += 1
+    steps = _ordered([outcome.planned for outcome in outcomes])
+    return {step: (counts[step][0], counts[step][1]) for step in steps if step in counts}
+
+
+def as_text(value: Any) -> str:
+    """A value as one would type it."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def short_keys(keys: Sequence[str]) -> dict[str, str]:
+    """What a table calls each key: its last word, or all of it where two keys end alike."""
+    ends = [key.rpartition(".")[2] for key in keys]
+    return {
+        key: key if ends.count(end) > 1 or end.isdigit() else end
+        for key, end in zip(keys, ends, strict=True)
+    }
+
+
+def _named(file: str, recipe: str, common: Sequence[str]) -> list[Arm]:
+    path = Path(file)
+    if not path.is_file():
+        raise BadInput(f"There is no file of arms {file!r}: give the path of a YAML file.")
+    _, content = recipe_file.read_yaml(path, "arms")
+    if not isinstance(content, dict) or not content:
+        raise BadInput(f"{path} holds no arms: write names, each with the keys that it changes.")
+    arms = []
+    for name, changes in content.items():
+        if changes is not None and not isinstance(changes, dict):
+            raise BadInput(
+                f"{path}: arm {str(name)!r} must be a mapping of recipe keys to values, such as "
+                "select.negative_max: 0.6."
+            )
+        own = {str(key): value for key, value in (changes or {}).items()}
+        chosen = own.pop(RECIPE_KEY, recipe)
+        arms.append(Arm(str(name), str(chosen), (*common, *_overrides(own))))
+    return arms
+
+
+def _varied(text: str) -> tuple[str, list[Any]]:
+    key, equals, listed = text.partition("=")
+    try:
+        values = yaml.safe_load(listed) if equals else None
+    except yaml.YAMLError:
+        values = None
+    if not key.strip() or not isinstance(values, list) or not values:
+        raise BadInput(f"--vary {text!r} lists no values: write --vary KEY=[V1, V2].")
+    return key.strip(), values
+
+
+def _overrides(values: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{key}={as_text(value)}" for key, value in values.items())
+
+
+def _versions(prints: Mapping[str, Fingerprint]) -> dict[str, str]:
+    return {name: str(print_.version) for name, print_ in prints.items()}
+
+
+def _stands(store: Store, step: str, version: str) -> bool:
+    artifact = open_artifact(store, step, version)
+    return artifact.manifest() is not None and artifact.intact()
+
+
+def _ordered(planned: Sequence[PlannedArm]) -> list[str]:
+    """The steps of all arms, each behind those that stand before it in some arm."""
+    order: list[str] = []
+    for arm in sorted(planned, key=lambda arm: -len(arm.plan.steps)):
+        place = 0
+        for step in arm.plan.steps:
+            if step.name in order:
+                place = order.index(step.name) + 1
+            else:
+                order.insert(place, step.name)
+                place += 1
+    return order

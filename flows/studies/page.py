@@ -1,0 +1,245 @@
+"""A study as something to look at: its table and plot as one HTML page, and its table as CSV."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tercet.flows.exports.rows import whole_file
+from tercet.flows.pages import charts, page
+from tercet.flows.pages.blocks import Chart, Code, Fact, Note, Section, Table
+from tercet.flows.pages.redaction import public
+from tercet.flows.studies.arms import as_text, short_keys
+from tercet.flows.studies.results import Results, Row
+
+_CSV = (
+    *("metric", "mean", "sd", "seeds", "low", "high"),
+    *("difference", "difference_low", "difference_high", "smallest_visible"),
+    *("dev", "test", "best_by_dev", "untouched", "values", "run_id", "why"),
+)
+
+_AGAIN = (
+    "The same study; what is done is reused. Paths are cut to their last names, so that the page "
+    "can be given away."
+)
+
+
+def write_csv(path: Path, results: Results) -> None:
+    """A line an arm, with the grid's keys and the value of each seed."""
+    keys = list(dict.fromkeys(key for row in results.rows for key in row.arm.values))
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["arm", *keys, *_CSV])
+    for place, row in enumerate(results.rows):
+        values = [as_text(row.arm.values[key]) if key in row.arm.values else "" for key in keys]
+        writer.writerow([row.arm.name, *values, *_cells(results, row, place == results.best)])
+    with whole_file(path) as sink:
+        sink.write(text.getvalue().encode())
+
+
+def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
+    """The page: what was compared, one plot, one table, and the command that makes it again."""
+    best = None if results.best is None else results.rows[results.best]
+    facts = [Fact("arms", str(len(results.rows))), Fact("over", _over(results))]
+    if best is not None and best.dev is not None:
+        facts.append(Fact("best by dev", best.arm.name, f"dev {best.dev.mean:.2f}"))
+    notices = [
+        Note(public(f"{row.arm.name}: {row.why}"), tone="warning")
+        for row in results.rows
+        if row.why
+    ]
+    strong = frozenset() if results.best is None else frozenset([results.best])
+    shown = [row for row in results.rows if row.asked is not None]
+    plot = Chart(
+        spec_of(results),
+        f"{results.metric}: means with 95 % intervals {_interval_words(results)}.",
+        "; ".join(f"{row.arm.name}: {row.asked.mean:.2f}" for row in shown if row.asked),
+    )
+    header, rows = table_of(results)
+    table = Table(
+        header, rows, caption=" ".join(notes_of(results)), align="l" + "r" * 8, strong=strong
+    )
+    html = page.page(
+        f"Study of {recipe}",
+        [
+            Section("Plot", [plot]),
+            Section("Table", [table]),
+            Section("Again", [Code(public(command), "The command")], _AGAIN),
+        ],
+        subtitle=str(results.metric),
+        facts=facts,
+        notices=notices,
+        footer="Made by tercet study.",
+    )
+    page.write_page(path, html)
+
+
+def table_of(results: Results) -> tuple[list[str], list[list[str | None]]]:
+    """Header and cells, as text: the arm that is best by dev has a star."""
+    header = ["arm", "dev", "test", "sd", "seeds", "95 % interval"]
+    header += ["less first", "its interval", "visible from"]
+    rows: list[list[str | None]] = []
+    for place, row in enumerate(results.rows):
+        if row.asked is None:
+            rows.append([row.arm.name, *[None] * (len(header) - 1)])
+            continue
+        change = row.difference
+        rows.append(
+            [
+                f"{row.arm.name} *" if place == results.best else row.arm.name,
+                None if row.dev is None else f"{row.dev.mean:.2f}",
+                None if row.test is None else f"{row.test.mean:.2f}",
+                _number(row.asked.sd),
+                str(row.asked.n),
+                _range(row.asked.low, row.asked.high),
+                None if change is None else f"{change.mean:+.2f}",
+                None if change is None else _range(change.low, change.high, "+"),
+                None if change is None else _number(change.visible),
+            ]
+        )
+    return header, rows
+
+
+def notes_of(results: Results) -> list[str]:
+    """What the table's figures are, and how the best arm was found."""
+    notes = [
+        f"Figures are {results.metric}; intervals {_interval_words(results)}; `less first` is each "
+        f"arm minus {results.rows[0].arm.name!r}, {_paired_words(results)}, and `visible from` the "
+        "smallest difference that could have been seen."
+    ]
+    untouched = dict.fromkeys(
+        f"{row.untouched:.2f}" for row in results.rows if row.untouched is not None
+    )
+    if untouched:
+        notes.append(f"The untouched backbone has {', '.join(untouched)}.")
+    dev = results.metric.on_dev()
+    if results.best is not None:
+        name = results.rows[results.best].arm.name
+        notes.append(f"* {name!r} is the best by dev ({dev}): chosen on dev, never on test.")
+    elif dev is None:
+        notes.append(f"{results.metric.suite} has no dev set, so no arm is marked as the best.")
+    else:
+        notes.append(
+            f"No arm has {dev}, so none is marked as the best: --set 'evaluate.splits=[dev, test]'."
+        )
+    return notes
+
+
+def spec_of(results: Results) -> dict[str, Any]:
+    """The plot: a line over a key with numbers where there is one, else a dot an arm."""
+    rows = [row for row in results.rows if row.asked is not None]
+    key = _numeric_key(rows)
+    values = [_point(row, key) for row in rows]
+    title = str(results.metric)
+    tip = [charts.field("arm", "N", "arm"), charts.field("said", "N", results.metric.name)]
+    if key is None:
+        y = charts.field("arm", "N", sort=None, axis={"labelLimit": 260})
+        bar = {"x": charts.field("low", "Q", title, scale={"zero": False}), "x2": {"field": "high"}}
+        dot = {"x": charts.field("mean", "Q", title, scale={"zero": False})}
+        layers = [
+            {
+                "mark": {"type": "rule", "strokeWidth": 2},
+                "encoding": {**bar, "y": y, "tooltip": tip},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
+                "encoding": {**dot, "y": y, "tooltip": tip},
+            },
+        ]
+        return charts.chart(layers, 34 * max(1, len(values)), values)
+    series = list(dict.fromkeys(value["series"] for value in values))
+    # Legends of equal domains are one.
+    legend: dict[str, Any] = {"legend": None if len(series) < 2 else {"title": None, "columns": 1}}
+    told = {
+        "color": charts.field("series", "N", scale={"domain": series}, **legend),
+        "tooltip": tip,
+        "x": charts.field("x", "Q", key, scale={"zero": False}),
+    }
+    scale = {"domain": series, "range": charts.DASHES}
+    dash = charts.field("series", "N", scale=scale, **legend)
+    y = charts.field("mean", "Q", title, scale={"zero": False})
+    low = {"y": charts.field("low", "Q", title, scale={"zero": False}), "y2": {"field": "high"}}
+    layers = [
+        {"mark": {"type": "rule", "strokeWidth": 2, "opacity": 0.6}, "encoding": {**told, **low}},
+        {"mark": {"type": "line"}, "encoding": {**told, "y": y, "strokeDash": dash}},
+        {
+            "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1},
+            "encoding": {**told, "y": y},
+        },
+    ]
+    return charts.chart(layers, 280, values)
+
+
+def _numeric_key(rows: Sequence[Row]) -> str | None:
+    """The first key of the grid that has several values, all of them numbers."""
+    keys = dict.fromkeys(key for row in rows for key in row.arm.values)
+    for key in keys:
+        values = [row.arm.values.get(key) for row in rows]
+        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+        if numbers and len(set(values)) > 1:
+            return key
+    return None
+
+
+def _point(row: Row, key: str | None) -> dict[str, Any]:
+    assert row.asked is not None
+    mean, low, high = row.asked.mean, row.asked.low, row.asked.high
+    said = f"{mean:.2f}" + (f" ({_range(low, high)})" if low is not None else "")
+    point = {"arm": row.arm.name, "mean": mean, "low": low, "high": high, "said": said}
+    if key is not None:
+        point["x"] = row.arm.values[key]
+        point["series"] = _series(row, key)
+    return point
+
+
+def _series(row: Row, key: str) -> str:
+    """What tells an arm's line from the others: its name without the key on the axis."""
+    short = short_keys(list(row.arm.values))
+    others = [f"{short[k]}={as_text(v)}" for k, v in row.arm.values.items() if k != key]
+    return ", ".join(part for part in (row.arm.base, *others) if part) or key
+
+
+def _cells(results: Results, row: Row, best: bool) -> list[object]:
+    asked, change = row.asked, row.difference
+    figures: list[object] = [None] * 5
+    if asked is not None:
+        figures = [asked.mean, asked.sd, asked.n, asked.low, asked.high]
+    paired: list[object] = [None] * 4
+    if change is not None:
+        paired = [change.mean, change.low, change.high, change.visible]
+    return [
+        *(str(results.metric), *figures, *paired),
+        None if row.dev is None else row.dev.mean,
+        None if row.test is None else row.test.mean,
+        *(str(best).lower(), row.untouched, _by_seed(row.values), row.run_id, row.why),
+    ]
+
+
+def _by_seed(values: Mapping[int, float]) -> str:
+    return " ".join(f"{seed}:{value:.6g}" for seed, value in sorted(values.items()))
+
+
+def _over(results: Results) -> str:
+    most = max((row.asked.n for row in results.rows if row.asked is not None), default=1)
+    return f"{most} seeds" if results.over == "seeds" else "1 seed"
+
+
+def _interval_words(results: Results) -> str:
+    if results.over == "seeds":
+        return "over the seeds (Student's t)"
+    return "over the queries of one seed (bootstrap)"
+
+
+def _paired_words(results: Results) -> str:
+    if results.over == "seeds":
+        return "over the seeds that both have"
+    return "over the same queries"
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else f"{value:.2f}"
+
+
+def _range(low: float | None, high: float | None, sign: str = "") -> str | None:
+    return None if low is None or high is None else f"{low:{sign}.2f} to {high:{sign}.2f}"

@@ -1,0 +1,224 @@
+"""Progress of a step: a bar on a terminal, log lines elsewhere, an artifact in Prefect.
+
+Nothing shows for a step that takes less than two seconds. All of them tell the same numbers: how
+much is done, the rate since the step began to tell, and the time left at that rate.
+"""
+
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol
+
+from tercet.flows.terminal import interrupts
+
+QUIET_SECONDS = 2.0
+BAR_SECONDS = 0.1
+LINE_SECONDS = 10.0
+ARTIFACT_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One reading. rate: units per second, 0.0 while unknown; left: seconds, None if unknown."""
+
+    done: int
+    total: int | None
+    unit: str
+    rate: float
+    left: float | None
+
+    @property
+    def percent(self) -> float:
+        """From 0 to 100; 0 while the total is unknown."""
+        return min(100.0, 100.0 * self.done / self.total) if self.total else 0.0
+
+    def text(self) -> str:
+        """What a log line says, e.g. `1,200 of 4,000 rows, 85 rows/s, 0:33 left`."""
+        of = f" of {self.total:,}" if self.total is not None else ""
+        parts = [f"{self.done:,}{of} {self.unit}"]
+        if self.rate:
+            parts.append(f"{readable_rate(self.rate)} {self.unit}/s")
+        if self.left is not None:
+            parts.append(f"{readable_time(self.left)} left")
+        return ", ".join(parts)
+
+
+class View(Protocol):
+    """Somewhere that progress is shown, at most once in `every` seconds."""
+
+    every: float
+
+    def show(self, numbers: Numbers) -> None: ...
+    def close(self, numbers: Numbers) -> None: ...
+
+
+class Bar:
+    """A bar on the terminal (standard error), gone when it is full or closed."""
+
+    every = BAR_SECONDS
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+        self._bar: Any = None
+        self._task: Any = None
+
+    def show(self, numbers: Numbers) -> None:
+        if numbers.total is not None and numbers.done >= numbers.total:
+            self.close(numbers)
+            return
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn
+
+            self._bar = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=None),
+                TextColumn("{task.fields[told]}", markup=False),
+                console=Console(stderr=True),
+                transient=True,
+                redirect_stdout=False,
+            )
+            self._task = self._bar.add_task(self._step, told="")
+            self._bar.start()
+        self._bar.update(
+            self._task, completed=numbers.done, total=numbers.total, told=numbers.text()
+        )
+
+    def close(self, numbers: Numbers) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+class Lines:
+    """A line on standard error every ten seconds, for logs."""
+
+    every = LINE_SECONDS
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+
+    def show(self, numbers: Numbers) -> None:
+        print(f"{self._step}: {numbers.text()}", file=sys.stderr, flush=True)
+
+    def close(self, numbers: Numbers) -> None:
+        pass
+
+
+class PrefectArtifact:
+    """A progress artifact of the Prefect task around. A server that fails never fails the run."""
+
+    every = ARTIFACT_SECONDS
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+        self._id: Any = None
+        self._broken = False
+
+    def show(self, numbers: Numbers) -> None:
+        self._tell(numbers.percent, numbers.text())
+
+    def close(self, numbers: Numbers) -> None:
+        if self._id is not None:
+            self._tell(100.0, numbers.text())
+
+    def _tell(self, percent: float, text: str) -> None:
+        if self._broken:
+            return
+        try:
+            from prefect.artifacts import create_progress_artifact, update_progress_artifact
+
+            if self._id is None:
+                key = re.sub(r"[^a-z0-9]+", "-", self._step.lower()).strip("-")
+                told = f"{self._step}: {text}"
+                self._id = create_progress_artifact(percent, key=key, description=told)
+            else:
+                told = f"{self._step}: {text}"
+                update_progress_artifact(self._id, percent, description=told)
+        except Exception:
+            self._broken = True
+
+
+class Reporter:
+    """What a stage calls with (done, total or None, unit); cheap enough for a tight loop.
+
+    A context manager, which takes the bar away at its end; a bar that is full goes by itself.
+    """
+
+    def __init__(self, views: list[View], clock: Callable[[], float] = time.monotonic) -> None:
+        self._views = views
+        self._clock = clock
+        self._born = clock()
+        self._next = [self._born + QUIET_SECONDS] * len(views)
+        self._start: tuple[float, int, str] | None = None
+        self._last: Numbers | None = None
+
+    def __call__(self, done: int, total: int | None, unit: str) -> None:
+        interrupts.check()
+        now = self._clock()
+        if self._start is None or self._start[2] != unit or done < self._start[1]:
+            # What a resumed step finds done was not done at this run's rate.
+            self._start = (now, done, unit)
+        ended = total is not None and done >= total
+        if not ended and now < min(self._next):
+            return
+        self._last = numbers = self._read(now, done, total, unit)
+        for index, view in enumerate(self._views):
+            if now >= self._next[index] or (ended and isinstance(view, Bar)):
+                view.show(numbers)
+                self._next[index] = now + view.every
+
+    def _read(self, now: float, done: int, total: int | None, unit: str) -> Numbers:
+        assert self._start is not None
+        began, before, _ = self._start
+        rate = (done - before) / (now - began) if now > began else 0.0
+        left = (total - done) / rate if rate > 0 and total is not None else None
+        return Numbers(done, total, unit, rate, left)
+
+    def close(self) -> None:
+        """Takes the bar away, and marks the artifact as complete."""
+        if self._last is not None:
+            for view in self._views:
+                view.close(self._last)
+
+    def __enter__(self) -> "Reporter":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+        elif self._last is not None:
+            for view in self._views:
+                if isinstance(view, Bar):
+                    view.close(self._last)
+
+
+def reporter(step_name: str, tty: bool, prefect: bool = False) -> Reporter:
+    """The progress of a step: a bar on a terminal (`tty`), else lines; in Prefect too, if asked."""
+    views: list[View] = [Bar(step_name) if tty else Lines(step_name)]
+    if prefect:
+        views.append(PrefectArtifact(step_name))
+    return Reporter(views)
+
+
+def readable_rate(rate: float) -> str:
+    """`1,234`, `85`, `3.2` or `0.25`: about two digits that matter."""
+    if rate >= 10:
+        return f"{rate:,.0f}"
+    return f"{rate:.1f}" if rate >= 1 else f"{rate:.2g}"
+
+
+def readable_time(seconds: float) -> str:
+    """`0:33`, `12:05` or `3:00:00`."""
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    minutes, rest = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,1 @@
+"""Sentence encoders: loading, forms, encoding, export."""

@@ -1,0 +1,1 @@
+"""Facts of the English language that several rules share."""

@@ -1,0 +1,1 @@
+"""The client of a language model: requests out, answers in, in time."""

@@ -1,0 +1,165 @@
+"""The client of one or several OpenAI-compatible endpoints.
+
+Threads ask, one event loop in a thread of its own sends: `ask` hands requests over in small batches
+as its caller takes answers, so that memory does not grow with their number, while enough of them
+wait to keep every endpoint full.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from tercet.models.llm.client.dispatch import Dispatch
+from tercet.models.llm.client.exchange import Endpoint
+from tercet.models.llm.client.in_flight import Asker, Row
+from tercet.models.llm.errors import Stopped
+from tercet.models.llm.messages import Answer, Request
+from tercet.models.llm.settings import AskingSettings
+from tercet.models.llm.wire import Wire
+
+__all__ = ["Client", "Endpoint"]
+
+# Requests that wait for room besides those that are open, at most.
+_WAITING = 1024
+
+
+def nothing() -> None:
+    """No engine of ours that could be dead."""
+
+
+class Client:
+    """Asks, for several threads at once, within one set of limits.
+
+    Args:
+        endpoints: whom to ask; whoever has room takes what is next.
+        wire: how requests look.
+        settings: limits, tries and times.
+        model: what answers are said to come from (`Answer.model`).
+        record: told of each answer, failed ones too, before anybody else sees it, in the client's
+            thread. What it raises ends all asking, once what is open has been answered and
+            recorded too, and `ask` raises it.
+        check: called when an endpoint does not listen; what it raises ends all asking too.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[Endpoint],
+        wire: Wire,
+        settings: AskingSettings,
+        model: str,
+        record: Callable[[Request, Answer], None],
+        check: Callable[[], None] = nothing,
+    ) -> None:
+        if not endpoints:
+            raise ValueError("a client needs an endpoint")
+        self._endpoints, self._wire = tuple(endpoints), wire
+        self._batch = settings.list_size
+        total = settings.concurrency * len(self._endpoints)
+        self._window = total + min(total, _WAITING) + self._batch
+        self._dispatch = Dispatch(wire, settings, model, record, check)
+        self._askers: set[Asker] = set()
+        self._lock = threading.Lock()
+        self._loop = asyncio.new_event_loop()
+        self._end = asyncio.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name="tercet-llm", daemon=True)
+        self._thread.start()
+
+    def ask(self, requests: Iterable[Request]) -> Iterator[Answer]:
+        """The answers, in the order in which they come; exactly one a request.
+
+        A row that failed for good is an answer with an `error`. Requests are taken as room is
+        made. Where the caller stops taking answers, what it has open is cancelled.
+
+        Raises:
+            Stopped: no endpoint answers, or the client was closed.
+            Unusable: an endpoint refuses what the user has to mend.
+        """
+        asker = self._join()
+        source = iter(requests)
+        n_open, more = 0, True
+        try:
+            while more or n_open:
+                while more and n_open < self._window:
+                    batch = list(islice(source, self._batch))
+                    more = len(batch) == self._batch
+                    if not batch:
+                        break
+                    n_open += len(batch)
+                    self._submit(asker, batch)
+                    if not asker.answers.empty():
+                        break
+                if n_open:
+                    answers = asker.answers.get()
+                    if isinstance(answers, BaseException):
+                        raise answers
+                    for answer in answers:
+                        n_open -= 1
+                        yield answer
+        finally:
+            self._leave(asker)
+
+    def close(self) -> None:
+        """Cancels what is open and ends the thread; a second call does nothing."""
+        with self._lock:
+            if not self._ended:
+                self._ended = True
+                self._loop.call_soon_threadsafe(self._end.set)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _join(self) -> Asker:
+        asker = Asker()
+        with self._lock:
+            if self._ended or self._dispatch.stopped is not None:
+                raise self._dispatch.stopped or Stopped("The client was closed.")
+            self._askers.add(asker)
+        return asker
+
+    def _submit(self, asker: Asker, requests: list[Request]) -> None:
+        texts = self._wire.texts([request.prompt for request in requests])
+        rows = [Row(one, text, asker) for one, text in zip(requests, texts, strict=True)]
+        self._call(self._dispatch.submit, asker, rows)
+
+    def _leave(self, asker: Asker) -> None:
+        with self._lock:
+            self._askers.discard(asker)
+        self._call(self._dispatch.leave, asker)
+
+    def _call(self, do: Callable[..., None], *args: object) -> None:
+        with self._lock:
+            # Afterwards nobody listens, and every asker has been told.
+            if not self._ended:
+                self._loop.call_soon_threadsafe(do, *args)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+
+    def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A callback of ours that broke must not leave everybody waiting for ever."""
+        if "handle" in context and isinstance(context.get("exception"), Exception):
+            self._dispatch.stop(context["exception"])
+        else:
+            loop.default_exception_handler(context)
+
+    async def _serve(self) -> None:
+        error: BaseException | None = None
+        self._loop.set_exception_handler(self._broken)
+        try:
+            self._dispatch.start(self._endpoints, self._end)
+            await self._end.wait()
+        except Exception as fault:
+            error = fault
+        self._dispatch.stop(error or Stopped("The client was closed."))
+        with self._lock:
+            self._ended = True
+            stopped = self._dispatch.stopped
+            for asker in self._askers:
+                asker.answers.put(stopped or Stopped("The client was closed."))
+        await self._dispatch.close()

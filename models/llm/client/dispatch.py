@@ -1,0 +1,405 @@
+"""Who is asked what, and when: the side of the client that lives in its event loop."""
+
+import asyncio
+import itertools
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+
+from tercet.models.llm.client.exchange import Endpoint, Lanes, Trouble, exchange, reachable
+from tercet.models.llm.client.in_flight import Asker, Lines, Row, Server, a_word, recorded, silence
+from tercet.models.llm.client.pace import Pace, backoff
+from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.llm.messages import Answer, Request
+from tercet.models.llm.settings import AskingSettings
+from tercet.models.llm.wire import Said, Wire
+
+# Failures in a row, without one answer between, after which an endpoint has to show that it is not
+# the endpoint that fails.
+_DOUBTFUL = 8
+# Seconds between two looks at an endpoint that is down, at most.
+_LOOK = 10.0
+
+
+class Dispatch:
+    """Shares rows out to endpoints; every method but the constructor runs in the loop."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        settings: AskingSettings,
+        model: str,
+        record: Callable[[Request, Answer], None],
+        check: Callable[[], None],
+    ) -> None:
+        self._wire, self._settings, self._model = wire, settings, model
+        self._record, self._check = record, check
+        self._servers: list[Server] = []
+        self._lines = Lines(settings.list_size)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._n_answers = self._n_given_up = self._open = 0
+        # The last answer, or the beginning of the work that is open, if that was later.
+        self._good_at = 0.0
+        self._last: str | None = None
+        # What `record` raised: nothing is sent any more, and what is open is still recorded.
+        self._fault: Exception | None = None
+        self.stopped: BaseException | None = None
+
+    def start(self, endpoints: Sequence[Endpoint], end: asyncio.Event) -> None:
+        """Opens the endpoints; sets `end` when asking has stopped."""
+        self._loop, self._end = asyncio.get_running_loop(), end
+        for endpoint in endpoints:
+            pace = Pace(self._settings.concurrency, self._loop.time, random.random)
+            lanes, shown = Lanes(endpoint), endpoint.shown
+            self._servers.append(Server(endpoint, lanes, pace, shown, self._wire.lists))
+
+    def submit(self, asker: Asker, rows: list[Row]) -> None:
+        """Takes rows; those of one asker stand in line, askers take turns."""
+        if self.stopped is not None or asker.gone:
+            return
+        if not self._open:
+            self._good_at, self._last = self._loop.time(), None
+        self._open += len(rows)
+        self._latest = replace(rows[0].request, schema=None)
+        asker.open += len(rows)
+        self._lines.join(asker, rows)
+        self._turn()
+
+    def leave(self, asker: Asker) -> None:
+        """Forgets what this asker has open."""
+        asker.gone = True
+        asker.waiting.clear()
+        self._open -= asker.open
+        asker.open = 0
+        if self._fault is None:
+            for task in list(asker.tasks):
+                task.cancel()
+
+    def stop(self, error: BaseException) -> None:
+        """Ends all asking, because of `error`."""
+        if self.stopped is not None:
+            return
+        self.stopped = self._fault or error
+        self._end.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            if task is not asyncio.current_task(self._loop):
+                task.cancel()
+
+    async def close(self) -> None:
+        """Waits for what was cancelled and closes the connections."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for server in self._servers:
+            await server.lanes.close()
+
+    def _turn(self) -> None:
+        """Sends what may be sent now, and sets the clock for when more may be."""
+        if self.stopped is not None:
+            return
+        if self._fault is not None:
+            if not any(server.open for server in self._servers):
+                self.stop(self._fault)
+            return
+        now = self._loop.time()
+        if self._out_of_patience(now):
+            return
+        while self._send_one(now):
+            pass
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._open:
+            self._timer = self._loop.call_at(self._next_turn(now), self._turn)
+
+    def _next_turn(self, now: float) -> float:
+        patience_ends = self._good_at + self._settings.patience
+        times = [patience_ends if self._last and patience_ends > now else now + 1.0]
+        # Rows that are due and find no room are woken by whatever makes room.
+        if (due := self._lines.next_due(now)) is not None:
+            times.append(due)
+        for server in self._servers:
+            if server.is_asked() and (at := server.pace.changes_at()) is not None:
+                times.append(at)
+        return max(min(times), now + 0.01)
+
+    def _out_of_patience(self, now: float) -> bool:
+        """Stops where nothing was answered for long and no endpoint answers a word either."""
+        patience = self._settings.patience
+        left = [server for server in self._servers if server.out is None]
+        if not self._last and not any(map(Server.is_under_way, left)):
+            self._last = "it asked for a pause"
+        if not self._open or self._last is None or now - self._good_at < patience:
+            return False
+        unproved = [server for server in left if server.failed_at < self._good_at]
+        for server in unproved:
+            self._doubt(server, down=False)
+        if not unproved:
+            self.stop(silence(left, patience, self._last, self._n_answers))
+        return not unproved
+
+    def _send_one(self, now: float) -> bool:
+        n_asked = sum(server.is_asked() for server in self._servers)
+        for server in sorted(self._servers, key=Server.room, reverse=True):
+            if rows := self._lines.take(server, n_asked > 1, now):
+                self._send(server, rows, now)
+                return True
+        return False
+
+    def _send(self, server: Server, rows: list[Row], now: float) -> None:
+        for row in rows:
+            row.attempts += 1
+            row.first_sent = row.first_sent or now
+        server.open += len(rows)
+        task = self._start(self._ask(server, rows, now))
+        rows[0].asker.tasks.add(task)
+        task.add_done_callback(rows[0].asker.tasks.discard)
+
+    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _ask(self, server: Server, rows: list[Row], sent_at: float) -> None:
+        try:
+            try:
+                said = await self._exchange(
+                    server, rows[0].request, [row.text for row in rows], self._settings.timeout
+                )
+            except Trouble as trouble:
+                if self._fault is None:
+                    self._troubled(server, rows, trouble, sent_at)
+            else:
+                self._answered(server, rows, said)
+        except Exception as error:
+            self.stop(error)
+        finally:
+            server.open -= len(rows)
+            # After a cancellation the one who cancelled is still at work.
+            self._loop.call_soon(self._turn)
+
+    async def _exchange(
+        self, server: Server, request: Request, texts: list[str], timeout: float
+    ) -> list[Said]:
+        to, key_env = server.endpoint, self._settings.key_env
+        return await exchange(server.lanes, to, self._wire, request, texts, timeout, key_env)
+
+    def _answered(self, server: Server, rows: list[Row], said: list[Said]) -> None:
+        server.pace.answered(len(rows))
+        self._well(server)
+        server.answered, server.refused = server.answered + len(rows), 0
+        self._n_answers += len(rows)
+        self._deliver(server, rows, said, None)
+
+    def _well(self, server: Server) -> None:
+        server.is_well()
+        self._good_at, self._last = self._loop.time(), None
+
+    def _deliver(
+        self, server: Server, rows: list[Row], said: list[Said], error: str | None
+    ) -> None:
+        now = self._loop.time()
+        answers, fault = recorded(self._record, rows, said, self._model, server, now, error)
+        fault = self._fault or fault
+        if fault is not None:
+            self._drain(fault)
+            return
+        asker = rows[0].asker
+        if not asker.gone:
+            asker.open -= len(rows)
+            self._open -= len(rows)
+            asker.answers.put(answers)
+
+    def _drain(self, fault: Exception) -> None:
+        """Sends nothing new; what is open is paid for and still recorded, whatever comes of it."""
+        self._fault = fault
+        for server in self._servers:
+            if server.probe is not None:
+                server.probe.cancel()
+
+    def _troubled(self, server: Server, rows: list[Row], trouble: Trouble, sent_at: float) -> None:
+        if trouble.kind in ("refused", "withheld", "miscounted"):
+            self._judged(server, rows, trouble)
+            return
+        self._last = f"{server.shown}: {trouble}"
+        if trouble.kind == "busy":
+            self._pushed_back(server, rows, trouble, sent_at)
+        elif trouble.kind == "down":
+            for row in rows:
+                row.attempts -= 1
+            self._lines.back(rows, self._loop.time())
+            if trouble.unusable is not None and not server.has_spoken():
+                self._leave_out(server, trouble.unusable)
+                return
+            server.failed_at = self._loop.time()
+            self._doubt(server, down=True)
+        else:
+            server.pace.erred(sent_at)
+            server.failures += 1
+            self._erred(server, rows, trouble)
+            if server.failures >= _DOUBTFUL:
+                self._doubt(server, down=False)
+
+    def _judged(self, server: Server, rows: list[Row], trouble: Trouble) -> None:
+        """The endpoint is well, and will not have these rows, or not so."""
+        server.pace.answered(len(rows))
+        self._well(server)
+        if trouble.kind == "refused":
+            self._refused(server, rows, trouble)
+        elif len(rows) == 1:
+            self._fail(server, rows[0], str(trouble))
+        else:
+            server.lists = server.lists and trouble.kind != "miscounted"
+            self._alone(rows, 0)
+
+    def _refused(self, server: Server, rows: list[Row], trouble: Trouble) -> None:
+        """Whether the rows are refused or all that this endpoint is asked."""
+        if server.out is None and (unusable := server.refuses_all(rows, trouble)) is not None:
+            self._leave_out(server, unusable)
+        row = rows[0]
+        if server.out is not None:
+            self._lines.back(rows, self._loop.time())
+        elif len(rows) > 1:
+            self._alone(rows, 0)
+        elif server.held or not server.has_spoken():
+            # A word tells which of the two it is.
+            self._alone(rows, 0)
+            self._doubt(server, down=False, like=row.request)
+        elif row.refused_by is None and sum(map(Server.is_asked, self._servers)) > 1:
+            row.refused_by = server
+            self._alone(rows, 0)
+        else:
+            self._fail(server, row, str(trouble))
+
+    def _leave_out(self, server: Server, why: Unusable) -> None:
+        """Asks the endpoint no more. Raises Unusable where none is left."""
+        server.out = why
+        if all(other.out is not None for other in self._servers):
+            raise Unusable(" ".join(str(other.out) for other in self._servers))
+
+    def _pushed_back(
+        self, server: Server, rows: list[Row], trouble: Trouble, sent_at: float
+    ) -> None:
+        """The endpoint is busy, or it always says so of one row."""
+        now = self._loop.time()
+        row = rows[0]
+        again = any(one.pushes for one in rows)
+        known = len(rows) == 1 and row.faults >= self._settings.tries
+        if to_blame := server.push_back(rows) or known:
+            row.faults += 1
+            server.pace.erred(sent_at)
+        else:
+            server.pace.pushed_back(sent_at, trouble.pause)
+        if len(rows) > 1:
+            if again:
+                self._alone(rows, 1)
+            else:
+                self._lines.back(rows, now)
+            return
+        if row.faults >= self._settings.tries:
+            self._give_up(server, row, trouble)
+            return
+        wait = backoff(1 + row.faults, random.random())
+        self._lines.alone(row, now + max(wait, (trouble.pause or 0.0) if to_blame else 0.0))
+        server.busy_for.add(row)
+        # With nothing else to ask, a word tells whether it is busy.
+        if again and not to_blame and server.open == 1 and self._lines.are_empty():
+            self._doubt(server, down=False)
+
+    def _erred(self, server: Server, rows: list[Row], trouble: Trouble) -> None:
+        """Whose fault it was shows when the rows are asked alone."""
+        if len(rows) > 1:
+            self._alone(rows, 1)
+            return
+        row = rows[0]
+        row.faults += 1
+        server.blamed.append(row)
+        tries = self._settings.tries
+        if row.faults >= max(1, tries - 1) and not any(map(Server.has_spoken, self._servers)):
+            self._doubt(server, down=False)
+        if row.faults < tries or server.held:
+            self._alone(rows, min(row.faults, tries))
+        else:
+            self._give_up(server, row, trouble)
+
+    def _give_up(self, server: Server, row: Row, trouble: Trouble) -> None:
+        error = trouble.after(self._settings.tries)
+        self._fail(server, row, error)
+        self._n_given_up += 1
+        if not self._n_answers and self._n_given_up == _DOUBTFUL:
+            self.stop(
+                Stopped(f"{server.shown} answers none of the first {_DOUBTFUL} rows: {error}")
+            )
+
+    def _fail(self, server: Server, row: Row, error: str) -> None:
+        self._deliver(server, [row], [Said("", "failed", 0, 0)], error)
+
+    def _alone(self, rows: list[Row], tried: int) -> None:
+        now = self._loop.time()
+        for row in rows:
+            self._lines.alone(row, now + (backoff(tried, random.random()) if tried else 0.0))
+
+    def _doubt(self, server: Server, down: bool, like: Request | None = None) -> None:
+        """Sends nothing more to the endpoint until it has shown that it answers at all.
+
+        like: what it is asked in a word, else without a schema.
+        """
+        if down:
+            self._check()
+        if server.is_asked():
+            server.held = True
+            server.probe = self._start(self._prove(server, down, like or self._latest))
+
+    async def _prove(self, server: Server, down: bool, like: Request) -> None:
+        word = a_word(like)
+        seconds = min(self._settings.timeout, self._settings.patience)
+        try:
+            for tried in itertools.count(1):
+                trouble: Trouble | None = None
+                try:
+                    if down:
+                        await asyncio.sleep(backoff(tried, random.random(), most=_LOOK))
+                        await reachable(server.lanes, server.endpoint)
+                    else:
+                        texts = self._wire.texts([word.prompt])
+                        await self._exchange(server, word, texts, seconds)
+                except Trouble as raised:
+                    trouble = raised
+                if trouble is None or trouble.kind not in ("down", "erred"):
+                    break
+                self._last, server.failed_at = f"{server.shown}: {trouble}", self._loop.time()
+                # It fails by itself: nothing that failed here was the fault of a row.
+                for row in server.blamed:
+                    row.faults = 0
+                self._loop.call_soon(self._turn)
+                if trouble.kind == "down":
+                    down = True
+                    self._check()
+                else:
+                    await asyncio.sleep(backoff(tried, random.random(), most=_LOOK))
+            server.held = False
+            if down:
+                server.pace.restart()
+                server.failed_at = float("-inf")
+            else:
+                self._proved(server, trouble)
+            server.failures = 0
+            server.blamed.clear()
+        except Exception as error:
+            self.stop(error)
+        finally:
+            self._loop.call_soon(self._turn)
+
+    def _proved(self, server: Server, trouble: Trouble | None) -> None:
+        """What it means that the endpoint answered a word so: None for an answer."""
+        if trouble is not None and trouble.kind == "busy":
+            self._last, server.failed_at = f"{server.shown}: {trouble}", self._loop.time()
+            server.pace.pushed_back(server.failed_at, trouble.pause)
+        elif trouble is not None and (unusable := server.refuses_words(trouble)) is not None:
+            self._leave_out(server, unusable)
+        else:
+            server.has_proved()
+            self._well(server)

@@ -1,0 +1,269 @@
+"""One exchange with an endpoint, and what it means when it fails."""
+
+import asyncio
+import json
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+import httpx
+
+from tercet.models.llm.client.pace import retry_after
+from tercet.models.llm.errors import Unusable
+from tercet.models.llm.messages import Request
+from tercet.models.llm.wire import (
+    Malformed,
+    Miscounted,
+    Said,
+    Wire,
+    Withheld,
+    error_told,
+    message,
+)
+
+# down: nobody listens. busy: too much asked, no row's fault. erred: the endpoint's fault or the
+# row's. refused, withheld: the row's. miscounted: a list came back wrong.
+Kind: TypeAlias = Literal["down", "busy", "erred", "refused", "withheld", "miscounted"]
+
+# Seconds until a connection must stand.
+_CONNECT = 10.0
+# Client errors that another try may mend.
+_PASSING = (408, 409, 425)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Whom to ask: an OpenAI-compatible server.
+
+    url: up to /v1. model: what it calls its model. key: sent as a bearer token and shown nowhere.
+    """
+
+    url: str
+    model: str
+    key: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.key and not (self.key.isascii() and self.key.isprintable()):
+            raise Unusable("An endpoint's key holds characters that no header can carry: mend it.")
+        try:
+            host = httpx.URL(self.url).host
+        except httpx.InvalidURL as error:
+            raise Unusable(f"An endpoint's address cannot be read ({error}): mend it.") from None
+        if not host:
+            address = self.url.partition("?")[0]
+            raise Unusable(f"The endpoint {address!r} names no host: write http://HOST:PORT/v1.")
+
+    @property
+    def shown(self) -> str:
+        """The address without user, password and query."""
+        url = httpx.URL(self.url)
+        port = "" if url.port is None else f":{url.port}"
+        host = f"[{url.host}]" if ":" in url.host else url.host
+        return f"{url.scheme}://{host}{port}{url.path.rstrip('/')}"
+
+    def at(self, path: str) -> httpx.URL:
+        """The address of one of the API's functions; a query stays where it was."""
+        return _at(self.url, path)
+
+    def beside(self, path: str) -> httpx.URL:
+        """The address of one of the server's own pages, which lie beside /v1."""
+        return _at(self.url, path, "/v1")
+
+
+@lru_cache(maxsize=64)
+def _at(address: str, path: str, less: str = "") -> httpx.URL:
+    url = httpx.URL(address)
+    return url.copy_with(path=url.path.rstrip("/").removesuffix(less) + path)
+
+
+class Trouble(Exception):
+    """An exchange that brought no answer.
+
+    what: in a few words, `HTTP 500`; detail: what the server said, or "".
+    pause: seconds that the endpoint asks to be left alone.
+    unusable: what the user has to mend, if the endpoint says this of everything.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        what: str,
+        detail: str = "",
+        pause: float | None = None,
+        unusable: Unusable | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.kind, self.what, self.detail, self.pause = kind, what, detail, pause
+        self.unusable = unusable
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.detail}" if self.detail else self.what
+
+    def after(self, tries: int) -> str:
+        """The same of the last one of so many tries."""
+        times = "1 try" if tries == 1 else f"{tries} tries"
+        return f"{self.what} after {times}" + (f": {self.detail}" if self.detail else "")
+
+
+class Lanes:
+    """Connections to an endpoint: one httpx client each, and as many as are used at once.
+
+    The pool of one client looks through all of its connections for each request: with 256 open it
+    spends 5 ms on a request, where a client with a single connection needs one. They are let go a
+    second before the five after which common servers close an idle one, so that no request goes
+    into a connection that is being closed.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        url = httpx.URL(endpoint.url)
+        # A proxy for the world outside is none for a server on this machine.
+        self._outside = url.host not in ("127.0.0.1", "localhost", "::1")
+        self._verify = httpx.create_ssl_context() if url.scheme == "https" else False
+        self._headers = {"Content-Type": "application/json"}
+        if endpoint.key:
+            self._headers["Authorization"] = f"Bearer {endpoint.key}"
+        self._all: list[httpx.AsyncClient] = []
+        self._free: list[httpx.AsyncClient] = []
+
+    @contextmanager
+    def one(self) -> Iterator[httpx.AsyncClient]:
+        """A connection that nobody else uses meanwhile: the one last used of those free."""
+        lane = self._free.pop() if self._free else self._another()
+        try:
+            yield lane
+        finally:
+            self._free.append(lane)
+
+    async def close(self) -> None:
+        """Closes all of them."""
+        for lane in self._all:
+            await lane.aclose()
+
+    def _another(self) -> httpx.AsyncClient:
+        try:
+            lane = httpx.AsyncClient(
+                headers=self._headers,
+                timeout=httpx.Timeout(None, connect=_CONNECT),
+                limits=httpx.Limits(keepalive_expiry=4.0),
+                verify=self._verify,
+                trust_env=self._outside,
+            )
+        except (ImportError, ValueError) as error:
+            raise no_proxy(error) from None
+        self._all.append(lane)
+        return lane
+
+
+async def reachable(lanes: Lanes, endpoint: Endpoint) -> None:
+    """Returns if something listens; whatever it says. Raises Trouble (down)."""
+    try:
+        with lanes.one() as http:
+            async with asyncio.timeout(_CONNECT):
+                await http.get(endpoint.at("/models"))
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise _down(error, endpoint) from None
+    except (httpx.RequestError, TimeoutError):
+        return
+
+
+async def exchange(
+    lanes: Lanes,
+    endpoint: Endpoint,
+    wire: Wire,
+    request: Request,
+    texts: list[str],
+    timeout: float,
+    key_env: str,
+) -> list[Said]:
+    """The answers to `texts`, which share `request`'s sampling and schema.
+
+    Raises Trouble, and Unusable where nothing can be sent at all.
+    """
+    body = json.dumps(wire.body(endpoint.model, request, texts)).encode()
+    try:
+        with lanes.one() as http:
+            async with asyncio.timeout(timeout):
+                response = await http.post(endpoint.at(wire.path), content=body)
+    except TimeoutError:
+        raise Trouble("erred", f"no answer within {timeout:g} s") from None
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise _down(error, endpoint) from None
+    except httpx.RequestError as error:
+        raise Trouble("erred", "connection broken off", type(error).__name__) from None
+    if response.status_code != 200:
+        raise _refusal(response, endpoint, key_env)
+    try:
+        return wire.read(response.content, texts)
+    except Withheld as error:
+        raise Trouble("withheld", str(error)) from None
+    except Miscounted as error:
+        raise Trouble("miscounted" if len(texts) > 1 else "erred", str(error)) from None
+    except Malformed as error:
+        detail = error_told(response.content, endpoint.key)
+        raise Trouble("erred", str(error), detail) from None
+
+
+def no_proxy(error: Exception) -> Unusable:
+    """What is wrong where no client can be made: the environment names a proxy that it lacks."""
+    return Unusable(
+        f"The proxy that the environment names (ALL_PROXY, HTTPS_PROXY, HTTP_PROXY) cannot be used"
+        f" ({error}): name an http:// one, or except the endpoint's host by NO_PROXY."
+    )
+
+
+def never_to_be_had(error: BaseException, endpoint: Endpoint) -> Unusable | None:
+    """What the user has to mend where no connection can ever stand; None: it may yet."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return Unusable(
+                f"The certificate of the endpoint {endpoint.shown} cannot be trusted"
+                f" ({cause.verify_message}): mend it, or name its authority's file in the"
+                " environment variable SSL_CERT_FILE."
+            )
+        # A name server that cannot tell now may tell later.
+        if isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN:
+            return Unusable(
+                f"Nobody knows the host of the endpoint {endpoint.shown} ({cause.strerror}):"
+                " mend run.llm.endpoints."
+            )
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _down(error: httpx.RequestError, endpoint: Endpoint) -> Trouble:
+    said = str(error) or type(error).__name__
+    return Trouble("down", "no connection", said, unusable=never_to_be_had(error, endpoint))
+
+
+def _refusal(response: httpx.Response, endpoint: Endpoint, key_env: str) -> Trouble:
+    status, detail = response.status_code, message(response.content, endpoint.key)
+    what = f"HTTP {status}"
+    if status in (429, 503):
+        pause = retry_after(response.headers.get("Retry-After"), time.time)
+        return Trouble("busy", what, detail, pause)
+    if status in _PASSING or not 300 <= status < 500:
+        return Trouble("erred", what, detail)
+    unusable = None
+    if status in (401, 402, 403):
+        held = "is not accepted" if endpoint.key else "is needed"
+        unusable = Unusable(
+            f"The endpoint {endpoint.shown} lets nobody in ({what}: {detail}): a key {held}; put"
+            f" the right one into the environment variable {key_env}."
+        )
+    elif status == 404:
+        unusable = Unusable(
+            f"The endpoint {endpoint.shown} knows no model {endpoint.model!r} or no such address"
+            f" ({what}: {detail}): check `llm.name`, and that the address ends in /v1."
+        )
+    elif status < 400:
+        place = response.headers.get("Location", "nowhere").partition("?")[0]
+        unusable = Unusable(
+            f"The endpoint {endpoint.shown} has moved to {place}: give that address."
+        )
+    return Trouble("refused", what, detail, unusable=unusable)

@@ -1,0 +1,300 @@
+"""What is under way: rows, those who ask for them, and the servers that are asked."""
+
+import asyncio
+import heapq
+import itertools
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
+
+from tercet.models.llm.client.exchange import Endpoint, Lanes, Trouble
+from tercet.models.llm.client.pace import Pace
+from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.llm.messages import Answer, Request
+from tercet.models.llm.wire import Said
+
+# Rows answered for each one pushed back, above which it is the row that is too much.
+_ONE_IN = 4
+# Rows refused, without one answer between, after which an endpoint is asked no more.
+_REFUSED = 8
+# What a doubtful endpoint is asked: a word.
+_WORD = "Say yes."
+
+
+class Asker:
+    """One caller of `Client.ask`: what waits for it, what is open, what has come."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Row] = deque()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.answers: SimpleQueue[list[Answer] | BaseException] = SimpleQueue()
+        self.open = 0
+        self.gone = False
+
+
+@dataclass(eq=False, slots=True)
+class Row:
+    """A request under way.
+
+    attempts: how often it was sent; faults: how many of the tries it had alone failed by what may
+    be its own fault; alone: it goes in no list any more.
+    pushes: how often a busy server sent it back; pushed_by, heard: the last that did, and its
+    counts of answers and of rows pushed back by then. refused_by: who refused it, if one did.
+    """
+
+    request: Request
+    text: str
+    asker: Asker
+    attempts: int = 0
+    faults: int = 0
+    first_sent: float = 0.0
+    alone: bool = False
+    pushes: int = 0
+    pushed_by: "Server | None" = None
+    heard: tuple[int, int] = (0, 0)
+    refused_by: "Server | None" = None
+
+    def answered(
+        self, said: Said, model: str, server: "Server", now: float, error: str | None
+    ) -> Answer:
+        """Its answer; error: why it failed, if it did."""
+        return Answer(
+            place=self.request.place,
+            digest=self.request.digest,
+            model=model,
+            raw=said.raw,
+            finish_reason=said.finish_reason,
+            prompt_tokens=said.prompt_tokens,
+            n_tokens=said.n_tokens,
+            attempts=self.attempts,
+            seconds=now - self.first_sent,
+            endpoint=server.shown,
+            error=error,
+        )
+
+
+@dataclass(eq=False)
+class Server:
+    """An endpoint's state.
+
+    lists: it answers lists rightly. held: nothing is sent until `probe` has ended; out: why it is
+    asked nothing any more.
+    answered, pushed_back: rows; proved: it answered a probe; failed_at: when it last failed one.
+    failures, refused: exchanges in a row, without an answer between; blamed: the rows that were
+    alone in these failures; busy_for: those that it pushed back since its last answer.
+    """
+
+    endpoint: Endpoint
+    lanes: Lanes
+    pace: Pace
+    shown: str
+    lists: bool
+    open: int = 0
+    held: bool = False
+    out: Unusable | None = None
+    answered: int = 0
+    pushed_back: int = 0
+    proved: bool = False
+    failed_at: float = float("-inf")
+    failures: int = 0
+    refused: int = 0
+    blamed: list[Row] = field(default_factory=list)
+    busy_for: set[Row] = field(default_factory=set)
+    probe: asyncio.Task[None] | None = None
+
+    def room(self) -> int:
+        """Rows that it may be sent now."""
+        return max(0, self.pace.limit() - self.open) if self.is_asked() else 0
+
+    def is_asked(self) -> bool:
+        """Whether it is sent rows at all."""
+        return not self.held and self.out is None
+
+    def is_under_way(self) -> bool:
+        """Whether it has been sent something, or may be."""
+        return self.open > 0 or self.room() > 0
+
+    def has_spoken(self) -> bool:
+        """Whether it has ever answered anything."""
+        return self.answered > 0 or self.proved
+
+    def is_well(self) -> None:
+        """Something was answered: what failed before says nothing of the endpoint."""
+        self.failures = 0
+        self.blamed.clear()
+        self.busy_for.clear()
+
+    def has_proved(self) -> None:
+        """A word was answered: what it is too busy for, pushed back meanwhile, is too much."""
+        self.proved, self.refused = True, 0
+        for row in self.busy_for:
+            row.faults += 1
+        self.pace.resume()
+
+    def refuses_all(self, rows: Sequence[Row], trouble: Trouble) -> Unusable | None:
+        """Of a refusal: what the user has to mend where the endpoint is at fault, not the row."""
+        if len(rows) == 1:
+            self.refused += 1
+        often = self.refused >= _REFUSED
+        if trouble.unusable is not None:
+            return trouble.unusable if often or not self.has_spoken() else None
+        return self._refusing(trouble) if often and not self.answered else None
+
+    def refuses_words(self, trouble: Trouble) -> Unusable | None:
+        """The same of what it said to a word."""
+        if trouble.kind != "refused" or (trouble.unusable is None and self.answered):
+            return None
+        return trouble.unusable or self._refusing(trouble)
+
+    def _refusing(self, trouble: Trouble) -> Unusable:
+        if "chat template" in trouble.detail.lower():
+            return Unusable(
+                f"The model of {self.shown} has no chat template: set `llm.api: completions`."
+            )
+        return Unusable(
+            f"The endpoint {self.shown} refuses whatever it is asked ({trouble}): mend what it"
+            " names in the recipe's `llm`."
+        )
+
+    def push_back(self, rows: Sequence[Row]) -> bool:
+        """Notes that it had too much for these rows; whether that is the fault of the lone row.
+
+        It is where the server answered many others, and pushed few back, since it pushed this row
+        back before: it is not busy. Of a list's rows, and of a row's first push, nobody can tell.
+        """
+        row = rows[0]
+        answered, pushed = self.answered - row.heard[0], self.pushed_back - row.heard[1]
+        to_blame = len(rows) == 1 and row.pushed_by is self and answered > _ONE_IN * pushed
+        self.pushed_back += len(rows)
+        for row in rows:
+            row.pushes += 1
+            row.pushed_by, row.heard = self, (self.answered, self.pushed_back)
+        return to_blame
+
+
+class Lines:
+    """Rows that wait: in the lines of their askers, who take turns, or alone for a time.
+
+    list_size: rows that go out together, at most.
+    """
+
+    def __init__(self, list_size: int) -> None:
+        self._list_size = list_size
+        self._askers: deque[Asker] = deque()
+        self._later: list[tuple[float, int, Row]] = []
+        self._number = itertools.count()
+
+    def join(self, asker: Asker, rows: Sequence[Row]) -> None:
+        """To the end of the asker's line."""
+        asker.waiting.extend(rows)
+        if asker not in self._askers:
+            self._askers.append(asker)
+
+    def back(self, rows: Sequence[Row], now: float) -> None:
+        """To the head of the line, as if never sent."""
+        asker = rows[0].asker
+        if asker.gone:
+            return
+        if rows[0].alone:
+            self.alone(rows[0], now)
+            return
+        asker.waiting.extendleft(reversed(rows))
+        self.join(asker, ())
+
+    def alone(self, row: Row, at: float) -> None:
+        """In no list any more, and not before the time `at`."""
+        row.alone = True
+        heapq.heappush(self._later, (at, next(self._number), row))
+
+    def are_empty(self) -> bool:
+        """Whether nobody stands in line; some may wait alone."""
+        return not any(asker.waiting for asker in self._askers)
+
+    def next_due(self, now: float) -> float | None:
+        """When the next of those alone may go; None for nobody, or for one who may already."""
+        return self._later[0][0] if self._later and self._later[0][0] > now else None
+
+    def take(self, server: Server, elsewhere: bool, now: float) -> list[Row]:
+        """What the server is to be sent next, as far as it has room.
+
+        elsewhere: another one is asked too, which is to have what this one refused.
+        """
+        room = server.room()
+        if not room:
+            return []
+        row = self._take_alone(server, elsewhere, now)
+        if row is not None:
+            return [row]
+        while self._askers and not self._askers[0].waiting:
+            self._askers.popleft()
+        if not self._askers:
+            return []
+        waiting = self._askers[0].waiting
+        size = self._list_size if server.lists else 1
+        # Many small lists cost more than a moment's wait for room.
+        if room < min(size, len(waiting), max(1, server.pace.limit() // 2)):
+            return []
+        rows = [waiting.popleft()]
+        while waiting and len(rows) < min(size, room) and alike(rows[0], waiting[0]):
+            rows.append(waiting.popleft())
+        self._askers.rotate(-1)
+        return rows
+
+    def _take_alone(self, server: Server, elsewhere: bool, now: float) -> Row | None:
+        passed, found = [], None
+        while self._later and (self._later[0][0] <= now or self._later[0][2].asker.gone):
+            entry = heapq.heappop(self._later)
+            row = entry[2]
+            if row.asker.gone:
+                continue
+            if not (elsewhere and row.refused_by is server):
+                found = row
+                break
+            passed.append(entry)
+        for entry in passed:
+            heapq.heappush(self._later, entry)
+        return found
+
+
+def recorded(
+    record: Callable[[Request, Answer], None],
+    rows: Sequence[Row],
+    said: Sequence[Said],
+    model: str,
+    server: Server,
+    now: float,
+    error: str | None,
+) -> tuple[list[Answer], Exception | None]:
+    """The rows' answers, all of them told to `record`; with them what it raised first."""
+    answers: list[Answer] = []
+    fault: Exception | None = None
+    for row, one in zip(rows, said, strict=True):
+        answers.append(row.answered(one, model, server, now, error))
+        # All that came is paid for, also behind the one that reaches a ceiling.
+        try:
+            record(row.request, answers[-1])
+        except Exception as raised:
+            fault = fault or raised
+    return answers, fault
+
+
+def silence(servers: Sequence[Server], patience: float, last: str, n_answers: int) -> Stopped:
+    """What to tell where these answered nothing for `patience` seconds."""
+    names = ", ".join(server.shown for server in servers)
+    return Stopped(
+        f"{names} answered nothing for {patience:g} s (last: {last}); {n_answers} answers of this"
+        " run are safe, and the same command goes on from there."
+    )
+
+
+def a_word(like: Request) -> Request:
+    """A request for a word that is sampled alike; its own schema, if it has one, is kept."""
+    sampling = like.sampling.model_copy(update={"max_tokens": 1})
+    return replace(like, prompt=_WORD, sampling=sampling)
+
+
+def alike(first: Row, other: Row) -> bool:
+    """Whether two rows may go out in one list: one sampling, one schema."""
+    one, two = first.request, other.request
+    return one.sampling == two.sampling and (one.schema is two.schema or one.schema == two.schema)

@@ -1,0 +1,1 @@
+"""vLLM as a child process: finding, starting, watching and ending it."""

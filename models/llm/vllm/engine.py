@@ -1,0 +1,401 @@
+"""A vLLM server of our own: started, watched, started once again, ended.
+
+It is a child process, because memory of a GPU is given back for certain only when the process that
+holds it ends. Between it and Tercet stands the warden, which ends it when Tercet is killed.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.llm.settings import EngineSettings, LlmSettings
+from tercet.models.llm.vllm import gpu_memory, warden
+from tercet.models.llm.vllm.build import VllmBuild, find
+from tercet.models.llm.vllm.command import HOST, command, environment, served_name
+from tercet.models.llm.vllm.log import telling_lines
+
+LOG = "vllm.log"
+RECORD = "vllm.json"
+# The warden gives the server its own grace, and then some time for what is left.
+_STOP_SECONDS = warden.GRACE_SECONDS + warden.KILL_SECONDS + 5
+_MEMORY_SECONDS = 60.0
+_LOOK_SECONDS = 0.25
+# How often a server that is up is asked whether it lives, and for how long it may not answer: it
+# is busy, but one that keeps its process and answers nobody is as good as dead.
+_HEALTH_SECONDS = 10.0
+_SILENT_SECONDS = 90.0
+
+
+class Engine:
+    """One server of one model, on loopback.
+
+    Its log is `vllm.log` in the folder; `vllm.json` there says, while it is up, which processes it
+    is made of. A server that dies is started once again on the same port, by itself: whoever asks
+    meanwhile finds nobody there and had better wait. `check` tells when it is dead for good.
+    """
+
+    def __init__(
+        self,
+        model: Path,
+        llm: LlmSettings,
+        settings: EngineSettings,
+        folder: Path,
+        say: Callable[[str], None],
+    ) -> None:
+        """Starts nothing yet.
+
+        model: directory of the model's files. folder: for the log and the record; no other engine
+        uses it at the same time. say: takes one line of news.
+        """
+        self.name = served_name(llm)
+        self._model = model.expanduser().absolute()
+        self._llm, self._settings = llm, settings
+        self._folder, self._say = folder.absolute(), say
+        self._port = 0
+        self._build: VllmBuild | None = None
+        self._lock = threading.Lock()
+        self._ending = threading.Lock()
+        self._stopping = threading.Event()
+        self._warden: subprocess.Popen[bytes] | None = None
+        self._group: int | None = None
+        self._watcher: threading.Thread | None = None
+        self._dead: str | None = None
+        self._log_start = 0
+        self._used_before: int | None = None
+
+    @property
+    def log(self) -> Path:
+        return self._folder / LOG
+
+    def start(self) -> str:
+        """Its base URL, up to /v1, once it answers.
+
+        Raises: Unusable when it cannot start (no vLLM, a taken port, a model that vLLM refuses);
+        Stopped when it does not answer in time, or was stopped or cancelled meanwhile.
+        """
+        self._build = find(self._settings.python)
+        self._port = _free_port(self._settings.port)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._used_before = None if self._build.cpu else gpu_memory.used()
+        began = time.monotonic()
+        self._say(f"{self._build} starts on port {self._port}; its log: {self.log}")
+        try:
+            self._launch()
+            fault = self._await_health()
+        except BaseException:
+            self._end()
+            raise
+        if self._stopping.is_set():
+            # Whatever it seemed to end of: it was ended.
+            fault = Stopped("vLLM was stopped while it started.")
+        if fault is not None:
+            self._end()
+            raise fault
+        self._say(f"vLLM answers after {time.monotonic() - began:.0f} s")
+        self._watcher = threading.Thread(target=self._watch, name="vllm-watch", daemon=True)
+        self._watcher.start()
+        return f"http://{HOST}:{self._port}/v1"
+
+    def check(self) -> None:
+        """Raises: Stopped when the server is dead and is not started again."""
+        if self._dead is not None:
+            raise Stopped(self._dead)
+
+    def cancel(self) -> None:
+        """Ends the server in haste, also one that another thread is starting: `start` raises.
+
+        Waits for nothing, and may be called at any time and more than once; `stop` has to follow.
+        """
+        self._stopping.set()
+        self._dead = self._dead or "vLLM was stopped."
+        process = self._warden
+        if process is not None and process.stdin is not None:
+            process.stdin.close()
+
+    def stop(self) -> None:
+        """Ends the server and all its processes, and sees that the GPU's memory is free again.
+
+        The log stays. May be called more than once. Raises: Stopped when processes of the server
+        still hold memory.
+        """
+        process = self._warden
+        if process is None:
+            return
+        began = time.monotonic()
+        before, self._used_before = self._used_before, None
+        held = {} if before is None else gpu_memory.held(_processes(process.pid))
+        self._end()
+        self._say(f"vLLM ended in {time.monotonic() - began:.1f} s")
+        if before is not None:
+            self._see_memory(before, held)
+
+    def _see_memory(self, before: int, held: dict[int, int]) -> None:
+        """Waits until the GPU's memory is back: the server's own or, where nobody can tell, all.
+
+        before: MB in use before it started. held: MB of its processes while it was up.
+        """
+        began = time.monotonic()
+        if held:
+            if not gpu_memory.awaited(lambda: not gpu_memory.held(held), _MEMORY_SECONDS):
+                left = gpu_memory.held(held)
+                raise Stopped(
+                    f"vLLM has ended, but {sum(left.values())} MB of the GPU are still held by its "
+                    f"processes {', '.join(map(str, left))}: end them (nvidia-smi), and run again."
+                )
+            back = f"its {sum(held.values())} MB of the GPU are free"
+        else:
+            highest = before + gpu_memory.TOLERANCE_MB
+            if gpu_memory.awaited(lambda: (gpu_memory.used() or 0) <= highest, _MEMORY_SECONDS):
+                back = f"{gpu_memory.used()} MB of the GPU are in use, {before} MB were before it"
+            else:
+                # Another program's, most likely: nothing of the server is left to hold it.
+                self._say(
+                    f"{gpu_memory.used()} MB of the GPU are in use though vLLM has ended, "
+                    f"{before} MB were before it started: nvidia-smi tells who holds them."
+                )
+                return
+        self._say(f"after {time.monotonic() - began:.1f} s {back}")
+
+    def _launch(self) -> None:
+        """Starts the warden, and by it the server, unless the engine is being stopped."""
+        assert self._build is not None
+        words = command(self._build, self._model, self._llm, self._settings, self._port)
+        with self._lock, self.log.open("ab") as log:
+            if self._stopping.is_set():
+                return
+            self._log_start = log.tell()
+            # A session of its own, so that Ctrl-C at a terminal and a kill of Tercet's whole
+            # group pass the warden by.
+            self._warden = subprocess.Popen(
+                [str(self._build.python), str(Path(warden.__file__).absolute()), *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=self._folder,
+                env=environment(self._build, os.environ),
+                start_new_session=True,
+            )
+            assert self._warden.stdout is not None
+            told = self._warden.stdout.readline()
+            self._group = int(told) if told.strip() else None
+            record = {
+                "server": self._group,
+                "warden": self._warden.pid,
+                "port": self._port,
+                "model": self.name,
+                "vllm": self._build.version,
+                "command": words,
+            }
+            # Whole or not at all: whoever looks for a server to end may look now.
+            aside = self._folder / f".{RECORD}"
+            aside.write_text(json.dumps(record, indent=2), encoding="utf-8")
+            aside.replace(self._folder / RECORD)
+
+    def _await_health(self) -> Unusable | Stopped | None:
+        """None once the server answers, or is being stopped; else why it does not."""
+        process = self._warden
+        seconds = self._settings.start_seconds
+        deadline = time.monotonic() + seconds
+        while not self._stopping.is_set():
+            if process is None or process.poll() is not None:
+                return Unusable(
+                    f"vLLM ended before it could serve {self._model}: {self._why()} "
+                    f"(its log: {self.log})."
+                )
+            # One that is too busy to say what it serves is asked again.
+            if (
+                _page(self._port, "/health") is not None
+                and (listed := _answer(self._port, "/v1/models")) is not None
+            ):
+                foreign = self._foreign(listed[1])
+                if foreign is None or process.poll() is None:
+                    return foreign
+            if time.monotonic() > deadline:
+                return Stopped(
+                    f"vLLM did not answer within {seconds:g} s: raise "
+                    f"run.llm.engine.start_seconds, or see what it waits for in {self.log}."
+                )
+            self._stopping.wait(_LOOK_SECONDS)
+        return None
+
+    def _foreign(self, listed: bytes) -> Unusable | None:
+        """Whether somebody else's server answers on the port; listed: the models that it tells."""
+        try:
+            names = [model["id"] for model in json.loads(listed)["data"]]
+        except (ValueError, KeyError, TypeError):
+            names = []
+        if self.name in names or self._stopping.is_set():
+            return None
+        return Unusable(
+            f"Another server than ours answers on port {self._port}, which serves "
+            f"{', '.join(map(str, names)) or 'no model'} and not {self.name}: end it, or name "
+            "another run.llm.engine.port."
+        )
+
+    def _watch(self) -> None:
+        """Starts the server once again when it dies; then says that it is dead."""
+        for again in (True, False):
+            process = self._warden
+            if process is None:
+                return
+            silent = self._await_end(process)
+            if self._stopping.is_set():
+                return
+            self._let_go(process)
+            why = silent or self._why()
+            if not again:
+                self._dead = (
+                    f"vLLM died a second time: {why} (its log: {self.log}); what was "
+                    "answered is safe, and the same command goes on from there."
+                )
+                self._say(self._dead)
+                return
+            self._say(f"vLLM died and is started again: {why}")
+            fault = self._restart()
+            if fault is not None:
+                self._dead = f"vLLM died and did not come back: {fault}"
+                self._say(self._dead)
+                return
+
+    def _await_end(self, process: "subprocess.Popen[bytes]") -> str | None:
+        """Returns when the server has ended; ends one that lives and has not answered for long.
+
+        Returns: in a few words that it did not answer, None where it ended by itself.
+        """
+        heard = time.monotonic()
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_HEALTH_SECONDS)
+                return None
+            if _page(self._port, "/health") is not None:
+                heard = time.monotonic()
+            elif time.monotonic() - heard > _SILENT_SECONDS and not self._stopping.is_set():
+                _dismiss(process, in_haste=True)
+                return f"it did not answer for {_SILENT_SECONDS:g} s"
+
+    def _restart(self) -> str | None:
+        """None once the server is back, else why not."""
+        try:
+            self._launch()
+            fault = self._await_health()
+        except (OSError, ValueError) as error:
+            return f"{type(error).__name__}: {error}."
+        if fault is None and not self._stopping.is_set():
+            self._say("vLLM answers again")
+        return None if fault is None else str(fault)
+
+    def _why(self) -> str:
+        code = self._warden.poll() if self._warden is not None else None
+        if code is not None and code < 0:
+            return f"the process that watches over it was killed ({_signal(-code)})"
+        said = " / ".join(telling_lines(self.log, self._log_start))
+        if code is not None and code > 128:
+            # The warden tells its server's code as a shell does.
+            return f"{said or 'it was killed'} ({_signal(code - 128)})"
+        return said or f"it said nothing (exit code {code})"
+
+    def _end(self) -> None:
+        """Ends warden and server, and waits for both; nothing is said."""
+        with self._lock:
+            # A server that was never up has nothing to tidy, and of one cancelled nobody waits.
+            in_haste = self._stopping.is_set() or self._watcher is None
+            self._stopping.set()
+        with self._ending:
+            process = self._warden
+            if process is None:
+                return
+            _dismiss(process, in_haste)
+            self._let_go(process)
+            if self._watcher is not None:
+                self._watcher.join()
+            self._warden = None
+            (self._folder / RECORD).unlink(missing_ok=True)
+
+    def _let_go(self, process: "subprocess.Popen[bytes]") -> None:
+        """Of a warden that has ended: closes its pipes, and does what it could not do if killed."""
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        group = self._group
+        if process.returncode is not None and process.returncode < 0 and group is not None:
+            deadline = time.monotonic() + warden.KILL_SECONDS
+            with contextlib.suppress(ProcessLookupError):
+                while time.monotonic() < deadline:
+                    os.killpg(group, signal.SIGKILL)
+                    time.sleep(0.05)
+            # The number may be somebody else's from now on.
+            self._group = None
+
+
+def _dismiss(process: "subprocess.Popen[bytes]", in_haste: bool) -> None:
+    """Lets a warden end its server, and waits for both."""
+    assert process.stdin is not None
+    if in_haste:
+        process.stdin.close()
+    else:
+        process.terminate()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _processes(pid: int) -> list[int]:
+    """The numbers of all processes that have come of this one."""
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"exit code {number + 128}"
+
+
+def _free_port(wanted: int) -> int:
+    """The port itself if it can be had, of 0 any free one. Raises: Unusable when it is taken."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As vLLM does: a port whose last connections are still timing out is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, wanted))
+        except OSError as error:
+            raise Unusable(
+                f"run.llm.engine.port {wanted} cannot be had ({error.strerror}): name another, "
+                "or 0 for any free one."
+            ) from None
+        return int(probe.getsockname()[1])
+
+
+def _page(port: int, path: str) -> bytes | None:
+    """What the server answers; None where it does not say yes."""
+    answer = _answer(port, path)
+    return answer[1] if answer is not None and answer[0] == 200 else None
+
+
+def _answer(port: int, path: str) -> tuple[int, bytes] | None:
+    """Status and body of the server's answer, asked directly (no proxy); None where none comes."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=5.0)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()

@@ -1,0 +1,1 @@
+"""Metrics with their intervals and comparisons."""

@@ -1,0 +1,178 @@
+"""Measures of an encoder on numpy arrays: ranks, correlation, precision and geometry.
+
+How sure they are is the business of `tercet.models.measures.resampling`. Nothing here holds a
+matrix of all against all: products are made in blocks of bounded size.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Vectors = npt.NDArray[np.float32]
+
+# Numbers in one block of a product: 16 MB in float32.
+_BLOCK = 1 << 22
+
+# Cosines closer than this count as equal: the same product, made in two shapes of block, differs
+# by about 1e-7 in fp32, which must not decide a rank between vectors that are the same.
+TIE = 1e-6
+
+
+def midranks(values: npt.ArrayLike) -> Floats:
+    """Ranks from 1 of shape (n,); equal values share the mean of the ranks they take up."""
+    x = np.asarray(values, dtype=np.float64)
+    order = np.argsort(x, kind="stable")
+    ordered = x[order]
+    first = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(x)])
+    counts = np.diff(np.append(first, len(x)))
+    ranks = np.empty(len(x), dtype=np.float64)
+    ranks[order] = np.repeat(first + (counts + 1) / 2, counts)
+    return ranks
+
+
+def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
+    """Spearman's rank correlation in [-1, 1], with ties at their mean rank.
+
+    Raises: ValueError for unequal lengths, fewer than two values, a value that is no finite
+        number, and where one side is constant (the correlation is then undefined).
+    """
+    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if a.shape != b.shape or a.ndim != 1:
+        raise ValueError(f"Spearman needs two columns of equal length, got {a.shape} and {b.shape}")
+    if len(a) < 2:
+        raise ValueError(f"Spearman needs at least two pairs of values, got {len(a)}")
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise ValueError("Spearman needs finite numbers, got NaN or infinity")
+    if np.ptp(a) == 0 or np.ptp(b) == 0:
+        raise ValueError(f"Spearman is undefined: all {len(a)} values of one side are equal")
+    ra, rb = midranks(a), midranks(b)
+    ra -= ra.mean()
+    rb -= rb.mean()
+    return float(np.clip((ra @ rb) / np.sqrt((ra @ ra) * (rb @ rb)), -1.0, 1.0))
+
+
+def answer_ranks(
+    queries: Vectors, answers: Vectors, own: npt.NDArray[np.int64], block: int = _BLOCK
+) -> npt.NDArray[np.int32]:
+    """Rank of each query's own answer among all answers by inner product, 1 the best.
+
+    queries: (q, d) and answers: (a, d), vectors of length one; own: (q,), the row in `answers` of
+    each query's answer. Ties are counted against the query: its rank is one more than the number of
+    other answers that are at least as near (to within `TIE`), so that an encoder that gives one
+    vector for all texts ranks every answer last. The answers should be distinct texts.
+
+    Raises: ValueError where a vector is not finite or a row of `own` does not exist.
+    """
+    _check_finite(queries, answers)
+    if len(own) != len(queries) or (len(own) and not (own.min() >= 0 and own.max() < len(answers))):
+        raise ValueError("every query needs the row of its answer")
+    ranks = np.ones(len(queries), dtype=np.int32)
+    columns = max(min(len(answers), block), 1)
+    rows = max(block // columns, 1)
+    for start in range(0, len(queries), rows):
+        part = queries[start : start + rows]
+        mine = own[start : start + rows]
+        floor = np.einsum("qd,qd->q", part, answers[mine])[:, None] - np.float32(TIE)
+        for left in range(0, len(answers), columns):
+            products = part @ answers[left : left + columns].T
+            here = np.flatnonzero((mine >= left) & (mine < left + columns))
+            products[here, mine[here] - left] = -np.inf
+            ranks[start : start + rows] += np.count_nonzero(products >= floor, axis=1).astype(
+                np.int32
+            )
+    return ranks
+
+
+def recall_at(ranks: npt.ArrayLike, k: int) -> Floats:
+    """1.0 for each query whose answer is among the first k, else 0.0."""
+    return (np.asarray(ranks) <= k).astype(np.float64)
+
+
+def reciprocal_ranks(ranks: npt.ArrayLike) -> Floats:
+    """1 / rank of each query, in (0, 1]; their mean is the MRR."""
+    return 1.0 / np.asarray(ranks, dtype=np.float64)
+
+
+def alignment(first: Vectors, second: Vectors) -> float:
+    """Mean squared distance of paired vectors, E‖f(s) − f(s⁺)‖², in [0, 4] for unit vectors.
+
+    Wang and Isola's measure with exponent 2, which is what GenSE's eq. 4 means: as printed it has a
+    minus too many and lacks the square.
+    """
+    _check_finite(first, second)
+    if len(first) == 0 or first.shape != second.shape:
+        raise ValueError("alignment needs at least one pair of vectors")
+    return float(np.square(first - second).sum(axis=1, dtype=np.float64).mean())
+
+
+def uniformity(vectors: Vectors, t: float = 2.0, block: int = _BLOCK) -> float:
+    """log E e^{−t‖f(s) − f(u)‖²} over all unordered pairs of different rows; at most 0.
+
+    GenSE's eq. 5 with the square that it lacks as printed. Time grows with the square of the rows.
+    """
+    _check_finite(vectors)
+    count = len(vectors)
+    if count < 2:
+        raise ValueError("uniformity needs at least two vectors")
+    norms = np.square(vectors).sum(axis=1, dtype=np.float64)
+    rows = max(block // count, 1)
+    total = 0.0
+    for start in range(0, count, rows):
+        part = vectors[start : start + rows]
+        distances = norms[start : start + rows, None] + norms[None, start:]
+        distances -= 2.0 * (part @ vectors[start:].T)
+        weights = np.exp(-t * np.maximum(distances, 0.0))
+        # Rows of the block against each other stand in it twice, and against themselves once.
+        inner = weights[:, : len(part)]
+        total += weights[:, len(part) :].sum() + (inner.sum() - np.trace(inner)) / 2
+    return float(np.log(total / (count * (count - 1) / 2)))
+
+
+def isotropy(vectors: Vectors) -> float:
+    """How evenly the vectors spread over directions: from 0, all one way, to 1, in all alike.
+
+    Mu and Viswanath's measure (All-but-the-Top, ICLR 2018, section 2.2): the least over the
+    greatest partition function Z(a) = sum over v of exp(a·v), a running over the eigenvectors of
+    VᵀV. An eigenvector has no sign of its own, so both are taken. Of vectors of length one, the
+    least that it can be is e⁻².
+    """
+    _check_finite(vectors)
+    if len(vectors) == 0:
+        raise ValueError("isotropy needs at least one vector")
+    rows = vectors.astype(np.float64)
+    _, directions = np.linalg.eigh(rows.T @ rows)
+    least, most = np.inf, 0.0
+    for start in range(0, rows.shape[1], step := max(_BLOCK // len(rows), 1)):
+        products = rows @ directions[:, start : start + step]
+        sums = np.concatenate([np.exp(products).sum(axis=0), np.exp(-products).sum(axis=0)])
+        least, most = min(least, float(sums.min())), max(most, float(sums.max()))
+    return least / most
+
+
+def average_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float:
+    """Mean over the positives of the precision at their score, in (0, 1].
+
+    The area under the steps of precision over recall, as scikit-learn computes it: equal scores
+    are one threshold, so that no order of the rows matters. labels: 0 or 1 (or False, True).
+
+    Raises: ValueError for unequal lengths, no positive, another label, a score that is not finite.
+    """
+    told, value = np.asarray(labels), np.asarray(scores, dtype=np.float64)
+    if told.shape != value.shape or told.ndim != 1:
+        raise ValueError(f"labels and scores differ in length, {told.shape} and {value.shape}")
+    if not np.isfinite(value).all():
+        raise ValueError("average precision needs finite numbers, got NaN or infinity")
+    if not np.isin(told, (0, 1)).all():
+        raise ValueError("average precision needs labels of 0 and 1")
+    if not told.any():
+        raise ValueError(f"average precision is undefined: none of {len(told)} labels is 1")
+    order = np.argsort(-value, kind="stable")
+    ordered = value[order]
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+    hits = np.cumsum(told[order], dtype=np.float64)[ends]
+    return float((np.diff(hits, prepend=0.0) * hits / (ends + 1)).sum() / hits[-1])
+
+
+def _check_finite(*arrays: Vectors) -> None:
+    if not all(np.isfinite(array).all() for array in arrays):
+        raise ValueError("the vectors hold NaN or infinity")

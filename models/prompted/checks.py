@@ -1,0 +1,276 @@
+"""What a language model's answer must be to stand for a sentence: wrapping taken off, faults told.
+
+All checks are conservative: a sentence that only resembles a fault passes, and what the source
+says itself is no fault of its answer.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tercet.models.english import numerals
+from tercet.models.english.inflection import singulars
+from tercet.models.english.words import plural
+from tercet.models.prompted import wording
+from tercet.models.text.languages import foreign_language, foreign_script
+from tercet.models.text.whole_words import inside
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+# Operation of a sentence that was written from a changed record.
+_RECORD = "write_from_changed_knowledge"
+# A piece of the prompt that comes again in the answer has at least so many characters; the whole
+# source, and a piece that the answer says twice, have at least these.
+_ECHO, _REPEATED = 30, 20
+
+_THOUGHTS = r"(?s)^.*</think(?:ing)?>"
+_OPEN = r"^<think(?:ing)?>"
+_FENCE = r"(?s)^```(?:[A-Za-z]*[ \t]*\n)?(.*?)```$"
+_QUOTES = ('""', "''", "``", "“”", "‘’", "«»", "„“", "「」")
+_QUOTED = "|".join(f"{pair[0]}([^{pair}]*){pair[1]}" for pair in _QUOTES)
+_UNQUOTED = "".join(f"\\{number}" for number in range(1, len(_QUOTES) + 1))
+
+_MARKS = r"\"'“”«»„.,:;!?…。！？"
+_PARTS = re.compile(r"\n+|[.:;!?][\"”’]?\s+")
+# Too many things are said so for it to tell that a number is left; but it is said.
+_OTHERWISE = [
+    (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), Fraction(value))
+    for words, value in (
+        *(("no|none", 0), ("an?|single|once", 1), ("pair|couple|both|twice", 2), ("dozen", 12)),
+        *((f"an? {scale}", value) for scale, value in {"hundred": 100, **numerals.SCALES}.items()),
+    )
+]
+
+
+def without_thoughts(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The answers behind what was only thought (up to the last ``</think>``), trimmed, and
+    whether a thought was never closed."""
+    texts = pc.utf8_trim_whitespace(pc.fill_null(raws, ""))
+    texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, _THOUGHTS, ""))
+    return texts, pc.match_substring_regex(texts, _OPEN)
+
+
+def unwrapped(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The same without a model's tokens at the end, and without one code fence and one pair of
+    quotation marks around the whole answer."""
+    texts, unclosed = without_thoughts(raws)
+    texts = pc.replace_substring_regex(texts, f"(?i){wording.END_TOKENS}", "")
+    texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, _FENCE, r"\1"))
+    texts = pc.replace_substring_regex(texts, f"(?s)^(?:{_QUOTED})$", _UNQUOTED)
+    return pc.utf8_trim_whitespace(texts), unclosed
+
+
+def faults(said: pa.Table, unclosed: pa.ChunkedArray) -> list[tuple[str, str] | None]:
+    """For each answer (reason, why, in words), or None where nothing is wrong with it.
+
+    said: text (unwrapped), source (the sentence it stands for), prompt (as it was rendered), and
+        operation, old, new, pool, as `DETAIL` has them; strings, null where there is none.
+    unclosed: whether its thought was never closed, as `unwrapped` tells.
+
+    Reasons: cut_off, empty (no letter and no digit, or a word for nothing), refusal, preamble (or
+    a remark behind the answer), echo (of the prompt, or of the whole source), markup (a token of a
+    model, a tag, a list's marker, JSON), several_lines, repetition, same_as_source (but for letter
+    case and punctuation), wrong_script, wrong_language, unchanged_entity, missing_entity,
+    unchanged_number, missing_number.
+    """
+    texts, sources = said["text"], pc.fill_null(said["source"], "")
+    bare, bare_sources = _bare(texts), _bare(sources)
+    spoken = _fits(texts, wording.SPOKEN)
+    remarks = (_new(texts, sources, wording.PREAMBLE) & ~spoken) | _new(
+        texts, sources, wording.AFTERWORD
+    )
+    remarks |= _new(texts, sources, wording.LABEL) & ~_fits(sources, wording.THINGS)
+    found: list[tuple[str, str] | None] = _changes(said)
+    # From the weakest to the strongest: a later one takes a former one's place.
+    flagged: list[tuple[Flags, str, str]] = [
+        (foreign_language(texts, sources), "wrong_language", "the sentence is of another language"),
+        (foreign_script(texts, sources), "wrong_script", "the sentence is of another script"),
+        (_same(bare, bare_sources), "same_as_source", "only its punctuation is another"),
+        (_repeats(texts, sources), "repetition", "it says the same twice"),
+        (_new(texts, sources, r"[\n\r]"), "several_lines", "there is a line break in it"),
+        (
+            _new(texts, sources, wording.MARKUP),
+            "markup",
+            "it has a tag, a list's marker or JSON",
+        ),
+        (remarks, "preamble", "it speaks of the answer"),
+        (_echoes(said, sources), "echo", "it repeats the prompt"),
+        (_new(texts, sources, wording.RECORD), "echo", "it repeats the record"),
+        (_tells(said, bare, bare_sources), "echo", "it repeats the whole sentence"),
+        (_new(texts, sources, wording.REFUSAL) & ~spoken, "refusal", "the model declined"),
+        (_new(texts, sources, wording.NOTHING), "empty", "it says nothing"),
+        (unclosed.to_numpy(), "cut_off", "its thought was never closed"),
+    ]
+    for flags, reason, because in flagged:
+        for row in np.flatnonzero(flags).tolist():
+            found[row] = (reason, because)
+    return found
+
+
+def _fits(texts: pa.ChunkedArray, pattern: str) -> Flags:
+    return np.asarray(pc.match_substring_regex(texts, pattern, ignore_case=True).to_numpy())
+
+
+def _new(texts: pa.ChunkedArray, sources: pa.ChunkedArray, pattern: str) -> Flags:
+    """Whether the pattern fits a text and not its source."""
+    return _fits(texts, pattern) & ~_fits(sources, pattern)
+
+
+def _bare(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The texts in lower case and without the punctuation around their words; that inside them
+    ("1.5", "C++") stays."""
+    texts = pc.replace_substring_regex(pc.utf8_lower(texts), "[’‘]", "'")
+    for pattern, with_ in (
+        (rf"[{_MARKS})]+(\s|$)", r"\1"),
+        (rf"(\s|^)[{_MARKS}(]+", r"\1"),
+        (r"\s+", " "),
+    ):
+        texts = pc.replace_substring_regex(texts, pattern, with_)
+    return pc.utf8_trim_whitespace(texts)
+
+
+def _same(bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray) -> Flags:
+    same = pc.and_(pc.equal(bare, bare_sources), pc.not_equal(bare, ""))
+    return np.asarray(same.to_numpy())
+
+
+def _tells(said: pa.Table, bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray) -> Flags:
+    """Whether what is to be another sentence has the whole source in it, beside other words."""
+    asked = pc.fill_null(pc.is_in(said["operation"], pa.array(["rewrite", "precede"])), False)
+    flags = np.array(asked.to_numpy())
+    pairs = zip(bare.to_pylist(), bare_sources.to_pylist(), strict=True)
+    for row, (text, source) in enumerate(pairs):
+        flags[row] &= len(text) > len(source) >= _REPEATED and _whole(text, source)
+    return flags
+
+
+def _repeats(texts: pa.ChunkedArray, sources: pa.ChunkedArray) -> Flags:
+    """Whether a text says a longer piece twice, and its source none."""
+    flags = np.zeros(len(texts), dtype=np.bool_)
+    rows = np.flatnonzero(_fits(texts, r"[.!?;:]\s"))
+    some = zip(*(one.take(pa.array(rows)).to_pylist() for one in (texts, sources)), strict=True)
+    for row, (text, source) in zip(rows.tolist(), some, strict=True):
+        flags[row] = _twice(text) and not _twice(source)
+    return flags
+
+
+def _twice(text: str) -> bool:
+    pieces = [piece.strip(' .!?"”’') for piece in _PARTS.split(text.lower())]
+    longer = [piece for piece in pieces if len(piece) >= _REPEATED]
+    return len(set(longer)) < len(longer)
+
+
+def _echoes(said: pa.Table, sources: pa.ChunkedArray) -> Flags:
+    """Whether a longer piece of the prompt, that is not the source's own, stands in the answer."""
+    flags = np.zeros(said.num_rows, dtype=np.bool_)
+    columns = [pc.utf8_lower(column) for column in (said["prompt"], said["text"], sources)]
+    rows = zip(*(column.to_pylist() for column in columns), strict=True)
+    for row, (prompt, text, source) in enumerate(rows):
+        if prompt is None or len(text) < _ECHO:
+            continue
+        flags[row] = any(
+            len(piece) >= _ECHO and piece in text and piece not in source
+            for piece in _PARTS.split(prompt)
+        )
+    return flags
+
+
+def _changes(said: pa.Table) -> list[tuple[str, str] | None]:
+    """What is wrong with the entity or the number that was to be changed, row by row."""
+    found: list[tuple[str, str] | None] = [None] * said.num_rows
+    changes = pc.is_in(said["operation"], pa.array(["revise_entity", "revise_quantity", _RECORD]))
+    rows = np.flatnonzero(pc.fill_null(changes, False).to_numpy(zero_copy_only=False))
+    columns = [said[name].take(pa.array(rows)) for name in ("operation", "old", "new", "pool")]
+    listed = zip(rows.tolist(), *(c.to_pylist() for c in columns), strict=True)
+    told = [said[name].take(pa.array(rows)).to_pylist() for name in ("text", "source")]
+    for (row, operation, old, new, pool), text, source in zip(listed, *told, strict=True):
+        if new is None:
+            continue
+        # A record's change says where the entity came from; a number comes from nowhere.
+        if operation == "revise_quantity" or (operation == _RECORD and pool is None):
+            if not _is_said(text, source or "", new):
+                found[row] = ("missing_number", f"{new} is not there")
+            elif operation == "revise_quantity" and _is_left(text, source or "", old, new):
+                found[row] = ("unchanged_number", f"{old} is still there beside {new}")
+            continue
+        there, left = stands(text, new), old is not None and stands(text, old)
+        if not there:
+            found[row] = (
+                ("unchanged_entity", f"{old} is not changed for {new}")
+                if left
+                else ("missing_entity", f"{new} is not there")
+            )
+        elif left and operation == "revise_entity" and not stands(new, old):
+            found[row] = ("unchanged_entity", f"{old} is still there beside {new}")
+    return found
+
+
+def stands(text: str, name: str) -> bool:
+    """Whether the text has the name as whole words, in whatever letter case and number."""
+    lower = text.lower()
+    return any(_whole(lower, form) for form in _forms(name))
+
+
+@lru_cache(maxsize=1 << 14)
+def _forms(name: str) -> Sequence[str]:
+    """The name, its singular and its plural, in lower case."""
+    head, space, last = name.lower().rpartition(" ")
+    ones = [last, plural(last), *singulars(last)]
+    return tuple(dict.fromkeys(head + space + one for one in ones if one))
+
+
+def _whole(text: str, name: str) -> bool:
+    at = text.find(name)
+    while at >= 0:
+        if not inside(text, at) and not inside(text, at + len(name)):
+            return True
+        at = text.find(name, at + 1)
+    return False
+
+
+def _is_said(text: str, source: str, number: str) -> bool:
+    """Whether the text has the number, in digits or in words, more often than the source has."""
+    wanted = _values(number)
+    if not wanted:
+        return _whole(text.lower(), number.lower())
+    there = _values(text) + _otherwise(text)
+    before = _values(source) + _otherwise(source)
+    return all(there[value] > before[value] for value in wanted)
+
+
+def _is_left(text: str, source: str, old: str | None, new: str) -> bool:
+    """Whether the text has the old number as often as the source has."""
+    there, before, renewed = _values(text), _values(source), _values(new)
+    return any(
+        there[value] >= before[value] > 0 and not renewed[value] for value in _values(old or "")
+    )
+
+
+def _values(text: str) -> Counter[Fraction]:
+    """How often each number is said; "three and a half" is one."""
+    values: Counter[Fraction] = Counter()
+    whole: numerals.Number | None = None
+    for one in numerals.find(text):
+        joined = whole is not None and text[whole.end : one.start] in (" ", " and ", "-and-")
+        if whole is not None and joined and one.form.startswith("fraction") and one.value < 1:
+            values[whole.value] -= 1
+            values[whole.value + one.value] += 1
+            whole = None
+        else:
+            values[one.value] += 1
+            whole = one if one.value.denominator == 1 else None
+    return +values
+
+
+def _otherwise(text: str) -> Counter[Fraction]:
+    """How often numbers are said in other words than numerals."""
+    found = {value: len(words.findall(text)) for words, value in _OTHERWISE}
+    return +Counter(found)

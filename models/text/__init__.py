@@ -1,0 +1,1 @@
+"""Language-independent work on text."""

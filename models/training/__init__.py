@@ -1,0 +1,1 @@
+"""Training: batches, the loop, checkpoints and the choice among them."""

@@ -1,0 +1,1 @@
+"""The append-only pool of what language models answered."""

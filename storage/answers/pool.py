@@ -1,0 +1,299 @@
+"""The pool: every answer of a language model that the store has ever got, by the request's digest.
+
+Nothing here is changed or removed. An answer is in a journal before `Pool.add` returns, and in a
+Parquet file once the journal is full or its process has ended (`tercet.storage.answers.journal`).
+"""
+
+import threading
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import duckdb
+import pyarrow as pa
+
+from tercet.storage.answers.journal import (
+    FAILED,
+    Journal,
+    Row,
+    Tail,
+    checked,
+    contents,
+    journal_names,
+    seal_left,
+    sealed_names,
+    sealed_path,
+)
+from tercet.storage.answers.usage import rates_sql
+from tercet.storage.rows import quoted, read_parquet_sql
+from tercet.storage.store import Store, StoreError
+
+MEMORY_LIMIT = "512MB"
+
+
+class Response(NamedTuple):
+    """An answer that the pool has.
+
+    raw: what the model said, word for word. finish_reason: never ``failed``.
+    seconds: from the first of `attempts` sendings to the answer.
+    """
+
+    raw: str
+    finish_reason: str
+    prompt_tokens: int
+    n_tokens: int
+    model: str
+    endpoint: str
+    attempts: int
+    seconds: float
+
+
+class Spent(NamedTuple):
+    """What was spent: tokens asked and answered, money, and answers got (failed ones are none)."""
+
+    tokens: int = 0
+    cost: float = 0.0
+    answers: int = 0
+
+
+class Rates(NamedTuple):
+    """How fast a model has answered.
+
+    tokens_per_second: answer tokens a second in which any request was open, over all runs; None
+        where no time was noted.
+    mean_tokens: method to the mean of `n_tokens` of its answers.
+    answers: how many are behind the figures.
+    """
+
+    tokens_per_second: float | None
+    mean_tokens: Mapping[str, float]
+    answers: int
+
+
+class Pool:
+    """The store's answers, for one run to look up and to add to. Threads may share it.
+
+    Opening it seals what dead processes have left. Raises FullDisk and StoreError as the store
+    does.
+    """
+
+    def __init__(self, store: Store, recipe: str, run_id: str) -> None:
+        self._store = store
+        self._recipe = recipe
+        self._run_id = run_id
+        self._writing = threading.Lock()
+        self._reading = threading.Lock()
+        self._own: tuple[Journal, Tail] | None = None
+        self._mine: set[str] = set()
+        self._others: dict[str, Tail] = {}
+        self._sealed: dict[str, None] = {}
+        self._spent_here = Spent()
+        self._spent_before = Spent()
+        self._spent_beside: dict[str, Spent] = {}
+        # A disk that is full or read-only prevents no look-up: journals can be read as they are.
+        with suppress(StoreError):
+            seal_left(store)
+        self._connection = duckdb.connect()
+        for setting in (f"memory_limit = '{MEMORY_LIMIT}'", "threads = 1", "temp_directory = ''"):
+            self._connection.execute(f"SET {setting}")
+        self._look_around(())
+
+    def __enter__(self) -> "Pool":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def find(self, digests: Sequence[str]) -> dict[str, Response]:
+        """The answers to those of the digests that have one; failed requests have none.
+
+        A look costs a scan of the pool's digests however few are asked for (2,000,000: about 0.3
+        seconds), so ask for thousands at once. Of two answers to one digest the first that came
+        is given. Answers of other processes that are asking now are found too.
+        """
+        wanted = set(digests)
+        if not wanted:
+            return {}
+        with self._writing:
+            rows = [] if self._own is None else self._own[1].rows(wanted)
+        with self._reading:
+            rows += self._look_around(wanted)
+            rows += self._sealed_rows(wanted)
+        rows.sort(key=lambda row: row["created"], reverse=True)
+        return {
+            row["request_digest"]: Response(*(row[name] for name in Response._fields))
+            for row in rows
+        }
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Keeps an answer, or a request that failed for good (`finish_reason` ``failed``).
+
+        Args:
+            row: The columns of `RESPONSES` but recipe and run_id, which are the pool's; `cost` and
+                `error` may be missing, `created` is now.
+
+        When it returns, a kill cannot lose the row. Raises ValueError for a row that is none.
+        After `close` it still works: the next process then seals the row.
+        """
+        known = {"recipe": self._recipe, "run_id": self._run_id, "created": datetime.now(UTC)}
+        whole = checked({**known, **row})
+        with self._writing:
+            journal, tail = self._own or self._begin()
+            start, length = journal.append(whole)
+            tail.note(whole, start, length)
+            self._spent_here = _plus(self._spent_here, [whole])
+            if journal.full():
+                journal.seal()
+                tail.close()
+                self._own = None
+
+    def spent(self) -> Spent:
+        """What this recipe has spent in this store, over all runs.
+
+        What this pool adds counts at once, what other processes spend now from the next `find`.
+        """
+        parts = (self._spent_before, self._spent_here, *self._spent_beside.copy().values())
+        return Spent(*(sum(values) for values in zip(*parts, strict=True)))
+
+    def rates(self, model: str) -> Rates | None:
+        """How fast the model has answered in this store, whoever asked; None where it never has."""
+        files, unsealed = contents(self._store)
+        with self._reading:
+            self._connection.register("unsealed", unsealed)
+            sources = ["FROM unsealed", *([f"FROM {read_parquet_sql(files)}"] if files else [])]
+            asked = f"FROM ({' UNION ALL BY NAME '.join(sources)}) WHERE model = {quoted(model)}"
+            found = self._rows_of(rates_sql(asked))
+            self._connection.unregister("unsealed")
+        if not found:
+            return None
+        seconds = found[0][3]
+        tokens = sum(tokens for _, _, tokens, _ in found)
+        return Rates(
+            tokens / seconds if seconds else None,
+            {method: tokens / answers for method, answers, tokens, _ in found},
+            sum(answers for _, answers, _, _ in found),
+        )
+
+    def close(self) -> None:
+        """Seals what was added. Where the disk has no room for that, the journal stays."""
+        with self._writing:
+            if self._own is not None:
+                journal, tail = self._own
+                self._own = None
+                tail.close()
+                try:
+                    with suppress(StoreError):
+                        journal.seal()
+                finally:
+                    journal.release()
+        with self._reading:
+            for tail in self._others.values():
+                tail.close()
+            self._others.clear()
+            self._connection.close()
+            # Else an error's frames would keep it to the interpreter's end, which complains.
+            del self._connection
+
+    def _begin(self) -> tuple[Journal, Tail]:
+        name = uuid.uuid4().hex
+        self._mine.add(name)
+        journal = Journal(self._store, name, self._run_id)
+        try:
+            self._own = (journal, Tail(self._store, name))
+        except BaseException:
+            journal.release()
+            raise
+        return self._own
+
+    def _look_around(self, wanted: Iterable[str]) -> list[Row]:
+        """Reads on in other processes' journals, then notes which files are sealed by now.
+
+        Returns what the journals have of the digests. In this order a journal that is sealed in
+        between has been read, or stands among the files.
+        """
+        digests = set(wanted)
+        rows = []
+        for name in journal_names(self._store):
+            if name in self._mine or name in self._sealed:
+                continue
+            if name not in self._others:
+                with suppress(FileNotFoundError):
+                    self._others[name] = Tail(self._store, name)
+            if name in self._others:
+                tail = self._others[name]
+                said = [row for row in tail.advance() if row["recipe"] == self._recipe]
+                before = self._spent_beside.get(name, Spent())
+                self._spent_beside[name] = _plus(before, said)
+                rows += tail.rows(digests)
+        fresh = [name for name in sealed_names(self._store) if name not in self._sealed]
+        self._count([name for name in fresh if name not in self._mine])
+        self._sealed.update(dict.fromkeys(fresh))
+        for name in [name for name in self._others if name in self._sealed]:
+            self._others.pop(name).close()
+        return rows
+
+    def _count(self, names: list[str]) -> None:
+        """Adds what other processes' sealed files say was spent, in the place of their journals."""
+        if names:
+            files = [sealed_path(self._store, name) for name in names]
+            (row,) = self._rows_of(
+                "SELECT coalesce(sum(prompt_tokens::BIGINT + n_tokens), 0)::BIGINT, "
+                "coalesce(sum(cost), 0), "
+                f"count(*) FILTER (finish_reason <> {quoted(FAILED)}) "
+                f"FROM {read_parquet_sql(files)} WHERE recipe = {quoted(self._recipe)}"
+            )
+            before = self._spent_before
+            self._spent_before = Spent(*(a + b for a, b in zip(before, row, strict=True)))
+        for name in names:
+            self._spent_beside.pop(name, None)
+
+    def _sealed_rows(self, wanted: set[str]) -> list[Row]:
+        """The answers that sealed files have: their digests are read first, then whole rows."""
+        if not self._sealed:
+            return []
+        among = "finish_reason <> 'failed' AND request_digest IN (FROM wanted)"
+        names = ("request_digest", "created", *Response._fields)
+        self._connection.register("wanted", pa.table({"digest": pa.array(sorted(wanted))}))
+        files = [sealed_path(self._store, name) for name in self._sealed]
+        listed = ", ".join(quoted(file) for file in files)
+        holding = self._rows_of(
+            f"SELECT DISTINCT filename FROM read_parquet([{listed}], filename = true, "
+            f"hive_partitioning = false) WHERE {among}"
+        )
+        if not holding:
+            return []
+        source = read_parquet_sql([file for (file,) in holding])
+        return [
+            dict(zip(names, row, strict=True))
+            for row in self._rows_of(f"SELECT {', '.join(names)} FROM {source} WHERE {among}")
+        ]
+
+    def _rows_of(self, query: str) -> list[tuple[Any, ...]]:
+        try:
+            rows: list[tuple[Any, ...]] = self._connection.execute(query).fetchall()
+        except duckdb.Error as error:
+            said = str(error).strip().splitlines()[0].rstrip(".")
+            raise StoreError(f"{self._store.location}/responses cannot be read: {said}.") from error
+        return rows
+
+
+def open_pool(store: Store, recipe: str, run_id: str) -> Pool:
+    """The store's pool, for a run of that recipe; close it at the end."""
+    return Pool(store, recipe, run_id)
+
+
+def _plus(spent: Spent, rows: Iterable[Row]) -> Spent:
+    tokens, cost, answers = spent
+    for row in rows:
+        tokens += row["prompt_tokens"] + row["n_tokens"]
+        cost += row["cost"] or 0.0
+        answers += row["finish_reason"] != FAILED
+    return Spent(tokens, cost, answers)

@@ -1,0 +1,1 @@
+"""DuckDB views over the store, read only."""

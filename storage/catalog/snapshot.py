@@ -1,0 +1,203 @@
+"""What the store holds at one moment, read from manifests, records, runs and tags."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from tercet.storage import runs as run_files
+from tercet.storage import tags as tag_files
+from tercet.storage.answers.journal import RESPONSES
+from tercet.storage.answers.usage import USAGE
+from tercet.storage.artifacts import Artifact, Record, all_artifacts, totals
+from tercet.storage.store import Store
+
+_TIME = pa.timestamp("us")
+
+METADATA = {
+    "artifacts": pa.schema(
+        [
+            ("step", pa.string()),
+            ("stage", pa.string()),
+            ("version", pa.string()),
+            ("created", _TIME),
+            ("tables", pa.list_(pa.string())),
+            ("rows", pa.int64()),
+            ("bytes", pa.int64()),
+            ("state", pa.string()),
+        ]
+    ),
+    "lineage": pa.schema([("child", pa.string()), ("parent", pa.string())]),
+    "runs": pa.schema(
+        [
+            ("run_id", pa.string()),
+            ("recipe", pa.string()),
+            ("started", _TIME),
+            ("ended", _TIME),
+            ("state", pa.string()),
+        ]
+    ),
+    "run_steps": pa.schema(
+        [
+            ("run_id", pa.string()),
+            ("step", pa.string()),
+            ("version", pa.string()),
+            ("state", pa.string()),
+            ("seconds", pa.float64()),
+        ]
+    ),
+    "tags": pa.schema([("tag", pa.string()), ("target", pa.string())]),
+    # Views of the pool of answers, which the catalog makes itself.
+    "responses": RESPONSES,
+    "usage": USAGE,
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An artifact with its records, in order; without a manifest it is still being made."""
+
+    artifact: Artifact
+    manifest: Mapping[str, Any] | None
+    records: tuple[Record, ...]
+
+    @property
+    def stage(self) -> str:
+        """The stage that makes it."""
+        said = (self.manifest or {}).get("stage")
+        return str(said) if said else self.artifact.step.partition(".")[0]
+
+    @cached_property
+    def totals(self) -> dict[str, dict[str, int]]:
+        """Rows, files and bytes of each of its tables."""
+        return totals(self.records)
+
+    @cached_property
+    def created(self) -> str:
+        """When it was finished, or last got a part (ISO 8601, UTC)."""
+        if self.manifest is not None:
+            return str(self.manifest["created"])
+        return max((str(record["created"]) for record in self.records), default="")
+
+    @property
+    def parents(self) -> list[str]:
+        """Versions of its inputs: every text in the manifest's `inputs`, `step@` cut off."""
+        found = _texts((self.manifest or {}).get("inputs"))
+        return sorted({text.rpartition("@")[2] for text in found})
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Artifacts, runs (newest first) and tags of a store."""
+
+    store: Store
+    entries: tuple[Entry, ...]
+    runs: tuple[run_files.Run, ...]
+    tags: Mapping[str, str]
+
+    def of_run(self, run: run_files.Run) -> list[Entry]:
+        """The finished artifacts that the run came to, in its order."""
+        there = {(entry.artifact.step, entry.artifact.version): entry for entry in self.entries}
+        found = (there.get((step["step"], str(step.get("version")))) for step in run["steps"])
+        return [entry for entry in found if entry is not None and entry.manifest is not None]
+
+    def unfinished(self) -> list[Entry]:
+        """What is still being made: of each step the latest, if nothing newer is finished."""
+        latest: dict[str, Entry] = {}
+        for entry in sorted(self.entries, key=lambda entry: entry.created):
+            if entry.records:
+                latest[entry.artifact.step] = entry
+        return [entry for entry in latest.values() if entry.manifest is None]
+
+    def metadata(self) -> dict[str, pa.Table]:
+        """The tables about artifacts, lineage, runs and tags."""
+        rows: dict[str, list[dict[str, Any]]] = {
+            "artifacts": [_artifact_row(entry) for entry in self.entries if entry.totals],
+            "lineage": [
+                {"child": entry.artifact.version, "parent": parent}
+                for entry in self.entries
+                for parent in entry.parents
+            ],
+            "runs": [
+                {
+                    "run_id": run["run_id"],
+                    "recipe": run["recipe_name"],
+                    "started": _time(run["started"]),
+                    "ended": _time(run["ended"]),
+                    "state": run["state"],
+                }
+                for run in self.runs
+            ],
+            "run_steps": [
+                {
+                    "run_id": run["run_id"],
+                    "step": step["step"],
+                    "version": step.get("version"),
+                    "state": step.get("state"),
+                    "seconds": step.get("seconds"),
+                }
+                for run in self.runs
+                for step in run["steps"]
+            ],
+            "tags": [{"tag": tag, "target": target} for tag, target in self.tags.items()],
+        }
+        return {name: pa.Table.from_pylist(rows[name], METADATA[name]) for name in rows}
+
+
+def read_snapshot(store: Store) -> Snapshot:
+    """Reads the store: a few small files for each artifact and run, never data."""
+    # Runs first: an artifact that finishes in between is then there, and not the reverse.
+    runs = tuple(run_files.list_runs(store))
+    entries = []
+    for artifact in all_artifacts(store):
+        manifest = artifact.manifest()
+        entries.append(Entry(artifact, manifest, tuple(artifact.records().values())))
+    return Snapshot(store, tuple(entries), runs, tag_files.list_tags(store))
+
+
+def files_by_schema(entries: Sequence[Entry], table: str) -> dict[str, list[str]]:
+    """The table's files over these artifacts under the schema file that describes them.
+
+    When there are none at all, one schema with no files; {} when no artifact has the table.
+    """
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        for record in entry.records:
+            schema = record["schemas"].get(table)
+            if schema is not None:
+                files = found.setdefault(schema, [])
+                files += [file["path"] for file in record["tables"].get(table, ())]
+    filled = {schema: files for schema, files in found.items() if files}
+    return filled or dict(list(found.items())[-1:])
+
+
+def _artifact_row(entry: Entry) -> dict[str, Any]:
+    models = sum(file["bytes"] for record in entry.records for file in record["files"])
+    return {
+        "step": entry.artifact.step,
+        "stage": entry.stage,
+        "version": entry.artifact.version,
+        "created": _time(entry.created),
+        "tables": sorted(entry.totals),
+        "rows": sum(total["rows"] for total in entry.totals.values()),
+        "bytes": sum(total["bytes"] for total in entry.totals.values()) + models,
+        "state": "partial" if entry.manifest is None else "done",
+    }
+
+
+def _time(text: str | None) -> datetime | None:
+    """A moment in UTC without its zone, as the catalog's tables have it."""
+    return datetime.fromisoformat(text).replace(tzinfo=None) if text else None
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for member in value.values() for text in _texts(member)]
+    if isinstance(value, list | tuple):
+        return [text for member in value for text in _texts(member)]
+    return []

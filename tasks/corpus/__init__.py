@@ -1,0 +1,1 @@
+"""From files to sentences: ingest, splits, the sample of anchors."""

@@ -1,0 +1,221 @@
+"""The first pass of `ingest`: every corpus read, bounded in length and written down once.
+
+What stands goes to two files in a scratch directory, documents and their items; only numbers (ids,
+marks) stay in memory, some 200 bytes a sentence.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tercet.models import seeding
+from tercet.tasks.corpus import splits
+from tercet.tasks.corpus.sources import files, pydocs
+from tercet.tasks.corpus.sources.corpora import (
+    PYDOCS,
+    SHOWN,
+    CorpusConfig,
+    Document,
+    Fault,
+    IngestConfig,
+    Reading,
+)
+from tercet.tasks.stage import REJECTS, BadInput
+
+# Items are a document's sentences, then its pairs' queries and answers, alternating. `paragraph`
+# numbers a sentence's paragraph within its document, `position` the sentence.
+ITEMS = pa.schema(
+    [
+        ("text", pa.string()),
+        ("paragraph", pa.int32()),
+        ("position", pa.int32()),
+        ("n_words", pa.int32()),
+    ]
+)
+READ_DOCUMENTS = pa.schema([("source", pa.string()), ("path", pa.string())])
+SENTENCE, QUERY, ANSWER = range(3)
+BATCH_ITEMS = 20_000
+
+Item: TypeAlias = tuple[str, int, int, int]
+Progress: TypeAlias = Callable[[int, int | None, str], None]
+
+
+class Rejects:
+    """Rows of the table `rejects`, emitted in lots."""
+
+    def __init__(self, emit: Callable[[str, pa.Table], None], rows: int) -> None:
+        self.emit = emit
+        self.limit = rows
+        self.rows: list[tuple[int, str, str, str]] = []
+
+    def add(self, row_id: int, reason: str, detail: str, text: str) -> None:
+        self.rows.append((row_id, reason, detail, text[:SHOWN]))
+        if len(self.rows) >= self.limit:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.rows:
+            columns = list(zip(*self.rows, strict=True))
+            stages = ["ingest"] * len(self.rows)
+            self.emit("rejects", pa.table([stages, *map(list, columns)], schema=REJECTS))
+            self.rows = []
+
+
+@dataclass
+class Gathered:
+    """What stays in memory of the first pass: arrays, an entry a document or an item."""
+
+    document_ids: Any = field(default_factory=list)  # uint64 (documents,)
+    corpus_of_document: Any = field(default_factory=list)  # int32 (documents,)
+    document_of_item: Any = field(default_factory=list)  # int32 (items,)
+    kinds: Any = field(default_factory=list)  # int8 (items,)
+    item_ids: Any = field(default_factory=list)  # uint64 (items,)
+    marks: Any = field(default_factory=list)  # uint64 (marks,)
+    mark_items: Any = field(default_factory=list)  # int32 (marks,): the item each begins in
+
+    def close(self) -> None:
+        kinds: dict[str, npt.DTypeLike] = {
+            "document_ids": np.uint64,
+            "corpus_of_document": np.int32,
+            "document_of_item": np.int32,
+            "kinds": np.int8,
+            "item_ids": np.uint64,
+            "marks": np.uint64,
+            "mark_items": np.int32,
+        }
+        for name, kind in kinds.items():
+            parts = getattr(self, name)
+            setattr(self, name, np.concatenate(parts) if parts else np.empty(0, kind))
+
+
+class _Batch:
+    """Documents of the first pass until they are written."""
+
+    def __init__(self) -> None:
+        self.sources: list[tuple[str, str]] = []
+        self.bodies: list[str] = []
+        self.corpora: list[int] = []
+        self.documents: list[int] = []
+        self.kinds: list[int] = []
+        self.items: list[Item] = []
+        self.paragraphs: list[int] = []
+        self.running = 0
+
+    def add(self, document: Document, corpus: int, items: list[Item]) -> None:
+        place = len(self.sources)
+        self.sources.append((document.source, document.path))
+        pairs = [text for pair in document.pairs for text in pair]
+        body = ["\n".join(sentences) for sentences in document.paragraphs]
+        self.bodies.append("\n\n".join([*body, *pairs]))
+        self.corpora.append(corpus)
+        previous = -1
+        for item in items:
+            self.running += item[1] != previous
+            previous = item[1]
+            self.paragraphs.append(self.running)
+        self.items += items
+        self.kinds += [SENTENCE] * len(items)
+        for number, text in enumerate(pairs):
+            self.running += 1
+            self.paragraphs.append(self.running)
+            self.items.append((text, -1, -1, 0))
+            self.kinds.append(ANSWER if number % 2 else QUERY)
+        self.documents += [place] * (len(items) + len(pairs))
+        self.running += 1
+
+    def write(
+        self, gathered: Gathered, counts: list[int], items: pq.ParquetWriter, docs: pq.ParquetWriter
+    ) -> None:
+        if not self.items:
+            return
+        columns = [list(column) for column in zip(*self.items, strict=True)]
+        table = pa.table(columns, schema=ITEMS)
+        items.write_table(table)
+        named = [list(column) for column in zip(*self.sources, strict=True)]
+        docs.write_table(pa.table(named, schema=READ_DOCUMENTS))
+        found, rows = splits.marks(
+            table.column("text").combine_chunks(), np.array(self.paragraphs, dtype=np.int32)
+        )
+        gathered.document_ids.append(seeding.text_ids(self.bodies))
+        gathered.corpus_of_document.append(np.array(self.corpora, dtype=np.int32))
+        gathered.document_of_item.append(np.array(self.documents, dtype=np.int32) + counts[0])
+        gathered.kinds.append(np.array(self.kinds, dtype=np.int8))
+        gathered.item_ids.append(seeding.text_ids(columns[0]))
+        gathered.marks.append(found)
+        gathered.mark_items.append(rows + np.int32(counts[1]))
+        counts[0] += len(self.sources)
+        counts[1] += len(self.items)
+
+
+def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progress) -> Gathered:
+    """The first pass: reads every corpus, writes what stands, keeps ids and marks."""
+    gathered = Gathered()
+    counts = [0, 0]  # documents and items written so far
+    batch = _Batch()
+    with (
+        pq.ParquetWriter(folder / "items.parquet", ITEMS, compression="lz4") as items,
+        pq.ParquetWriter(folder / "documents.parquet", READ_DOCUMENTS) as documents,
+    ):
+        for number, corpus in enumerate(config.corpora):
+            faults: Counter[str] = Counter()
+            usable = 0
+            for reading in _read(corpus, config.max_line_bytes):
+                if isinstance(reading, Fault):
+                    faults[reading.reason] += 1
+                    row_id = seeding.text_id(
+                        corpus.name, reading.path, reading.reason, reading.text
+                    )
+                    detail = f"{reading.path}: {reading.detail}"
+                    rejects.add(row_id, reading.reason, detail, reading.text)
+                    continue
+                standing = _within_bounds(reading, config, rejects, faults)
+                usable += len(standing)
+                if standing or reading.pairs:
+                    batch.add(reading, number, standing)
+                if len(batch.items) >= BATCH_ITEMS:
+                    batch.write(gathered, counts, items, documents)
+                    batch = _Batch()
+                    progress(counts[1], None, "sentences read")
+            if not usable:
+                raise BadInput(_nothing_usable(corpus, faults))
+        batch.write(gathered, counts, items, documents)
+    gathered.close()
+    return gathered
+
+
+def _read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
+    return pydocs.read(corpus) if corpus.source == PYDOCS else files.read(corpus, max_bytes)
+
+
+def _within_bounds(
+    document: Document, config: IngestConfig, rejects: Rejects, faults: Counter[str]
+) -> list[Item]:
+    """(text, paragraph, position, words) of the sentences of fitting length."""
+    standing = []
+    position = 0
+    for paragraph, sentences in enumerate(document.paragraphs):
+        for text in sentences:
+            words = text.count(" ") + 1  # the text is folded
+            if config.min_words <= words <= config.max_words:
+                standing.append((text, paragraph, position, words))
+            else:
+                reason = "too_short" if words < config.min_words else "too_long"
+                faults[reason] += 1
+                rejects.add(seeding.text_id(text), reason, f"{document.path}: {words} words", text)
+            position += 1
+    return standing
+
+
+def _nothing_usable(corpus: CorpusConfig, faults: Counter[str]) -> str:
+    if not faults:
+        return f"{corpus.source}: the corpus {corpus.name!r} is empty; name files with text"
+    why = ", ".join(f"{count} {reason}" for reason, count in faults.most_common(3))
+    hint = "look at its encoding" if "not_utf8" in faults else "look at its text and the bounds"
+    return f"{corpus.source}: no sentence of corpus {corpus.name!r} can be used ({why}); {hint}"

@@ -1,0 +1,299 @@
+"""Stage `ingest`: from the recipe's corpora to clean, distinct, split sentences.
+
+Two passes in bounded memory. The first streams every source, makes the text uniform, bounds its
+length and writes what stands to a file in the scratch directory, keeping only ids and marks
+(`splits`). In between, exact duplicates and splits are decided on those arrays. The second pass
+streams the file and emits the tables in pieces of `part_rows` sentences, cut at document ends.
+Nothing depends on the size of batches or pieces.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tercet.models import seeding
+from tercet.tasks.corpus import gather, splits
+from tercet.tasks.corpus.sources import files, pydocs
+from tercet.tasks.corpus.sources.corpora import PYDOCS, CorpusConfig, IngestConfig, IngestSettings
+from tercet.tasks.stage import Stage, Work
+
+DOCUMENTS = pa.schema(
+    [
+        ("doc_id", pa.uint64()),
+        ("source", pa.string()),
+        ("path", pa.string()),
+        ("corpus", pa.string()),
+        ("split", pa.string()),
+    ]
+)
+SENTENCES = pa.schema(
+    [
+        ("sentence_id", pa.uint64()),
+        ("text", pa.string()),
+        ("corpus", pa.string()),
+        ("source", pa.string()),
+        ("doc_id", pa.uint64()),
+        ("paragraph", pa.int32()),
+        ("position", pa.int32()),
+        ("n_words", pa.int32()),
+        ("split", pa.string()),
+    ]
+)
+DOCUMENT_PAIRS = pa.schema(
+    [
+        ("pair_id", pa.uint64()),
+        ("doc_id", pa.uint64()),
+        ("query", pa.string()),
+        ("answer", pa.string()),
+        ("split", pa.string()),
+    ]
+)
+
+_REASONS = (
+    "",
+    "duplicate",
+    "shared_with_test",
+    "shared_with_dev",
+    "duplicate_query",
+    "duplicate_answer",
+)
+_KEPT, _DUPLICATE, _WITH_TEST, _WITH_DEV, _SAME_QUERY, _SAME_ANSWER = range(6)
+
+
+def corpus_digest(corpus: CorpusConfig) -> str:
+    """SHA-256, in hex, over what the corpus holds: its files, or its packages' RECORD files."""
+    return pydocs.digest(corpus) if corpus.source == PYDOCS else files.digest(corpus)
+
+
+def externals(config: IngestConfig) -> dict[str, str]:
+    """What each corpus holds, as digests."""
+    return {corpus.name: corpus_digest(corpus) for corpus in config.corpora}
+
+
+def check_corpora(config: IngestConfig) -> None:
+    """See, without reading everything, that each corpus can be read.
+
+    Raises:
+        BadInput: no such file, an empty corpus, an unknown kind of file, a column or a package
+            that is not there.
+    """
+    for corpus in config.corpora:
+        if corpus.source == PYDOCS:
+            pydocs.check(corpus)
+        else:
+            files.check(corpus, config.max_line_bytes)
+
+
+def run(work: Work) -> None:
+    """Emit documents, sentences and document_pairs; every row left out is a reject.
+
+    Raises:
+        BadInput: as `check_corpora`; or a corpus without a single usable sentence.
+    """
+    config: IngestConfig = work.config
+    check_corpora(config)
+    folder = work.scratch / "ingest"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    rejects = gather.Rejects(work.emit, work.resources.part_rows)
+    gathered = gather.gather(config, folder, rejects, work.resources.progress)
+    split, reasons = _decide(gathered, config, work.seed)
+    _emit(work, folder, gathered, split, reasons, rejects)
+    rejects.flush()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _decide(
+    gathered: gather.Gathered, config: IngestConfig, seed: int
+) -> tuple[splits.Codes, splits.Codes]:
+    """The split of each document, and why each item is left out (0: it stays)."""
+    kinds = gathered.kinds
+    reasons = np.zeros(len(kinds), dtype=np.int8)
+    for kind, reason in (
+        (gather.SENTENCE, _DUPLICATE),
+        (gather.QUERY, _SAME_QUERY),
+        (gather.ANSWER, _SAME_ANSWER),
+    ):
+        members = np.flatnonzero(kinds == kind)
+        reasons[members[_repeated(gathered.item_ids[members])]] = reason
+    _join_pairs(kinds, reasons)
+    shared = splits.SharedMarks(gathered.marks, gathered.mark_items)
+    gathered.marks = gathered.mark_items = None
+    documents = len(gathered.document_ids)
+    leader = shared.leaders(gathered.document_of_item, documents, config.rare)
+    split = splits.assign(
+        leader, gathered.document_ids, seed, config.dev, config.test, config.largest_cluster
+    )
+    with_test, with_dev = splits.excluded(
+        shared, split[gathered.document_of_item], kept=reasons == _KEPT
+    )
+    reasons[with_test & (reasons == _KEPT)] = _WITH_TEST
+    reasons[with_dev & (reasons == _KEPT)] = _WITH_DEV
+    _join_pairs(kinds, reasons)
+    return split, reasons
+
+
+def _repeated(ids: seeding.Ids) -> splits.Flags:
+    """Whether an equal id stands further up."""
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+    repeated = np.zeros(len(ids), dtype=np.bool_)
+    repeated[order[1:]] = ordered[1:] == ordered[:-1]
+    return repeated
+
+
+def _join_pairs(kinds: splits.Codes, reasons: splits.Codes) -> None:
+    """A pair falls with either of its texts: both take the first reason of the two."""
+    queries = np.flatnonzero(kinds == gather.QUERY)
+    either = np.where(reasons[queries] != _KEPT, reasons[queries], reasons[queries + 1])
+    reasons[queries] = reasons[queries + 1] = either
+
+
+def _emit(
+    work: Work,
+    folder: Path,
+    gathered: gather.Gathered,
+    split: splits.Codes,
+    reasons: splits.Codes,
+    rejects: gather.Rejects,
+) -> None:
+    """The second pass: emit what stands, in pieces that end where documents end."""
+    config: IngestConfig = work.config
+    names = np.array([corpus.name for corpus in config.corpora], dtype=object)
+    splits_named = np.array(splits.SPLITS, dtype=object)
+    standing = reasons == _KEPT
+    item_ends = np.searchsorted(
+        gathered.document_of_item, np.arange(len(split)), side="right"
+    ).astype(np.int64)
+    cuts = _cuts(
+        standing & (gathered.kinds == gather.SENTENCE), item_ends, work.resources.part_rows
+    )
+    item_cuts = [0, *(int(item_ends[cut - 1]) for cut in cuts[1:])]
+    items = _slices(folder / "items.parquet", item_cuts)
+    documents = _slices(folder / "documents.parquet", cuts)
+    for piece, (item_table, document_table) in enumerate(zip(items, documents, strict=True)):
+        docs = slice(cuts[piece], cuts[piece + 1])
+        rows = slice(item_cuts[piece], item_cuts[piece + 1])
+        owner = gathered.document_of_item[rows]
+        local = pa.array(owner - cuts[piece])
+        ids = gathered.item_ids[rows]
+        kinds, kept, why = gathered.kinds[rows], standing[rows], reasons[rows]
+        doc_ids = gathered.document_ids
+        everything = item_table.append_column("id", pa.array(ids))
+        everything = everything.append_column("doc_id", pa.array(doc_ids[owner]))
+        everything = everything.append_column("split", pa.array(splits_named[split[owner]]))
+        corpora = names[gathered.corpus_of_document[docs]]
+        document_table = document_table.append_column("corpus", pa.array(corpora, pa.string()))
+        everything = everything.append_column("source", document_table["source"].take(local))
+        everything = everything.append_column("corpus", document_table["corpus"].take(local))
+
+        sentences = everything.filter(pa.array(kept & (kinds == gather.SENTENCE)))
+        if sentences.num_rows:
+            work.emit("sentences", _arranged(sentences, SENTENCES, sentence_id="id"))
+        used = np.zeros(cuts[piece + 1] - cuts[piece], dtype=np.bool_)
+        used[owner[kept] - cuts[piece]] = True
+        table = document_table.append_column("doc_id", pa.array(doc_ids[docs]))
+        table = table.append_column("split", pa.array(splits_named[split[docs]], pa.string()))
+        work.emit("documents", _arranged(table.filter(pa.array(used)), DOCUMENTS))
+        queries = everything.filter(pa.array(kept & (kinds == gather.QUERY)))
+        answers = everything.filter(pa.array(kept & (kinds == gather.ANSWER)))
+        if queries.num_rows:
+            work.emit("document_pairs", _pairs(queries, answers))
+        paths = document_table["path"].to_pylist()
+        _reject_items(item_table, owner - cuts[piece], paths, ids, kinds, why, rejects)
+        work.resources.progress(rows.stop, item_cuts[-1], "sentences")
+
+
+def _arranged(table: pa.Table, schema: pa.Schema, **renamed: str) -> pa.Table:
+    columns = [
+        table[renamed.get(name, name)].cast(schema.field(name).type) for name in schema.names
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _pairs(queries: pa.Table, answers: pa.Table) -> pa.Table:
+    both = [queries["text"], answers["text"]]
+    ids = seeding.text_ids(*(column.to_pylist() for column in both))
+    columns = [pa.array(ids), queries["doc_id"], *both, queries["split"]]
+    return pa.table(columns, schema=DOCUMENT_PAIRS)
+
+
+def _reject_items(
+    items: pa.Table,
+    owner: splits.Index,
+    paths: list[str],
+    ids: seeding.Ids,
+    kinds: splits.Codes,
+    reasons: splits.Codes,
+    rejects: gather.Rejects,
+) -> None:
+    """A reject for each sentence and each pair (by its query) that does not stand."""
+    fallen = np.flatnonzero((reasons != _KEPT) & (kinds != gather.ANSWER))
+    texts = items["text"].take(pa.array(fallen)).to_pylist()
+    for index, text in zip(fallen.tolist(), texts, strict=True):
+        what = "sentence" if kinds[index] == gather.SENTENCE else "pair"
+        detail = f"{paths[owner[index]]}: {what}"
+        rejects.add(int(ids[index]), _REASONS[reasons[index]], detail, text)
+
+
+def _cuts(counted: splits.Flags, item_ends: npt.NDArray[np.int64], rows: int) -> list[int]:
+    """Document numbers at which pieces begin, and the end: at most `rows` counted items a piece.
+
+    A document of more is a piece of its own.
+    """
+    before = np.concatenate([[0], np.cumsum(counted)])
+    totals = before[item_ends]  # counted items up to each document's end
+    cuts = [0]
+    while cuts[-1] < len(item_ends):
+        start = cuts[-1]
+        done = totals[start - 1] if start else 0
+        cuts.append(max(start + 1, int(np.searchsorted(totals, done + rows, side="right"))))
+    return cuts
+
+
+def _slices(path: Path, cuts: Iterable[int]) -> Iterator[pa.Table]:
+    """The file's rows between neighbouring cuts, streamed."""
+    ends = list(cuts)
+    with pq.ParquetFile(path) as file:
+        held = file.schema_arrow.empty_table()
+        batches = file.iter_batches(gather.BATCH_ITEMS, use_threads=False)
+        for start, end in pairwise(ends):
+            while held.num_rows < end - start:
+                held = pa.concat_tables([held, pa.Table.from_batches([next(batches)])])
+            yield held.slice(0, end - start)
+            held = held.slice(end - start)
+
+
+STAGE = Stage(
+    name="ingest",
+    config=IngestConfig,
+    tables={
+        "documents": DOCUMENTS,
+        "sentences": SENTENCES,
+        "document_pairs": DOCUMENT_PAIRS,
+    },
+    run=run,
+    libraries=("blingfire",),
+    externals=externals,
+    # What a corpus holds is digested; its role and share only sample looks at.
+    locations=("source", "role", "share"),
+)
+
+__all__ = [
+    "DOCUMENTS",
+    "DOCUMENT_PAIRS",
+    "SENTENCES",
+    "STAGE",
+    "CorpusConfig",
+    "IngestConfig",
+    "IngestSettings",
+    "check_corpora",
+    "corpus_digest",
+    "run",
+]

@@ -1,0 +1,137 @@
+"""What a source holds, from its beginning: for `tercet init`, which writes a recipe for it."""
+
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from tercet.tasks.corpus.sources import files, prose, pydocs, tables
+from tercet.tasks.corpus.sources.corpora import PYDOCS, CorpusConfig, Document, Reading
+from tercet.tasks.corpus.sources.streams import decompressed, format_of, lines
+from tercet.tasks.stage import BadInput
+
+SAMPLE = 500  # rows looked at
+MAX_BYTES = 1_000_000
+_COUNTED = 8_000_000  # bytes behind the sample that are read to see how rows are spread
+PROSE_SENTENCES = 1.5  # sentences a line, on average, from which lines count as prose
+
+
+@dataclass(frozen=True)
+class Description:
+    """What the first rows of a source tell.
+
+    format: such as '.jsonl', or 'pydocs'. compression: '', '.gz' or '.zst'.
+    files: how many there are; for pydocs, source files of all packages.
+    columns: of a table, else (). text: the column found, or None.
+    packages: for pydocs, those that are installed, else ().
+    rows: lines, table rows or docstrings, estimated from the size unless `exact`.
+    mean_words: of a sentence. mean_sentences: of a row.
+    prose: whether rows are texts of several sentences.
+    """
+
+    source: str
+    format: str
+    compression: str
+    files: int
+    columns: tuple[str, ...]
+    text: str | None
+    packages: tuple[str, ...]
+    rows: int
+    exact: bool
+    mean_words: float
+    mean_sentences: float
+    prose: bool
+
+
+def describe(source: str) -> Description:
+    """Describe a source by its first 500 rows and its size.
+
+    Raises:
+        BadInput: no such source, an empty one, a kind that no reader knows, or no text in it.
+    """
+    return _pydocs(source) if source == PYDOCS else _files(source)
+
+
+def _pydocs(source: str) -> Description:
+    corpus = CorpusConfig(name="docs", source=source)
+    packages = pydocs.packages_of(corpus)
+    count = sum(len(pydocs.source_files(package)) for package in packages)
+    looked_at = CorpusConfig(name="docs", source=source, packages=packages, files=2)
+    readings = list(pydocs.read(looked_at))
+    documents = sum(isinstance(reading, Document) for reading in readings)
+    per_file = documents / (2 * len(packages))
+    words, sentences = _means(readings)
+    return Description(
+        source, PYDOCS, "", count, (), None, tuple(packages), round(per_file * count), False,
+        words, sentences, True,
+    )  # fmt: skip
+
+
+def _files(source: str) -> Description:
+    named = files.files_of(source)
+    _, first = named[0]
+    form, compression = format_of(first)
+    corpus = CorpusConfig(name="corpus", source=str(first))
+    files.check(corpus, MAX_BYTES)
+    columns: tuple[str, ...] = ()
+    text = None
+    if form == ".txt":
+        is_prose = _is_prose(first)
+        corpus = corpus.model_copy(update={"prose": is_prose})
+    else:
+        columns = tuple(tables.columns_of(first, MAX_BYTES))
+        text = tables.text_column(first, list(columns), MAX_BYTES)
+    readings = list(islice(files.read(corpus, MAX_BYTES), SAMPLE))
+    words, sentences = _means(readings)
+    if not words:
+        raise BadInput(f"{first}: none of its first rows holds text; look at its encoding")
+    if form != ".txt":
+        is_prose = sentences >= PROSE_SENTENCES
+    rows, exact = _rows(named, form)
+    return Description(
+        source, form, compression, len(named), columns, text, (), rows, exact,
+        words, sentences, is_prose,
+    )  # fmt: skip
+
+
+def _is_prose(path: Path) -> bool:
+    """Lines of several sentences, or lines that break off and go on, with blank ones between."""
+    sample = [line.text.strip() for line in islice(lines(path, MAX_BYTES), SAMPLE)]
+    filled = [prose.fold(line) for line in sample if line]
+    if not filled:
+        return False
+    sentences = sum(len(prose.sentences(line)) for line in filled) / len(filled)
+    blank = len(sample) - len(filled)
+    broken = sum(line[-1] not in ".!?\"'”’)" for line in filled) / len(filled)
+    continued = sum(line[0].islower() for line in filled) / len(filled)
+    wrapped = blank > 0 and (broken > 0.5 or continued > 0.2)
+    return sentences >= PROSE_SENTENCES or wrapped
+
+
+def _means(readings: list[Reading]) -> tuple[float, float]:
+    """Mean words of a sentence and mean sentences of a document; zeros where there is none."""
+    documents = [reading for reading in readings if isinstance(reading, Document)]
+    sentences = [text for read in documents for part in read.paragraphs for text in part]
+    if not sentences:
+        return 0.0, 0.0
+    words = sum(len(text.split()) for text in sentences) / len(sentences)
+    return words, len(sentences) / len(documents)
+
+
+def _rows(named: list[tuple[str, Path]], form: str) -> tuple[int, bool]:
+    """Rows of all the files, and whether they were counted rather than estimated."""
+    size = sum(path.stat().st_size for _, path in named)
+    _, first = named[0]
+    if form == ".parquet":
+        count = sum(tables.parquet_rows(path) for _, path in named)
+        return count, True
+    breaks, done = 0, 0
+    with first.open("rb") as file, decompressed(file, format_of(first)[1]) as stream:
+        while done < _COUNTED and (chunk := stream.read(1 << 18)):
+            breaks += chunk.count(b"\n")
+            done += len(chunk)
+        ended = not stream.read(1)
+        used = file.tell()
+    header = form in (".csv", ".tsv")
+    if ended and len(named) == 1:
+        return max(breaks - header, 1), True
+    return max(round(breaks * size / max(used, 1)) - header * len(named), 1), False

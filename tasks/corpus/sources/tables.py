@@ -1,0 +1,251 @@
+"""Rows of tables in files (.jsonl, .csv, .tsv, .parquet), streamed, each with its fault if any."""
+
+import csv
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tercet.tasks.corpus.sources.corpora import SHOWN
+from tercet.tasks.corpus.sources.streams import CHUNK, format_of, lines, open_bytes
+from tercet.tasks.stage import BadInput
+
+SAMPLE_ROWS = 100
+USUAL_TEXT = "text"
+PARQUET_ROWS = 1024
+
+RowFault: TypeAlias = tuple[str, str, str]  # reason, detail, text
+
+
+class Row(NamedTuple):
+    """One row: its number in the file (from 1), its values by column, its fault or None."""
+
+    number: int
+    values: dict[str, Any]
+    fault: RowFault | None
+
+
+def rows(path: Path, max_bytes: int, columns: Sequence[str] | None = None) -> Iterator[Row]:
+    """The rows of a table; `columns` are the ones wanted (a Parquet file reads no others).
+
+    Raises:
+        BadInput: the file is damaged, or not of the kind that its name says.
+    """
+    form, _ = format_of(path)
+    if form == ".jsonl":
+        return _json_rows(path, max_bytes)
+    if form == ".parquet":
+        return _parquet_rows(path, max_bytes, columns)
+    return _separated_rows(path, max_bytes, "," if form == ".csv" else "\t")
+
+
+def columns_of(path: Path, max_bytes: int) -> list[str]:
+    """The names of the table's columns; for .jsonl, the keys of its first 100 rows."""
+    form, _ = format_of(path)
+    if form == ".parquet":
+        with _parquet_bytes(path) as source:
+            return list(_parquet_file(path, source).schema_arrow.names)
+    if form == ".jsonl":
+        sample = islice(_json_rows(path, max_bytes), SAMPLE_ROWS)
+        return list(dict.fromkeys(key for row in sample for key in row.values))
+    _, header = next(_records(path, max_bytes, "," if form == ".csv" else "\t"), (1, None))
+    return header if isinstance(header, list) else []
+
+
+def text_column(path: Path, columns: list[str], max_bytes: int) -> str:
+    """The column called `text`, else the one with the longest strings in the first 100 rows.
+
+    Raises:
+        BadInput: no column holds strings.
+    """
+    if USUAL_TEXT in columns:
+        return USUAL_TEXT
+    means = string_lengths(path, max_bytes)
+    if not means:
+        raise BadInput(
+            f"{path}: no column holds text; its columns are {', '.join(map(repr, columns))}"
+        )
+    return max(means, key=lambda column: means[column])
+
+
+def string_lengths(path: Path, max_bytes: int) -> dict[str, float]:
+    """Mean length in characters of each column that holds strings, over the first 100 rows."""
+    sample = [row for row in islice(rows(path, max_bytes), SAMPLE_ROWS) if row.fault is None]
+    lengths: dict[str, int] = {}
+    for row in sample:
+        for column, value in row.values.items():
+            if isinstance(value, str):
+                lengths[column] = lengths.get(column, 0) + len(value)
+    return {column: total / len(sample) for column, total in lengths.items()}
+
+
+def _json_rows(path: Path, max_bytes: int) -> Iterator[Row]:
+    for line in lines(path, max_bytes):
+        shown = line.text[:SHOWN]
+        if line.fault == "line_too_long":
+            detail = f"the line is longer than {max_bytes} bytes"
+            yield Row(line.number, {}, (line.fault, detail, shown))
+        elif line.fault:
+            yield Row(line.number, {}, (line.fault, "the line is not UTF-8", shown))
+        elif line.text.strip():
+            try:
+                value = json.loads(line.text)
+            except (ValueError, RecursionError) as error:
+                yield Row(line.number, {}, ("bad_json", str(error)[:SHOWN], shown))
+                continue
+            if isinstance(value, dict):
+                yield Row(line.number, value, None)
+            else:
+                detail = f"the line holds a {type(value).__name__}, not an object"
+                yield Row(line.number, {}, ("bad_json", detail, shown))
+
+
+def _separated_rows(path: Path, max_bytes: int, delimiter: str) -> Iterator[Row]:
+    header: list[str] | None = None
+    for number, record in _records(path, max_bytes, delimiter):
+        if header is None:
+            if not isinstance(record, list):
+                raise BadInput(f"{path}: its header, line {number}, cannot be read: {record[1]}")
+            header = record
+        elif not isinstance(record, list):
+            yield Row(number, {}, record)
+        else:
+            yield Row(number, dict(zip(header, record, strict=False)), None)
+
+
+def _records(
+    path: Path, max_bytes: int, delimiter: str
+) -> Iterator[tuple[int, list[str] | RowFault]]:
+    """(line number, fields or fault) of each record that is not blank.
+
+    A line that is too long or not UTF-8 is given to the parser as a mark that no text can hold;
+    the record in which the mark comes out is at fault. The mark keeps the count of quotation
+    marks odd or even as it was, so that records behind it are cut where they were.
+    """
+    faults: dict[int, RowFault] = {}
+    last = 0
+    inside = False
+
+    def feed() -> Iterator[str]:
+        nonlocal last, inside
+        for line in lines(path, max_bytes):
+            last = line.number
+            odd = line.quotes % 2 == 1 and delimiter == ","
+            text = line.text + "\n"
+            if line.fault:
+                why = "not UTF-8" if line.fault == "not_utf8" else f"over {max_bytes} bytes"
+                detail = f"line {line.number} is {why}"
+                faults[line.number] = (line.fault, detail, line.text[:SHOWN])
+                text = ("" if inside or not odd else '"') + _MARK + ('"' if inside and odd else "")
+                text += "\n"
+            inside ^= odd
+            yield text
+
+    csv.field_size_limit(max(max_bytes, 1))
+    if delimiter == ",":
+        parser = csv.reader(feed())
+    else:
+        parser = csv.reader(feed(), delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    while True:
+        start = last + 1
+        try:
+            fields = next(parser)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            inside = False
+            fields = []
+            yield start, ("bad_csv", f"lines {start} to {last}: {error}", "")
+        if faults:
+            known, faults = faults, {}
+            yield from known.items()
+        elif any(fields):
+            yield start, fields if delimiter == "," else [_unquoted(field) for field in fields]
+
+
+_MARK = "\ud800"
+
+
+def _unquoted(field: str) -> str:
+    """A tab-separated field as it is, or without the quotation marks that enclose all of it."""
+    if len(field) >= 2 and field[0] == field[-1] == '"':
+        inner = field[1:-1]
+        if '"' not in inner.replace('""', ""):
+            return inner.replace('""', '"')
+    return field
+
+
+def _parquet_bytes(path: Path) -> BinaryIO:
+    """A seekable source: the file, or what its compression holds, in a temporary file."""
+    _, compression = format_of(path)
+    if not compression:
+        try:
+            return path.open("rb")
+        except OSError as error:
+            raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+    whole = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115
+    with open_bytes(path) as stream:
+        shutil.copyfileobj(stream, whole, CHUNK)
+    whole.seek(0)
+    return whole
+
+
+def _parquet_file(path: Path, source: BinaryIO) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(source)
+    except (pa.ArrowException, OSError) as error:
+        first = str(error).splitlines()[0]
+        raise BadInput(f"{path} is not a whole Parquet file ({first}); fetch it again") from None
+
+
+def parquet_rows(path: Path) -> int:
+    """How many rows a Parquet file says it has."""
+    with _parquet_bytes(path) as source:
+        return int(_parquet_file(path, source).metadata.num_rows)
+
+
+def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> Iterator[Row]:
+    with _parquet_bytes(path) as source:
+        file = _parquet_file(path, source)
+        names = list(file.schema_arrow.names) if columns is None else list(columns)
+        number = 0
+        for batch in file.iter_batches(PARQUET_ROWS, columns=names, use_threads=False):
+            held = [_values(batch.column(name)) for name in names]
+            for values in zip(*held, strict=True):
+                number += 1
+                yield _parquet_row(number, dict(zip(names, values, strict=True)), max_bytes)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """The column's values, strings as bytes: Parquet does not promise that they are UTF-8."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = kind.value_type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return list(column.cast(pa.large_binary()).to_pylist())
+    if pa.types.is_nested(kind):
+        return [None] * len(column)
+    return list(column.to_pylist())
+
+
+def _parquet_row(number: int, values: dict[str, Any], max_bytes: int) -> Row:
+    for column, value in values.items():
+        if not isinstance(value, bytes):
+            continue
+        if len(value) > max_bytes:
+            shown = value[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN]
+            detail = f"column {column!r} is longer than {max_bytes} bytes"
+            return Row(number, {}, ("line_too_long", detail, shown))
+        try:
+            values[column] = value.decode("utf-8")
+        except UnicodeDecodeError:
+            shown = value[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN]
+            return Row(number, {}, ("not_utf8", f"column {column!r} is not UTF-8", shown))
+    return Row(number, values, None)

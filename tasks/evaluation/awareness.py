@@ -1,0 +1,355 @@
+"""Stage `awareness`: pairs that tell whether an encoder sees entities and quantities (GCSE).
+
+The paper synthesises STS-B's dev set by its own methods and lets two supervised models say how
+similar the texts are; here the dev sentences are the run's own, the methods the rules, and the
+judge is the model that the recipe names. `evaluate` correlates an encoder's cosines with it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.models.encoders.pooling import PoolingMode
+from tercet.models.generation import Given, Method
+from tercet.storage.fingerprint import tree_digest
+from tercet.tasks.isolation import isolated, refused
+from tercet.tasks.stage import BadInput, Config, Kind, Role, Stage, Work
+
+NAME = "awareness"
+AWARENESS_PAIRS = pa.schema(
+    [
+        ("pair_id", pa.uint64()),
+        ("sentence_id", pa.uint64()),
+        ("kind", pa.string()),
+        ("role", pa.string()),
+        ("method", pa.string()),
+        ("anchor", pa.string()),
+        ("text", pa.string()),
+        ("old", pa.string()),
+        ("new", pa.string()),
+        ("teacher", pa.string()),
+        ("teacher_similarity", pa.float64()),
+    ]
+)
+KINDS: tuple[Kind, ...] = ("entity", "quantity")
+# A correlation over fewer pairs says nothing.
+LEAST_PAIRS = 30
+# Cosines of one pair of texts, made in two batches, differ by less.
+_TIE = 1e-6
+
+# What changes the thing that a kind is about, and what leaves it as it is. Other sentences of the
+# paragraph are no positives here: they speak of entities of their own.
+_NEGATIVE: Mapping[Kind, str] = {"entity": "entity_swap", "quantity": "quantity_change"}
+_FIRST_POSITIVE: Mapping[Kind, str | None] = {"entity": None, "quantity": "number_form"}
+_POSITIVES = ("synonym", "word_repetition")
+
+
+class AwarenessConfig(Config):
+    """How many pairs are made, and how the teacher's vectors are."""
+
+    rows: int = Field(
+        default=1_000, ge=1, le=1_000_000, description="dev sentences of each kind, drawn by seed"
+    )
+    pooling: PoolingMode | None = Field(
+        default=None, description="how token states become a vector; null: the teacher's own way"
+    )
+    max_length: int | None = Field(
+        default=None, ge=4, le=8192, description="longest input in tokens; null: the teacher's own"
+    )
+
+
+class AwarenessSettings(AwarenessConfig):
+    """And who judges: known by its weights, wherever they lie."""
+
+    teacher: str = Field(description="directory, package:PACKAGE/FOLDER or hub name")
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """One row before the teacher has seen it."""
+
+    sentence_id: int
+    kind: Kind
+    role: Role
+    method: str
+    anchor: str
+    text: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What a method says of one anchor."""
+
+    method: str
+    text: str
+    old: str | None
+    new: str | None
+
+
+def run(work: Work) -> None:
+    """Emits `awareness_pairs`, by kind and anchor: a negative and a positive of each anchor.
+
+    Slots: sentences; graph; mentions, where rules extracted them (a language model reads the
+    training sentences alone, so that here the built-in rules read those of dev).
+    Raises BadInput where the teacher cannot be loaded, or gives a number for no pair.
+    """
+    sentences = _dev_sentences(work)
+    mentions = _mentions(work, sentences)
+    pairs: list[_Pair] = []
+    for kind in KINDS:
+        given = _drawn(work, kind, sentences, mentions)
+        made = _without_others(work, _made(work, kind, given))
+        if len(made) < LEAST_PAIRS:
+            _too_few(work, kind, len(made))
+        else:
+            pairs += made
+    if pairs:
+        _judge(work, pairs)
+
+
+def methods() -> dict[str, Method]:
+    """The methods by name. Imported here, so that their code, and no other rule's, is ours."""
+    from tercet.models.rules import entity_swap, noise, number_form, quantity_change, synonym
+
+    found: dict[str, Method] = {}
+    for module in (entity_swap, noise, number_form, quantity_change, synonym):
+        found |= module.METHODS
+    return found
+
+
+def _dev_sentences(work: Work) -> pa.Table:
+    """(sentence_id, text) of split dev, by id."""
+    columns = ["sentence_id", "text", "split"]
+    found = [pa.schema([("sentence_id", pa.uint64()), ("text", pa.string())]).empty_table()]
+    for batch in work.inputs["sentences"].batches("sentences", columns):
+        dev = batch.filter(pc.equal(batch["split"], "dev"))
+        found.append(pa.Table.from_batches([dev]).drop_columns("split"))
+    return pa.concat_tables(found).sort_by("sentence_id").combine_chunks()
+
+
+def _mentions(work: Work, sentences: pa.Table) -> pa.Table:
+    """The mentions of these sentences, by id."""
+    if "mentions" not in work.inputs:
+        return _read_here(sentences)
+    rows = work.inputs["mentions"]
+    found = [rows.schema("mentions").empty_table()]
+    wanted = sentences["sentence_id"]
+    for batch in rows.batches("mentions"):
+        kept = batch.filter(pc.is_in(batch["sentence_id"], wanted))
+        found.append(pa.Table.from_batches([kept]))
+    return pa.concat_tables(found).sort_by("mention_id").combine_chunks()
+
+
+def _read_here(sentences: pa.Table) -> pa.Table:
+    from tercet.models.knowledge.extraction import extract as read
+    from tercet.tasks.knowledge import extract
+
+    config = extract.ExtractConfig()
+    ids = sentences["sentence_id"].to_numpy()
+    texts = sentences["text"].to_pylist()
+    return extract.mentions(read(texts, extract.lexicon_of(config)), ids).sort_by("mention_id")
+
+
+def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> Given:
+    """The sentences that mention something of the kind, those with the smallest draws."""
+    config: AwarenessConfig = work.config
+    named = mentions.filter(pc.equal(mentions["kind"], kind))["sentence_id"]
+    rows = sentences.filter(pc.is_in(sentences["sentence_id"], named))
+    ids = rows["sentence_id"].to_numpy()
+    drawn = np.argsort(seeding.draws(work.seed, NAME, ids), kind="stable")[: config.rows]
+    rows = rows.take(pa.array(np.sort(drawn))).combine_chunks()
+    own = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
+    replacements = None
+    open_graph = methods()[_NEGATIVE[kind]].open_graph
+    if open_graph is not None:
+        graph = work.inputs["graph"]
+        replacements = open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
+    return Given(rows, np.arange(len(rows)), own, replacements)
+
+
+def _made(work: Work, kind: Kind, given: Given) -> list[_Pair]:
+    """Both pairs of each anchor; an anchor that cannot have both is a reject."""
+    negatives = _said(work, _NEGATIVE[kind], given)
+    first = _FIRST_POSITIVE[kind]
+    preferred = {} if first is None else _said(work, first, given)
+    positives = [_said(work, name, given) for name in _POSITIVES]
+    made: list[_Pair] = []
+    for row_id, anchor in zip(given.ids().tolist(), given.texts(), strict=True):
+        negative = negatives.get(row_id)
+        if negative is None:
+            why = f"{kind}: {_NEGATIVE[kind]} finds nothing to change"
+            _reject(work, row_id, "no_negative", why, anchor)
+            continue
+        options = [said[row_id] for said in positives if row_id in said]
+        chosen = preferred.get(row_id)
+        if chosen is None and options:
+            purpose = f"{NAME}.positive.{kind}"
+            drawn = seeding.choice([o.method for o in options], work.seed, purpose, row_id)
+            chosen = next(option for option in options if option.method == drawn)
+        if chosen is None or chosen.text == negative.text:
+            _reject(work, row_id, "no_positive", f"{kind}: nothing keeps the meaning", anchor)
+            continue
+        roles: tuple[tuple[Role, _Said], ...] = (("negative", negative), ("positive", chosen))
+        made += [
+            _Pair(row_id, kind, role, said.method, anchor, said.text, said.old, said.new)
+            for role, said in roles
+        ]
+    return made
+
+
+def _said(work: Work, name: str, given: Given) -> dict[int, _Said]:
+    """What a method, with its own defaults, says of the anchors, by their ids."""
+    method = methods()[name]
+    params = method.params()
+
+    def generate(some: npt.NDArray[Any]) -> pa.Table:
+        return method.generate(replace(given, anchors=some), params, work.seed)
+
+    found: dict[int, _Said] = {}
+    for table in isolated(given.anchors, generate, _refusal(work, name, given)):
+        for row in table.to_pylist():
+            detail = row["detail"]
+            said = _Said(name, row["raw"], detail["old"], detail["new"])
+            found.setdefault(row["sentence_id"], said)
+    return found
+
+
+def _refusal(work: Work, name: str, given: Given) -> Callable[[Any, Exception], None]:
+    def refuse(row: Any, error: Exception) -> None:
+        at = int(row)
+        row_id, text = given.sentences["sentence_id"][at].as_py(), given.sentences["text"][at]
+        work.emit("rejects", refused(NAME, row_id, error, text.as_py(), name))
+
+    return refuse
+
+
+def _without_others(work: Work, pairs: list[_Pair]) -> list[_Pair]:
+    """Without anchors of which a rule made a sentence that stands in train or test."""
+    import duckdb
+
+    if not pairs:
+        return pairs
+    place = np.arange(len(pairs))
+    texts = pa.table({"place": place, "text": pa.array([p.text for p in pairs], pa.string())})
+    with duckdb.connect() as connection:
+        connection.execute(f"SET memory_limit = '{work.resources.memory_limit}'")
+        connection.register("made", texts)
+        found = connection.sql(
+            f"""SELECT place, min(split) FROM made
+                JOIN {work.inputs["sentences"].sql("sentences")} s
+                    ON lower(trim(made.text)) = lower(trim(s.text))
+                WHERE split <> 'dev' GROUP BY place ORDER BY place"""
+        ).fetchall()
+    for at, split in found:
+        pair = pairs[at]
+        why = f"{pair.kind}: what {pair.method} made is a sentence of {split}"
+        _reject(work, pair.sentence_id, f"{split}_text", why, pair.text)
+    gone = {pairs[at].sentence_id for at, _ in found}
+    return [pair for pair in pairs if pair.sentence_id not in gone]
+
+
+def _judge(work: Work, pairs: list[_Pair]) -> None:
+    """Emits the pairs with the teacher's cosines."""
+    cosines = _cosines(work, pairs)
+    if not np.isfinite(cosines).any():
+        raise BadInput(
+            f"The teacher at {work.models['teacher']} gives a number for none of {len(pairs)} "
+            "pairs: its weights are damaged; name another one under awareness.teacher."
+        )
+    teacher = tree_digest(work.models["teacher"])
+    for kind in KINDS:
+        rows = []
+        for pair, cosine in zip(pairs, cosines.tolist(), strict=True):
+            if pair.kind != kind:
+                continue
+            if not np.isfinite(cosine):
+                why = f"{kind}: the teacher's cosine with the anchor is no number"
+                _reject(work, pair.sentence_id, "nan_score", why, pair.text)
+                continue
+            rows.append(_row(pair, teacher, cosine))
+        if not rows:
+            continue
+        scores = [row["teacher_similarity"] for row in rows]
+        if len(rows) < LEAST_PAIRS:
+            _too_few(work, kind, len(rows))
+        elif max(scores) - min(scores) <= _TIE:
+            why = f"{kind}: the teacher gives all {len(rows)} pairs one cosine: not measured"
+            _reject(work, None, "constant", why, None)
+        else:
+            work.emit("awareness_pairs", pa.Table.from_pylist(rows, schema=AWARENESS_PAIRS))
+
+
+def _cosines(work: Work, pairs: list[_Pair]) -> npt.NDArray[np.float64]:
+    """The teacher's cosine of each pair, NaN where a vector has no direction."""
+    from tercet.models.encoders.encoder import encode, load_encoder
+
+    config: AwarenessConfig = work.config
+    texts = sorted({text for pair in pairs for text in (pair.anchor, pair.text)})
+    try:
+        model = load_encoder(
+            work.models["teacher"], config.pooling, config.max_length, work.resources.device
+        )
+    except ValueError as error:
+        raise BadInput(f"awareness.teacher: {error}") from error
+    vectors = encode(
+        model,
+        texts,
+        work.resources.batch_size,
+        progress=lambda done: work.resources.progress(done, len(texts), "texts"),
+    ).astype(np.float64)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = np.divide(vectors, lengths, out=np.full_like(vectors, np.nan), where=lengths > 0)
+    rows = {text: row for row, text in enumerate(texts)}
+    first = vectors[[rows[pair.anchor] for pair in pairs]]
+    second = vectors[[rows[pair.text] for pair in pairs]]
+    return np.asarray(np.clip(np.einsum("nd,nd->n", first, second), -1.0, 1.0))
+
+
+def _row(pair: _Pair, teacher: str, cosine: float) -> dict[str, Any]:
+    return {
+        "pair_id": seeding.text_id(pair.kind, pair.role, pair.method, pair.anchor, pair.text),
+        "sentence_id": pair.sentence_id,
+        "kind": pair.kind,
+        "role": pair.role,
+        "method": pair.method,
+        "anchor": pair.anchor,
+        "text": pair.text,
+        "old": pair.old,
+        "new": pair.new,
+        "teacher": teacher,
+        "teacher_similarity": cosine,
+    }
+
+
+def _too_few(work: Work, kind: Kind, count: int) -> None:
+    why = f"{kind}: {count} pairs of the {LEAST_PAIRS} that a correlation needs: not measured"
+    _reject(work, None, "too_few", why, None)
+
+
+def _reject(work: Work, row_id: int | None, reason: str, detail: str, text: str | None) -> None:
+    table = {
+        "stage": [NAME],
+        "row_id": pa.array([row_id], pa.uint64()),
+        "reason": [reason],
+        "detail": [detail],
+        "text": pa.array([text], pa.string()),
+    }
+    work.emit("rejects", pa.table(table))
+
+
+STAGE = Stage(
+    name=NAME,
+    config=AwarenessConfig,
+    tables={"awareness_pairs": AWARENESS_PAIRS},
+    run=run,
+    libraries=("torch", "transformers", "sentence-transformers"),
+)

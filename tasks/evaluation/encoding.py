@@ -1,0 +1,100 @@
+"""Texts to vectors for the evaluation, each distinct text once."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tercet.models.encoders.pooling import PoolingMode
+from tercet.storage.fingerprint import tree_digest
+from tercet.tasks.stage import BadInput
+
+# Texts encoded in one go, and bytes of vectors that are held in memory.
+_BLOCK = 32_768
+_IN_MEMORY = 1 << 29
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The vectors of distinct texts, as the model gives them, and where each text's stands."""
+
+    vectors: npt.NDArray[np.float32]
+    rows: Mapping[str, int]
+
+    def own(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Vectors of these texts as the model gives them, of shape (texts, d)."""
+        return np.asarray(self.vectors[[self.rows[text] for text in texts]])
+
+    def of(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Vectors of these texts, of length one."""
+        found = self.own(texts)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        return np.asarray(found / np.maximum(lengths, 1e-12))
+
+
+def load(path: Path, pooling: PoolingMode | None, max_length: int | None, device: str) -> Any:
+    """The encoder, made ready. Raises BadInput where it cannot be loaded."""
+    from tercet.models.encoders.encoder import load_encoder
+
+    try:
+        return load_encoder(path, pooling, max_length, device)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+
+
+def encoded_texts(
+    model: Any,
+    path: Path,
+    texts: Iterable[str],
+    batch_size: int,
+    precision: Literal["fp32", "bf16"],
+    scratch: Path,
+    progress: Callable[[int, int | None, str], None],
+) -> tuple[Encoded, str]:
+    """Vectors of the distinct texts, and the pooling that made them.
+
+    Those of a large suite lie in a file in `scratch`, of which the system keeps in memory what it
+    has room for.
+    Raises: BadInput where a vector is not finite.
+    """
+    from tercet.models.encoders.encoder import encode
+
+    rows = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    distinct = list(rows)
+    vectors = np.empty((0, 0), dtype=np.float32)
+    faulty = 0
+    for start in range(0, len(distinct), _BLOCK):
+        some = distinct[start : start + _BLOCK]
+
+        def tell(done: int, before: int = start) -> None:
+            progress(before + done, len(distinct), "texts")
+
+        made = encode(model, some, batch_size, precision, tell, normalise=False)
+        if start == 0:
+            vectors = _room(len(distinct), made.shape[1], scratch)
+        vectors[start : start + len(some)] = made
+        faulty += int((~np.isfinite(made).all(axis=1)).sum())
+    if faulty:
+        raise BadInput(
+            f"The encoder at {path} gives NaN or infinity for {faulty} of {len(distinct)} texts: "
+            "its weights are damaged or its training diverged."
+        )
+    modes = [str(mode) for module in model if (mode := getattr(module, "pooling_mode", None))]
+    return Encoded(vectors, rows), modes[0] if modes else "model"
+
+
+def model_version(path: Path) -> str:
+    """The version of the artifact that a model's directory lies in, else a digest of its files."""
+    for folder in list(path.resolve().parents)[:3]:
+        if (folder / "manifest.json").is_file() and (folder / "_parts").is_dir():
+            return folder.name
+    return tree_digest(path)
+
+
+def _room(rows: int, width: int, scratch: Path) -> npt.NDArray[np.float32]:
+    if rows * width * 4 <= _IN_MEMORY:
+        return np.empty((rows, width), dtype=np.float32)
+    return np.memmap(scratch / "vectors", np.float32, "w+", shape=(rows, width))

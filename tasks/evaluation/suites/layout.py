@@ -1,0 +1,141 @@
+"""What the readers of all suites share: where a suite lies, its lines, their form, a digest."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal, TypeGuard
+
+from tercet.tasks.corpus.sources.prose import encodable
+from tercet.tasks.stage import BadInput
+
+Split = Literal["dev", "test"]
+
+# What a suite may hold: SentEval's folders, and two of ours beside them.
+FOLDERS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC", "reranking", "pairs")
+
+_SPACED_END = re.compile(r"\s[.?!]$")
+_JOINED_END = re.compile(r"[^\s.?!][.?!]$")
+
+
+def suite_root(directory: Path) -> Path:
+    """The directory that holds the sets: the given one, or `downstream` inside it.
+
+    Raises: BadInput when there is none of them.
+    """
+    places = [directory, directory / "downstream", directory / "data" / "downstream"]
+    for place in places:
+        if any((place / folder).is_dir() for folder in FOLDERS):
+            return place
+    what = (
+        f"holds neither STS nor SICK nor any of {', '.join(FOLDERS[2:])}"
+        if directory.is_dir()
+        else "does not exist"
+    )
+    raise BadInput(
+        f"The suite's directory {str(directory)!r} {what}: give one in SentEval's layout "
+        "(downstream/STS/STS12-en-test/…, downstream/SICK/…)."
+    )
+
+
+def needed(root: Path, names: Iterable[str]) -> dict[str, Path]:
+    """These files by their path inside the suite. Raises BadInput for one that is not there."""
+    found = {name: root / name for name in names}
+    for path in found.values():
+        if not path.is_file():
+            raise BadInput(
+                f"The file {str(path)!r} is missing from the suite: add it, or leave its task out "
+                "of `tasks`."
+            )
+    return found
+
+
+def lines(path: Path, fallback: str | None = None) -> list[str]:
+    """The lines of a file, cut at line feeds alone (a text may hold other separators).
+
+    fallback: the encoding of a file that is not UTF-8; without it such a file is refused.
+    """
+    data = path.read_bytes()
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if fallback is None:
+            line = data[: error.start].count(b"\n") + 1
+            raise BadInput(f"{path}, line {line}: not UTF-8; convert the file.") from None
+        text = data.decode(fallback)
+    found = [line.removesuffix("\r") for line in text.split("\n")]
+    return found[:-1] if found and found[-1] == "" else found
+
+
+def columns(line: str, least: int, path: Path, number: int) -> list[str]:
+    """The line's columns. Raises BadInput where there are too few."""
+    found = line.split("\t")
+    if len(found) < least:
+        raise BadInput(
+            f"{path}, line {number}: {len(found)} columns separated by tabs where {least} are "
+            "needed."
+        )
+    return found
+
+
+def check_texts(texts: Sequence[str], path: Path, number: int) -> None:
+    """Raises BadInput where one is empty."""
+    if not all(text.strip() for text in texts):
+        raise BadInput(f"{path}, line {number}: a sentence is empty.")
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Whether it says something that UTF-8 can hold: JSON can escape half of a surrogate pair."""
+    return isinstance(value, str) and bool(value.strip()) and encodable(value)
+
+
+def text_form(texts: Sequence[str]) -> str:
+    """What was done to the texts before: `raw`, `lower`, `tokenised` or `tokenised lower`.
+
+    Lower-cased when no letter is a capital; tokenised when most final stops stand alone.
+    """
+    spaced = sum(1 for text in texts if _SPACED_END.search(text))
+    joined = sum(1 for text in texts if _JOINED_END.search(text))
+    lower = all(text == text.lower() for text in texts)
+    words = [*(["tokenised"] if spaced > joined else []), *(["lower"] if lower else [])]
+    return " ".join(words) or "raw"
+
+
+def content_digest(rows: Iterable[Sequence[str]]) -> str:
+    """Digest over rows of texts, 16 hex digits: the same for the same content anywhere."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(("\t".join(row) + "\n").encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:16]
+
+
+def named_files(root: Path, folder: str, suffixes: Sequence[str]) -> dict[str, Path]:
+    """The files of a folder that is a task a file, by name. Raises BadInput where one has two."""
+    found: dict[str, Path] = {}
+    for path in sorted((root / folder).glob("*")):
+        stem = path.name
+        for compression in (".gz", ".zst"):
+            stem = stem.removesuffix(compression)
+        suffix = next((s for s in suffixes if stem.endswith(s)), None)
+        if suffix is None or not path.is_file() or stem.startswith("."):
+            continue
+        name = stem.removesuffix(suffix)
+        if name in found:
+            raise BadInput(
+                f"{str(root / folder)!r} holds {found[name].name} and {path.name}, two files of "
+                f"one task {name!r}: remove one."
+            )
+        found[name] = path
+    return found
+
+
+def named_file(root: Path, folder: str, suffixes: Sequence[str], name: str) -> Path:
+    """The file of one of these tasks. Raises BadInput where there is none."""
+    found = named_files(root, folder, suffixes)
+    if name not in found:
+        known = f"; there are {', '.join(found)}" if found else ""
+        raise BadInput(
+            f"The file {str(root / folder / name) + suffixes[0]!r} is missing from the suite"
+            f"{known}: add it, or leave its task out of `tasks`."
+        )
+    return found[name]

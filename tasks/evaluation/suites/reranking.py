@@ -1,0 +1,219 @@
+"""Queries with candidates that answer them and others that do not, in MTEB's form.
+
+`reranking/NAME.jsonl`, plain or compressed: a line an object with `query` (a text, or several of
+one meaning), `positive` and `negative` (lists of texts). Or a task of the package `mteb`, where
+that is installed and its data can be had.
+"""
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tercet.tasks.corpus.sources import tables
+from tercet.tasks.evaluation.suites.layout import content_digest, is_text, named_file, named_files
+from tercet.tasks.stage import BadInput
+
+FOLDER = "reranking"
+SUFFIXES = (".jsonl",)
+RERANKING_TASKS = ("AskUbuntu", "SciDocs", "StackOverflow", "Mind")
+MTEB = "mteb:"
+
+# Longer than any query with its candidates, in bytes.
+_MAX_BYTES = 1 << 26
+
+
+@dataclass(frozen=True)
+class RankedQuery:
+    """A query, in one or several wordings, and its candidates.
+
+    MTEB scores a candidate by its highest cosine with any of the wordings.
+    """
+
+    wordings: tuple[str, ...]
+    positive: tuple[str, ...]
+    negative: tuple[str, ...]
+
+    def texts(self) -> tuple[str, ...]:
+        """The wordings, then the candidates, positive ones first."""
+        return (*self.wordings, *self.positive, *self.negative)
+
+
+@dataclass(frozen=True)
+class RankedTask:
+    """Queries to be answered; `skipped` are those without a positive or without a negative.
+
+    Such queries have no ranking to speak of, and MTEB leaves them out as well.
+    """
+
+    name: str
+    queries: tuple[RankedQuery, ...]
+    skipped: int = 0
+
+    def texts(self) -> list[str]:
+        """All texts, query by query."""
+        return [text for query in self.queries for text in query.texts()]
+
+    def digest(self) -> str:
+        """Digest over queries and candidates, 16 hex digits: the same wherever they lie."""
+        return content_digest(
+            (str(len(query.wordings)), str(len(query.positive)), *query.texts())
+            for query in self.queries
+        )
+
+
+def names(root: Path) -> list[str]:
+    """The tasks whose files are there, those of MTEB's table first."""
+    found = list(named_files(root, FOLDER, SUFFIXES))
+    known = [name for name in RERANKING_TASKS if name in found]
+    return [*known, *(name for name in found if name not in known)]
+
+
+def file_of(root: Path, name: str) -> Path:
+    """The file of one task. Raises BadInput."""
+    return named_file(root, FOLDER, SUFFIXES, name)
+
+
+def read_task(root: Path, name: str) -> RankedTask:
+    """The queries of one file.
+
+    Raises: BadInput that names file and line for a line that is no such object, an empty text, and
+        a file without a query that has candidates of both kinds.
+    """
+    path = file_of(root, name)
+    queries = (
+        (f"{path}, line {row.number}", _sound(row, path)) for row in tables.rows(path, _MAX_BYTES)
+    )
+    return _task(name, str(path), queries)
+
+
+def from_mteb(name: str) -> RankedTask:
+    """A reranking task of the package `mteb`, by its name there (`AskUbuntuDupQuestions`).
+
+    Reads the two forms that tasks have had: rows of query, positive and negative, and (from mteb 2
+    on) queries and a corpus with the candidates of each query.
+    Raises: BadInput where the package is missing, has no such task, or its data cannot be had.
+    """
+    task = _mteb_task(name)
+    try:
+        task.load_data()
+        queries = list(_mteb_queries(task))
+    except BadInput:
+        raise
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise BadInput(
+            f"The data of {MTEB}{name} cannot be had: {reason}. Put them into "
+            f"{FOLDER}/{name}.jsonl, or leave the task out of `tasks`."
+        ) from error
+    return _task(MTEB + name, MTEB + name, queries)
+
+
+def mteb_revision(name: str) -> str:
+    """`PATH@REVISION` of the task's data set, which stands for its content in a fingerprint.
+
+    It is told by the package without a network. Raises BadInput.
+    """
+    dataset = _mteb_task(name).metadata.dataset
+    return f"{dataset['path']}@{dataset['revision']}"
+
+
+def _mteb_task(name: str) -> Any:
+    try:
+        mteb = importlib.import_module("mteb")
+    except ImportError as error:
+        raise BadInput(
+            f"The task {MTEB}{name} needs the package mteb ({error}): pip install mteb, or put "
+            f"the data into {FOLDER}/{name}.jsonl."
+        ) from None
+    try:
+        task = mteb.get_task(name)
+    except KeyError:
+        raise BadInput(f"The package mteb has no task {name!r}: see its list of tasks.") from None
+    kind = str(task.metadata.type)
+    if kind != "Reranking":
+        raise BadInput(f"{MTEB}{name} is a task of {kind}, and only Reranking is read from mteb.")
+    return task
+
+
+def _mteb_queries(task: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Place and values of each query of the splits that the task is evaluated on."""
+    name, splits = task.metadata.name, list(task.metadata.eval_splits)
+    for key, held in task.dataset.items():
+        # Until mteb 1: splits alone. Later: subsets (languages) of splits.
+        parts = {key: held} if key in splits or not isinstance(held, Mapping) else held
+        for split, data in parts.items():
+            if split not in splits:
+                continue
+            where = f"{MTEB}{name}, {split}"
+            rows = _joined(where, data) if _is_joined(data) else data
+            for number, row in enumerate(rows, start=1):
+                yield f"{where}, query {number}", row
+
+
+def _is_joined(data: Any) -> bool:
+    return isinstance(data, Mapping) and "relevant_docs" in data
+
+
+def _joined(where: str, data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Queries with the texts of their candidates; a title stands before its text."""
+    ranked = data.get("top_ranked")
+    if ranked is None:
+        raise BadInput(f"{where}: there are no candidates to rank, only a corpus.")
+    corpus = {
+        row["id"]: f"{row.get('title') or ''} {row['text']}".strip() for row in data["corpus"]
+    }
+    for row in data["queries"]:
+        relevant = data["relevant_docs"].get(row["id"], {})
+        candidates = ranked.get(row["id"], [])
+        yield {
+            "query": row["text"],
+            "positive": [corpus[c] for c in candidates if relevant.get(c, 0) > 0],
+            "negative": [corpus[c] for c in candidates if relevant.get(c, 0) <= 0],
+        }
+
+
+def _sound(row: tables.Row, path: Path) -> dict[str, Any]:
+    if row.fault is not None:
+        raise BadInput(f"{path}, line {row.number}: {row.fault[1]}.")
+    return row.values
+
+
+def _task(
+    name: str, source: str, rows: Iterator[tuple[str, Mapping[str, Any]]] | Sequence[Any]
+) -> RankedTask:
+    queries, skipped = [], 0
+    for where, values in rows:
+        query = values.get("query")
+        asked = [query] if isinstance(query, str) else query
+        sides = [
+            _texts(value, key, where)
+            for key, value in (
+                ("query", asked),
+                ("positive", values.get("positive")),
+                ("negative", values.get("negative")),
+            )
+        ]
+        if not sides[0]:
+            raise BadInput(f"{where}: the query holds no text.")
+        if sides[1] and sides[2]:
+            queries.append(RankedQuery(*sides))
+        else:
+            skipped += 1
+    if not queries:
+        raise BadInput(
+            f"{source} holds no query with positive and negative candidates: there is nothing to "
+            "evaluate on."
+        )
+    return RankedTask(name, tuple(queries), skipped)
+
+
+def _texts(value: Any, key: str, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        what = "is missing" if value is None else f"is a {type(value).__name__}"
+        raise BadInput(f"{where}: {key} {what}, where a list of texts is needed.")
+    for text in value:
+        if not is_text(text):
+            raise BadInput(f"{where}: {key} holds {text!r}, which is no text.")
+    return tuple(value)

@@ -1,0 +1,214 @@
+"""Reads the sets of sentence pairs with human scores from a directory in SentEval's layout.
+
+`STS/STS12-en-test/STS.input.NAME.txt` with `STS.gs.NAME.txt` for 2012 to 2016,
+`STS/STSBenchmark/sts-SPLIT.csv`, and `SICK/SICK_….txt`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tercet.tasks.evaluation.suites.layout import Split as Split
+from tercet.tasks.evaluation.suites.layout import (
+    check_texts,
+    columns,
+    content_digest,
+    lines,
+    needed,
+)
+from tercet.tasks.evaluation.suites.layout import suite_root as suite_root
+from tercet.tasks.evaluation.suites.layout import text_form as text_form
+from tercet.tasks.stage import BadInput
+
+# The files of each year that SentEval scores. STS13's SMT came without its sentences, and STS12's
+# gs.ALL repeats the others: neither is a set of its own.
+_YEARS: dict[str, tuple[str, ...]] = {
+    "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
+    "STS13": ("FNWN", "headlines", "OnWN"),
+    "STS14": ("deft-forum", "deft-news", "headlines", "OnWN", "images", "tweet-news"),
+    "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
+    "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+}
+_STSB_FILES = {"dev": "sts-dev.csv", "test": "sts-test.csv"}
+_SICK_FILES = {"dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
+
+STS_TASKS = (*_YEARS, "STS-B", "SICK-R")
+
+
+@dataclass(frozen=True)
+class ScoredPairs:
+    """The scored pairs of one file: two columns of texts and one of human scores."""
+
+    name: str
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    scores: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ScoredTask:
+    """One of the seven tasks, in one split; a year of STS has several parts, the others one."""
+
+    name: str
+    split: Split
+    parts: tuple[ScoredPairs, ...]
+
+    @property
+    def pairs(self) -> int:
+        """Number of scored pairs."""
+        return sum(len(part.scores) for part in self.parts)
+
+    def texts(self) -> list[str]:
+        """All first and second texts, part by part."""
+        return [text for part in self.parts for text in (*part.first, *part.second)]
+
+    def digest(self) -> str:
+        """Digest over texts and scores, 16 hex digits: the same for the same pairs anywhere."""
+        rows: list[tuple[str, ...]] = []
+        for part in self.parts:
+            rows.append((part.name,))
+            pairs = zip(part.first, part.second, part.scores, strict=True)
+            rows += [(first, second, f"{score:.6g}") for first, second, score in pairs]
+        return content_digest(rows)
+
+
+def task_names(asked: Sequence[str]) -> tuple[str, ...]:
+    """The tasks asked for in the order of the literature; `sts` and `all` stand for all seven.
+
+    Raises: BadInput for a name that is none of them.
+    """
+    for name in asked:
+        if name not in (*STS_TASKS, "sts", "all"):
+            raise BadInput(
+                f"There is no task {name!r} to evaluate on: choose sts (all seven) or some of "
+                f"{', '.join(STS_TASKS)}."
+            )
+    everything = not asked or "sts" in asked or "all" in asked
+    return tuple(name for name in STS_TASKS if everything or name in asked)
+
+
+def is_there(root: Path, task: str, splits: Sequence[Split]) -> bool:
+    """Whether the suite has any file of this task in one of the splits."""
+    if task in _YEARS:
+        return "test" in splits and (root / "STS" / f"{task}-en-test").is_dir()
+    if task == "STS-B":
+        return any((root / "STS" / "STSBenchmark" / _STSB_FILES[s]).is_file() for s in splits)
+    return any((root / "SICK" / _SICK_FILES[split]).is_file() for split in splits)
+
+
+def suite_files(
+    directory: Path, tasks: Sequence[str] = STS_TASKS, splits: Sequence[Split] = ("test",)
+) -> dict[str, Path]:
+    """The files that these tasks read, by their path inside the suite. Raises BadInput."""
+    root = suite_root(directory)
+    names: list[str] = []
+    for task in tasks:
+        if task in _YEARS:
+            stems = _YEARS[task] if "test" in splits else ()
+            names += [
+                f"STS/{task}-en-test/STS.{kind}.{stem}.txt"
+                for stem in stems
+                for kind in ("input", "gs")
+            ]
+        elif task == "STS-B":
+            names += [f"STS/STSBenchmark/{_STSB_FILES[split]}" for split in splits]
+        else:
+            names += [f"SICK/{_SICK_FILES[split]}" for split in splits]
+    return needed(root, names)
+
+
+def read_suite(
+    directory: Path, tasks: Sequence[str] = STS_TASKS, splits: Sequence[Split] = ("test",)
+) -> list[ScoredTask]:
+    """The tasks with their scored pairs. STS12 to STS16 have no dev split and are `test` alone.
+
+    Raises: BadInput that names file and line for a missing file, a line without a second sentence
+        or without its score, a score off the scale, and a file without scored pairs.
+    """
+    suite_files(directory, tasks, splits)
+    root = suite_root(directory)
+    found: list[ScoredTask] = []
+    for split in splits:
+        for task in tasks:
+            if task in _YEARS:
+                if split == "test":
+                    folder = root / "STS" / f"{task}-en-test"
+                    parts = tuple(_read_year_part(folder, stem) for stem in _YEARS[task])
+                    found.append(ScoredTask(task, split, parts))
+            elif task == "STS-B":
+                part = _read_stsb(root / "STS" / "STSBenchmark" / _STSB_FILES[split])
+                found.append(ScoredTask(task, split, (part,)))
+            else:
+                part = _read_sick(root / "SICK" / _SICK_FILES[split])
+                found.append(ScoredTask(task, split, (part,)))
+    return found
+
+
+def _score(text: str, low: float, high: float, path: Path, line: int) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        raise BadInput(
+            f"{path}, line {line}: the score {text.strip()!r} is not from {low:g} to {high:g}."
+        )
+    return value
+
+
+def _scored(path: Path, rows: Sequence[tuple[str, str, float]], name: str) -> ScoredPairs:
+    if not rows:
+        raise BadInput(f"{path} holds no scored pair: there is nothing to evaluate on.")
+    first, second, scores = zip(*rows, strict=True)
+    return ScoredPairs(name, first, second, np.array(scores, dtype=np.float64))
+
+
+def _read_year_part(folder: Path, stem: str) -> ScoredPairs:
+    """One file of a year: pairs whose line in the gold file is empty were not scored."""
+    source, gold = folder / f"STS.input.{stem}.txt", folder / f"STS.gs.{stem}.txt"
+    pairs, scores = lines(source), lines(gold)
+    if len(pairs) != len(scores):
+        short, long = (gold, source) if len(scores) < len(pairs) else (source, gold)
+        least, most = sorted((len(pairs), len(scores)))
+        raise BadInput(
+            f"{short}, line {least + 1}: missing; the file has {least} lines and {long.name} has "
+            f"{most}, and they belong together line by line."
+        )
+    rows = []
+    for number, (pair, score) in enumerate(zip(pairs, scores, strict=True), start=1):
+        found = columns(pair, 2, source, number)
+        if score.strip():
+            check_texts(found[:2], source, number)
+            rows.append((found[0], found[1], _score(score, 0, 5, gold, number)))
+    return _scored(gold, rows, stem)
+
+
+def _read_stsb(path: Path) -> ScoredPairs:
+    """Columns without header or quoting: genre, file, year, id, score, sentence 1, sentence 2."""
+    rows = []
+    for number, line in enumerate(lines(path), start=1):
+        found = columns(line, 7, path, number)
+        check_texts(found[5:7], path, number)
+        rows.append((found[5], found[6], _score(found[4], 0, 5, path, number)))
+    return _scored(path, rows, path.stem)
+
+
+def _read_sick(path: Path) -> ScoredPairs:
+    """Columns named by a header: sentence_A, sentence_B and relatedness_score, from 1 to 5."""
+    table = lines(path)
+    header = table[0].split("\t") if table else []
+    wanted = ("sentence_A", "sentence_B", "relatedness_score")
+    missing = [name for name in wanted if name not in header]
+    if missing:
+        raise BadInput(f"{path}, line 1: the header lacks the column {missing[0]}.")
+    a, b, score = (header.index(name) for name in wanted)
+    rows = []
+    for number, line in enumerate(table[1:], start=2):
+        found = columns(line, len(header), path, number)
+        check_texts((found[a], found[b]), path, number)
+        rows.append((found[a], found[b], _score(found[score], 1, 5, path, number)))
+    return _scored(path, rows, path.stem)

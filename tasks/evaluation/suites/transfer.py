@@ -1,0 +1,258 @@
+"""SentEval's seven transfer tasks: texts with a label, for a classifier on frozen vectors.
+
+Two files a class (MR, CR, SUBJ, MPQA), `sentence TAB label` (SST-2), `LABEL:fine question` (TREC),
+and a table of pairs (MRPC). As in SentEval white space becomes single blanks. Files that may hold
+single-byte characters are read as UTF-8 and, where they are not, as latin-1, which is what SentEval
+reads them as.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tercet.models.measures import probe
+from tercet.tasks.evaluation.suites.layout import (
+    check_texts,
+    columns,
+    content_digest,
+    lines,
+    needed,
+)
+from tercet.tasks.stage import BadInput
+
+# Folder, and the file of each class; the class that SentEval calls 1 stands second.
+_TWO_FILES: dict[str, tuple[str, str]] = {
+    "MR": ("MR/rt-polarity.neg", "MR/rt-polarity.pos"),
+    "CR": ("CR/custrev.neg", "CR/custrev.pos"),
+    "SUBJ": ("SUBJ/subj.subjective", "SUBJ/subj.objective"),
+    "MPQA": ("MPQA/mpqa.neg", "MPQA/mpqa.pos"),
+}
+_FILES: dict[str, tuple[str, ...]] = {
+    **_TWO_FILES,
+    "SST-2": (
+        "SST/binary/sentiment-train",
+        "SST/binary/sentiment-dev",
+        "SST/binary/sentiment-test",
+    ),
+    "TREC": ("TREC/train_5500.label", "TREC/TREC_10.label"),
+    "MRPC": ("MRPC/msr_paraphrase_train.txt", "MRPC/msr_paraphrase_test.txt"),
+}
+_TWO_CLASSES = ("0", "1")
+# In the order of SentEval's numbers for them, which decide between questions of one length.
+_TREC_CLASSES = ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM")
+_LATIN = "latin-1"
+# What SentEval's examples put in place of a line without words; CR and MPQA have some.
+_EMPTY = "."
+
+TRANSFER_TASKS = tuple(_FILES)
+
+# So many of a class that each of ten folds has one, and each of ten folds of nine of them as well.
+_LEAST = 12
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Labelled texts of one part of a task; of pairs, `second` holds the other text."""
+
+    first: tuple[str, ...]
+    labels: npt.NDArray[np.int64]
+    second: tuple[str, ...] = ()
+
+    def texts(self) -> list[str]:
+        """All first texts, then all second ones."""
+        return [*self.first, *self.second]
+
+    def order(self) -> npt.NDArray[np.int64]:
+        """SentEval's order, in which folds are dealt: by number of words, then by label."""
+        words = [
+            np.array([0 if text == _EMPTY else len(text.split()) for text in side])
+            for side in (self.first, self.second)
+            if side
+        ]
+        return np.lexsort((self.labels, *reversed(words))).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class LabelledTask:
+    """One of the seven; `classes` are the names of the labels 0, 1, …
+
+    What it comes with decides the protocol: `train` alone is judged by nested folds.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    train: Examples
+    dev: Examples | None = None
+    test: Examples | None = None
+
+    @property
+    def judged(self) -> Examples:
+        """The examples that the accuracy is about."""
+        return self.test or self.train
+
+    def parts(self) -> list[Examples]:
+        """Train, dev and test, as far as there are such."""
+        return [part for part in (self.train, self.dev, self.test) if part is not None]
+
+    def texts(self) -> list[str]:
+        """All texts, part by part."""
+        return [text for part in self.parts() for text in part.texts()]
+
+    def digest(self) -> str:
+        """Digest over texts and labels, 16 hex digits: the same for the same examples anywhere."""
+        rows: list[tuple[str, ...]] = []
+        for part in self.parts():
+            rows.append((f"{len(part.labels)}",))
+            sides = (part.first, part.second) if part.second else (part.first,)
+            rows += [(*t, self.classes[c]) for *t, c in zip(*sides, part.labels, strict=True)]
+        return content_digest(rows)
+
+
+def outcome(task: LabelledTask, vectors: Callable[[Sequence[str]], Any]) -> probe.Outcome:
+    """The task by SentEval's protocol: what is said of each of `task.judged`, in its order.
+
+    vectors: the vectors of some texts, (texts, d), dense or sparse, as the model gives them;
+        SentEval does not bring them to length one.
+    Raises: BadInput that names the task where no classifier can be fitted.
+    """
+
+    def sample(part: Examples | None) -> probe.Sample | None:
+        if part is None:
+            return None
+        features = vectors(part.first)
+        if part.second:
+            features = probe.pair_features(features, vectors(part.second))
+        return probe.Sample(features, part.labels, part.order())
+
+    train = sample(task.train)
+    assert train is not None
+    try:
+        return probe.accuracy_items(train, sample(task.dev), sample(task.test))
+    except ValueError as error:
+        raise BadInput(f"{task.name} cannot be evaluated: {error}.") from None
+
+
+def is_there(root: Path, task: str) -> bool:
+    """Whether the suite has any file of this task."""
+    return any((root / name).is_file() for name in _FILES[task])
+
+
+def files(root: Path, tasks: Sequence[str]) -> dict[str, Path]:
+    """The files that these tasks read, by their path inside the suite. Raises BadInput."""
+    return needed(root, [name for task in tasks for name in _FILES[task]])
+
+
+def read_task(root: Path, task: str) -> LabelledTask:
+    """One task with its examples.
+
+    Raises: BadInput that names file and line for a missing file, an empty one, a line without its
+        text or its label, a label that the task does not have, and a class without examples.
+    """
+    paths = list(files(root, [task]).values())
+    if task in _TWO_FILES:
+        return LabelledTask(task, _TWO_CLASSES, _read_two_files(paths))
+    if task == "SST-2":
+        train, dev, test = (_read_sst(path) for path in paths)
+        _check_classes(paths[0], train, _TWO_CLASSES, 1)
+        return LabelledTask(task, _TWO_CLASSES, train, dev, test)
+    if task == "TREC":
+        train, test = (_read_trec(path) for path in paths)
+        _check_classes(paths[0], train, _TREC_CLASSES, _LEAST)
+        return LabelledTask(task, _TREC_CLASSES, train, test=test)
+    train, test = (_read_mrpc(path) for path in paths)
+    _check_classes(paths[0], train, _TWO_CLASSES, _LEAST)
+    return LabelledTask(task, _TWO_CLASSES, train, test=test)
+
+
+def _read_two_files(paths: Sequence[Path]) -> Examples:
+    """A file a class; SentEval has class 1 first. A line without words is an example too."""
+    texts: list[str] = []
+    labels: list[int] = []
+    for label in (1, 0):
+        found = [_blanks(line) or _EMPTY for line in lines(paths[label], _LATIN)]
+        whole = sum(text != _EMPTY for text in found)
+        if whole < _LEAST:
+            raise BadInput(
+                f"{paths[label]} holds {whole} sentences: a class needs {_LEAST} at least, so that "
+                "each fold has one."
+            )
+        texts += found
+        labels += [label] * len(found)
+    return Examples(tuple(texts), np.array(labels, dtype=np.int64))
+
+
+def _read_sst(path: Path) -> Examples:
+    """A sentence and 0 or 1, with a tab between."""
+    rows = []
+    for number, line in enumerate(lines(path), start=1):
+        text, label = columns(line, 2, path, number)[:2]
+        check_texts([text], path, number)
+        rows.append((_blanks(text), _class(label, _TWO_CLASSES, path, number)))
+    return _examples(path, rows)
+
+
+def _read_trec(path: Path) -> Examples:
+    """`LABEL:fine question`; the fine label is left out."""
+    rows = []
+    for number, line in enumerate(lines(path, _LATIN), start=1):
+        label, colon, rest = line.strip().partition(":")
+        if not colon:
+            raise BadInput(f"{path}, line {number}: there is no colon behind the label.")
+        text = rest.partition(" ")[2]
+        check_texts([text], path, number)
+        rows.append((_blanks(text), _class(label, _TREC_CLASSES, path, number)))
+    return _examples(path, rows)
+
+
+def _read_mrpc(path: Path) -> Examples:
+    """Columns behind a header: quality (0 or 1), two ids, two sentences."""
+    table = lines(path)
+    if table and table[0].split("\t")[0].strip() in _TWO_CLASSES:
+        raise BadInput(f"{path}, line 1: the header (Quality, #1 ID, …) is missing.")
+    first, second, labels = [], [], []
+    for number, line in enumerate(table[1:], start=2):
+        found = columns(line, 5, path, number)
+        check_texts(found[3:5], path, number)
+        first.append(_blanks(found[3]))
+        second.append(_blanks(found[4]))
+        labels.append(_class(found[0], _TWO_CLASSES, path, number))
+    _check_some(path, labels)
+    return Examples(tuple(first), np.array(labels, dtype=np.int64), tuple(second))
+
+
+def _examples(path: Path, rows: Sequence[tuple[str, int]]) -> Examples:
+    _check_some(path, rows)
+    texts, labels = zip(*rows, strict=True)
+    return Examples(texts, np.array(labels, dtype=np.int64))
+
+
+def _check_some(path: Path, rows: Sequence[object]) -> None:
+    if not rows:
+        raise BadInput(f"{path} holds no example: there is nothing to evaluate on.")
+
+
+def _check_classes(path: Path, train: Examples, classes: Sequence[str], least: int) -> None:
+    counts = Counter(train.labels.tolist())
+    for label, name in enumerate(classes):
+        if counts[label] < least:
+            raise BadInput(
+                f"{path} holds {counts[label]} examples of class {name!r} where {least} are "
+                "needed: the file is not whole."
+            )
+
+
+def _class(text: str, classes: Sequence[str], path: Path, number: int) -> int:
+    if text.strip() not in classes:
+        raise BadInput(
+            f"{path}, line {number}: the label {text.strip()!r} is none of {', '.join(classes)}."
+        )
+    return classes.index(text.strip())
+
+
+def _blanks(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,1 @@
+"""Texts of evaluation sets among those trained on: found, and left out."""

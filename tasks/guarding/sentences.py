@@ -1,0 +1,148 @@
+"""What the guard looks for: its settings, and the sentences of the tasks that are measured on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import Field
+
+from tercet.models.text import overlap
+from tercet.tasks.evaluation.suites import suite as suites
+from tercet.tasks.evaluation.suites.layout import Split
+from tercet.tasks.stage import BadInput, Config
+
+
+class GuardSettings(Config):
+    """What counts as contamination, and what becomes of it."""
+
+    action: Literal["remove", "report"] = Field(
+        default="remove", description="Whether contaminated rows stay out of training."
+    )
+    order: int = Field(default=4, ge=2, le=16, description="Words of an n-gram.")
+    min_words: int = Field(
+        default=6,
+        ge=1,
+        le=100,
+        description="Evaluation sentences of fewer words count only where they are the same.",
+    )
+    ngram: float | None = Field(
+        default=0.8,
+        gt=0.0,
+        le=1.0,
+        description="Share of an evaluation sentence's n-grams in one text; null: not looked at.",
+    )
+    embedding_min: float | None = Field(
+        default=0.9, gt=0.0, le=1.0, description="Cosine with an evaluation sentence; null: off."
+    )
+    shortlist: float = Field(
+        default=0.3,
+        gt=0.0,
+        le=1.0,
+        description="Where no vectors are stored: share of n-grams from which a text gets one.",
+    )
+    encoder: str | None = Field(
+        default=None,
+        description="Encodes the shortlist: directory, package:PACKAGE/FOLDER or hub name; null: "
+        "evaluator.model, if there is one.",
+    )
+
+
+class GuardConfig(GuardSettings):
+    """The same with what else decides the result.
+
+    chosen_on: tasks whose dev split decides which checkpoint is kept. triplets: the file whose
+    triplets are looked at; None: those of the slot `triplets`. pooling and what follows: how the
+    stored vectors were made.
+    """
+
+    suite: Path
+    tasks: tuple[str, ...]
+    splits: tuple[Split, ...] = ("test",)
+    chosen_on: tuple[str, ...] = ()
+    triplets: str | None = None
+    pooling: Literal["mean", "cls"] | None = None
+    max_length: int = 128
+    precision: Literal["fp32", "bf16"] = "fp32"
+    trust_remote_code: bool = False
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The distinct evaluation sentences, and the tasks that each stands in.
+
+    names: (suite, task). owners, starts: places in `names`, sentence after sentence.
+    """
+
+    texts: pa.Array
+    names: Sequence[tuple[str, str]]
+    owners: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    index: overlap.Index
+
+
+def externals(config: GuardConfig) -> dict[str, Path | str]:
+    """The files of the suite and, if there is one, of triplets. Raises BadInput."""
+    files: dict[str, Path | str] = dict(sentence_files(config))
+    files |= suites.revisions(config.tasks)
+    return files if config.triplets is None else {**files, "triplets": Path(config.triplets)}
+
+
+def sentence_files(config: GuardConfig) -> dict[str, Path]:
+    """The files that hold them, by their path inside the suite. Raises BadInput."""
+    found: dict[str, Path] = {}
+    for tasks, splits in _asked(config):
+        found |= suites.suite_files(config.suite.expanduser(), tasks, splits)
+    return found
+
+
+def _asked(config: GuardConfig) -> list[tuple[tuple[str, ...], tuple[Split, ...]]]:
+    """Tasks and splits to read: those measured or chosen on, and where it is there the other split.
+
+    The other of dev and test, of what is measured.
+    """
+    asked = [(config.tasks, config.splits)]
+    if config.chosen_on:
+        asked.append((config.chosen_on, ("dev",)))
+    others: tuple[Split, ...] = ("dev", "test")
+    for split in others:
+        for task in config.tasks if split not in config.splits else ():
+            try:
+                files = suites.suite_files(config.suite.expanduser(), (task,), (split,))
+            except BadInput:
+                continue
+            if files:
+                asked.append(((task,), (split,)))
+    return asked
+
+
+# The parts of one process share their sentences.
+@lru_cache(maxsize=1)
+def _read(config: GuardConfig, stamps: tuple[tuple[str, int, int], ...]) -> Sentences:
+    """Reads the tasks. stamps: of their files, so that others are read anew."""
+    places: dict[str, int] = {}
+    names: dict[tuple[str, str], int] = {}
+    owned: set[tuple[int, int]] = set()
+    for tasks, splits in _asked(config):
+        suite = suites.read(config.suite.expanduser(), tasks, splits)
+        for kind in ("sts", "transfer", "reranking", "pairs"):
+            for task in getattr(suite, kind):
+                name = names.setdefault((kind, task.name), len(names))
+                for text in task.texts():
+                    owned.add((places.setdefault(text, len(places)), name))
+    pairs = np.array(sorted(owned), dtype=np.int64).reshape(-1, 2)
+    starts = np.searchsorted(pairs[:, 0], np.arange(len(places) + 1))
+    texts = pa.array(places, pa.string())
+    least = min(config.ngram or 1.0, config.shortlist)
+    index = overlap.Index(texts, config.order, config.min_words, least)
+    return Sentences(texts, list(names), pairs[:, 1], starts, index)
+
+
+def sentences_of(config: GuardConfig) -> Sentences:
+    """The evaluation sentences, read once a process."""
+    stats = [(str(path), path.stat()) for path in sentence_files(config).values()]
+    return _read(config, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats))

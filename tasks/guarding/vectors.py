@@ -1,0 +1,142 @@
+"""The guard's weakest level: training texts whose vectors lie close to an evaluation sentence's."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tercet.models import seeding
+from tercet.models.seeding import Ids
+from tercet.models.text import overlap
+from tercet.models.text.overlap import Matches
+from tercet.tasks.guarding.sentences import GuardConfig, Sentences
+from tercet.tasks.stage import BadInput, Work
+
+# Vectors of the evaluation sentences are kept in scratch in pieces of so many.
+_PIECE = 4_096
+# From how many sentences it is told how alike an encoder sees any two of them; and how far from
+# there to 1 a cosine lies that says something.
+_SAMPLE = 512
+_TELLING = 0.8
+
+
+def by_stored(texts: pa.Array, ids: Ids, stored: Matches) -> Matches:
+    """What the stored vectors of these texts have told. ids: of its texts, ascending."""
+    own = seeding.text_ids(texts.to_pylist())
+    low, high = np.searchsorted(ids, own, side="left"), np.searchsorted(ids, own, side="right")
+    sizes = high - low
+    inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    chosen = np.repeat(low, sizes) + inside
+    rows = np.repeat(np.arange(len(own)), sizes)
+    return Matches(rows, stored.sentences[chosen], stored.scores[chosen])
+
+
+def stored_matches(work: Work, config: GuardConfig, sentences: Sentences) -> tuple[Ids, Matches]:
+    """Stored texts whose cosine with some sentence is high: their ids, ascending, and the pairs."""
+    assert config.embedding_min is not None
+    long = np.flatnonzero(sentences.index.long)
+    vectors = _sentence_vectors(work, config, sentences.texts.take(pa.array(long)).to_pylist())
+    least = _telling(vectors, config.embedding_min)
+    total, done = work.inputs["embeddings"].count("embeddings"), 0
+    ids, numbers, scores = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0)]
+    for batch in work.inputs["embeddings"].batches("embeddings", rows=overlap.BLOCK):
+        flat = pc.list_flatten(batch["vector"]).to_numpy(zero_copy_only=False)
+        found = overlap.near_vectors(flat.reshape(batch.num_rows, -1), vectors, least)
+        ids.append(batch["text_id"].to_numpy()[found.rows])
+        numbers.append(long[found.sentences])
+        scores.append(found.scores)
+        done += batch.num_rows
+        work.resources.progress(done, total, "vectors")
+    found_ids = np.concatenate(ids)
+    order = np.argsort(found_ids, kind="stable")
+    matches = Matches(
+        np.arange(len(order)), np.concatenate(numbers)[order], np.concatenate(scores)[order]
+    )
+    return found_ids[order], matches
+
+
+def _sentence_vectors(work: Work, config: GuardConfig, texts: list[str]) -> overlap.Vectors:
+    """The sentences' vectors, each piece written down when it is made."""
+    pieces = []
+    for first in range(0, len(texts), _PIECE):
+        path = work.scratch / f"sentences-{first:08d}.npy"
+        if not path.is_file():
+            vectors = _encode(work, config, texts[first : first + _PIECE])
+            with path.with_suffix(".part").open("wb") as file:
+                np.save(file, vectors)
+            path.with_suffix(".part").replace(path)
+        pieces.append(np.load(path))
+        work.resources.progress(min(first + _PIECE, len(texts)), len(texts), "sentences")
+    return np.concatenate(pieces) if pieces else np.empty((0, 1), np.float32)
+
+
+def _telling(vectors: overlap.Vectors, least: float) -> float:
+    """The cosine from which two texts are one: `least`, or more where all are much alike.
+
+    An encoder that was never trained on sentences sees any two at 0.9: there 0.9 says nothing.
+    """
+    chosen = np.unique(np.linspace(0, len(vectors) - 1, _SAMPLE).astype(np.int64))
+    if len(vectors) < 2:
+        return least
+    cosines = vectors[chosen] @ vectors[chosen].T
+    usual = float(np.median(cosines[np.triu_indices(len(chosen), 1)]))
+    return max(least, usual + _TELLING * (1 - usual))
+
+
+def by_shortlist(
+    work: Work, config: GuardConfig, sentences: Sentences, texts: pa.Array, weak: Matches
+) -> Matches:
+    """Pairs of the shortlist whose cosine is high."""
+    assert config.embedding_min is not None
+    if not len(weak):
+        return weak
+    rows, row = np.unique(weak.rows, return_inverse=True)
+    numbers, number = np.unique(weak.sentences, return_inverse=True)
+    first = _encode(work, config, texts.take(pa.array(rows)).to_pylist())
+    chosen = sentences.texts.take(pa.array(numbers))
+    second = _encode(work, config, chosen.to_pylist())
+    scores = np.einsum("ij,ij->i", first[row], second[number]).astype(np.float64)
+    return Matches(weak.rows, weak.sentences, scores).filter(
+        scores >= _telling(_usual_vectors(work, config, sentences), config.embedding_min)
+    )
+
+
+def _usual_vectors(work: Work, config: GuardConfig, sentences: Sentences) -> overlap.Vectors:
+    """Vectors of some sentences of the whole suite: the same in every part."""
+    long = np.flatnonzero(sentences.index.long)
+    chosen = long[np.unique(np.linspace(0, len(long) - 1, _SAMPLE).astype(np.int64))]
+    texts = sentences.texts.take(pa.array(chosen)).to_pylist()
+    return _sentence_vectors(work, config, texts)
+
+
+def _encode(work: Work, config: GuardConfig, texts: list[str]) -> overlap.Vectors:
+    from tercet.models.encoders import encoder
+
+    model = _encoder(
+        work.models["encoder"],
+        config.pooling,
+        config.max_length,
+        work.resources.device,
+        config.trust_remote_code,
+    )
+    return encoder.encode(model, texts, work.resources.batch_size, config.precision)
+
+
+# The parts of one process share their encoder.
+@lru_cache(maxsize=1)
+def _encoder(
+    path: Path,
+    pooling: Literal["mean", "cls"] | None,
+    max_length: int,
+    device: str,
+    trust_remote_code: bool,
+) -> Any:
+    from tercet.models.encoders import encoder
+
+    try:
+        return encoder.load_encoder(path, pooling, max_length, device, trust_remote_code)
+    except ValueError as error:
+        raise BadInput(str(error)) from error

@@ -1,0 +1,1 @@
+"""Entities and quantities of sentences, and the graph of them."""

@@ -1,0 +1,145 @@
+"""Stage `extract`: the entities and quantities that sentences mention (GCSE §3.1, eq. 1)."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.models.knowledge.extraction import Mentions, extract
+from tercet.models.knowledge.lexicon import Lexicon, load_lexicon
+from tercet.tasks.isolation import Rows, isolated, numbers, refused
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+
+BATCH_ROWS = 4096
+
+MENTIONS = pa.schema(
+    [
+        ("mention_id", pa.uint64()),
+        ("node_id", pa.uint64()),
+        ("sentence_id", pa.uint64()),
+        ("kind", pa.string()),
+        ("text", pa.string()),
+        ("type", pa.string()),
+        ("value", pa.float64()),
+        ("unit", pa.string()),
+        ("of_mention_id", pa.uint64()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+    ]
+)
+SENTENCE_CATEGORIES = pa.schema([("sentence_id", pa.uint64()), ("category", pa.string())])
+
+
+class ExtractConfig(Config):
+    """How entities and quantities are found."""
+
+    lexicon: str = Field(
+        "builtin", description="builtin, or the path of a lexicon of our form or of WordNet's"
+    )
+    identifiers: bool = Field(True, description="names from code are entities (type identifier)")
+    names: bool = Field(True, description="proper names and acronyms are entities (type name)")
+    quantities: bool = Field(True, description="numbers with their units are mentions too")
+
+
+def externals(config: ExtractConfig) -> dict[str, Path]:
+    """The files outside the project whose content decides the result."""
+    return {} if config.lexicon == "builtin" else {"lexicon": Path(config.lexicon)}
+
+
+def run(work: Work) -> None:
+    """Emits mentions and sentence_categories of the sentences.
+
+    A type's mentions are entities; of quantities `type` is the form (number, year, fraction, range,
+    percentage, money, measure), `value` a range's middle, `text` the number without its unit, and
+    `of_mention_id` what is counted. Sentences without entities have no category. A sentence at
+    which extraction breaks is a reject with the reason `error`.
+    Raises BadInput where the lexicon cannot be read.
+    """
+    config: ExtractConfig = work.config
+    lexicon = lexicon_of(config)
+    sentences = work.inputs["sentences"]
+    total, done = sentences.count("sentences"), 0
+    for batch in sentences.batches("sentences", ["sentence_id", "text"], rows=BATCH_ROWS):
+        texts = batch.column("text").to_pylist()
+        ids = batch.column("sentence_id").to_numpy(zero_copy_only=False)
+
+        def read(rows: Rows, texts: list[str] = texts) -> tuple[Rows, Mentions]:
+            found = extract(
+                [texts[row] for row in rows.tolist()],
+                lexicon,
+                identifiers=config.identifiers,
+                names=config.names,
+                numbers=config.quantities,
+            )
+            return rows, found
+
+        def refuse(
+            row: int, error: Exception, texts: list[str] = texts, ids: seeding.Ids = ids
+        ) -> None:
+            rejected = refused("extract", int(ids[row]), error, texts[row], "extraction")
+            work.emit("rejects", rejected)
+
+        for rows, found in isolated(numbers(len(texts)), read, refuse):
+            own = ids[rows]
+            work.emit("mentions", mentions(found, own))
+            at, categories = found.categories
+            work.emit(
+                "sentence_categories",
+                pa.table([pa.array(own[at]), pa.array(categories)], schema=SENTENCE_CATEGORIES),
+            )
+        done += batch.num_rows
+        work.resources.progress(done, total, "sentences")
+
+
+def lexicon_of(config: ExtractConfig) -> Lexicon:
+    """The lexicon that a config names; BadInput where it cannot be read."""
+    try:
+        return load_lexicon(None if config.lexicon == "builtin" else Path(config.lexicon))
+    except ValueError as error:
+        raise BadInput(f"extract.lexicon: {error}") from None
+
+
+def mentions(found: Mentions, sentence_ids: seeding.Ids) -> pa.Table:
+    """The mentions as rows of their table; `sentence_ids` has one id a text."""
+    sentence = sentence_ids[found.row].astype(np.uint64)
+    kind = np.where(found.entity, "entity", "quantity").tolist()
+    places = zip(sentence.tolist(), found.start.tolist(), found.end.tolist(), strict=True)
+    mention = seeding.text_ids([f"{row}\x1f{start}\x1f{end}" for row, start, end in places])
+    counts = found.counted >= 0
+    counted = mention[np.where(counts, found.counted, 0)] if len(mention) else mention
+    columns = [
+        pa.array(mention),
+        pa.array(_node_ids(kind, found.node)),
+        pa.array(sentence),
+        pa.array(kind, pa.string()),
+        pa.array(found.text, pa.string()),
+        pa.array(found.type, pa.string()),
+        pa.array(found.value, mask=np.isnan(found.value)),
+        pa.array(found.unit, pa.string()),
+        pa.array(counted, mask=~counts),
+        pa.array(found.start.astype(np.int32)),
+        pa.array(found.end.astype(np.int32)),
+    ]
+    return pa.table(columns, schema=MENTIONS)
+
+
+def _node_ids(kinds: list[str], texts: list[str]) -> seeding.Ids:
+    """Ids of the nodes; each distinct node is hashed once."""
+    places: dict[tuple[str, str], int] = {}
+    codes = [places.setdefault(pair, len(places)) for pair in zip(kinds, texts, strict=True)]
+    ids = seeding.text_ids([pair[0] for pair in places], [pair[1] for pair in places])
+    return ids[np.array(codes, dtype=np.int64)]
+
+
+STAGE = Stage(
+    name="extract",
+    config=ExtractConfig,
+    tables={"mentions": MENTIONS, "sentence_categories": SENTENCE_CATEGORIES},
+    run=run,
+    each="sentences",
+    seeded=False,
+    externals=externals,
+    locations=("lexicon",),
+)

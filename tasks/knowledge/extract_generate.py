@@ -1,0 +1,128 @@
+"""Stage `extract_generate`: a language model reads what the anchors speak of (GCSE §3.1, eq. 1).
+
+What it said stays as it was said; `extract_parse` makes mentions of it.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import pyarrow as pa
+from pydantic import AfterValidator, Field, StringConstraints
+
+from tercet.models.generation import ASKED, DETAIL, GENERATIONS
+from tercet.models.knowledge.answer_schema import CATEGORIES, TYPES, schema
+from tercet.models.llm.messages import Request
+from tercet.models.llm.settings import LlmSettings, Sampling
+from tercet.models.prompted import templates as prompting
+from tercet.tasks.corpus.sample import ANCHOR_COLUMNS, anchor_mask
+from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.synthesis import asking
+
+METHOD, PURPOSE = "extract", "extraction"
+VARIABLES = ("sentence", "categories", "types")
+
+
+def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
+    seen: set[str] = set()
+    for name in names:
+        if name.casefold() in seen:
+            raise ValueError(f"{name!r} stands twice")
+        seen.add(name.casefold())
+    return names
+
+
+_Name: TypeAlias = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=60)
+]
+Names: TypeAlias = Annotated[tuple[_Name, ...], AfterValidator(_distinct)]
+
+
+class ExtractGenerateSettings(Config):
+    """What the language model is asked for."""
+
+    categories: Names = Field(
+        CATEGORIES, min_length=1, description="what a sentence may be about: one of these"
+    )
+    types: Names = Field(TYPES, min_length=1, description="what an entity may be: one of these")
+    prompt: str | None = Field(None, description="a prompt file (Jinja2) in the place of ours")
+    max_tokens: int = Field(512, ge=1, le=32768)
+    temperature: float = Field(0, ge=0, le=2)
+
+
+class ExtractGenerateConfig(ExtractGenerateSettings):
+    """And the model that is asked."""
+
+    llm: LlmSettings
+
+
+def prompt_path(config: ExtractGenerateSettings) -> Path:
+    """The user's own prompt file, or ours."""
+    return prompting.prompt_path(METHOD) if config.prompt is None else Path(config.prompt)
+
+
+def externals(config: ExtractGenerateConfig) -> dict[str, Path]:
+    """The files outside the store whose content decides what is said.
+
+    Raises Unusable for a prompt that cannot be, so that it is told before anything runs.
+    """
+    path = prompt_path(config)
+    prompting.load(path, VARIABLES)
+    return {"prompt": path, **asking.llm_externals(config.llm)}
+
+
+def sampling(config: ExtractGenerateSettings) -> Sampling:
+    """How answers are drawn, whatever the recipe's texts are drawn with."""
+    return Sampling(temperature=config.temperature, top_p=1, max_tokens=config.max_tokens)
+
+
+def asked(work: Work) -> pa.Table:
+    """The anchors of one part as rows of `ASKED`. Slots: sentences (the part), anchors."""
+    config: ExtractGenerateSettings = work.config
+    sentences = work.inputs["sentences"].table("sentences", [*ANCHOR_COLUMNS, "text"])
+    anchors = anchor_mask(sentences, work.inputs["anchors"].table("anchors"), work.seed)
+    chosen = sentences.filter(pa.array(anchors))
+    lists = {"categories": config.categories, "types": config.types}
+    values = [
+        json.dumps({"sentence": text, **lists}, ensure_ascii=False)
+        for text in chosen["text"].to_pylist()
+    ]
+    columns = [chosen["sentence_id"], pa.array(values, pa.string()), pa.nulls(len(values), DETAIL)]
+    return pa.Table.from_arrays(columns, schema=ASKED)
+
+
+def requests(work: Work) -> Iterator[Request]:
+    """What is asked for one part; asked of nobody."""
+    config: ExtractGenerateConfig = work.config
+    template = prompting.load(prompt_path(config), VARIABLES)
+    said = schema(config.categories, config.types)
+    return asking.requests(asked(work), METHOD, work.seed, template, sampling(config), said)
+
+
+def run(work: Work) -> None:
+    """Emits what the model says of the anchors of one part, in their order, and failed rows."""
+    config: ExtractGenerateConfig = work.config
+    asking.said(
+        work,
+        method=METHOD,
+        purpose=PURPOSE,
+        asked=asked(work),
+        template_path=prompt_path(config),
+        variables=VARIABLES,
+        sampling=sampling(config),
+        schema=schema(config.categories, config.types),
+    )
+
+
+STAGE = Stage(
+    name="extract_generate",
+    config=ExtractGenerateConfig,
+    tables={"generations": GENERATIONS},
+    run=run,
+    each="sentences",
+    modules=(asking.WIRE,),
+    externals=externals,
+    locations=("prompt", *asking.LLM_LOCATIONS),
+    asks=requests,
+)

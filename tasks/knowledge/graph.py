@@ -1,0 +1,183 @@
+"""Stage `graph`: entities, types and quantities as nodes, with hard and soft edges (GCSE §3.1).
+
+Eq. 2: nodes are entity texts t, types c and quantities q. Eq. 3: hard edges (t, c) and (t, q) of
+one mention. Eq. 4: soft edges (t, other t) and (t, another t's c) of one sentence. A mention of the
+same entity is no other entity. Soft edges between entities stand in both directions.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from tercet.models import seeding
+from tercet.models.english.inflection import singulars
+from tercet.tasks.stage import Config, Stage, Work
+
+# Rows of distinct (sentence, entity, type) whose soft edges are made at once. It bounds memory: a
+# mention has about ten soft edges of its own.
+ROWS_AT_ONCE = 100_000
+BATCH_ROWS = 100_000
+
+KG_NODES = pa.schema(
+    [
+        ("node_id", pa.uint64()),
+        ("kind", pa.string()),
+        ("text", pa.string()),
+        ("count", pa.int64()),
+    ]
+)
+KG_EDGES = pa.schema(
+    [
+        ("source", pa.uint64()),
+        ("target", pa.uint64()),
+        ("kind", pa.string()),
+        ("count", pa.int64()),
+    ]
+)
+
+# The commonest written form stands for a node, its dictionary form before others: the one whose
+# digest is the node's id.
+_NODES = """
+WITH forms AS (
+    SELECT kind, node_id, text, count(*) AS times,
+        md5_number_lower(kind || chr(31) || lower(text)) = node_id AS is_form
+    FROM {mentions} GROUP BY ALL
+), ranked AS (
+    SELECT node_id, kind, text, is_form, sum(times) OVER (PARTITION BY node_id) AS total,
+        row_number() OVER (
+            PARTITION BY node_id ORDER BY is_form DESC, times DESC, text
+        ) AS place
+    FROM forms
+)
+SELECT node_id, kind, text, total::BIGINT AS count, is_form FROM ranked WHERE place = 1
+UNION ALL
+SELECT type_id, 'type', type, count(*), true
+FROM {mentions} JOIN types USING (type) WHERE kind = 'entity' GROUP BY ALL
+ORDER BY node_id
+"""
+
+_HARD = """
+SELECT node_id AS source, type_id AS target, 'hard' AS kind, count(*) AS count
+FROM {mentions} JOIN types USING (type) WHERE kind = 'entity' GROUP BY ALL
+UNION ALL
+SELECT e.node_id, q.node_id, 'hard', count(*)
+FROM {mentions} q JOIN {mentions} e ON q.of_mention_id = e.mention_id
+WHERE q.kind = 'quantity' AND e.kind = 'entity' GROUP BY ALL
+ORDER BY source, target
+"""
+
+# One bucket of sources at a time; `count` is the number of sentences that make the edge.
+_SOFT = """
+WITH here AS (SELECT DISTINCT sentence_id, node_id FROM said WHERE bucket = ?),
+pairs AS (
+    SELECT here.sentence_id, here.node_id AS source, said.node_id AS other, said.type_id
+    FROM here JOIN said ON here.sentence_id = said.sentence_id AND here.node_id <> said.node_id
+), ends AS (
+    SELECT DISTINCT sentence_id, source, other AS target FROM pairs
+    UNION ALL
+    SELECT DISTINCT sentence_id, source, type_id FROM pairs
+)
+SELECT source, target, 'soft' AS kind, count(*) AS count FROM ends
+GROUP BY source, target ORDER BY source, target
+"""
+
+
+class GraphConfig(Config):
+    """The graph has no setting: it follows from the mentions."""
+
+
+def run(work: Work) -> None:
+    """Emits kg_nodes, by id, and kg_edges: the hard ones, then the soft ones, by source and target.
+
+    A node's count is its mentions, a type's those of its entities; a hard edge's count is
+    mentions, a soft edge's sentences.
+    """
+    rows = work.inputs["mentions"]
+    mentions = rows.sql("mentions")
+    with _connection(work) as con:
+        types = [row[0] for row in con.execute(_types(mentions)).fetchall()]
+        con.register(
+            "given",
+            pa.table(
+                {
+                    "type": pa.array(types, pa.string()),
+                    "type_id": seeding.text_ids(["type"] * len(types), types),
+                }
+            ),
+        )
+        con.execute("CREATE TABLE types AS FROM given").fetchall()
+        for table in _tables(con, _NODES.format(mentions=mentions)):
+            work.emit("kg_nodes", _with_singulars(table).cast(KG_NODES))
+        for table in _tables(con, _HARD.format(mentions=mentions)):
+            work.emit("kg_edges", table.cast(KG_EDGES))
+        bits = max(0, (rows.count("mentions") // ROWS_AT_ONCE).bit_length())
+        con.execute(
+            f"""CREATE TABLE said AS SELECT DISTINCT sentence_id, node_id, type_id,
+                (node_id::UHUGEINT >> {64 - bits})::USMALLINT AS bucket
+            FROM {mentions} JOIN types USING (type) WHERE kind = 'entity'"""
+        ).fetchall()
+        for bucket in range(1 << bits):
+            for table in _tables(con, _SOFT, [bucket]):
+                work.emit("kg_edges", table.cast(KG_EDGES))
+            work.resources.progress(bucket + 1, 1 << bits, "buckets of entities")
+
+
+def _types(mentions: str) -> str:
+    return f"SELECT DISTINCT type FROM {mentions} WHERE kind = 'entity' ORDER BY type"
+
+
+@contextmanager
+def _connection(work: Work) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB of its own on disk, so that memory holds only what a query needs."""
+    path = work.scratch / "graph.duckdb"
+    _forget(path)
+    con = duckdb.connect(str(path))
+    try:
+        con.execute(f"SET memory_limit = '{work.resources.memory_limit}'").fetchall()
+        con.execute(f"SET temp_directory = '{str(work.scratch).replace(chr(39), chr(39) * 2)}'")
+        con.execute("SET threads = 2").fetchall()
+        yield con
+    finally:
+        con.close()
+        _forget(path)
+
+
+def _forget(path: Path) -> None:
+    for leftover in (path, path.with_name(path.name + ".wal")):
+        leftover.unlink(missing_ok=True)
+
+
+def _tables(
+    con: duckdb.DuckDBPyConnection, query: str, parameters: list[int] | None = None
+) -> Iterator[pa.Table]:
+    for batch in con.sql(query, params=parameters or []).to_arrow_reader(BATCH_ROWS):
+        if batch.num_rows:
+            yield pa.Table.from_batches([batch])
+
+
+def _with_singulars(nodes: pa.Table) -> pa.Table:
+    """Nodes that were only ever mentioned in the plural get their dictionary form."""
+    text = nodes.column("text").to_pylist()
+    ids = nodes.column("node_id").to_pylist()
+    plural = np.flatnonzero(~nodes.column("is_form").to_numpy(zero_copy_only=False))
+    for at in plural.tolist():
+        head, space, last = text[at].rpartition(" ")
+        for form in singulars(last.casefold()):
+            if seeding.text_id("entity", (head + space + form).casefold()) == ids[at]:
+                text[at] = head + space + form
+                break
+    return nodes.set_column(2, "text", pa.array(text, pa.string())).drop_columns("is_form")
+
+
+STAGE = Stage(
+    name="graph",
+    config=GraphConfig,
+    tables={"kg_nodes": KG_NODES, "kg_edges": KG_EDGES},
+    run=run,
+    seeded=False,
+    libraries=("duckdb",),
+)

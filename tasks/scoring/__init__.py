@@ -1,0 +1,1 @@
+"""Candidates to triplets: vectors, scores, thresholds."""

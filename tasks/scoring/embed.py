@@ -1,0 +1,193 @@
+"""Stage `embed`: every distinct text of the candidates and their anchors, encoded once.
+
+Texts are put in order of (length, id) and cut into chunks: a chunk's texts are of like length, and
+which texts it holds follows from the bounds in its spec and the input alone.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+from pydantic import Field
+
+from tercet.storage.rows import Rows, quoted
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+
+EMBEDDINGS = pa.schema([("text_id", pa.uint64()), ("vector", pa.list_(pa.float32()))])
+
+# A part on a CPU takes seconds to a minute; faster devices get larger parts.
+CPU_CHUNK = 2_000
+
+
+class EmbedConfig(Config):
+    """How texts become vectors."""
+
+    pooling: Literal["mean", "cls"] | None = Field(
+        default=None, description="How token states become a vector; null: the model's own way."
+    )
+    max_length: int = Field(default=128, ge=4, le=8192, description="Longest input, in tokens.")
+    precision: Literal["fp32", "bf16"] = Field(
+        default="fp32", description="bf16 is faster and moves cosines by up to 4e-3."
+    )
+    trust_remote_code: bool = Field(
+        default=False, description="Run Python code that comes with the model's files."
+    )
+
+
+def _texts_sql(inputs: Any, shortest: int = 0, longest: int | None = None) -> str:
+    """Query of the distinct texts (text_id, text, length) still to be encoded.
+
+    shortest, longest: bounds of their lengths, so that a chunk groups its own texts alone.
+    """
+    bounds = f"length(text) >= {shortest}"
+    if longest is not None:
+        bounds += f" AND length(text) <= {longest}"
+    candidates, sentences = inputs["candidates"], inputs["sentences"]
+    anchors = f"SELECT DISTINCT sentence_id FROM {candidates.sql('candidates')}"
+    query = f"""
+        SELECT text_id, any_value(text) AS text, any_value(length(text)) AS length FROM (
+            SELECT md5_number_lower(text) AS text_id, text FROM {candidates.sql("candidates")}
+            WHERE {bounds}
+            UNION ALL
+            SELECT sentence_id, text FROM {sentences.sql("sentences")}
+            WHERE {bounds} AND sentence_id IN ({anchors})
+        ) GROUP BY text_id"""
+    if "known" in inputs:
+        known = inputs["known"].sql("embeddings")
+        query = f"SELECT * FROM ({query}) WHERE text_id NOT IN (SELECT text_id FROM {known})"
+    return query
+
+
+def _connect(work: Work) -> Any:
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute(f"SET memory_limit = '{work.resources.memory_limit}'")
+    connection.execute(f"SET temp_directory = {quoted(str(work.scratch))}")
+    return connection
+
+
+def plan(work: Work) -> list[dict[str, Any]]:
+    """Chunks of the texts in order of (length, text_id), each named by its first and last text.
+
+    With a slot `known` (embeddings of the same evaluator that earlier runs made), the first spec
+    is {"known": true}: the rows of it that are needed here, handed on as they are.
+    """
+    on_cpu = work.resources.device == "cpu"
+    size = min(work.resources.part_rows, CPU_CHUNK) if on_cpu else work.resources.part_rows
+    with _connect(work) as connection:
+        connection.execute(f"CREATE TEMP VIEW texts AS {_texts_sql(work.inputs)}")
+        bounds = connection.sql(
+            f"""SELECT min((length, text_id)), max((length, text_id)), count(*) FROM (
+                    SELECT length, text_id, ntile(greatest(1,
+                        (SELECT (count(*) + {size} - 1) // {size} FROM texts)
+                    )) OVER (ORDER BY length, text_id) AS chunk
+                    FROM texts)
+                GROUP BY chunk ORDER BY chunk"""
+        ).fetchall()
+    specs: list[dict[str, Any]] = [
+        {"chunk": chunk, "of": len(bounds), "first": list(first), "last": list(last), "texts": n}
+        for chunk, (first, last, n) in enumerate(bounds)
+    ]
+    if "known" in work.inputs or not specs:
+        specs.insert(0, {"known": True})
+    return specs
+
+
+def run(work: Work) -> None:
+    """Embeddings of one chunk of texts."""
+    if "first" not in work.spec:
+        _emit_known(work)
+        return
+    (low, low_id), (high, high_id) = work.spec["first"], work.spec["last"]
+    with _connect(work) as connection:
+        rows = connection.sql(
+            f"""SELECT text_id, text FROM ({_texts_sql(work.inputs, low, high)})
+                WHERE (length > {low} OR length = {low} AND text_id >= {low_id}::UBIGINT)
+                    AND (length < {high} OR length = {high} AND text_id <= {high_id}::UBIGINT)
+                ORDER BY text_id"""
+        ).to_arrow_table()
+    from tercet.models.encoders import encoder
+
+    config: EmbedConfig = work.config
+    texts: Sequence[str] = rows["text"].to_pylist()
+    try:
+        evaluator = work.models["evaluator"]
+        model = _encoder(
+            evaluator,
+            _stamp(evaluator),
+            config.pooling,
+            config.max_length,
+            work.resources.device,
+            config.trust_remote_code,
+        )
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    vectors = encoder.encode(
+        model,
+        texts,
+        work.resources.batch_size,
+        config.precision,
+        lambda done: work.resources.progress(done, len(texts), "texts"),
+    )
+    work.emit("embeddings", embeddings_table(rows["text_id"], vectors))
+
+
+def _stamp(directory: Path) -> frozenset[tuple[str, int, int]]:
+    """What changes when files of the directory do."""
+    found = [(path, path.stat()) for path in directory.rglob("*") if path.is_file()]
+    return frozenset((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in found)
+
+
+# The parts of one process mostly share their evaluator.
+@lru_cache(maxsize=1)
+def _encoder(
+    path: Path,
+    stamp: frozenset[tuple[str, int, int]],
+    pooling: Literal["mean", "cls"] | None,
+    max_length: int,
+    device: str,
+    trust_remote_code: bool,
+) -> Any:
+    from tercet.models.encoders import encoder
+
+    return encoder.load_encoder(path, pooling, max_length, device, trust_remote_code)
+
+
+def _emit_known(work: Work) -> None:
+    if "known" not in work.inputs:
+        work.emit("embeddings", EMBEDDINGS.empty_table())
+        return
+    wanted = _texts_sql({key: rows for key, rows in work.inputs.items() if key != "known"})
+    known: Rows = work.inputs["known"]
+    with _connect(work) as connection:
+        reader = connection.sql(
+            f"""SELECT text_id, any_value(vector) AS vector FROM {known.sql("embeddings")}
+                WHERE text_id IN (SELECT text_id FROM ({wanted})) GROUP BY text_id"""
+        ).to_arrow_reader(work.resources.part_rows)
+        for batch in reader:
+            work.emit("embeddings", pa.Table.from_batches([batch]))
+
+
+def embeddings_table(text_ids: pa.ChunkedArray | pa.Array, vectors: Any) -> pa.Table:
+    """Rows of `embeddings` from ids (n,) and vectors (n, dimension) in float32."""
+    import numpy as np
+
+    n, width = vectors.shape
+    offsets = pa.array(np.arange(n + 1, dtype=np.int32) * np.int32(width))
+    lists = pa.ListArray.from_arrays(offsets, pa.array(vectors.reshape(-1)))
+    return pa.table({"text_id": text_ids, "vector": lists}, schema=EMBEDDINGS)
+
+
+STAGE = Stage(
+    name="embed",
+    config=EmbedConfig,
+    tables={"embeddings": EMBEDDINGS},
+    run=run,
+    plan=plan,
+    recalls=True,
+    seeded=False,
+    libraries=("torch", "transformers", "sentence-transformers"),
+)

@@ -1,0 +1,212 @@
+"""Asking the recipe's language model about rows: prompts rendered, answers kept word for word."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tercet.models import seeding
+from tercet.models.generation import GENERATIONS, generation_ids, numbered
+from tercet.models.llm.errors import Unusable
+from tercet.models.llm.messages import Answer, Request
+from tercet.models.llm.settings import LlmSettings, Sampling
+from tercet.models.prompted import templates as prompting
+from tercet.models.seeding import Ids
+from tercet.tasks.isolation import MOST, REASON
+from tercet.tasks.stage import REJECTS, Work
+
+# Bits of a row's seed: what an OpenAI-compatible endpoint takes.
+_SEED_BITS = np.uint64(0x7FFFFFFF)
+# Requests whose prompts and answers are in memory at once; several parts are made at a time.
+_AT_ONCE = 20_000
+# So many rows, none of which can be put into a prompt file, are no fault of rows.
+_SEVERAL = 10
+EMPTY = "empty_prompt"
+
+# Keys of `LlmSettings` that only say where files lie, whose content is digested.
+LLM_LOCATIONS = ("model", "adapter")
+
+
+# What is put around a prompt decides what is said.
+WIRE = "tercet.models.llm.wire"
+
+
+def llm_externals(llm: LlmSettings) -> dict[str, Path]:
+    """Files beside the model's own weights that decide what it says."""
+    return {} if llm.adapter is None else {"adapter": Path(llm.adapter)}
+
+
+def sampling_of(llm: LlmSettings, own: Mapping[str, Any]) -> Sampling:
+    """How answers are drawn: what a method says itself (not none), else what `llm` says."""
+    keys = Sampling.model_fields
+    said = {key: own[key] for key in keys if own.get(key) is not None}
+    return Sampling(**({key: getattr(llm, key) for key in keys} | said))
+
+
+class Refusal(NamedTuple):
+    """A row of `ASKED` that has no answer. text: its prompt or, where it has none, its values."""
+
+    place: int
+    reason: str
+    detail: str
+    text: str
+
+
+def _unheard(refusal: Refusal) -> None:
+    """Whoever only looks at what would be asked needs no rejects."""
+
+
+def requests(
+    asked: pa.Table,
+    method: str,
+    seed: int,
+    template: prompting.Template,
+    sampling: Sampling,
+    schema: Mapping[str, Any] | None = None,
+    refuse: Callable[[Refusal], None] = _unheard,
+) -> Iterator[Request]:
+    """The rows of `ASKED` as requests, in order; rendered one at a time, as they are taken.
+
+    A row's seed is drawn from (seed, method, sentence, number of the row in its sentence); it is 0
+    at temperature 0, where an answer does not depend on it. A row that the prompt file cannot be
+    rendered with, or of which nothing but white space comes, is refused and not asked.
+
+    Raises Unusable where the file itself is at fault: more than `MOST` rows break it, or all of
+    several.
+    """
+    ids = asked["sentence_id"].to_numpy()
+    seeds = seeding.draws(seed, f"{method}.ask", ids, numbered(ids).astype(np.uint64)) & _SEED_BITS
+    if sampling.temperature == 0:
+        seeds = np.zeros_like(seeds)
+    broken = 0
+    rows = zip(asked["values"], seeds.tolist(), strict=True)
+    for place, (cell, row_seed) in enumerate(rows):
+        values = cell.as_py()
+        try:
+            prompt = prompting.render(template, json.loads(values))
+        except Unusable as error:
+            broken += 1
+            if broken > MOST or broken == len(ids) >= _SEVERAL:
+                raise
+            refuse(Refusal(place, REASON, str(error), values))
+            continue
+        if prompt.strip():
+            yield Request(place, prompt, sampling, row_seed, schema)
+        else:
+            refuse(Refusal(place, EMPTY, "nothing is left of the prompt", values))
+
+
+def said(
+    work: Work,
+    *,
+    method: str,
+    purpose: str,
+    asked: pa.Table,
+    template_path: Path,
+    variables: Sequence[str],
+    sampling: Sampling,
+    schema: Mapping[str, Any] | None = None,
+) -> None:
+    """Asks about the rows of `ASKED` and emits `generations` in their order.
+
+    Rejects are rows for which asking failed for good (`failed`), that break the prompt file
+    (`error`), or of which no prompt comes (`empty_prompt`).
+    Raises Unusable and Stopped as asking does; what was answered until then is in the store's pool.
+    """
+    template = prompting.load(template_path, variables)
+    for start, stop in _slices(asked["sentence_id"].to_numpy()):
+        some = asked.slice(start, stop - start)
+        refused: list[Refusal] = []
+        rendered = list(
+            requests(some, method, work.seed, template, sampling, schema, refused.append)
+        )
+        answers = _answers(work, method, rendered, start, asked.num_rows)
+        kept = []
+        for request in rendered:
+            answer = answers[request.place]
+            if answer.finish_reason == "failed":
+                why = str(answer.error)
+                refused.append(Refusal(request.place, "failed", why, request.prompt))
+            else:
+                kept.append((request, answer))
+        if refused:
+            work.emit("rejects", _rejects(some, method, sorted(refused)))
+        if kept:
+            work.emit("generations", _generations(some, method, purpose, kept))
+
+
+def _slices(ids: Ids) -> Iterator[tuple[int, int]]:
+    """Spans of at most `_AT_ONCE` rows; those of one sentence, a few, are never parted."""
+    starts = np.flatnonzero(numbered(ids) == 0)
+    start = 0
+    while start < len(ids):
+        stop = start + _AT_ONCE
+        if stop < len(ids):
+            stop = int(starts[np.searchsorted(starts, stop, side="right") - 1])
+        yield start, min(stop, len(ids))
+        start = stop
+
+
+def _answers(
+    work: Work, method: str, rendered: Sequence[Request], before: int, total: int
+) -> dict[int, Answer]:
+    """The answers by place. What is the same request, word and seed, is asked once."""
+    assert work.resources.ask is not None
+    places: dict[tuple[str, int], list[int]] = {}
+    for request in rendered:
+        places.setdefault((request.prompt, request.seed), []).append(request.place)
+    firsts = {same[0]: same for same in places.values()}
+    distinct = (request for request in rendered if request.place in firsts)
+    answers: dict[int, Answer] = {}
+    for answer in work.resources.ask(method, distinct):
+        answers.update(dict.fromkeys(firsts[answer.place], answer))
+        work.resources.progress(before + len(answers), total, "answers")
+    return answers
+
+
+def _generations(
+    asked: pa.Table, method: str, purpose: str, kept: Sequence[tuple[Request, Answer]]
+) -> pa.Table:
+    taken = asked.take(pa.array([request.place for request, _ in kept], pa.int64()))
+    raws = [answer.raw for _, answer in kept]
+    count = len(kept)
+    columns = {
+        "generation_id": generation_ids(method, taken["sentence_id"].to_numpy(), raws),
+        "purpose": [purpose] * count,
+        "sentence_id": taken["sentence_id"],
+        "method": [method] * count,
+        "prompt": [request.prompt for request, _ in kept],
+        "model": [answer.model for _, answer in kept],
+        "sampling": [json.dumps(kept[0][0].sampling.model_dump())] * count,
+        "request_digest": [answer.digest for _, answer in kept],
+        "raw": raws,
+        "finish_reason": [answer.finish_reason for _, answer in kept],
+        "n_tokens": [answer.n_tokens for _, answer in kept],
+        "detail": taken["detail"],
+    }
+    arrays = [
+        column
+        if isinstance(column, pa.ChunkedArray)
+        else pa.array(column, GENERATIONS.field(n).type)
+        for n, column in columns.items()
+    ]
+    return pa.table(arrays, schema=GENERATIONS)
+
+
+def _rejects(asked: pa.Table, method: str, refused: Sequence[Refusal]) -> pa.Table:
+    """Rows of `rejects`; their id is that of the sentence that was to be asked about."""
+    ids = asked["sentence_id"].to_numpy()
+    rows = [
+        {
+            "stage": "extract_generate" if method == "extract" else "synthesise",
+            "row_id": int(ids[one.place]),
+            "reason": one.reason,
+            "detail": f"{method}: {one.detail}",
+            "text": one.text,
+        }
+        for one in refused
+    ]
+    return pa.Table.from_pylist(rows, schema=REJECTS)

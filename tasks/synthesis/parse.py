@@ -1,0 +1,229 @@
+"""Stage `parse`: generations become candidates, or rejects with a reason.
+
+Cheap, and free to change: what was generated stays as it was said.
+"""
+
+from functools import lru_cache
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, model_validator
+
+from tercet.models import seeding
+from tercet.models.generation import DETAIL
+from tercet.models.prompted.checks import faults, unwrapped
+from tercet.storage.rows import Rows, read_parquet_sql
+from tercet.tasks.stage import REJECTS, Config, Resources, Stage, Work
+
+CANDIDATES = pa.schema(
+    [
+        ("candidate_id", pa.uint64()),
+        ("generation_id", pa.uint64()),
+        ("sentence_id", pa.uint64()),
+        ("role", pa.string()),
+        ("method", pa.string()),
+        ("text", pa.string()),
+        ("detail", DETAIL),
+    ]
+)
+
+_COLUMNS = [
+    *("generation_id", "purpose", "sentence_id", "method", "prompt", "model", "raw"),
+    *("finish_reason", "detail"),
+]
+# A text's digest without regard to letter case and spacing. Only where there are odd spaces does
+# the slower expression run.
+_DIGEST = r"""md5_number_lower(lower(CASE WHEN regexp_matches({0}, '\s\s|[\t\n\r]')
+    THEN regexp_replace(trim({0}), '\s+', ' ', 'g') ELSE trim({0}) END))"""
+_SWAP = "swap_entity"
+
+
+class ParseConfig(Config):
+    """What a generation must be to become a candidate.
+
+    min_words, max_words: bounds of its length in words, both included.
+    """
+
+    min_words: int = Field(1, ge=1)
+    max_words: int = Field(512, ge=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "ParseConfig":
+        if self.min_words > self.max_words:
+            raise ValueError("min_words is larger than max_words")
+        return self
+
+
+def run(work: Work) -> None:
+    """Emit `candidates` of one part of the generations, and rejects.
+
+    Reasons: cut_off (the length limit ended it, or what it thought before was never closed), empty,
+    same_as_source (but for letter case and spacing), too_short, too_long, unchanged_entity (the
+    old one is still there, the new one is not), duplicate (of the same sentence and role, in the
+    same part); of what a language model said those of `answer_checks.faults` too. Its texts are
+    taken without thoughts, code fence, quotation marks and tokens of a model around them.
+    """
+    config: ParseConfig = work.config
+    generations = work.inputs["generations"].table("generations", _COLUMNS)
+    if not generations.num_rows:
+        return
+    ids, digests = _sources(tuple(work.inputs["sentences"].files("sentences")))
+    wanted = generations["sentence_id"].to_numpy()
+    at = np.searchsorted(ids, wanted).clip(max=max(len(ids) - 1, 0))
+    known = ids[at] == wanted if len(ids) else np.zeros(len(wanted), dtype=bool)
+    source = digests[at] if len(ids) else wanted
+    source_digests = pa.array(source, mask=~known)
+    texts, told = _texts(generations, work.inputs["sentences"])
+    judged = _judged(generations, texts, told, source_digests, config, work.resources)
+    good = pc.is_null(judged["reason"])
+    said, accepted = generations.filter(good), judged.filter(good)
+    candidates = {
+        "candidate_id": accepted["candidate_id"],
+        "generation_id": said["generation_id"],
+        "sentence_id": said["sentence_id"],
+        "role": said["purpose"],
+        "method": said["method"],
+        "text": texts.filter(good),
+        "detail": said["detail"],
+    }
+    work.emit("candidates", pa.table(candidates).cast(CANDIDATES))
+    if accepted.num_rows < len(wanted):
+        bad = pc.invert(good)
+        said, refused = generations.filter(bad), judged.filter(bad)
+        rejects = {
+            "stage": pa.array(["parse"] * said.num_rows),
+            "row_id": said["generation_id"],
+            "reason": refused["reason"],
+            "detail": refused["because"],
+            "text": said["raw"],
+        }
+        work.emit("rejects", pa.table(rejects).cast(REJECTS))
+    work.resources.progress(len(wanted), len(wanted), "generations")
+
+
+def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.Table]:
+    """What each generation is judged by, and what a model's answers are told to have wrong.
+
+    The table has the columns told and told_because, null where nothing is.
+    """
+    raws = pc.fill_null(generations["raw"], "")
+    rows = np.flatnonzero(pc.is_valid(generations["model"]).to_numpy())
+    names = ["told", "told_because"]
+    if not len(rows):
+        nothing = pa.nulls(len(raws), pa.string())
+        return pc.utf8_trim_whitespace(raws), pa.table([nothing, nothing], names)
+    said = generations if len(rows) == len(raws) else generations.take(pa.array(rows))
+    answers, unclosed = unwrapped(said["raw"])
+    known = sentences.table("sentences", ["sentence_id", "text"])
+    at = pc.index_in(said["sentence_id"], known["sentence_id"])
+    detail = said["detail"].combine_chunks()
+    columns = {"text": answers, "source": known["text"].take(at), "prompt": said["prompt"]}
+    columns |= {name: pc.struct_field(detail, name) for name in ("operation", "old", "new", "pool")}
+    found = faults(pa.table(columns), unclosed)
+    told = [pa.array([one and one[part] for one in found], pa.string()) for part in (0, 1)]
+    if len(rows) < len(raws):
+        place = np.full(len(raws), -1)
+        place[rows] = np.arange(len(rows))
+        at = pa.array(place, mask=place < 0)
+        answers = pc.coalesce(answers.take(at), pc.utf8_trim_whitespace(raws))
+        told = [column.take(at) for column in told]
+    return answers, pa.table(told, names)
+
+
+def _judged(
+    generations: pa.Table,
+    texts: pa.ChunkedArray,
+    told: pa.Table,
+    source: pa.Array,
+    config: ParseConfig,
+    resources: Resources,
+) -> pa.Table:
+    """For each generation, in order: candidate_id, and reason (null for a candidate) with its
+    explanation. `source`: digest of the sentence that each one is about; `told`: what `_texts`
+    found."""
+    detail = generations["detail"].combine_chunks()
+    given = generations.select(
+        ["generation_id", "purpose", "sentence_id", "method", "finish_reason"]
+    )
+    given = given.append_column("text", texts)
+    for name in ("operation", "old", "new"):
+        given = given.append_column(name, pc.struct_field(detail, name))
+    given = given.append_column("source", source)
+    for name in told.column_names:
+        given = given.append_column(name, told[name])
+    given = given.append_column("place", pa.array(np.arange(len(given))))
+    with _connection(resources.memory_limit) as connection:
+        connection.register("given", given)
+        parameters = {"min_words": config.min_words, "max_words": config.max_words}
+        return connection.sql(_JUDGED, params=parameters).to_arrow_table()
+
+
+_JUDGED = rf"""
+    WITH worded AS (
+        SELECT *, {_DIGEST.format("text")} AS digest,
+            length(text) - length(replace(text, ' ', '')) + 1 AS words
+        FROM given
+    ), reasoned AS (
+        SELECT *, CASE
+            WHEN finish_reason = 'length' THEN 'cut_off'
+            WHEN told = 'cut_off' THEN told
+            WHEN text = '' THEN 'empty'
+            WHEN digest = source THEN 'same_as_source'
+            WHEN told IS NOT NULL THEN told
+            WHEN words < $min_words THEN 'too_short'
+            WHEN words > $max_words THEN 'too_long'
+            WHEN operation = '{_SWAP}' AND contains(lower(text), lower(old))
+                AND NOT contains(lower(text), lower(new)) THEN 'unchanged_entity'
+            END AS fault
+        FROM worded
+    ), judged AS (
+        SELECT *, coalesce(fault, CASE WHEN row_number() OVER (
+                PARTITION BY sentence_id, purpose, digest, fault IS NULL ORDER BY generation_id
+            ) > 1 THEN 'duplicate' END) AS reason
+        FROM reasoned
+    )
+    SELECT reason,
+        md5_number_lower(
+            concat_ws(chr(31), sentence_id::VARCHAR, method, purpose, text)) AS candidate_id,
+        CASE WHEN reason = told THEN told_because ELSE CASE reason
+            WHEN 'cut_off' THEN 'the length limit ended it'
+            WHEN 'too_short' THEN words || ' words, at least ' || $min_words || ' are wanted'
+            WHEN 'too_long' THEN words || ' words, at most ' || $max_words || ' are wanted'
+            WHEN 'unchanged_entity' THEN old || ' is not changed for ' || new
+            ELSE method END END AS because
+    FROM judged ORDER BY place"""
+
+
+@lru_cache(maxsize=1)
+def _sources(files: tuple[str, ...]) -> tuple[seeding.Ids, seeding.Ids]:
+    """Sorted sentence ids and the digests of their texts, 16 bytes a sentence.
+
+    Kept for the other parts of the same run: committed files never change.
+    """
+    with _connection("1GB") as connection:
+        query = f"""
+            SELECT sentence_id, {_DIGEST.format("text")} AS digest
+            FROM {read_parquet_sql(files)} ORDER BY sentence_id"""
+        found: Any = connection.sql(query).to_arrow_table()
+    return found["sentence_id"].to_numpy(), found["digest"].to_numpy()
+
+
+def _connection(memory_limit: str) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute(f"SET memory_limit = '{memory_limit}'")
+    connection.execute("SET threads = 1")
+    return connection
+
+
+STAGE = Stage(
+    name="parse",
+    config=ParseConfig,
+    tables={"candidates": CANDIDATES},
+    run=run,
+    each="generations",
+    aligned=("sentences",),
+    seeded=False,
+)

@@ -1,0 +1,298 @@
+"""Stage `synthesise`: what one method generates from the anchors, an artifact a method.
+
+A method lives in a module of its family, which is loaded by name, so that only its code is part of
+the method's artifact.
+"""
+
+import importlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import Field, ValidationError, model_validator
+
+from tercet.models import seeding
+from tercet.models.generation import GENERATIONS, Given, Method, Pool, generation_ids
+from tercet.storage.rows import Rows
+from tercet.tasks.corpus.sample import ANCHOR_COLUMNS, anchor_mask
+from tercet.tasks.isolation import isolated, refused
+from tercet.tasks.stage import Config, Stage, Work
+
+NAME = "synthesise"
+_RULES = "tercet.models.rules"
+_PROMPTED = "tercet.models.prompted"
+# Method to the module that has it: rules, then prompted methods; negatives after positives.
+GENERATORS: Mapping[str, str] = {
+    "next_sentences": f"{_RULES}.paragraphs",
+    "rest_of_paragraph": f"{_RULES}.paragraphs",
+    "neighbour_paragraph": f"{_RULES}.paragraphs",
+    "word_repetition": f"{_RULES}.noise",
+    "cutoff": f"{_RULES}.noise",
+    "word_shuffle": f"{_RULES}.noise",
+    "synonym": f"{_RULES}.synonym",
+    "number_form": f"{_RULES}.number_form",
+    "entity_swap": f"{_RULES}.entity_swap",
+    "quantity_change": f"{_RULES}.quantity_change",
+    "antonym": f"{_RULES}.antonym",
+    "negation": f"{_RULES}.negation",
+    "random": f"{_RULES}.random_sentence",
+    "rewrite": f"{_PROMPTED}.rewrites",
+    "precede": f"{_PROMPTED}.rewrites",
+    "from_knowledge": f"{_PROMPTED}.knowledge",
+    "antisense": f"{_PROMPTED}.antisense",
+    "entity_revision": f"{_PROMPTED}.revisions",
+    "quantity_revision": f"{_PROMPTED}.revisions",
+    "from_changed_knowledge": f"{_PROMPTED}.knowledge",
+}
+METHOD_NAMES = tuple(GENERATORS)
+# Those whose texts the recipe's language model says.
+PROMPTED_NAMES = tuple(name for name, module in GENERATORS.items() if module.startswith(_PROMPTED))
+
+# The columns that anchors are told by, and those that generators see.
+_SENTENCES = [
+    *("sentence_id", "text", "corpus", "doc_id", "paragraph", "position", "n_words", "split"),
+]
+_MENTIONS = [
+    *("mention_id", "node_id", "sentence_id", "kind", "text", "type", "value", "unit"),
+    *("of_mention_id", "start", "end"),
+]
+_ROWS = 20_000
+
+
+class MethodSettings(Config):
+    """How much of a method a recipe wants, and how.
+
+    weight: the share of the anchors that the method is tried on.
+    params: what the method itself takes (`check_params`).
+    """
+
+    weight: float = Field(1.0, gt=0, le=1)
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+class SynthesiseConfig(MethodSettings):
+    """One method of `METHOD_NAMES`, with all its parameters filled in."""
+
+    method: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled(cls, content: Any) -> Any:
+        if isinstance(content, dict) and content.get("method") in GENERATORS:
+            return {**content, "params": check_params(content["method"], content.get("params", {}))}
+        return content
+
+    @model_validator(mode="after")
+    def _known(self) -> "SynthesiseConfig":
+        module_of(self.method)
+        return self
+
+
+def method_of(name: str) -> Method:
+    """The method of that name. Raises ValueError for one that there is not."""
+    found: Mapping[str, Method] = importlib.import_module(module_of(name)).METHODS
+    return found[name]
+
+
+def needs(name: str) -> tuple[str, ...]:
+    """What the method reads beside the sentences (`generation.Need`)."""
+    return tuple(method_of(name).needs)
+
+
+def check_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The method's parameters with its defaults filled in.
+
+    Raises: ValueError, a sentence a wrong parameter, naming the method.
+    """
+    kind = method_of(name).params
+    try:
+        return kind.model_validate(dict(params)).model_dump()
+    except ValidationError as error:
+        known = ", ".join(kind.model_fields) or "none"
+        faults = [
+            f"{name}: parameter {'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}"
+            for e in error.errors()
+        ]
+        raise ValueError(f"{'; '.join(faults)} (the method's parameters: {known})") from None
+
+
+def stage_for(name: str) -> Stage:
+    """The stage for one rule: its slots and the module whose code it runs."""
+    return Stage(
+        name=NAME,
+        config=SynthesiseConfig,
+        tables={"generations": GENERATIONS},
+        run=run,
+        each="sentences",
+        aligned=aligned(name),
+        modules=(module_of(name),),
+    )
+
+
+def aligned(name: str) -> tuple[str, ...]:
+    """The slots that hold what was made of the same sentences."""
+    return tuple(slot for slot in ("mentions", "sentence_categories") if slot in needs(name))
+
+
+def run(work: Work) -> None:
+    """Emit the method's generations for the anchors of one part of the sentences.
+
+    Slots: sentences (the part), anchors; mentions, sentence_categories, graph and pool where the
+    method needs them. An anchor at which the method breaks is a reject with the reason `error`.
+    """
+    method = method_of(work.config.method)
+    for said in generated(work):
+        work.emit("generations", _generations(method, said))
+
+
+def generated(work: Work) -> Iterator[pa.Table]:
+    """What the method gives for the anchors of one part, a table of GENERATED or ASKED at a time.
+
+    Raises as `run` does; nothing is asked.
+    """
+    config: SynthesiseConfig = work.config
+    method = method_of(config.method)
+    params = method.params.model_validate(config.params)
+    shares = work.inputs["anchors"].table("anchors")
+    sentences = work.inputs["sentences"].table("sentences", _SENTENCES)
+    mentions = None
+    if "mentions" in method.needs:
+        mentions = work.inputs["mentions"].table("mentions", _MENTIONS)
+    categories = None
+    if "sentence_categories" in method.needs:
+        categories = work.inputs["sentence_categories"].table("sentence_categories")
+    replacements = None
+    if method.open_graph is not None:
+        graph = work.inputs["graph"]
+        files = (*graph.files("kg_nodes"), *graph.files("kg_edges"))
+        replacements = _opened(method.name, files, graph)
+    pool = _pool(work, shares) if "pool" in method.needs else None
+
+    def refuse(rows: pa.Table) -> Callable[[int, Exception], None]:
+        def one(row: int, error: Exception) -> None:
+            row_id, text = rows["sentence_id"][row].as_py(), rows["text"][row].as_py()
+            work.emit("rejects", refused(NAME, row_id, error, text, method.name))
+
+        return one
+
+    for start, stop in _windows(sentences["doc_id"].to_numpy(), _ROWS):
+        rows = sentences.slice(start, stop - start)
+        rows = rows.filter(pc.equal(rows["split"], "train")).combine_chunks()
+        ids = rows["sentence_id"].to_numpy()
+        mask = anchor_mask(rows, shares, work.seed)
+        if config.weight < 1:
+            drawn = seeding.uniforms(work.seed, f"{config.method}.weight", ids)
+            mask &= drawn < config.weight
+        anchors = np.flatnonzero(mask)
+        if len(anchors):
+            known = mentions
+            if mentions is not None:
+                known = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
+            whole = Given(rows, anchors, known, replacements, pool, categories)
+            yield from isolated(anchors, _generator(method, params, work.seed, whole), refuse(rows))
+        if method.prompt is None:
+            work.resources.progress(stop, len(sentences), "sentences")
+
+
+def _generator(
+    method: Method, params: Any, seed: int, whole: Given
+) -> Callable[[npt.NDArray[Any]], pa.Table]:
+    """What the method gives for some of the anchors."""
+    return lambda some: method.generate(replace(whole, anchors=some), params, seed)
+
+
+def module_of(name: str) -> str:
+    """The module that has the method of that name. Raises ValueError for one that there is not."""
+    if name not in GENERATORS:
+        known = ", ".join(METHOD_NAMES)
+        raise ValueError(f"there is no method {name!r} to synthesise with; known: {known}")
+    return GENERATORS[name]
+
+
+def _windows(doc_ids: npt.NDArray[Any], rows: int) -> Iterator[tuple[int, int]]:
+    """Spans of whole documents, each as few as give `rows` rows or more."""
+    total = len(doc_ids)
+    ends = np.append(np.flatnonzero(doc_ids[1:] != doc_ids[:-1]) + 1, total)
+    start = 0
+    while start < total:
+        stop = int(ends[min(int(np.searchsorted(ends, start + rows)), len(ends) - 1)])
+        yield start, stop
+        start = stop
+
+
+def _generations(method: Method, said: pa.Table) -> pa.Table:
+    """The rows of `GENERATIONS`: those of one sentence are numbered in their order."""
+    rows = said.num_rows
+    raws: Sequence[str] = said["raw"].to_pylist()
+    names = [method.name] * rows
+    generation = generation_ids(method.name, said["sentence_id"].to_numpy(), raws)
+    columns: dict[str, Any] = {
+        "generation_id": pa.array(generation, pa.uint64()),
+        "purpose": pa.array([method.purpose] * rows, pa.string()),
+        "sentence_id": said["sentence_id"],
+        "method": pa.array(names, pa.string()),
+        "raw": said["raw"],
+        "finish_reason": pa.array(["stop"] * rows, pa.string()),
+        "n_tokens": pa.array([len(raw.split()) for raw in raws], pa.int32()),
+        "detail": said["detail"],
+    }
+    arrays = [columns.get(f.name, pa.nulls(rows, f.type)) for f in GENERATIONS]
+    return pa.Table.from_arrays(arrays, schema=GENERATIONS)
+
+
+# What the last method made of the last graph, for the parts that follow: seconds each otherwise.
+_last_opened: dict[tuple[str, tuple[str, ...]], Any] = {}
+# Parts of a method that asks are made by several threads.
+_opening = threading.Lock()
+
+
+def _opened(method: str, files: tuple[str, ...], graph: Rows) -> Any:
+    with _opening:
+        if (method, files) not in _last_opened:
+            _last_opened.clear()
+            open_graph = method_of(method).open_graph
+            assert open_graph is not None
+            made = open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
+            _last_opened[method, files] = made
+        return _last_opened[method, files]
+
+
+def _pool(work: Work, shares: pa.Table) -> Pool:
+    """The ring of all anchors, so that what is drawn is encoded anyway. 24 bytes an anchor."""
+    source = work.inputs["pool"]
+    ids: list[npt.NDArray[np.uint64]] = []
+    docs: list[npt.NDArray[np.uint64]] = []
+    for file in source.files("sentences"):
+        table = pq.read_table(file, columns=list(ANCHOR_COLUMNS))
+        anchors = anchor_mask(table, shares, work.seed)
+        ids.append(table["sentence_id"].to_numpy()[anchors])
+        docs.append(table["doc_id"].to_numpy()[anchors])
+    sentence_ids = np.concatenate([*ids, np.zeros(0, np.uint64)]).astype(np.uint64)
+    doc_ids = np.concatenate([*docs, np.zeros(0, np.uint64)]).astype(np.uint64)
+    ring = seeding.mix(sentence_ids)
+    order = np.argsort(ring)
+    texts = partial(_texts, source, work.resources.memory_limit)
+    return Pool(ring[order], sentence_ids[order], doc_ids[order], texts)
+
+
+def _texts(source: Rows, memory_limit: str, wanted: seeding.Ids) -> list[str]:
+    """The texts of sentences by id, in the order asked for."""
+    rows = pa.table({"place": pa.array(np.arange(len(wanted))), "sentence_id": pa.array(wanted)})
+    with duckdb.connect() as connection:
+        connection.execute(f"SET memory_limit = '{memory_limit}'")
+        connection.execute("SET threads = 1")
+        connection.register("wanted", rows)
+        query = f"""
+            SELECT w.place, any_value(s.text) AS text
+            FROM wanted w JOIN {source.sql("sentences")} s USING (sentence_id)
+            GROUP BY w.place ORDER BY w.place"""
+        found = connection.sql(query).to_arrow_table()
+    return list(found["text"].to_pylist())

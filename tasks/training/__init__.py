@@ -1,0 +1,1 @@
+"""Training stages: the evaluator and the encoder."""

@@ -1,0 +1,137 @@
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from commands_store import SENTENCES, lines_of, make_artifact, make_run, small_store, tercet
+
+from tercet.flows.commands.browse import list_store, show_ref, tag_ref
+from tercet.storage.store import Store, StoreError, open_store
+from tercet.storage.tags import get_tag
+from tercet.tasks.stage import BadInput
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> tuple[Store, str]:
+    return small_store(tmp_path / "store")
+
+
+def test_runs_are_listed_newest_first_with_their_headline(
+    made: tuple[Store, str], capsys: Capture
+) -> None:
+    store, first = made
+    rows = [
+        ("document_pairs", "test", "recall@1_gain", 3.25, 1.5, 5.0),
+        ("document_pairs", "test", "recall@1", 50.0, None, None),
+    ]
+    names = ("task", "subset", "metric", "value", "ci_low", "ci_high")
+    evaluations = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    make_artifact(store, "evaluate.encoder", "eeee5555", {"evaluations": evaluations})
+    second = make_run(
+        store,
+        "fish",
+        {
+            "ingest": ("aaaa1111", "reused", {"sentences": 3}),
+            "evaluate.encoder": ("eeee5555", "made", {"evaluations": 2}),
+        },
+        state=None,
+    )
+    list_store(store.location, None)
+    lines = lines_of(capsys.readouterr().out)
+    assert lines[0].split() == ["run", "recipe", "state", "started", "took", "steps", "result"]
+    assert lines[2].startswith(second)
+    assert "crashed" in lines[2]
+    assert "recall@1 +3.25 (+1.50 to +5.00)" in lines[2]
+    assert lines[3].startswith(first)
+    assert "done" in lines[3]
+    assert "1 made, 1 reused" in lines[3]
+
+
+def test_a_run_shows_its_artifacts(made: tuple[Store, str], capsys: Capture) -> None:
+    store, run_id = made
+    tag_ref("train@bbbb", "best", store.location)
+    capsys.readouterr()
+    list_store(store.location, "birds")
+    lines = lines_of(capsys.readouterr().out)
+    assert lines[0] == f"Run {run_id} of birds, done"
+    assert lines[3].split() == ["ingest", "aaaa1111", "reused", "1.5", "3", "sentences", "·"]
+    assert lines[4].split()[-1] == "best"
+    assert lines[-1] == "Not reached: last"
+
+
+def test_a_store_without_runs_says_what_to_do(tmp_path: Path, capsys: Capture) -> None:
+    open_store(str(tmp_path))
+    list_store(str(tmp_path), None)
+    assert "tercet run" in capsys.readouterr().out
+    with pytest.raises(StoreError, match="no store"):
+        list_store(str(tmp_path / "none"), None)
+
+
+def test_show_tells_what_it_was_made_from_and_three_rows(
+    made: tuple[Store, str], capsys: Capture
+) -> None:
+    store, _ = made
+    vectors = pa.table({"vector": pa.array([[0.5] * 384] * 9, pa.list_(pa.float32()))})
+    make_artifact(
+        store,
+        "embed",
+        "ffff6666",
+        {"embeddings": vectors, "rejects": SENTENCES.slice(0, 0)},
+        {"modules": {"tercet.tasks.scoring.embed": "0123"}, "run": "r1"},
+    )
+    show_ref("embeddings", store.location, None)
+    out = capsys.readouterr().out
+    lines = lines_of(out)
+    assert lines[0] == "embed@ffff6666"
+    assert {"parts     1", "took      1.5 s", "made by   run r1"} <= set(lines)
+    assert {"size: 3", "code: c0de", "tercet.tasks.scoring.embed: '0123'"} <= set(lines)
+    assert out.count("[0.5, 0.5, 0.5, 0.5, 0.5, 0.5, … 384 in all]") == 3
+    assert any(line.startswith("rejects: 0 rows") for line in lines)
+    assert "vector list<element: float>" in out or "vector list<item: float>" in out
+
+
+def test_show_goes_by_run_and_knows_what_is_unfinished(
+    made: tuple[Store, str], capsys: Capture
+) -> None:
+    store, _ = made
+    make_artifact(store, "ingest", "cccc3333", {"sentences": SENTENCES.slice(0, 1)})
+    make_run(store, "fish", {"ingest": ("cccc3333", "made", {"sentences": 1})})
+    make_artifact(store, "select", "dddd4444", {"triplets": SENTENCES}, finished=False)
+    for ref, run_ref, wanted in (
+        ("sentences", None, "ingest@cccc3333"),
+        ("sentences", "birds", "ingest@aaaa1111"),
+        ("ingest@aaaa", None, "ingest@aaaa1111"),
+    ):
+        show_ref(ref, store.location, run_ref)
+        assert lines_of(capsys.readouterr().out)[0] == wanted
+    show_ref("select", store.location, None)
+    assert "in the making: 1 of 2 parts" in capsys.readouterr().out
+    with pytest.raises(BadInput, match="has reached nothing called 'train'"):
+        show_ref("train", store.location, "fish")
+
+
+def test_tags_name_runs_and_versions_and_move(made: tuple[Store, str], capsys: Capture) -> None:
+    store, run_id = made
+    tag_ref(run_id[:12], "good", store.location)
+    assert get_tag(store, "good") == run_id
+    tag_ref("train@bb", "best", store.location)
+    assert get_tag(store, "best") == "train@bbbb2222"
+    tag_ref("ingest", "best", store.location)
+    assert "(was train@bbbb2222)" in capsys.readouterr().out
+    tag_ref("best", "same", store.location)
+    assert get_tag(store, "same") == "ingest@aaaa1111"
+    list_store(store.location, "good")
+    with pytest.raises(BadInput, match="is a table of this store"):
+        tag_ref(run_id, "sentences", store.location)
+    with pytest.raises(StoreError):
+        tag_ref("no_such", "x", store.location)
+    with pytest.raises(StoreError, match="no tag"):
+        tag_ref(run_id, "a b", store.location)
+
+
+def test_the_command_line_turns_it_into_exit_codes(made: tuple[Store, str]) -> None:
+    store, _ = made
+    assert tercet("ls", "--store", store.location).returncode == 0
+    wrong = tercet("show", "no_such", "--store", store.location)
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)

@@ -1,0 +1,125 @@
+import os
+import stat
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tercet.flows.commands import doctor
+from tercet.models.llm.vllm import build as vllm_build
+from tercet.storage.store import open_store
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without what takes time or depends on the machine."""
+    fine = [doctor.Finding("ok", "stub", "")]
+    for name in ("prefect", "gpu", "minilm", "memory", "python", "libraries"):
+        monkeypatch.setattr(doctor, name, lambda: fine)
+    monkeypatch.setattr(doctor, "disk", lambda store: fine)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_machine_that_can_is_0_and_nothing_is_made(tmp_path: Path, capsys: Capture) -> None:
+    assert doctor.examine(str(tmp_path / "new" / "store")) == 0
+    assert not (tmp_path / "new").exists()
+    assert "The quickstart can run here" in capsys.readouterr().out
+    open_store(str(tmp_path / "there"))
+    assert doctor.examine(str(tmp_path / "there")) == 0
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_store_that_cannot_be_written_is_2(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "file").write_text("x")
+    assert doctor.examine(str(tmp_path / "file")) == 2
+    assert doctor.examine(str(tmp_path)) == 2
+    assert doctor.examine("s3://bucket") == 2
+    shown = capsys.readouterr().out
+    assert "is a file" in shown
+    assert "is not a store" in shown
+    if os.geteuid() != 0:
+        locked = tmp_path / "locked"
+        locked.mkdir(mode=stat.S_IRUSR | stat.S_IXUSR)
+        assert doctor.examine(str(locked / "store")) == 2
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_server_that_is_set_but_silent_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://me:secret@127.0.0.1:9/api")
+    assert doctor.examine(str(tmp_path / "store")) == 1
+    shown = capsys.readouterr().out
+    assert "does not answer" in shown
+    assert "secret" not in shown
+
+
+def test_pins_are_compared_with_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pins = ["numpy>=2.0", "duckdb<1", "no-such-package>=3", "nothing; extra == 'gpu'"]
+    monkeypatch.setattr(metadata, "requires", lambda name: pins)
+    found = doctor.libraries()
+    assert [(finding.state, finding.what) for finding in found] == [
+        ("missing", "duckdb"),
+        ("missing", "no-such-package"),
+        ("ok", "libraries"),
+    ]
+    assert "pip install 'duckdb<1'" in found[0].says
+
+
+def test_weights_are_known_by_their_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.weights, "locate", lambda name: tmp_path)
+    assert doctor.minilm()[0].state == "missing"
+    (tmp_path / "model.safetensors").write_bytes(b"other weights")
+    assert "not those expected" in doctor.minilm()[0].says
+
+
+def test_the_rest_says_something_on_any_machine(tmp_path: Path) -> None:
+    checks = (doctor.python, doctor.processor, doctor.memory, doctor.gpu, doctor.generator)
+    for finding in [*(check()[0] for check in checks), *doctor.disk(str(tmp_path))]:
+        assert finding.says
+        assert finding.state in ("ok", "note", "missing")
+
+
+def test_the_vllm_that_would_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, vllm_python: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # Else the one beside Tercet's own environment would be found.
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "none" / ".venv"))
+    found = doctor.generator()[0]
+    assert found.state == "note"
+    assert f"no vLLM in {sys.executable}: " in found.says
+    assert "make vllm" in found.says
+    folder = tmp_path / ".venv-vllm" / "bin"
+    folder.mkdir(parents=True)
+    # As in an environment made by `make vllm`: an interpreter is known by its place.
+    (folder.parent / "pyvenv.cfg").write_text(
+        (Path(vllm_python).parents[1] / "pyvenv.cfg").read_text()
+    )
+    (folder.parent / "lib").symlink_to(Path(vllm_python).parents[1] / "lib")
+    (folder / "python").symlink_to(Path(vllm_python).resolve())
+    found = doctor.generator()[0]
+    assert f"build), in {folder / 'python'}" in found.says
+    (folder / "python").unlink()
+    (folder / "python").write_text("no interpreter")
+    assert "does not run" in doctor.generator()[0].says
+
+
+def test_a_build_for_another_machine_is_told_with_a_pretended_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for cpu, gpus, state, hint in [
+        (True, [], "ok", "CPU build"),
+        (True, ["H200"], "note", "though there is a GPU"),
+        (False, ["H200"], "ok", "GPU build"),
+        (False, [], "note", "but there is no GPU: remove .venv-vllm and `make vllm`"),
+    ]:
+        build = vllm_build.VllmBuild(Path("python"), "1.2.3", cpu)
+        monkeypatch.setattr(doctor.vllm_build, "look", lambda python, build=build: build)
+        monkeypatch.setattr(doctor, "_shown_gpus", lambda gpus=gpus: gpus)
+        found = doctor.generator()[0]
+        assert (found.state, hint in found.says) == (state, True)

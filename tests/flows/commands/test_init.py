@@ -1,0 +1,95 @@
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from commands_store import lines_of, tercet
+
+from tercet.flows.commands.init import NEIGHBOURHOOD, recipe_name, write_recipe
+from tercet.flows.recipe import file as recipe_file
+from tercet.tasks.stage import BadInput
+
+LINES = [f"Heron number {i} stands in the shallow water and waits." for i in range(40)]
+
+
+def test_lines_of_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus, output = tmp_path / "herons.txt.gz", tmp_path / "herons.yaml"
+    with gzip.open(corpus, "wt") as file:
+        file.write("\n".join(LINES) + "\n")
+    write_recipe(str(corpus), str(output))
+    recipe = recipe_file.load(str(output))
+    assert (recipe.name, recipe.corpora[0].source) == ("herons", str(corpus))
+    assert recipe.corpora[0].prose is False
+    assert not set(NEIGHBOURHOOD) & set(recipe.synthesise)
+    assert recipe.synthesise
+    assert recipe.evaluate.retrieval is False
+    shown = capsys.readouterr().out
+    assert "40 lines" in shown
+    assert lines_of(shown)[-1] == f"tercet run {output}"
+
+
+def test_prose_in_a_column_keeps_the_methods_of_the_surroundings(tmp_path: Path) -> None:
+    corpus, output = tmp_path / "my notes.jsonl", tmp_path / "recipe.yaml"
+    rows = [{"id": str(i), "body": " ".join(LINES[i : i + 3])} for i in range(30)]
+    corpus.write_text("\n".join(map(json.dumps, rows)))
+    write_recipe(str(corpus), str(output))
+    recipe = recipe_file.load(str(output))
+    assert (recipe.name, recipe.corpora[0].text) == ("my_notes", "body")
+    assert set(NEIGHBOURHOOD) & set(recipe.synthesise)
+    assert all(len(line) <= 100 for line in output.read_text().splitlines() if line[:1] == "#")
+
+
+def test_a_pair_of_columns_measures_the_encoder(tmp_path: Path) -> None:
+    corpus, output = tmp_path / "faq.csv", tmp_path / "recipe.yaml"
+    corpus.write_text(
+        "Question,Answer\n" + "".join(f'"Who is {i}?","{line}"\n' for i, line in enumerate(LINES))
+    )
+    write_recipe(str(corpus), str(output))
+    recipe = recipe_file.load(str(output))
+    assert (recipe.corpora[0].query, recipe.corpora[0].answer) == ("Question", "Answer")
+    assert recipe.evaluate.retrieval is True
+
+
+def test_every_line_that_is_commented_out_can_be_used(tmp_path: Path) -> None:
+    corpus, output = tmp_path / "herons.tsv", tmp_path / "recipe.yaml"
+    corpus.write_text("text\tmore\n" + "".join(f"{line}\tx\n" for line in LINES))
+    write_recipe(str(corpus), str(output))
+    text = output.read_text()
+    for hint in ("query: COLUMN", "answer: COLUMN", "limit: 10000", "suite: DIR"):
+        assert f"# {hint}" in text
+        text = text.replace(f"# {hint}", hint)
+    changed = yaml.safe_load(text)
+    assert changed["corpora"][0]["limit"] == 10000
+    assert changed["corpora"][0]["query"] == "COLUMN"
+    assert changed["evaluate"]["suite"] == "DIR"
+
+
+def test_a_file_that_exists_is_never_touched(tmp_path: Path) -> None:
+    corpus, output = tmp_path / "herons.txt", tmp_path / "recipe.yaml"
+    corpus.write_text("\n".join(LINES))
+    output.write_text("mine")
+    with pytest.raises(BadInput, match="exists"):
+        write_recipe(str(corpus), str(output))
+    assert output.read_text() == "mine"
+    with pytest.raises(BadInput, match="no directory"):
+        write_recipe(str(corpus), str(tmp_path / "no" / "recipe.yaml"))
+
+
+def test_a_corpus_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
+    done = tercet("init", str(tmp_path / "no.txt"), "-o", str(tmp_path / "r.yaml"))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("pydocs", "pydocs"),
+        ("a/b/wiki-300k.txt.gz", "wiki_300k"),
+        ("a/notes/*.txt", "notes"),
+        ("a/日本.txt", "corpus"),
+    ],
+)
+def test_a_recipe_is_called_after_its_source(source: str, name: str) -> None:
+    assert recipe_name(source) == name

@@ -1,0 +1,309 @@
+import codecs
+import csv
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from commands_store import SENTENCES, make_artifact, make_run, small_store, tercet
+from faulty_server import until
+
+from tercet.flows.commands.sql import answer, known_schemas
+from tercet.flows.exports import rows as rows_out
+from tercet.flows.terminal import text_table
+from tercet.storage.store import StoreError, open_store
+from tercet.tasks.stage import BadInput
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    small_store(tmp_path / "store")
+    return str(tmp_path / "store")
+
+
+def test_table_tells_rows_and_their_number(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    answer("SELECT n_words, text FROM sentences ORDER BY 2", "table", None, store, None)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["n_words", "text"]
+    assert lines[2].split(maxsplit=1) == ["3", "A heron waits."]
+    assert lines[3].split(maxsplit=1) == ["3", r"Rain,\nthen sun."]
+    assert lines[-1] == "3 rows"
+
+
+def test_long_results_are_counted_but_not_all_shown(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer("SELECT i FROM range(70000) r(i)", "table", None, store, None)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + 200 + 1
+    assert lines[-1] == "200 of 70,000 rows: -o FILE.csv writes all of them"
+
+
+def test_csv_goes_through_a_reader(store: str, tmp_path: Path) -> None:
+    out = tmp_path / "rows.csv"
+    query = "SELECT sentence_id, text, [1, 2] AS l, NULL AS x FROM sentences ORDER BY 1"
+    answer(query, "table", str(out), store, None)
+    with out.open(newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["text"] for row in found] == SENTENCES["text"].to_pylist()
+    assert found[0] == {"sentence_id": "11", "text": "A heron waits.", "l": "[1, 2]", "x": ""}
+
+
+def test_json_keeps_ids_and_has_no_nan(store: str, tmp_path: Path) -> None:
+    out = tmp_path / "rows.json"
+    big = 2**64 - 1
+    query = f"SELECT {big}::UBIGINT AS id, 'nan'::DOUBLE AS v, {{'a': 'inf'::FLOAT}} AS s, 1 AS id"
+    answer(query, "json", str(out), store, None)
+    assert json.loads(out.read_text()) == [{"id": big, "v": None, "s": {"a": None}, "id_1": 1}]
+    answer("SELECT 1 AS a WHERE false", "json", str(out), store, None)
+    assert json.loads(out.read_text()) == []
+    answer("SELECT i FROM range(40000) r(i)", "json", str(out), store, None)
+    assert [row["i"] for row in json.loads(out.read_text())] == list(range(40000))
+
+
+def test_parquet_has_the_types(store: str, tmp_path: Path) -> None:
+    out = tmp_path / "rows.parquet"
+    answer("SELECT * FROM sentences ORDER BY 1", "parquet", str(out), store, None)
+    assert pq.read_table(out).equals(SENTENCES)
+    assert [path.name for path in tmp_path.glob(".rows*")] == []
+
+
+def test_a_query_that_fails_leaves_the_old_file(store: str, tmp_path: Path) -> None:
+    out = tmp_path / "rows.csv"
+    out.write_text("before")
+    query = "SELECT CASE WHEN i < 60000 THEN i ELSE error('broken row') END FROM range(90000) r(i)"
+    with pytest.raises(BadInput, match="broken row"):
+        answer(query, "csv", str(out), store, None)
+    assert out.read_text() == "before"
+    assert [path.name for path in tmp_path.glob(".rows*")] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELEC 1", "cannot be read"),
+        ("SELECT no_such FROM sentences", "no_such"),
+        ("SELECT * FROM sentence", 'Did you mean "sentences'),
+        ("DROP VIEW sentences", "Only one SELECT"),
+        ("COPY sentences TO 'x.csv'", "Only one SELECT"),
+        ("SELECT 1; SELECT 2", "2 statements"),
+        ("SELECT * FROM read_text('/etc/passwd')", "Permission Error"),
+    ],
+)
+def test_a_faulty_query_is_one_sentence(store: str, query: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said) as caught:
+        answer(query, "csv", None, store, None)
+    assert "\n" not in str(caught.value)
+
+
+def test_options_that_cannot_be(store: str, tmp_path: Path) -> None:
+    for format_, output, said in (
+        ("xml", None, "none of"),
+        ("parquet", None, "-o FILE"),
+        ("csv", str(tmp_path), "is a directory"),
+        ("csv", str(tmp_path / "no" / "x.csv"), "no directory"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            answer("SELECT 1", format_, output, store, None)
+
+
+def test_a_store_without_runs_and_none_at_all(tmp_path: Path) -> None:
+    open_store(str(tmp_path / "empty"))
+    with pytest.raises(BadInput, match="holds no run yet"):
+        answer("SELECT 1", "table", None, str(tmp_path / "empty"), None)
+    with pytest.raises(StoreError, match="no store"):
+        answer("SELECT 1", "table", None, str(tmp_path / "none"), None)
+
+
+def test_tables_that_no_run_reached_are_there_and_empty(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {"sentences", "mentions", "triplets", "scores", "rejects"} <= known_schemas().keys()
+    answer("SELECT count(*) FROM triplets", "csv", None, store, None)
+    assert capsys.readouterr().out.splitlines()[1] == "0"
+
+
+def test_a_run_can_be_named_and_a_part_be_looked_at_while_it_is_made(
+    store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened = open_store(store)
+    make_artifact(opened, "ingest", "cccc3333", {"sentences": SENTENCES.slice(0, 1)})
+    make_artifact(opened, "select", "dddd4444", {"triplets": SENTENCES.slice(0, 2)}, finished=False)
+    make_run(opened, "other", {"ingest": ("cccc3333", "made", {"sentences": 1})}, state=None)
+    for run_ref, query, count in (
+        (None, "FROM sentences", 1),
+        ("birds", "FROM sentences", 3),
+        (None, "FROM partial.triplets", 2),
+    ):
+        answer(f"SELECT count(*) {query}", "csv", None, store, run_ref)
+        assert capsys.readouterr().out.splitlines()[1] == str(count)
+
+
+def test_exit_codes_pipes_and_explain(store: str) -> None:
+    good = tercet(
+        "sql", "--store", store, "--format", "csv", stdin="SELECT 1 AS a;\nSELECT\n2 AS b"
+    )
+    assert (good.returncode, good.stdout) == (0, '"a"\n1\n"b"\n2\n')
+    bad = tercet("sql", "SELEC", "--store", store)
+    assert bad.returncode == 2
+    assert bad.stderr.count("\n") == 1
+    assert bad.stderr.startswith("tercet: ")
+    nothing = tercet("sql", "--store", store, stdin="\n")
+    assert nothing.returncode == 2
+    explained = tercet("sql", "EXPLAIN SELECT count(*) FROM sentences", "--store", store)
+    assert explained.returncode == 0
+    assert "Column Data Scan" in explained.stdout or "Aggregate" in explained.stdout
+
+
+def test_a_reader_that_goes_away_is_no_error(store: str) -> None:
+    script = "from tercet.flows.cli import main; main()"
+    query = "SELECT i, repeat('x', 100) FROM range(200000) r(i)"
+    words = [sys.executable, "-c", script, "sql", query, "--format", "csv", "--store", store]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(1000)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(600) == 0
+
+
+class Terminal:
+    """The prompt on a pseudo-terminal."""
+
+    def __init__(self, store: str, home: Path) -> None:
+        script = "from tercet.flows.cli import main; main()"
+        self.waiting = ""
+        # What is read at once may end in the midst of a character.
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
+        self.pid, self.handle = pty.fork()
+        if self.pid == 0:
+            # A test run in the background ignores SIGINT, and its children would.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.environ.update(HOME=str(home), XDG_STATE_HOME=str(home), TERM="dumb")
+            os.execv(sys.executable, [sys.executable, "-c", script, "sql", "--store", store])
+
+    def type(self, text: bytes) -> None:
+        os.write(self.handle, text)
+
+    def read(self) -> None:
+        """Takes what has come, or comes within a second."""
+        if select.select([self.handle], [], [], 1)[0]:
+            self.waiting += self.decoder.decode(os.read(self.handle, 65536))
+
+    def read_until(self, wanted: str) -> str:
+        """What comes up to and with these words; the rest is kept for the next time."""
+        end = time.monotonic() + 600
+        while wanted not in self.waiting:
+            assert time.monotonic() < end, f"{wanted!r} did not come: {self.waiting!r}"
+            self.read()
+        text, _, self.waiting = self.waiting.partition(wanted)
+        return text + wanted
+
+    def interrupt(self) -> None:
+        """Ctrl-C while a line is typed, pressed again for as long as no new prompt comes.
+
+        Python's reading of a line echoes a character and then waits for the next; a signal between
+        the two is only heard with the next key. One that was heard, and answered late, must not be
+        followed by another: so it is pressed when the prompt sleeps, and seldom again.
+        """
+        process = psutil.Process(self.pid)
+        assert until(lambda: process.status() == psutil.STATUS_SLEEPING)
+        for _ in range(10):
+            self.type(b"\x03")
+            again = time.monotonic() + 60
+            while "tercet> " not in self.waiting and time.monotonic() < again:
+                self.read()
+            if "tercet> " in self.waiting:
+                break
+        self.read_until("tercet> ")
+
+    def end(self) -> int:
+        # The line discipline keeps the end from coming before what was written is read.
+        while select.select([self.handle], [], [], 600)[0]:
+            try:
+                if not os.read(self.handle, 65536):
+                    break
+            except OSError:
+                break
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def test_the_prompt(store: str, tmp_path: Path) -> None:
+    terminal = Terminal(store, tmp_path)
+    terminal.read_until("tercet> ")
+    terminal.type(b"SELECT count(*) * 14\n")
+    terminal.read_until("...> ")
+    terminal.type(b"AS n FROM sentences;\n")
+    assert "42" in terminal.read_until("1 row")
+    terminal.read_until("tercet> ")
+    terminal.type(b"SELECT no_such FROM sentences;\n")
+    assert "Binder Error" in terminal.read_until("tercet> ")
+    terminal.type(b".tables\n")
+    shown = terminal.read_until("tercet> ")
+    assert any(line.split() == ["sentences", "3"] for line in shown.splitlines())
+    terminal.type(b".schema sentences\n")
+    assert "UBIGINT" in terminal.read_until("tercet> ")
+    terminal.type(b"SELECT half a thought")
+    terminal.read_until("thought")
+    terminal.interrupt()
+    process = psutil.Process(terminal.pid)
+    before = process.cpu_times().user
+    terminal.type(
+        b"SELECT count(*) FROM range(1000000000000000) a(i), range(10000) b(j) WHERE i = j+1;\n"
+    )
+    # It is at work on this, and not on reading the line or on opening the store.
+    assert until(lambda: process.cpu_times().user > before + 5.0)
+    os.kill(terminal.pid, signal.SIGINT)
+    terminal.read_until("cancelled")
+    terminal.read_until("tercet> ")
+    terminal.type(b"\x04")
+    assert terminal.end() == 0
+
+
+def test_columns_are_squeezed_wrapped_or_put_below_each_other() -> None:
+    text = "word " * 100
+    lines, cut = text_table.render(["id", "text"], [[7, text.strip()]], 40)
+    assert cut
+    assert max(map(len, lines)) <= 40
+    assert len(lines) == 2 + text_table.MOST_LINES
+    lines, cut = text_table.render(["id", "text"], [[7, text.strip()]])
+    assert (len(lines), cut) == (3, False)
+    many = [f"column_{i}" for i in range(9)]
+    lines, _ = text_table.render(many, [["some words of text"] * 9], 60)
+    assert lines[0].startswith("── row 1 ─")
+    assert len(lines) == 10
+
+
+def test_wide_characters_count_twice() -> None:
+    lines, _ = text_table.render(["a", "b"], [["日本", "x"], ["abcd", "y"]])
+    assert lines[2:] == ["日本  x", "abcd  y"]
+
+
+def test_nothing_reaches_the_terminal_as_a_command() -> None:
+    assert text_table.cell("a\x1b[2Jb\u202e") == r"a\x1b[2Jb\u202e"
+    assert text_table.cell({"old": None, "new": "x"}) == '{"new": "x"}'
+    assert text_table.cell(None) == text_table.NULL
+
+
+def test_what_csv_has_no_form_for_becomes_text(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "b": pa.array([b"\x00\xff"], pa.binary()),
+            "d": pa.array(["x"]).dictionary_encode(),
+            "s": [{"k": [1.0, float("nan")]}],
+        }
+    )
+    with (tmp_path / "x.csv").open("wb") as sink:
+        assert rows_out.write_rows(table.schema, table.to_batches(), "csv", sink) == 1
+    with (tmp_path / "x.csv").open(newline="") as file:
+        assert list(csv.reader(file))[1] == ["00ff", "x", '{"k": [1.0, null]}']

@@ -1,0 +1,259 @@
+"""The flow against a real Prefect server, with steps that only pretend."""
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from faulty_server import until
+
+from tercet.flows.running import runner
+from tercet.flows.running.runner import StepResult
+from tercet.flows.service import server
+from tercet.storage.store import Store, open_store
+from tercet.tasks.stage import BadInput
+
+STEPS = ("first", "second.one", "second.two", "third")
+
+
+@pytest.fixture(scope="module")
+def store(prefect_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    place = open_store(str(tmp_path_factory.mktemp("flows") / "store"))
+    shutil.copytree(prefect_folder, server.folder(place.root))
+    with server.prefect_server(place.root, lambda text: None):
+        yield place
+
+
+class Pretended:
+    """A pipeline whose steps are reused unless `does` says otherwise."""
+
+    def __init__(self) -> None:
+        self.does: dict[str, Callable[[Any], str]] = {}
+        self.ran: list[str] = []
+        self.retries = 0
+        self.ended: list[str] = []
+
+    def prepare(self, recipe: str, store: str, **arguments: Any) -> Any:
+        steps = tuple(
+            SimpleNamespace(name=name, needs=STEPS[:i][-1:]) for i, name in enumerate(STEPS)
+        )
+        settings = SimpleNamespace(retries=self.retries)
+        told = SimpleNamespace(name="pretended", run=settings)
+        return SimpleNamespace(recipe=told, steps=steps, store=store, arguments=arguments)
+
+    @contextmanager
+    def open_run(self, plan: Any, say: Any = None) -> Iterator[Any]:
+        yield SimpleNamespace(plan=plan, run_id="run-1")
+        self.ended.append("done")
+
+    def run_step(self, handle: Any, step: Any, progress: Any) -> StepResult:
+        self.ran.append(step.name)
+        state = self.does.get(step.name, lambda progress: "reused")(progress)
+        return StepResult(step.name, "abc123", state, 0.5, {"rows": 3})
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch) -> Pretended:
+    made = Pretended()
+    for name in ("prepare", "open_run", "run_step"):
+        monkeypatch.setattr(runner, name, getattr(made, name))
+    return made
+
+
+def run(store: Store) -> str:
+    from tercet.flows.service import pipeline_flow
+
+    arguments = {"recipe": "some/recipe.yaml", "overrides": ["train.beta=2"], "limit": 5}
+    return pipeline_flow.run(arguments, store.location)
+
+
+def tasks_of(client: Any, flow_run: Any) -> dict[str, Any]:
+    """The task runs of a flow run, by name."""
+    from prefect.client.schemas.filters import TaskRunFilter, TaskRunFilterFlowRunId
+
+    wanted = TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[flow_run.id]))
+    return {t.name: t for t in client.read_task_runs(task_run_filter=wanted)}
+
+
+def newest(store: Store, *names: str) -> tuple[Any, dict[str, Any]]:
+    """The last flow run and its task runs, once the server has recorded the ends of these."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+    from prefect.client.schemas.sorting import FlowRunSort
+
+    with get_client(sync_client=True) as client:
+        flow_run = client.read_flow_runs(sort=FlowRunSort.START_TIME_DESC, limit=1)[0]
+        tasks: dict[str, Any] = {}
+
+        def recorded() -> bool:
+            tasks.update(tasks_of(client, flow_run))
+            ended = {name for name, t in tasks.items() if t.state and t.state.is_final()}
+            return ended >= set(names)
+
+        assert until(recorded), tasks
+        found = client.read_flow_runs(
+            flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run.id]))
+        )
+    return found[0], tasks
+
+
+def test_steps_in_order_and_shown_as_cached(
+    store: Store, pretended: Pretended, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretended.does["third"] = lambda progress: "made"
+    assert run(store) == "run-1"
+    assert pretended.ran == list(STEPS)
+    flow_run, tasks = newest(store, *STEPS)
+    assert flow_run.state.is_completed()
+    assert flow_run.name.startswith("recipe 20")
+    assert flow_run.parameters["limit"] == 5
+    assert flow_run.parameters["store"] == store.location
+    assert flow_run.labels["tercet.run"] == "run-1"
+    assert set(tasks) == set(STEPS)
+    assert [tasks[name].state.name for name in STEPS] == ["Cached"] * 3 + ["Completed"]
+    assert "abc123" in tasks["first"].state.message
+    assert "3 rows" in tasks["third"].state.message
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_failure_is_the_users_sentence(
+    store: Store, pretended: Pretended, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(progress: Any) -> str:
+        raise BadInput("corpus.csv has no column 'text': name one.")
+
+    pretended.retries = 3
+    pretended.does["second.two"] = fails
+    with pytest.raises(BadInput, match="has no column"):
+        run(store)
+    # What the user must mend is not tried again, and nothing after it is begun.
+    assert pretended.ran == ["first", "second.one", "second.two"]
+    assert pretended.ended == []
+    flow_run, tasks = newest(store, "second.two")
+    assert flow_run.state.is_failed()
+    assert flow_run.state.message == "corpus.csv has no column 'text': name one."
+    assert tasks["second.two"].state.is_failed()
+    assert "has no column 'text'" in tasks["second.two"].state.message
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_retries_are_the_recipes(
+    store: Store, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tercet.flows.service import pipeline_flow
+
+    def fails_once(progress: Any) -> str:
+        if pretended.ran.count("first") == 1:
+            raise ConnectionError("for a moment")
+        return "resumed"
+
+    monkeypatch.setattr(pipeline_flow, "RETRY_SECONDS", 0)
+    pretended.retries = 1
+    pretended.does["first"] = fails_once
+    run(store)
+    assert pretended.ran == ["first", *STEPS]
+
+
+def test_interrupted_run_is_not_left_running(store: Store, pretended: Pretended) -> None:
+    def interrupts(progress: Any) -> str:
+        raise KeyboardInterrupt
+
+    pretended.does["second.one"] = interrupts
+    with pytest.raises(KeyboardInterrupt):
+        run(store)
+    flow_run, _ = newest(store)
+    assert flow_run.state.is_crashed() or flow_run.state.is_cancelled()
+    assert pretended.ran == ["first", "second.one"]
+
+
+def test_progress_is_an_artifact(
+    store: Store, pretended: Pretended, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.client.orchestration import get_client
+
+    def reports(progress: Any) -> str:
+        progress(1, 4, "rows")
+        return "made"
+
+    monkeypatch.setattr("tercet.flows.terminal.progress.QUIET_SECONDS", 0.0)
+    pretended.does["second.one"] = reports
+    run(store)
+    _, tasks = newest(store, "second.one")
+    with get_client(sync_client=True) as client:
+        found = [a for a in client.read_artifacts() if a.key == "second-one"]
+    assert [a.task_run_id for a in found] == [tasks["second.one"].id]
+    assert found[0].data == 100.0
+    assert found[0].description == "second.one: 1 of 4 rows"
+
+
+SLEEPS = """
+import sys, time
+from contextlib import contextmanager
+from types import SimpleNamespace
+from tercet.flows.service import pipeline_flow
+from tercet.flows.running import runner
+
+def prepare(recipe, store, **rest):
+    told = SimpleNamespace(name="r", run=SimpleNamespace(retries=0))
+    step = SimpleNamespace(name="sleeps", needs=())
+    return SimpleNamespace(recipe=told, steps=(step,), store=store, arguments=rest)
+
+@contextmanager
+def open_run(plan, say=None):
+    yield SimpleNamespace(plan=plan, run_id="run-2")
+
+def run_step(handle, step, progress):
+    print("in the step", flush=True)
+    time.sleep(3600)
+
+runner.prepare, runner.open_run, runner.run_step = prepare, open_run, run_step
+pipeline_flow.run({"recipe": "sleeps"}, sys.argv[1])
+"""
+
+
+def test_dead_runs_are_swept_and_live_ones_left(store: Store, tmp_path: Path) -> None:
+    """A process killed in a step leaves its flow run RUNNING, with a task of it."""
+    from tercet.flows.service import pipeline_flow
+
+    program = tmp_path / "sleeps.py"
+    program.write_text(SLEEPS)
+    child = subprocess.Popen(
+        [sys.executable, str(program), store.location],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "in the step\n"
+    flow_run = _running(store, "sleeps")
+    late = datetime.now(UTC) + timedelta(hours=1)
+    assert pipeline_flow.sweep(store, late) == []
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert pipeline_flow.sweep(store) == [flow_run.name]
+    flow_run, tasks = newest(store, "sleeps")
+    assert flow_run.state.is_crashed()
+    assert "gone" in flow_run.state.message
+    assert {t.state.name for t in tasks.values()} == {"Crashed"}
+    assert pipeline_flow.sweep(store, late) == []
+
+
+def _running(store: Store, task: str) -> Any:
+    """The one flow run that is running, once the server knows that this task of it is, too."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        (found,) = [f for f in client.read_flow_runs() if f.state and f.state.is_running()]
+
+        def is_known() -> bool:
+            known = tasks_of(client, found).get(task)
+            return known is not None and known.state is not None and known.state.is_running()
+
+        assert until(is_known)
+    return found

@@ -1,0 +1,298 @@
+"""Runs killed at random moments go on where they were, and nobody ever reads half of anything.
+
+TERCET_KILLS says how often the long test kills (3), TERCET_KILL_SEED when.
+"""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+from faulty_server import until
+from tiny_run import (
+    Finished,
+    digest_of,
+    ended_well,
+    held_up,
+    in_use,
+    records,
+    start,
+    states,
+    tercet,
+)
+
+from tercet.flows.service import server
+from tercet.storage.fingerprint import file_digest
+from tercet.storage.store import open_store
+
+KILLS = int(os.environ.get("TERCET_KILLS", "3"))
+SEED = int(os.environ.get("TERCET_KILL_SEED", "20260704"))
+
+# What a killed process may leave for good, by path in the store. Everything else goes.
+LEFT = {
+    "data files that no record names": r"artifacts/[^/]+/[0-9a-f]+/(data|files)/.*",
+    # That of an artifact: where the kill came between its manifest and the lock's end.
+    "locks of dead runs, held by nobody": r"locks/(run|flow|artifact)-.*",
+    "what it was writing when it was killed": r"(store\.json|(artifacts|keys|runs|schemas)/.*)#\d+",
+}
+TEMPORARY = r".*\.writing|\.catalog-.*|\.probe-.*|scratch/.*"
+
+
+class Watched:
+    """What a reader has seen of a store, while runs on it lived and died."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self.faults: list[str] = []
+        self.looked = 0
+        self._records: dict[Path, tuple[int, bytes]] = {}
+        self._sizes: dict[Path, int] = {}
+
+    def look(self) -> None:
+        """Reads every record, what is new of the files they name, and the sizes of the others."""
+        self.looked += 1
+        for path in self._records:
+            self._unchanged(path)
+        for path in sorted(self.store.glob("artifacts/*/*/_parts/*.json")):
+            if path not in self._records:
+                self._records[path] = (path.stat().st_ino, path.read_bytes())
+                self._whole(path)
+        for path, size in self._sizes.items():
+            if not path.exists() or path.stat().st_size != size:
+                self.faults.append(f"{path} went or changed")
+
+    def seen(self) -> int:
+        return len(self._records)
+
+    def _unchanged(self, path: Path) -> None:
+        try:
+            now = (path.stat().st_ino, path.read_bytes())
+        except FileNotFoundError:
+            self.faults.append(f"{path} went")
+            return
+        if now != self._records[path]:
+            self.faults.append(f"{path} was created twice")
+
+    def _whole(self, path: Path) -> None:
+        record = json.loads(self._records[path][1])
+        tables = [file for files in record["tables"].values() for file in files]
+        for file in [*tables, *record["files"]]:
+            place = self.store / file["path"]
+            if place in self._sizes:
+                continue
+            if not place.exists():
+                self.faults.append(f"{path} names {place}, which is not there")
+                continue
+            self._sizes[place] = file["bytes"]
+            if place.stat().st_size != file["bytes"] or file_digest(place) != file["digest"]:
+                self.faults.append(f"{place} is not what {path} says")
+            elif "rows" in file and pq.ParquetFile(place).metadata.num_rows != file["rows"]:
+                self.faults.append(f"{place} has other rows than {path} says")
+
+
+def _read_until(stop: Path, store: Path, answer: "multiprocessing.queues.Queue[object]") -> None:
+    watched = Watched(store)
+    answer.put("ready")
+    while not stop.exists():
+        watched.look()
+        time.sleep(0.02)
+    watched.look()
+    answer.put((watched.faults, watched.looked, watched.seen()))
+
+
+@contextmanager
+def reader(store: Path, told: list[int]) -> Iterator[None]:
+    """Another process that reads all records all the while, and finds every file whole."""
+    context = multiprocessing.get_context("spawn")
+    answer = context.Queue()
+    stop = store.parent / f"{store.name}.stop"
+    process = context.Process(target=_read_until, args=(stop, store, answer))
+    process.start()
+    try:
+        assert answer.get(timeout=600) == "ready"
+        yield
+        stop.touch()
+        faults, looked, seen = answer.get(timeout=600)
+        assert faults == []
+        told[:] = [looked, seen]
+    finally:
+        stop.touch()
+        process.join(120)
+        process.kill()
+
+
+def kill(child: "subprocess.Popen[str]", seconds: float) -> bool:
+    """Kills the child's whole process group after so long; False if it had ended by itself."""
+    try:
+        child.communicate(timeout=seconds)
+        return False
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+        return True
+
+
+def kill_at(child: "subprocess.Popen[str]", store: Path, parts: int) -> None:
+    """Kills the child's whole process group as soon as the store has so many parts."""
+    assert until(lambda: child.poll() is not None or n_parts(store) >= parts, 1200)
+    assert child.poll() is None, child.communicate()
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+
+
+def n_parts(store: Path) -> int:
+    return sum(1 for _ in store.glob("artifacts/*/*/_parts/*.json"))
+
+
+def leftovers(store: Path) -> list[str]:
+    """Files that belong to nothing, beyond those that `LEFT` tells of."""
+    place = open_store(str(store))
+    named = {"store.json", "catalog.duckdb"}
+    for artifact, record in records(place):
+        named |= {f"{artifact}/{name}" for name in ("plan.json", "parts.json", "manifest.json")}
+        named |= {file["path"] for files in record["tables"].values() for file in files}
+        named |= {file["path"] for file in record["files"]}
+        named |= set(record["schemas"].values())
+        named.add(f"{artifact}/_parts/{record['index']:05d}.json")
+    found = []
+    for path in sorted(p for p in store.rglob("*") if p.is_file()):
+        name = str(path.relative_to(store))
+        known = name in named or re.fullmatch(r"(keys|runs|cache)/[^#]+\.json|prefect/.*", name)
+        left = any(re.fullmatch(pattern, name) for pattern in LEFT.values())
+        if re.fullmatch(TEMPORARY, name) or not (known or left):
+            found.append(name)
+    return found
+
+
+def test_killed_at_random_moments_a_run_ends_as_if_undisturbed(
+    finished: Finished, tmp_path: Path
+) -> None:
+    draw = random.Random(SEED)
+    expected = digest_of(finished.store, "triplets", "triplet_id")
+    killed = stores = 0
+    while killed < KILLS:
+        # A run that got to its end leaves nothing to kill: on with a new store.
+        stores += 1
+        store = tmp_path / f"store-{stores}"
+        words = finished.tiny.words(store)
+        told: list[int] = []
+        with reader(store, told):
+            ended = False
+            while killed < KILLS and not ended:
+                moment = draw.uniform(0.1, 1.0) * finished.seconds
+                child = start(*words, output=subprocess.DEVNULL)
+                if kill(child, moment):
+                    killed += 1
+                else:
+                    assert child.returncode == 0
+                    ended = True
+            if not ended:
+                ended_well(tercet(*words))
+        assert digest_of(store, "triplets", "triplet_id") == expected
+        assert set(states(store)) == set(states(finished.store))
+        found = list(records(open_store(str(store))))
+        assert told[0] > 10
+        assert told[1] == len(found) == len(list(records(open_store(str(finished.store)))))
+        assert leftovers(store) == []
+
+
+def test_reader_finds_half_a_part_when_there_is_one(finished: Finished, tmp_path: Path) -> None:
+    """The watch of these tests is no blind one."""
+    store = Path(shutil.copytree(finished.store, tmp_path / "store"))
+    watched = Watched(store)
+    watched.look()
+    assert watched.faults == []
+    part = next(store.glob("artifacts/extract/*/data/mentions/*.parquet"))
+    part.write_bytes(part.read_bytes()[:-1])
+    record = next(store.glob("artifacts/ingest/*/_parts/00000.json"))
+    content = record.read_bytes()
+    record.rename(record.with_suffix(".old"))
+    record.write_bytes(content)
+    watched.look()
+    assert any(str(part) in fault for fault in watched.faults)
+    assert any("created twice" in fault for fault in watched.faults)
+    fresh = Watched(store)
+    fresh.look()
+    assert any("is not what" in fault for fault in fresh.faults)
+
+
+def servers(store: Path) -> set[int]:
+    """Processes that are the store's Prefect server."""
+    found = set()
+    for process in psutil.process_iter(["pid", "cmdline", "status"]):
+        words = process.info["cmdline"] or []
+        alive = process.info["status"] != psutil.STATUS_ZOMBIE
+        if alive and server.PROCESS in words and str(server.folder(store)) in words:
+            found.add(process.info["pid"])
+    return found
+
+
+@contextmanager
+def counted_servers(store: Path) -> Iterator[list[int]]:
+    """How many servers the store had at once, looked at again and again."""
+    counts: list[int] = []
+    stop = threading.Event()
+
+    def count() -> None:
+        while not stop.wait(0.25):
+            counts.append(len(servers(store)))
+
+    thread = threading.Thread(target=count, daemon=True)
+    thread.start()
+    try:
+        yield counts
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.slow
+def test_killed_with_prefect_a_run_resumes_and_leaves_no_server(
+    finished: Finished, prefect_folder: Path, tmp_path: Path
+) -> None:
+    draw = random.Random(SEED + 1)
+    store = tmp_path / "store"
+    ended_well(tercet(*finished.tiny.words(store, "--until", "ingest")))
+    shutil.copytree(prefect_folder, server.folder(store))
+    words = [word for word in finished.tiny.words(store) if word != "--no-server"]
+    told: list[int] = []
+    try:
+        with reader(store, told), counted_servers(store) as counts:
+            begun, all_parts = n_parts(store), n_parts(finished.store)
+            for earliest, latest in ((0.1, 0.4), (0.5, 0.8)):
+                # However late the kill comes, the run has not ended, nor has its server.
+                with in_use(store), held_up(finished, store, "train"):
+                    child = start(*words)
+                    assert child.stderr is not None
+                    line = child.stderr.readline()
+                    assert line.startswith("Prefect server: http://127.0.0.1:")
+                    parts = begun + draw.uniform(earliest, latest) * (all_parts - begun)
+                    kill_at(child, store, round(parts))
+                    # It serves whoever comes next; left alone, it ends by itself.
+                    assert len(servers(store)) == 1
+            done = ended_well(tercet(*words))
+            assert "Prefect server: " in done.stderr
+    finally:
+        left = servers(store)
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                psutil.Process(process).kill()
+    assert left == set()
+    assert max(counts) == 1
+    assert digest_of(store, "triplets", "triplet_id") == digest_of(
+        finished.store, "triplets", "triplet_id"
+    )
+    assert leftovers(store) == []

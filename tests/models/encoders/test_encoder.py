@@ -1,0 +1,117 @@
+"""Loading encoders and encoding many texts."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tercet.models.encoders import onnx_files
+from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.models.encoders.pooling import POOLING_MODES, PoolingMode
+
+
+def test_plain_checkpoint_gets_the_pooling_asked_for(
+    tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    mean, cls = (load_encoder(tiny_backbone, pooling) for pooling in ("mean", "cls"))
+    assert mean[1].pooling_mode == "mean"
+    assert cls[1].pooling_mode == "cls"
+    assert not np.allclose(encode(mean, tiny_texts[:4]), encode(cls, tiny_texts[:4]), atol=1e-3)
+
+
+def test_a_saved_encoder_keeps_its_own_pooling_unless_told(
+    tiny_backbone: Path, tmp_path: Path
+) -> None:
+    load_encoder(tiny_backbone, "cls").save_pretrained(str(tmp_path / "saved"))
+    assert load_encoder(tmp_path / "saved")[1].pooling_mode == "cls"
+    assert load_encoder(tmp_path / "saved", "mean")[1].pooling_mode == "mean"
+
+
+def test_every_mode_of_the_library_can_be_asked_for() -> None:
+    from sentence_transformers.sentence_transformer.modules import Pooling
+
+    assert set(POOLING_MODES) == set(Pooling.POOLING_MODES)
+
+
+@pytest.mark.parametrize("mode", POOLING_MODES)
+def test_a_pooling_gives_what_the_library_gives(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, mode: PoolingMode
+) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    body = Transformer(str(tiny_backbone))
+    library = SentenceTransformer(
+        modules=[body, Pooling(body.get_embedding_dimension(), mode)], device="cpu"
+    ).eval()
+    expected = library.encode(tiny_texts, show_progress_bar=False)
+    other = load_encoder(tiny_backbone, "cls" if mode == "mean" else "mean")
+    other.save_pretrained(str(tmp_path / "saved"))
+    for path in (tiny_backbone, tmp_path / "saved"):
+        found = encode(load_encoder(path, mode), tiny_texts, batch_size=4, normalise=False)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_encode_equals_the_library_in_the_order_of_the_texts(
+    tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    model = load_encoder(tiny_backbone, "mean")
+    seen: list[int] = []
+    ours = encode(model, tiny_texts, batch_size=4, progress=seen.append)
+    theirs = model.encode(tiny_texts, normalize_embeddings=True, show_progress_bar=False)
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(ours, axis=1), 1.0, atol=1e-6)
+    assert ours.dtype == np.float32
+    assert seen == sorted(seen)
+    assert seen[-1] == len(tiny_texts)
+    assert len(seen) > 5
+
+
+def test_static_embeddings_are_encoded_too(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(tiny_backbone / "tokenizer.json"))
+    weights = np.random.default_rng(3).normal(size=(tokenizer.get_vocab_size(), 8))
+    made = SentenceTransformer(modules=[StaticEmbedding(tokenizer, weights.astype(np.float32))])
+    made.save(str(tmp_path / "static"))
+    model = load_encoder(tmp_path / "static", max_length=64)
+    found = encode(model, tiny_texts, batch_size=7)
+    expected = made.encode(tiny_texts, normalize_embeddings=True)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    with pytest.raises(ValueError, match="no transformer"):
+        onnx_files.write_onnx(model, tmp_path / "static.onnx")
+
+
+def test_encode_switches_dropout_off_and_on_again(
+    tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    model = load_encoder(tiny_backbone).train()
+    np.testing.assert_array_equal(encode(model, tiny_texts[:8]), encode(model, tiny_texts[:8]))
+    assert model.training
+
+
+def test_bf16_is_near(tiny_backbone: Path, tiny_texts: list[str]) -> None:
+    model = load_encoder(tiny_backbone)
+    exact, quick = (encode(model, tiny_texts[:50], precision=p) for p in ("fp32", "bf16"))
+    assert (exact * quick).sum(axis=1).min() > 0.99
+
+
+def test_long_texts_are_cut_at_max_length(tiny_backbone: Path) -> None:
+    model = load_encoder(tiny_backbone, max_length=8)
+    cut, same = encode(model, ["red " * 60 + "blue", "red " * 6])
+    np.testing.assert_allclose(cut, same, atol=1e-6)
+    assert load_encoder(tiny_backbone, max_length=10_000).max_seq_length == 64
+
+
+def test_no_texts(tiny_backbone: Path) -> None:
+    assert encode(load_encoder(tiny_backbone), []).shape == (0, 32)
+
+
+def test_a_directory_without_a_model_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="No sentence encoder can be loaded") as raised:
+        load_encoder(tmp_path)
+    assert "\n" not in str(raised.value)

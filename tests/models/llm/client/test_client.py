@@ -1,0 +1,602 @@
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from email.utils import formatdate
+from types import SimpleNamespace
+
+import psutil
+import pytest
+from asking_client import CHAT, KEY, LISTS, SAMPLING, Record, client, once, poison, requests
+from even_time import now
+from faulty_server import FaultyServer, Reply, Seen, error, says, silent_port, until
+
+from tercet.models.llm.client.client import Endpoint
+from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.llm.messages import Answer, Request
+from tercet.models.llm.settings import Sampling
+from tercet.models.llm.wire import ANSWER, Wire
+
+
+@pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
+def test_every_row_is_answered_once_with_its_own_answer(wire: Wire) -> None:
+    record = Record()
+    with FaultyServer() as server, client(server, wire=wire, record=record) as asking:
+        answers = list(asking.ask(requests(500)))
+    assert sorted(a.place for a in answers) == record.places() == list(range(500))
+    end = ANSWER.upper() if wire is LISTS else ""
+    for answer in answers:
+        assert answer.raw == f"ROW {answer.place}{end}"
+        assert (answer.finish_reason, answer.error, answer.attempts) == ("stop", None, 1)
+        assert (answer.model, answer.digest) == ("the model", f"d{answer.place}")
+        assert answer.endpoint == server.url
+    assert set(server.times_asked().values()) == {1}
+    # "row 7", or "row 7 Answer:".
+    words = 3 if wire is LISTS else 2
+    assert sum(a.prompt_tokens for a in answers) == 500 * words
+    assert sum(a.n_tokens for a in answers) == 500 * 2
+    assert all(seen.headers["authorization"] == f"Bearer {KEY}" for seen in server.log)
+
+
+def test_lists_hold_only_rows_of_one_sampling_and_schema() -> None:
+    cold, schema = Sampling(temperature=0), {"type": "object"}
+    rows = [
+        Request(i, f"row {i}", cold if i % 7 == 0 else SAMPLING, i, schema if i % 5 == 0 else None)
+        for i in range(60)
+    ]
+    with FaultyServer() as server, client(server, wire=LISTS) as asking:
+        assert len(list(asking.ask(iter(rows)))) == 60
+    of = {row.prompt + ANSWER: row for row in rows}
+    for seen in server.log:
+        for prompt in seen.prompts:
+            assert seen.body["temperature"] == of[prompt].sampling.temperature
+            assert ("response_format" in seen.body) == (of[prompt].schema is not None)
+
+
+def test_no_more_than_the_concurrency_is_open() -> None:
+    with FaultyServer(delay=0.05) as server, client(server, concurrency=5) as asking:
+        assert len(list(asking.ask(requests(60)))) == 60
+    assert max(seen.open_rows for seen in server.log) == 5
+
+
+def test_requests_are_taken_as_answers_are() -> None:
+    taken = 0
+
+    def source() -> Iterator[Request]:
+        nonlocal taken
+        for request in requests(100_000):
+            taken += 1
+            yield request
+
+    with FaultyServer() as server, client(server) as asking:
+        answers = asking.ask(source())
+        for _ in range(50):
+            next(answers)
+        # Twice the concurrency and a batch wait or are open, and what is taken is not yet asked.
+        assert taken <= 50 + 2 * 32 + 2 * 8
+        answers.close()
+
+
+@pytest.mark.parametrize("header", ["seconds", "date"])
+def test_429_pauses_the_endpoint_and_costs_no_try(
+    header: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The day's time stands still, lest the date be past when it is read.
+    monkeypatch.setattr("tercet.models.llm.client.exchange.time", SimpleNamespace(time=lambda: 1e9))
+    after = "2" if header == "seconds" else formatdate(1e9 + 2, usegmt=True)
+    behave = once(*[error(429, "slow down", Retry_After=after)] * 10)
+    record = Record()
+    with (
+        FaultyServer(behave) as server,
+        # The first ten rows are taken at once.
+        client(server, record=record, tries=1, concurrency=10, list_size=10) as asking,
+    ):
+        answers = list(asking.ask(requests(40)))
+    assert record.places() == list(range(40))
+    assert record.failed() == {}
+    assert sum(a.attempts for a in answers) == 50
+    gap = server.log[10].at - server.log[9].at
+    assert 2 <= gap < 4
+
+
+def test_a_503_without_a_time_is_waited_out() -> None:
+    behave = once(*[error(503, "loading")] * 40)
+    record = Record()
+    with FaultyServer(behave) as server, client(server, record=record, tries=1) as asking:
+        list(asking.ask(requests(100)))
+    assert record.places() == list(range(100))
+    assert record.failed() == {}
+
+
+TROUBLES = {
+    "500": error(500),
+    "502": Reply(502, b"<html>bad gateway</html>"),
+    "half a JSON": Reply(200, b'{"choices": [{"index": 0, "text": "RO'),
+    "a body that ends early": Reply(200, b'{"choices": []}', share=0.5),
+    "an empty body": Reply(200, b""),
+    "no choices": Reply(200, b'{"choices": []}'),
+    "a reset": Reply(reset=True),
+    "silence": Reply(200, b"{}", after=30.0),
+}
+
+
+def patient(trouble: str) -> dict[str, float]:
+    return {"timeout": 1 if trouble == "silence" else 20}
+
+
+@pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_passing_trouble_loses_no_row(trouble: str, wire: Wire) -> None:
+    record = Record()
+    behave = once(*[TROUBLES[trouble]] * 5)
+    with (
+        FaultyServer(behave) as server,
+        client(server, wire=wire, record=record, concurrency=8, **patient(trouble)) as asking,
+    ):
+        list(asking.ask(requests(100)))
+    assert record.places() == list(range(100))
+    assert record.failed() == {}
+
+
+REASONS = {
+    "500": "HTTP 500 after 2 tries: out of order",
+    "502": "HTTP 502 after 2 tries: <html>bad gateway</html>",
+    "half a JSON": "a body of 37 bytes that is no JSON after 2 tries",
+    "a body that ends early": "connection broken off after 2 tries: RemoteProtocolError",
+    "an empty body": "an empty body after 2 tries",
+    "no choices": "an answer without choices after 2 tries",
+    "a reset": "connection broken off after 2 tries: ReadError",
+    "silence": "no answer within 1 s after 2 tries",
+}
+
+
+@pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_row_that_always_fails_is_given_up_alone(trouble: str, wire: Wire) -> None:
+    record = Record()
+    with (
+        FaultyServer(poison(TROUBLES[trouble])) as server,
+        client(
+            server, wire=wire, record=record, concurrency=8, tries=2, **patient(trouble)
+        ) as asking,
+    ):
+        list(asking.ask(requests(100, lambda i: "poison" if i == 30 else "row")))
+    assert record.places() == list(range(100))
+    assert record.failed() == {30: REASONS[trouble]}
+    asked = server.times_asked()
+    assert sum(n for prompt, n in asked.items() if "poison" in prompt) == (
+        3 if wire is LISTS else 2
+    )
+
+
+def test_a_twentieth_of_poisonous_rows_neither_stops_nor_slows_the_others() -> None:
+    record = Record()
+    with (
+        FaultyServer(poison(error(500)), delay=0.01) as server,
+        client(server, wire=LISTS, record=record, tries=2) as asking,
+    ):
+        list(asking.ask(requests(1000, lambda i: "poison" if i % 20 == 0 else "row")))
+    assert record.places() == list(range(1000))
+    assert sorted(record.failed()) == list(range(0, 1000, 20))
+
+
+def test_rows_that_alone_are_left_and_always_fail_do_not_stop_the_run() -> None:
+    record = Record()
+    with (
+        FaultyServer(poison(error(500))) as server,
+        client(server, record=record, tries=3, patience=30) as asking,
+    ):
+        list(asking.ask(requests(30, lambda i: "poison" if i >= 10 else "row")))
+    assert sorted(record.failed()) == list(range(10, 30))
+
+
+def test_a_row_that_hangs_does_not_hold_the_others_up() -> None:
+    with (
+        FaultyServer(poison(Reply(after=30))) as server,
+        # All rows are handed over at once: none is late because this thread is.
+        client(server, timeout=3, tries=1, concurrency=8, list_size=100) as asking,
+    ):
+        answers = list(asking.ask(requests(100, lambda i: "poison" if i == 3 else "row")))
+    assert [answer.place for answer in answers if answer.finish_reason == "failed"] == [3]
+    # All others came while it hung.
+    assert answers[-1].place == 3
+    assert 3 <= answers[-1].seconds < 6
+
+
+def test_an_outage_fails_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A row's second try waits long enough for those of others to tell that it is an outage.
+    monkeypatch.setattr(random, "random", lambda: 0.99)
+    record = Record()
+    words = 0
+
+    def behave(seen: Seen) -> Reply | None:
+        nonlocal words
+        words += seen.prompts == ["Say yes."]
+        return error(502) if seen.number >= 50 and words < 4 else None
+
+    with (
+        FaultyServer(behave, delay=0.02) as server,
+        # Many rows are handed over at once: others wait whenever one has failed.
+        client(server, record=record, tries=2, concurrency=4, list_size=256) as asking,
+    ):
+        list(asking.ask(requests(300)))
+    assert record.places() == list(range(300))
+    # Rows that fail are waited with, the endpoint is asked a word until it answers.
+    assert record.failed() == {}
+    assert server.times_asked()["Say yes."] == words == 4
+
+
+def test_a_400_is_the_fault_of_its_row_alone() -> None:
+    record = Record()
+    with (
+        FaultyServer(poison(error(400, "the prompt is too long"))) as server,
+        client(server, wire=LISTS, record=record) as asking,
+    ):
+        # It goes out when something was answered: nothing is left to be asked in a word.
+        list(asking.ask(requests(64, lambda i: "poison" if i == 37 else "row")))
+    assert record.places() == list(range(64))
+    assert record.failed() == {37: "HTTP 400: the prompt is too long"}
+    # Its list and then each row of it alone.
+    assert sum(len(seen.prompts) == 1 for seen in server.log) == 8
+
+
+def test_after_a_list_with_a_wrong_number_of_answers_prompts_go_alone() -> None:
+    record = Record()
+
+    def first_only(seen: Seen) -> Reply | None:
+        return Reply(200, says(seen, 1)) if len(seen.prompts) > 1 else None
+
+    with (
+        FaultyServer(first_only) as server,
+        client(server, wire=LISTS, record=record) as asking,
+    ):
+        list(asking.ask(requests(200)))
+    assert record.places() == list(range(200))
+    assert record.failed() == {}
+    assert sum(len(seen.prompts) > 1 for seen in server.log) <= 4
+    assert all(a.raw == f"ROW {a.place}{ANSWER.upper()}" for a in record.answers)
+
+
+@pytest.mark.parametrize(
+    ("reply", "says_so"),
+    [
+        (
+            error(401, f"no such key: {KEY}"),
+            "is not accepted; put the right one into the .* MY_KEY",
+        ),
+        (error(403), "MY_KEY"),
+        (error(404, "The model `tiny` does not exist."), "knows no model 'tiny'.*ends in /v1"),
+        (Reply(301, b"", {"Location": "https://other.example/v1?k=1"}), "moved to https://other"),
+    ],
+)
+def test_what_the_user_must_mend_stops_at_once(reply: Reply, says_so: str) -> None:
+    with (
+        FaultyServer(lambda seen: reply) as server,
+        client(server, key_env="MY_KEY") as asking,
+        pytest.raises(Unusable, match=says_so) as raised,
+    ):
+        list(asking.ask(requests(1000)))
+    assert KEY not in str(raised.value)
+    assert len(server.log) <= 32
+
+
+@pytest.mark.parametrize("url", ["http://host:port/v1", "http:///v1", "http://[::1/v1"])
+def test_an_address_that_is_none_is_unusable(url: str) -> None:
+    with pytest.raises(Unusable):
+        Endpoint(url, "tiny")
+
+
+def test_a_key_is_told_to_nobody() -> None:
+    endpoint = Endpoint("https://user:word@host.example:8443/v1/?key=1", "m", KEY)
+    assert KEY not in repr(endpoint)
+    assert endpoint.shown == "https://host.example:8443/v1"
+    assert str(endpoint.at("/x")).endswith("@host.example:8443/v1/x?key=1")
+    record = Record()
+    with (
+        FaultyServer(poison(error(500, f"cannot use {KEY}"))) as server,
+        client(server, record=record, tries=1) as asking,
+    ):
+        list(asking.ask(requests(2, lambda i: "poison" if i == 0 else "row")))
+    assert record.failed() == {0: "HTTP 500 after 1 try: cannot use …"}
+
+
+def test_only_refusals_from_the_first_row_on_are_the_recipes_fault() -> None:
+    record = Record()
+    with (
+        FaultyServer(lambda seen: error(400, "max_tokens is too large")) as server,
+        client(server, wire=LISTS, record=record) as asking,
+        pytest.raises(Unusable, match=r"refuses whatever it is asked .*max_tokens is too large"),
+    ):
+        list(asking.ask(requests(1000)))
+    # A word is refused too: no row is to blame.
+    assert record.answers == []
+
+
+def test_a_model_without_a_chat_template_is_said_to_have_none() -> None:
+    refusal = error(400, "default chat template is no longer allowed, you must provide one")
+    with (
+        FaultyServer(lambda seen: refusal) as server,
+        client(server) as asking,
+        pytest.raises(Unusable, match=r"no chat template: set `llm\.api: completions`"),
+    ):
+        list(asking.ask(requests(3)))
+
+
+def test_an_endpoint_that_only_fails_stops_with_the_count_of_what_is_safe() -> None:
+    record = Record()
+    with (
+        FaultyServer(lambda seen: error(500, "no memory") if seen.number >= 20 else None) as server,
+        client(server, record=record, patience=1.5, concurrency=4) as asking,
+        pytest.raises(Stopped, match=r"nothing for 1\.5 s \(last: .*HTTP 500: no memory\); 20 ans"),
+    ):
+        list(asking.ask(requests(1000)))
+    assert sum(a.finish_reason == "stop" for a in record.answers) == 20
+
+
+def test_an_endpoint_that_asks_for_an_hour_is_not_waited_for() -> None:
+    began = now()
+    with (
+        FaultyServer(lambda seen: error(429, "quota", Retry_After="3600")) as server,
+        client(server, patience=1) as asking,
+        pytest.raises(Stopped, match="HTTP 429: quota"),
+    ):
+        list(asking.ask(requests(100)))
+    assert now() - began < 10
+    # And a word, whether it is really so.
+    assert len(server.log) <= 32 + 1
+
+
+def test_a_dead_endpoints_share_goes_to_the_other() -> None:
+    record = Record()
+    checks = []
+    with (
+        silent_port() as port,
+        FaultyServer(delay=0.005) as server,
+        client(
+            f"http://127.0.0.1:{port}/v1",
+            server,
+            record=record,
+            tries=1,
+            check=lambda: checks.append(1),
+        ) as asking,
+    ):
+        list(asking.ask(requests(300)))
+    assert record.places() == list(range(300))
+    assert record.failed() == {}
+    assert {a.endpoint for a in record.answers} == {server.url}
+    assert {a.attempts for a in record.answers} == {1}
+    assert checks
+
+
+def test_what_check_raises_ends_all_asking() -> None:
+    def dead() -> None:
+        raise Stopped("the engine is dead")
+
+    with silent_port() as port, client(f"http://127.0.0.1:{port}/v1", check=dead) as asking:
+        with pytest.raises(Stopped, match="the engine is dead"):
+            list(asking.ask(requests(10)))
+        with pytest.raises(Stopped, match="the engine is dead"):
+            list(asking.ask(requests(10)))
+
+
+def test_endpoints_share_the_work() -> None:
+    with (
+        FaultyServer(delay=0.05) as one,
+        FaultyServer(delay=0.05) as two,
+        client(one, two, wire=LISTS) as asking,
+    ):
+        from_whom = Counter(a.endpoint for a in asking.ask(requests(1000)))
+    assert min(from_whom[one.url], from_whom[two.url]) > 300
+
+
+@pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
+def test_a_server_that_dies_and_comes_back_is_asked_again_only_for_what_was_open(
+    wire: Wire,
+) -> None:
+    record = Record()
+    missed = threading.Event()
+    with (
+        silent_port() as port,
+        FaultyServer(delay=0.02, port=port) as first,
+        client(first, wire=wire, record=record, concurrency=16, check=missed.set) as asking,
+    ):
+        answers = asking.ask(requests(600))
+        for _ in range(200):
+            next(answers)
+        first.kill()
+        assert missed.wait(120)
+        with FaultyServer(delay=0.02, port=port) as second:
+            rest = list(answers)
+    assert len(rest) == 400
+    assert record.places() == list(range(600))
+    assert record.failed() == {}
+    asked = first.times_asked() + second.times_asked()
+    assert sum(n - 1 for n in asked.values()) <= 16
+
+
+def test_the_rate_recovers_after_trouble() -> None:
+    """Trouble begins when all 128 rows are open for the first time, and lasts for 20 requests."""
+    began: int | None = None
+    n_trouble, full_again = 20, threading.Event()
+
+    def behave(seen: Seen) -> Reply | None:
+        nonlocal began
+        if began is None:
+            began = seen.number + 1 if seen.open_rows == 128 else None
+        elif seen.number < began + n_trouble:
+            return error(503, Retry_After="0.3")
+        elif seen.open_rows == 128:
+            full_again.set()
+        return None
+
+    with (
+        FaultyServer(behave, delay=0.1) as server,
+        client(server, wire=LISTS, concurrency=128) as asking,
+    ):
+        # Some thousands are enough to recover; 20,000 that it does not are half a minute.
+        for _ in asking.ask(requests(20_000)):
+            if full_again.is_set():
+                break
+    assert began is not None
+    assert full_again.is_set()
+    # Half of it was left, and each full window of answers, of 64 rows and more, adds four rows.
+    ended = began + n_trouble
+    again = [seen.open_rows for seen in server.log].index(128, ended)
+    assert sum(len(seen.prompts) for seen in server.log[ended:again]) > 640
+
+
+def test_two_threads_ask_within_one_limit() -> None:
+    record = Record()
+    found: dict[str, list[str]] = {}
+    with (
+        FaultyServer(delay=0.005) as server,
+        client(server, record=record, concurrency=12, wire=LISTS) as asking,
+    ):
+
+        def run(name: str) -> None:
+            found[name] = [a.raw for a in asking.ask(requests(300, lambda place: name))]
+
+        threads = [threading.Thread(target=run, args=(name,)) for name in ("a", "b", "c")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(300)
+    assert len(record.answers) == 900
+    for name, raws in found.items():
+        assert sorted(raws) == sorted(f"{name} {i}{ANSWER}".upper() for i in range(300))
+    assert max(seen.open_rows for seen in server.log) <= 12
+
+
+def test_a_caller_that_stops_early_cancels_what_it_has_open() -> None:
+    with (
+        FaultyServer(lambda seen: Reply(after=30) if "slow" in seen.prompts[0] else None) as server,
+        client(server) as asking,
+    ):
+        answers = asking.ask(requests(1000, lambda i: "row" if i < 5 else "slow"))
+        assert next(answers).place in range(5)
+        # What is cancelled before it has arrived anywhere leaves no trace.
+        assert until(lambda: any("slow" in seen.prompts[0] for seen in server.log))
+        answers.close()
+        assert until(lambda: server.cancelled)
+        # Others are served on, within the whole limit.
+        assert len(list(asking.ask(requests(50)))) == 50
+    # Those that were open, and none of the 963 that waited.
+    assert sum("slow" in seen.prompts[0] for seen in server.log) <= 32
+
+
+def test_what_record_raises_ends_all_asking() -> None:
+    fault = OSError("the disk is full")
+    told = []
+
+    def record(request: Request, answer: Answer) -> None:
+        told.append(answer)
+        if len(told) == 20:
+            raise fault
+
+    ends: list[BaseException] = []
+    with FaultyServer(delay=0.01) as server, client(server, record=record) as asking:
+
+        def run() -> None:
+            try:
+                list(asking.ask(requests(100_000)))
+            except OSError as error:
+                ends.append(error)
+
+        threads = [threading.Thread(target=run) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(300)
+        # And what was open then.
+        assert 20 <= len(told) <= 20 + 31
+    assert ends == [fault, fault]
+
+
+def test_a_list_in_which_a_ceiling_is_reached_is_recorded_to_its_end() -> None:
+    told = []
+
+    def record(request: Request, answer: Answer) -> None:
+        told.append(answer.place)
+        if len(told) >= 3:
+            raise Stopped("enough was spent")
+
+    with (
+        FaultyServer() as server,
+        client(server, wire=LISTS, record=record, concurrency=8) as asking,
+        pytest.raises(Stopped, match="enough was spent"),
+    ):
+        list(asking.ask(requests(1000)))
+    assert sorted(told) == list(range(8))
+
+
+def test_each_answer_is_recorded_before_it_is_seen() -> None:
+    record = Record()
+    with FaultyServer() as server, client(server, record=record) as asking:
+        for n, answer in enumerate(asking.ask(requests(200))):
+            assert len(record.answers) > n
+            assert any(told is answer for told in record.answers)
+
+
+def test_a_fault_of_the_requests_themselves_reaches_the_caller() -> None:
+    def source() -> Iterator[Request]:
+        yield from requests(10)
+        raise KeyError("no such column")
+
+    with FaultyServer() as server, client(server) as asking:
+        with pytest.raises(KeyError):
+            list(asking.ask(source()))
+        assert len(list(asking.ask(requests(5)))) == 5
+
+
+def test_a_closed_client_asks_no_more() -> None:
+    with FaultyServer(lambda seen: Reply(after=30)) as server:
+        with client(server) as asking:
+            ended: list[str] = []
+
+            def run() -> None:
+                try:
+                    list(asking.ask(requests(10)))
+                except Stopped as error:
+                    ended.append(str(error))
+
+            thread = threading.Thread(target=run)
+            thread.start()
+            assert until(lambda: server.log)
+            asking.close()
+            asking.close()
+            thread.join(120)
+        assert ended == ["The client was closed."]
+        with pytest.raises(Stopped):
+            list(asking.ask(requests(1)))
+
+
+def test_nothing_to_ask_asks_nothing() -> None:
+    with FaultyServer() as server, client(server) as asking:
+        assert list(asking.ask(iter(()))) == []
+    assert server.log == []
+
+
+def test_memory_does_not_grow_with_the_number_of_requests() -> None:
+    seen: list[int] = []
+
+    def source() -> Iterator[Request]:
+        for request in requests(20_000, lambda place: "word " * 200):
+            if request.place in (4_000, 19_999):
+                seen.append(_resident())
+            yield request
+
+    with FaultyServer() as server, client(server, wire=LISTS, list_size=32) as asking:
+        server.log = _Nothing()
+        n = sum(1 for _ in asking.ask(source()))
+    assert n == 20_000
+    # What they weigh together: 16,000 prompts of 1,000 characters and as many answers.
+    assert seen[1] - seen[0] < 16_000 * 2_000 / 2
+
+
+def _resident() -> int:
+    return int(psutil.Process().memory_info().rss)
+
+
+class _Nothing(list[Seen]):
+    def append(self, seen: Seen) -> None:
+        pass

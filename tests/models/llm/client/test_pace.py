@@ -1,0 +1,181 @@
+import math
+
+import pytest
+
+from tercet.models.llm.client.pace import LONGEST_PAUSE, Pace, backoff, retry_after
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def paced(top: int = 256, draw: float = 0.5) -> tuple[Pace, Clock]:
+    clock = Clock()
+    return Pace(top, clock, lambda: draw), clock
+
+
+def test_it_starts_at_64_and_doubles_every_half_second() -> None:
+    pace, clock = paced(1000)
+    assert pace.limit() == 64
+    clock.now += 60
+    # Nothing was answered yet: nothing is known.
+    assert pace.limit() == 64
+    assert pace.changes_at() is None
+    pace.answered(1)
+    limits = []
+    for _ in range(6):
+        limits.append(pace.limit())
+        clock.now += 0.5
+    assert limits == [64, 128, 256, 512, 1000, 1000]
+    assert pace.changes_at() is None
+
+
+def test_it_says_when_it_grows_next() -> None:
+    pace, clock = paced()
+    pace.answered(1)
+    clock.now += 0.7
+    assert pace.limit() == 128
+    assert pace.changes_at() == 101.0
+
+
+def test_no_limit_is_above_the_top() -> None:
+    pace, clock = paced(3)
+    pace.answered(1)
+    assert pace.limit() == 3
+    clock.now += 10
+    assert pace.limit() == 3
+
+
+def test_trouble_halves_it_once_a_burst() -> None:
+    pace, clock = paced()
+    pace.answered(1)
+    clock.now += 5
+    assert pace.limit() == 256
+    for _ in range(50):
+        pace.pushed_back(sent_at=104.0, pause=0.0)
+    assert pace.limit() == 128
+    clock.now += 1
+    pace.pushed_back(sent_at=105.5, pause=0.0)
+    assert pace.limit() == 64
+    # No doubling by the clock any more.
+    clock.now += 60
+    assert pace.limit() == 64
+    for _ in range(20):
+        clock.now += 1
+        pace.pushed_back(sent_at=clock.now - 0.5, pause=0.0)
+    assert pace.limit() == 1
+
+
+def test_recovery_doubles_to_half_of_what_was_borne_and_then_adds() -> None:
+    pace, clock = paced()
+    pace.answered(1)
+    clock.now += 5
+    for _ in range(3):
+        clock.now += 1
+        pace.pushed_back(sent_at=clock.now - 0.5, pause=0.0)
+    # 256 was borne: 128 is quickly reached again.
+    assert pace.limit() == 32
+    pace.answered(32)
+    assert pace.limit() == 64
+    pace.answered(64)
+    assert pace.limit() == 128
+    # 256 / 32 rows for a full window.
+    pace.answered(128)
+    assert pace.limit() == 136
+    for _ in range(1000):
+        pace.answered(32)
+    assert pace.limit() == 256
+
+
+def test_a_pause_stops_everything_until_it_is_over() -> None:
+    pace, clock = paced()
+    pace.answered(1)
+    pace.pushed_back(sent_at=100.0, pause=7.0)
+    assert pace.limit() == 0
+    assert pace.changes_at() == 107.0
+    # A shorter one that comes later takes nothing away.
+    pace.pushed_back(sent_at=100.0, pause=1.0)
+    clock.now = 106.9
+    assert pace.limit() == 0
+    clock.now = 107.0
+    assert pace.limit() == 32
+    pace.pushed_back(sent_at=107.0, pause=3600.0)
+    assert pace.limit() == 0
+    # It was seen to answer before.
+    pace.resume()
+    assert pace.limit() == 16
+
+
+def test_without_a_time_pauses_double_until_something_is_answered() -> None:
+    pace, clock = paced(draw=0.5)
+    pauses = []
+    for _ in range(4):
+        clock.now += 60
+        pace.pushed_back(sent_at=clock.now - 1)
+        at = pace.changes_at()
+        assert at is not None
+        pauses.append(at - clock.now)
+    assert pauses == [0.25, 0.5, 1.0, 2.0]
+    clock.now += 60
+    pace.answered(1)
+    pace.pushed_back(sent_at=clock.now - 1)
+    assert pace.changes_at() == clock.now + 0.25
+
+
+def test_single_errors_are_their_rows_and_many_are_the_endpoints() -> None:
+    pace, clock = paced(64)
+    for _ in range(40):
+        for _ in range(13):
+            pace.answered(1)
+        for _ in range(3):
+            pace.erred(sent_at=clock.now)
+    assert pace.limit() == 64
+    for _ in range(4):
+        pace.erred(sent_at=clock.now)
+    assert pace.limit() == 32
+
+
+def test_an_endpoint_that_comes_back_is_a_new_one() -> None:
+    pace, clock = paced()
+    for _ in range(8):
+        clock.now += 1
+        pace.pushed_back(sent_at=clock.now - 0.5, pause=0.0)
+    assert pace.limit() == 1
+    pace.restart()
+    assert pace.limit() == 64
+    pace.answered(1)
+    clock.now += 1
+    assert pace.limit() == 256
+
+
+def test_backoff_doubles_with_full_jitter() -> None:
+    assert [backoff(n, 0.5) for n in (1, 2, 3, 7, 8, 5000)] == [0.25, 0.5, 1.0, 15.0, 15.0, 15.0]
+    assert backoff(4, 0.0) == 0.0
+    assert backoff(4, 0.999) < 4.0
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, None),
+        ("", None),
+        ("soon", None),
+        ("nan", None),
+        ("3", 3.0),
+        ("0.25", 0.25),
+        ("-5", 0.0),
+        ("inf", LONGEST_PAUSE),
+        ("999999", LONGEST_PAUSE),
+        # 784111777 seconds since 1970.
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 7.0),
+        ("Sun, 06 Nov 1994 08:49:20 GMT", 0.0),
+        ("Sun, 06 Nov 1994 09:49:37 +0100", 7.0),
+    ],
+)
+def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
+    found = retry_after(value, lambda: 784111770.0)
+    assert found == seconds or (found is not None and math.isclose(found, seconds or -1))

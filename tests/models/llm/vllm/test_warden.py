@@ -1,0 +1,169 @@
+"""The process that ends a server with whoever started it; cheap servers, real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from tercet.models.llm.vllm import warden
+
+# A server with a child in its group and one in a session of its own, which nobody waits for.
+SERVER = """
+import os, subprocess, sys, time
+inside = subprocess.Popen(["sleep", "300"])
+outside = subprocess.Popen(["sleep", "300"], start_new_session=True)
+print(os.getpid(), inside.pid, outside.pid, file=sys.stderr, flush=True)
+time.sleep(300)
+"""
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVER
+
+
+# The warden with another grace, and another one for haste.
+PATIENT = f"""
+import sys
+sys.path.insert(0, {str(Path(warden.__file__).parent)!r})
+import warden
+warden.GRACE_SECONDS, warden.HASTE_SECONDS = float(sys.argv[1]), float(sys.argv[2])
+sys.exit(warden.watch(sys.argv[3:]))
+"""
+# A wait that is not to be waited for.
+AGES = 600.0
+# Longer than anything takes where nobody waits in vain.
+SECONDS = 120.0
+
+
+def start(
+    code: str, grace: float = warden.GRACE_SECONDS, haste: float = warden.HASTE_SECONDS
+) -> "subprocess.Popen[str]":
+    program = ["-c", PATIENT, str(grace), str(haste)]
+    if (grace, haste) == (warden.GRACE_SECONDS, warden.HASTE_SECONDS):
+        program = [str(Path(warden.__file__))]
+    return subprocess.Popen(
+        [sys.executable, *program, sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def pids(process: "subprocess.Popen[str]") -> list[int]:
+    """Of server, child and detached child, once they are there."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    group = int(process.stdout.readline())
+    told = [int(pid) for pid in process.stderr.readline().split()]
+    assert told[0] == group == os.getpgid(told[1])
+    return told
+
+
+def gone(told: list[int]) -> bool:
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        if not any(alive(pid) for pid in told):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_all_ends_when_standard_input_closes() -> None:
+    # A server that takes long to get as far as its end is not killed before.
+    with start(SERVER, haste=AGES) as process:
+        told = pids(process)
+        assert all(map(alive, told))
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(SECONDS) == 128 + signal.SIGTERM
+        assert not any(map(alive, told))
+
+
+def test_all_ends_when_the_warden_is_told() -> None:
+    with start(SERVER) as process:
+        told = pids(process)
+        process.terminate()
+        process.wait(SECONDS)
+        assert not any(map(alive, told))
+
+
+def test_a_server_that_dies_leaves_nothing_and_its_code_is_told() -> None:
+    with start(SERVER) as process:
+        told = pids(process)
+        os.kill(told[0], signal.SIGKILL)
+        assert process.wait(SECONDS) == 128 + signal.SIGKILL
+        assert not any(map(alive, told))
+    with start("raise SystemExit(3)") as process:
+        assert process.wait(SECONDS) == 3
+
+
+def test_a_server_that_will_not_end_is_killed_soon_when_standard_input_closes() -> None:
+    with start(STUBBORN, grace=AGES) as process:
+        told = pids(process)
+        assert process.stdin is not None
+        began = time.monotonic()
+        process.stdin.close()
+        assert process.wait(SECONDS) == 128 + signal.SIGKILL
+        assert time.monotonic() - began >= warden.HASTE_SECONDS
+        assert not any(map(alive, told))
+
+
+def test_haste_comes_before_a_grace_that_was_given() -> None:
+    with start(STUBBORN, grace=AGES) as process:
+        told = pids(process)
+        process.terminate()
+        time.sleep(warden.HASTE_SECONDS + 1)
+        assert all(map(alive, told))
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(SECONDS) == 128 + signal.SIGKILL
+        assert not any(map(alive, told))
+
+
+def test_a_server_that_will_not_end_is_killed_after_the_grace() -> None:
+    with start(STUBBORN, grace=3.0) as process:
+        told = pids(process)
+        began = time.monotonic()
+        process.terminate()
+        assert process.wait(SECONDS) == 128 + signal.SIGKILL
+        assert time.monotonic() - began >= 3.0
+        assert not any(map(alive, told))
+
+
+def test_the_server_dies_with_a_warden_that_is_killed() -> None:
+    with start(SERVER) as process:
+        told = pids(process)
+        process.kill()
+        process.wait(SECONDS)
+        assert gone(told[:1])
+        # What is left of it only the engine can know: it has the group's number.
+        os.killpg(told[0], signal.SIGKILL)
+        assert gone(told[:2])
+        os.kill(told[2], signal.SIGKILL)
+
+
+def test_a_parent_that_is_killed_takes_everything_along() -> None:
+    code = f"""
+import subprocess, sys, time
+command = [sys.executable, {str(Path(warden.__file__))!r}, sys.executable, "-c", {STUBBORN!r}]
+process = subprocess.Popen(
+    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+print(process.stdout.readline().decode(), end="", flush=True)
+time.sleep(300)
+"""
+    command = [sys.executable, "-c", code]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as parent:
+        told = pids(parent)
+        parent.kill()
+        assert gone(told)

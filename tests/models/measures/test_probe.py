@@ -1,0 +1,191 @@
+"""The probe: what it must reach, what it must not know, and the protocol against its definition."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+from threadpoolctl import threadpool_limits
+
+from tercet.models.measures import probe
+from tercet.models.measures.probe import Sample
+
+
+def apart(n: int, classes: int = 2, seed: int = 0) -> Sample:
+    """Clusters that lie far from each other."""
+    draw = np.random.default_rng(seed)
+    labels = np.arange(n) % classes
+    features = draw.normal(scale=0.2, size=(n, 3 + classes))
+    features[np.arange(n), labels] += 4.0
+    return Sample(features.astype(np.float32), labels.astype(np.int64))
+
+
+def noisy(n: int, d: int, seed: int = 0) -> Sample:
+    """Labels that the features foretell in part."""
+    draw = np.random.default_rng(seed)
+    features = draw.normal(size=(n, d))
+    labels = features[:, 0] + features[:, 1] + draw.normal(scale=1.5, size=n) > 0
+    return Sample(features, labels.astype(np.int64))
+
+
+def chance(n: int, d: int, seed: int = 0) -> Sample:
+    draw = np.random.default_rng(seed)
+    return Sample(draw.normal(size=(n, d)), draw.permutation(np.arange(n) % 2).astype(np.int64))
+
+
+def said_of(sample: Sample, **parts: Sample) -> tuple[list[int], tuple[float, ...]]:
+    outcome = probe.accuracy_items(sample, **parts)
+    return outcome.predictions.tolist(), outcome.chosen
+
+
+def test_what_is_apart_is_told_apart_by_each_protocol():
+    nested = probe.accuracy_items(apart(60))
+    assert (nested.accuracy, nested.f1, nested.right.shape) == (100.0, 100.0, (60,))
+    assert len(nested.chosen) == 10
+    folds = probe.accuracy_items(apart(90, 3), test=apart(30, 3, seed=1))
+    assert (folds.accuracy, len(folds.chosen)) == (100.0, 1)
+    dev = probe.accuracy_items(apart(40), dev=apart(20, seed=1), test=apart(30, seed=2))
+    assert (dev.accuracy, len(dev.labels)) == (100.0, 30)
+
+
+def test_labels_that_mean_nothing_stay_at_chance():
+    """With more dimensions than examples, whoever had seen the held-out labels would know them."""
+    assert 40 < probe.accuracy_items(chance(200, 4)).accuracy < 60
+    memorable = probe.accuracy_items(chance(120, 200, seed=3))
+    assert 35 < memorable.accuracy < 65
+    tested = probe.accuracy_items(chance(300, 20), test=chance(600, 20, seed=4))
+    assert 44 < tested.accuracy < 56
+
+
+def test_c_is_chosen_from_the_training_data_alone():
+    train, test = noisy(150, 6), noisy(80, 6, seed=1)
+    turned = Sample(test.features, 1 - test.labels)
+    predictions, chosen = said_of(train, test=test)
+    assert said_of(train, test=turned) == (predictions, chosen)
+    # More of other test data, and C and the predictions for the old ones stay.
+    more = Sample(
+        np.vstack([test.features, 9.0 * test.features]), np.concatenate([test.labels, test.labels])
+    )
+    more_predictions, more_chosen = said_of(train, test=more)
+    assert (more_predictions[:80], more_chosen) == (predictions, chosen)
+    dev = noisy(60, 6, seed=2)
+    assert said_of(train, dev=dev, test=test) == said_of(train, dev=dev, test=turned)
+
+
+def test_dev_chooses_c_and_is_never_fitted():
+    """Copies of dev examples change its accuracy at no C, so nothing may change."""
+    train, dev, test = noisy(100, 5), noisy(50, 5, seed=1), noisy(50, 5, seed=2)
+    twice = Sample(np.vstack([dev.features] * 2), np.concatenate([dev.labels] * 2))
+    assert said_of(train, dev=dev, test=test) == said_of(train, dev=twice, test=test)
+    scores = {
+        c: LogisticRegression(C=c, tol=1e-10, max_iter=10_000)
+        .fit(train.features, train.labels)
+        .score(dev.features, dev.labels)
+        for c in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    }
+    best = max(scores.values())
+    first = next(c for c, score in scores.items() if score == best)
+    assert said_of(train, dev=dev, test=test)[1] == (first,)
+
+
+def literal_choice(features, labels, powers):
+    """C as SentEval's loops over grid and folds choose it."""
+    scores = []
+    for power in powers:
+        found = []
+        folds = StratifiedKFold(n_splits=10, shuffle=True, random_state=1111)
+        for kept, held in folds.split(features, labels):
+            model = LogisticRegression(C=2.0**power, tol=1e-10, max_iter=10_000)
+            model.fit(features[kept], labels[kept])
+            found.append(model.score(features[held], labels[held]))
+        scores.append(round(100 * np.mean(found), 2))
+    return 2.0 ** powers[int(np.argmax(scores))]
+
+
+def test_nested_folds_are_those_of_the_definition():
+    sample = noisy(60, 4, seed=5)
+    order = np.random.default_rng(1).permutation(60)
+    features, labels = sample.features[order], sample.labels[order]
+    expected = np.empty(60, dtype=np.int64)
+    chosen = []
+    folds = StratifiedKFold(n_splits=10, shuffle=True, random_state=1111)
+    for kept, held in folds.split(features, labels):
+        c = literal_choice(features[kept], labels[kept], range(-2, 4))
+        model = LogisticRegression(C=c, tol=1e-10, max_iter=10_000)
+        model.fit(features[kept], labels[kept])
+        expected[order[held]] = model.predict(features[held])
+        chosen.append(c)
+    outcome = probe.accuracy_items(Sample(sample.features, sample.labels, order))
+    assert outcome.chosen == tuple(chosen)
+    assert outcome.predictions.tolist() == expected.tolist()
+    assert outcome.labels.tolist() == sample.labels.tolist()
+    assert outcome.right.mean() == pytest.approx(outcome.accuracy / 100)
+
+
+def test_folds_of_training_data_are_those_of_the_definition():
+    train, test = noisy(80, 4, seed=6), noisy(40, 4, seed=7)
+    c = literal_choice(train.features, train.labels, range(-1, 6))
+    model = LogisticRegression(C=c, tol=1e-10, max_iter=10_000).fit(train.features, train.labels)
+    expected = model.predict(test.features).tolist()
+    assert said_of(train, test=test) == (expected, (c,))
+
+
+def test_the_same_twice_and_with_any_number_of_threads():
+    train, dev, test = noisy(3000, 64), noisy(500, 64, seed=1), noisy(500, 64, seed=2)
+    found = []
+    for threads in (1, 2, 2):
+        with threadpool_limits(limits=threads):
+            found.append(said_of(train, dev=dev, test=test))
+    assert found[0] == found[1] == found[2]
+
+
+def test_sparse_features_say_what_dense_ones_say():
+    first, second = noisy(70, 5), noisy(70, 5, seed=1)
+    dense = probe.pair_features(first.features, second.features)
+    thin = probe.pair_features(
+        sparse.csr_matrix(first.features), sparse.csr_matrix(second.features)
+    )
+    assert dense.shape == thin.shape == (70, 10)
+    assert np.array_equal(thin.toarray(), dense)
+    test = Sample(dense[:20], first.labels[:20])
+    expected = said_of(Sample(dense, first.labels), test=test)
+    assert said_of(Sample(thin, first.labels), test=Sample(thin[:20], test.labels)) == expected
+
+
+def test_pair_features_are_the_difference_and_the_product():
+    features = probe.pair_features(np.array([[1.0, -2.0]]), np.array([[3.0, 4.0]]))
+    assert features.tolist() == [[2.0, 6.0, 3.0, -8.0]]
+
+
+def test_f1_by_hand():
+    """Two hits, one false alarm, two missed: precision 2/3, recall 1/2."""
+    outcome = probe.Outcome(
+        np.array([1, 1, 1, 0, 0, 0]), np.array([1, 1, 0, 1, 1, 0]), chosen=(1.0,)
+    )
+    assert outcome.f1 == pytest.approx(100 * 4 / 7)
+    assert outcome.accuracy == 50.0
+    assert outcome.right.tolist() == [1, 1, 0, 0, 0, 1]
+    never = probe.Outcome(np.array([0, 0]), np.array([0, 0]), chosen=())
+    assert never.f1 == 0.0
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "says"),
+    [
+        (Sample(np.full((40, 2), np.nan), np.arange(40) % 2), None, "NaN or infinity"),
+        (Sample(np.ones((40, 2)), np.zeros(40, dtype=int)), None, "one class only"),
+        (Sample(np.ones((40, 2)), (np.arange(40) < 9).astype(int)), None, "class 1 has 9"),
+        (Sample(np.ones((40, 2)), np.arange(39) % 2), None, "40 rows of features and 39 labels"),
+        (Sample(np.ones((0, 2)), np.zeros(0, dtype=int)), None, "0 rows"),
+        (apart(40), Sample(np.ones((2, 5)), np.array([0, 7])), "no example of class 7"),
+        (apart(40), Sample(np.full((1, 5), np.inf), np.array([0])), "NaN or infinity"),
+    ],
+)
+def test_what_cannot_be_fitted_is_said(train, test, says):
+    with pytest.raises(ValueError, match=says):
+        probe.accuracy_items(train, test=test)
+
+
+def test_dev_without_test_is_refused():
+    with pytest.raises(ValueError, match="no test data"):
+        probe.accuracy_items(apart(40), dev=apart(20))

@@ -1,0 +1,190 @@
+"""Intervals and the paired test: literal resamples, and simulations whose truth is known."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.metrics import average_precision_score, f1_score
+
+from tercet.models.measures import resampling
+from tercet.models.measures.resampling import (
+    Sampled,
+    average_precision_of,
+    combined,
+    f1_of,
+    interval,
+    mean_of,
+    paired_test,
+    sampled,
+    spearman_of,
+)
+
+RNG = np.random.default_rng(3)
+GOLD = RNG.integers(0, 6, 90).astype(float)
+COSINES = np.round(GOLD + RNG.normal(0, 2, 90), 1)
+LABELS = (GOLD > 3).astype(int)
+
+# Each measure, and the same of the rows that were drawn, by somebody else's code.
+MEASURES = {
+    "mean": (mean_of(COSINES), lambda i: COSINES[i].mean()),
+    "spearman": (spearman_of(GOLD, COSINES), lambda i: stats.spearmanr(GOLD[i], COSINES[i])[0]),
+    "average precision": (
+        average_precision_of(LABELS, COSINES),
+        lambda i: average_precision_score(LABELS[i], COSINES[i]),
+    ),
+    "f1": (f1_of(LABELS, COSINES > 2), lambda i: f1_score(LABELS[i], COSINES[i] > 2)),
+}
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_figure_in_a_resample_is_that_of_the_rows_drawn(name):
+    measure, literal = MEASURES[name]
+    counts = np.random.default_rng(5).multinomial(90, np.full(90, 1 / 90), size=40)
+    expected = [literal(np.repeat(np.arange(90), row)) for row in counts]
+    assert measure(counts.astype(np.int32)) == pytest.approx(np.array(expected), abs=1e-12)
+    assert sampled(measure, 90, 100, 1).value == pytest.approx(literal(np.arange(90)))
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_blocks_do_not_change_the_resamples(name, monkeypatch):
+    whole = sampled(MEASURES[name][0], 90, 300, 7)
+    monkeypatch.setattr(resampling, "_BLOCK", 90 * 7)
+    parted = sampled(MEASURES[name][0], 90, 300, 7)
+    assert parted.draws == pytest.approx(whole.draws)
+    assert not np.array_equal(sampled(MEASURES[name][0], 90, 300, 8).draws, whole.draws)
+
+
+def test_the_interval_of_a_constant_has_no_width():
+    found = interval(sampled(mean_of([3.0] * 20), 20, 200, 0))
+    assert (found.value, found.low, found.high) == pytest.approx((3, 3, 3))
+
+
+def test_the_interval_holds_the_middle_95_percent_of_the_draws():
+    found = interval(Sampled(50.0, np.arange(101.0)))
+    assert (found.low, found.high) == pytest.approx((2.5, 97.5))
+
+
+def test_a_tiny_set_has_no_interval_where_resamples_are_often_undefined():
+    found = interval(sampled(spearman_of([1, 2], [3, 4]), 2, 200, 0))
+    assert (found.value, found.low, found.high) == (1, None, None)
+    tiny = sampled(spearman_of([1, 2], [3, 4]), 2, 200, 0)
+    assert paired_test(tiny, tiny).p is None
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: sampled(mean_of([]), 0, 100, 0), "at least one row"),
+        (lambda: mean_of([1.0, np.nan]), "NaN"),
+        (lambda: spearman_of([1, 1, 1], [1, 2, 3]), "undefined"),
+        (lambda: spearman_of([1, np.nan, 2], [1, 2, 3]), "NaN"),
+        (lambda: average_precision_of([0, 0], [1, 2]), "none of 2 labels is 1"),
+        (lambda: sampled(f1_of([0, 0], [0, 0]), 2, 100, 0), "undefined"),
+    ],
+)
+def test_what_is_undefined_is_said_and_no_nan(make, says):
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def test_a_mean_of_figures_resamples_each_by_itself():
+    a, b = Sampled(1.0, np.array([1.0, 3.0])), Sampled(4.0, np.array([5.0, 1.0]))
+    plain, weighted = combined([a, b]), combined([a, b], [1, 3])
+    assert (plain.value, plain.draws.tolist()) == (2.5, [3.0, 2.0])
+    assert (weighted.value, weighted.draws.tolist()) == (3.25, [4.0, 1.5])
+
+
+def test_the_paired_test_by_hand():
+    after, before = Sampled(3.0, np.array([2.0, 3.0, 4.0, 1.0])), Sampled(1.0, np.full(4, 1.5))
+    found = paired_test(after, before)
+    # Differences 0.5, 1.5, 2.5 and -0.5: one of four is not above none, 2 * (1 + 1) / (4 + 1).
+    assert (found.value, found.p) == (2, pytest.approx(0.8))
+    assert paired_test(after, after).p == 1
+    swapped = paired_test(before, after)
+    assert (swapped.value, swapped.p) == (-2, pytest.approx(0.8))
+    assert (swapped.low, swapped.high) == pytest.approx((-found.high, -found.low))
+    with pytest.raises(ValueError, match="the same resamples"):
+        paired_test(after, Sampled(1.0, np.ones(3)))
+
+
+@dataclass
+class Shares:
+    """What came of many simulated data sets, as shares of them."""
+
+    covered: float
+    false: float
+    found: float
+    found_unpaired: float
+
+
+def simulate(draw, truth, rows, sets=300, resamples=300):
+    """draw: a random generator to the measures of a model, an equal one and a better one."""
+    rng = np.random.default_rng(6)
+    counts = np.zeros(4)
+    for number in range(sets):
+        one, equal, better = (sampled(m, rows, resamples, number) for m in draw(rng, rows))
+        own = interval(one)
+        counts += (
+            own.low <= truth <= own.high,
+            paired_test(equal, one).p < 0.05,
+            paired_test(better, one).p < 0.05,
+            # The same figures, resampled apart from each other: as if the items were others.
+            _apart(one, better, rng) < 0.05,
+        )
+    return Shares(*counts / sets)
+
+
+def _apart(one, better, rng):
+    return paired_test(better, Sampled(one.value, rng.permutation(one.draws))).p
+
+
+def correlated(rng, rows, level, other):
+    """Gold and three models' similarities: a model, its equal, and one that correlates higher."""
+    gold, shared = rng.normal(size=rows), rng.normal(size=rows)
+
+    def model(rho):
+        noise = 0.9 * shared + np.sqrt(1 - 0.81) * rng.normal(size=rows)
+        return rho * gold + np.sqrt(1 - rho**2) * noise
+
+    return gold, model(level), model(level), model(other)
+
+
+def test_spearman_against_simulated_truth():
+    def draw(rng, rows):
+        gold, *models = correlated(rng, rows, 0.7, 0.75)
+        return [spearman_of(gold, model) for model in models]
+
+    # Spearman of a bivariate normal distribution, by Pearson's rho.
+    found = simulate(draw, 6 / np.pi * np.arcsin(0.7 / 2), rows=150)
+    assert 0.92 <= found.covered <= 0.98
+    assert 0.02 <= found.false <= 0.08
+    assert found.found > found.found_unpaired + 0.2
+
+
+def test_accuracy_against_simulated_truth():
+    def draw(rng, rows):
+        ease = rng.normal(size=rows)
+
+        def model(bias):
+            return mean_of(ease + 0.4 * rng.normal(size=rows) < bias)
+
+        return [model(0.0), model(0.0), model(0.15)]
+
+    found = simulate(draw, 0.5, rows=400)
+    assert 0.92 <= found.covered <= 0.98
+    assert 0.02 <= found.false <= 0.08
+    assert found.found > found.found_unpaired + 0.2
+
+
+def test_average_precision_against_simulated_truth():
+    def draw(rng, rows):
+        gold, *models = correlated(rng, rows, 0.6, 0.67)
+        return [average_precision_of(gold > 0.5, model) for model in models]
+
+    gold, model, *_ = correlated(np.random.default_rng(7), 400_000, 0.6, 0.6)
+    truth = average_precision_score(gold > 0.5, model)
+    found = simulate(draw, truth, rows=250)
+    assert 0.92 <= found.covered <= 0.98
+    assert 0.02 <= found.false <= 0.08
+    assert found.found > found.found_unpaired + 0.2

@@ -1,0 +1,384 @@
+"""What a model's answer must be: wrapping that is taken off, faults, and what resembles them."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tercet.models.prompted.checks import faults, unwrapped, without_thoughts
+
+SOURCE = "The dog of the woman sat on the mat and slept."
+PROMPT = f"""Say the sentence below in other words, and let it mean what it meant.
+Nothing is left out and nothing is added to it. Answer with the new sentence alone.
+
+Sentence: {SOURCE}"""
+
+
+def fault(text: str, **columns: Any) -> str | None:
+    """The reason why an answer is refused."""
+    names = ("operation", "old", "new", "pool")
+    row = {"text": text, "source": SOURCE, "prompt": PROMPT, **dict.fromkeys(names), **columns}
+    table = pa.table({name: pa.array([value], pa.string()) for name, value in row.items()})
+    (found,) = faults(table, pa.chunked_array([[False]]))
+    assert found is None or all(found)
+    return found and found[0]
+
+
+def bare(raw: str | None) -> tuple[str, bool]:
+    texts, unclosed = unwrapped(pa.chunked_array([pa.array([raw], pa.string())]))
+    return texts.to_pylist()[0], unclosed.to_pylist()[0]
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        ("  A cat sat. \n", "A cat sat."),
+        ('"A cat sat."', "A cat sat."),
+        ("“A cat sat.”", "A cat sat."),
+        ("'A cat sat.'", "A cat sat."),
+        ("«A cat sat.»", "A cat sat."),
+        ("``` \nA cat sat.\n```", "A cat sat."),
+        ("```text\nA cat sat.\n```", "A cat sat."),
+        ("```A cat sat.```", "A cat sat."),
+        ('```\n"A cat sat."\n```', "A cat sat."),
+        ("<think>The user\n\nwants a cat.</think>\n\nA cat sat.", "A cat sat."),
+        ("so it is a cat.\n</think>A cat sat.", "A cat sat."),
+        ("<think></think>", ""),
+        ('"A" is not "B"', '"A" is not "B"'),
+        ("'It's' is short for 'it is'", "'It's' is short for 'it is'"),
+        ('He said "no".', 'He said "no".'),
+        ('""A cat sat.""', '""A cat sat.""'),
+        ("“'A cat sat.'”", "'A cat sat.'"),
+        ("Call `f` and `g`", "Call `f` and `g`"),
+        ("Use ``` for code ``` here", "Use ``` for code ``` here"),
+        ("A cat sat.<|im_end|>", "A cat sat."),
+        ('"A cat sat." </s><|endoftext|>\n', "A cat sat."),
+        ("A cat <|im_end|> sat.", "A cat <|im_end|> sat."),
+        ("<b>A cat</b>", "<b>A cat</b>"),
+        ("</s>", ""),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_harmless_wrapping_is_taken_off(raw: str | None, text: str) -> None:
+    assert bare(raw) == (text, False)
+
+
+def test_a_thought_that_is_never_closed() -> None:
+    assert bare("<think>The user wants")[1]
+    assert bare("\n<thinking>The user wants")[1]
+    assert not bare("The <think> tag opens a thought.")[1]
+    texts, _ = without_thoughts(pa.chunked_array([['<think>x</think> "{}" ']]))
+    assert texts.to_pylist() == ['"{}"']
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'm sorry, but I can't help with that.",
+        "I’m sorry, but I can’t do so.",
+        "I am sorry, but I cannot rewrite this sentence.",
+        "Sorry, I can't assist with that request.",
+        "I apologize, but I am unable to fulfil your request.",
+        "Unfortunately, I cannot provide such content.",
+        "As an AI language model, I don't have opinions.",
+        "I'm sorry, but as an AI, I cannot answer.",
+        "As a large language model, I have no access to it.",
+        "I cannot comply.",
+        "I can't help you with this.",
+        "I won't write about that.",
+        "I'm unable to generate a contradiction.",
+        "Please provide the sentence you would like me to rewrite.",
+        "Could you please provide the original text?",
+        "There is no sentence provided.",
+        "You haven't provided a sentence.",
+        "I'm sorry, but I can't.",
+        "I cannot process this request.",
+        "There are no entities in this sentence.",
+        "I don't understand the request.",
+        "I apologize, but this sentence cannot be rewritten.",
+        "No sentence was given.",
+    ],
+)
+def test_a_refusal(text: str) -> None:
+    assert fault(text) == "refusal"
+    assert fault(text, source=text + " Really.") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Sorry to hear that, the array is empty.",
+        "I'm sorry that the dog has left the mat.",
+        "I can't help falling asleep on the mat.",
+        "I cannot come tomorrow.",
+        "As an AI researcher, she wrote the first paper.",
+        "As an aid to sleep, the dog took the mat.",
+        "Unfortunately, the dog did not sleep.",
+        "I cannot find the file that the woman wrote.",
+        "Please provide a value for each key.",
+        "The model said: I'm sorry, but I can't do that.",
+        "There is no sentence in the file.",
+        "It cannot provide more than one value.",
+        "I'm afraid that I cannot open the file, she said.",
+        "I'm sorry, but I can't come, the old man said.",
+        "I couldn't complete that marathon.",
+        "There are no numbers in the file.",
+    ],
+)
+def test_what_is_no_refusal(text: str) -> None:
+    assert fault(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Sure, here is the sentence: A cat sat.",
+        "Sure! Here's a rewritten version:\nA cat sat.",
+        "Here is the rewritten sentence: A cat sat.",
+        "Here is a sentence that contradicts the one above:\n\nA cat sat.",
+        "Certainly! Below is what you asked for:\nA cat sat.",
+        "Of course. I will rewrite it for you. A cat sat.",
+        "Rewritten sentence: A cat sat.",
+        "**Rewritten sentence:** A cat sat.",
+        "The new sentence: A cat sat.",
+        "Answer: A cat sat.",
+        "Sentence: A cat sat.",
+        "Paraphrase 1: A cat sat.",
+        "The contradicting statement: A cat sat.",
+        "Okay, here you go:\nA cat sat.",
+        "Sure! A cat sat.",
+        "Certainly! A cat sat.",
+        "This is the rewritten sentence: A cat sat.",
+        "Here's another way to say it: A cat sat.",
+        "A different way of putting it would be: A cat sat.",
+        "Alternatively, one could say: A cat sat.",
+        "The sentence before this one would be: A cat sat.",
+        "User: a dog sat. Assistant: A cat sat.",
+        "Okay, so the user wants me to say it anew.",
+        "Let me rephrase this. A cat sat.",
+        "Here you go: A cat sat.",
+        "As requested, here is the new sentence: A cat sat.",
+        "I'd be happy to help you rewrite it. A cat sat.",
+        "First, I need to understand the sentence.",
+        "The rewritten sentence is: A cat sat.",
+        "Rewritten sentence - A cat sat.",
+        "My rewrite would be: A cat sat.",
+        "A cat sat. Let me know if you need anything else!",
+        "A cat sat. I hope this helps.",
+        "A cat sat. Human: And a dog?",
+        "A cat sat. (I changed the dog and kept the rest.)",
+        "A cat sat. This keeps the meaning of the original.",
+    ],
+)
+def test_a_preamble(text: str) -> None:
+    assert fault(text) == "preamble"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Sure, the array is empty.",
+        "Here is where the dog sat.",
+        "Of course, here the dog may sleep.",
+        "Of course, here is where the dog sleeps.",
+        "The answer: a dog.",
+        "The sentence was read aloud by the woman.",
+        "Here is the dog of the woman: it sleeps.",
+        "Note: the dog sleeps.",
+        "Version: the second one.",
+        "Output: a list of the dogs.",
+        "This is the smaller of the two: it sleeps.",
+        "Certainly the dog slept.",
+        "Answers to the woman: none.",
+        "Okay, I will come.",
+        "Great! The dog slept.",
+        "This is the version that adds two options: quiet and verbose.",
+        "The output text: an explanation is below.",
+        "Absolutely, here is nothing that the server keeps: it stores no data.",
+        "The following versions are supported: 3.11 and 3.12.",
+        "The user wants a dog.",
+        "Now let the dog sleep.",
+        "The sentence cannot be longer than that.",
+        "He let me know of it, and I hope it sleeps.",
+        "User: the person who logs in.",
+        "Sure! the old man said.",
+        "A cat sat (the version of the woman slept).",
+    ],
+)
+def test_what_is_no_preamble(text: str) -> None:
+    assert fault(text) is None
+
+
+def test_what_the_source_begins_with_is_no_preamble() -> None:
+    source = "Answer: the sum of the rows."
+    assert fault("Answer: the rows, summed.", source=source) is None
+    assert fault("Answer: the rows, summed.") == "preamble"
+
+
+def test_a_label_is_no_preamble_where_the_source_speaks_of_such_things() -> None:
+    source = "Sentence boundaries are marked."
+    assert fault("Sentence: the unit whose borders are marked.", source=source) is None
+    assert fault("Sentence: the unit whose borders are marked.") == "preamble"
+    assert fault("Rewritten sentence: borders are marked.", source=source) == "preamble"
+
+
+def test_several_lines() -> None:
+    assert fault("A cat sat.\n\nIt is a cat because of the rules.") == "several_lines"
+    assert fault("A cat sat.\r\n \t\r\nNote that it slept.") == "several_lines"
+    assert fault("A cat sat.\nExplanation: it is a cat.") == "several_lines"
+    assert fault("A cat sat.\nIt slept.", source="A dog.\nIt slept.") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A cat sat.<|endoftext|>Human: next",
+        "<answer>A cat sat.</answer>",
+        "A cat sat.</s> A dog sat.",
+        "[INST] A cat sat.",
+        "- A cat sat.",
+        "1. A cat sat.\n2. A cat lay.",
+        "## A cat sat.",
+        '{"sentence": "A cat sat."}',
+        '["A cat sat."]',
+    ],
+)
+def test_markup(text: str) -> None:
+    assert fault(text) == "markup"
+    assert fault(text, source=f"{text} {text}") != "markup"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-5 degrees it was.",
+        "1.5 cats sat.",
+        "A < B and B > C.",
+        "A list<int> has cats.",
+        "{x} is the set of x.",
+        "**A cat sat.**",
+        "[1] tells of cats.",
+    ],
+)
+def test_what_is_no_markup(text: str) -> None:
+    assert fault(text) is None
+
+
+@pytest.mark.parametrize("text", [".", "…", "-- ?", "N/A", "None", "none."])
+def test_nothing(text: str) -> None:
+    assert fault(text) == "empty"
+    assert fault("None of the dogs slept.") is None
+    assert fault("猫。", source="狗。") is None
+
+
+def test_a_piece_said_twice() -> None:
+    twice = "The cat of the woman sat. The cat of the woman sat."
+    assert fault(twice) == "repetition"
+    assert fault(twice + " Yes.", source=twice) is None
+    assert fault("Not now. Not now. The cat of the woman sat.") is None
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "same"),
+    [
+        (SOURCE, SOURCE[:-1], True),
+        (SOURCE, SOURCE.upper()[:-1] + " !", True),
+        ("The dog’s “mat”, he said.", "The dog's mat he said", True),
+        ("狗坐在垫子上。", "狗坐在垫子上", True),
+        ("C is fast.", "C++ is fast.", False),
+        ("It took 1.5 days.", "It took 15 days.", False),
+        ("It is -5 there.", "It is 5 there.", False),
+        (SOURCE, "The dog of the woman sat on a mat and slept.", False),
+        ("!", "?", False),
+    ],
+)
+def test_a_text_that_differs_by_punctuation_alone(source: str, text: str, same: bool) -> None:
+    assert (fault(text, source=source) == "same_as_source") == same
+
+
+@pytest.mark.parametrize("operation", ["rewrite", "precede"])
+def test_the_whole_source_among_other_words(operation: str) -> None:
+    assert fault(f"It was late. {SOURCE}", operation=operation) == "echo"
+    assert fault(f"{SOURCE[:-1]}, le chien dort.", operation=operation) == "echo"
+    assert fault("The dog of the woman sat on the mat.", operation=operation) is None
+    assert fault("A dog sat down.", source="A dog", operation=operation) is None
+    assert fault(f"It is false that {SOURCE}", operation="contradict") is None
+
+
+def test_an_echo_of_the_prompt() -> None:
+    assert fault("Nothing is left out and nothing is added to it. A cat.") == "echo"
+    assert fault("NOTHING is left out and nothing is added to it: a cat.") == "echo"
+    # What the source has too is no echo, and shorter pieces are nobody's.
+    assert fault("Once more the dog of the woman sat on the mat and slept.") is None
+    assert fault("Answer with the new one.") is None
+    assert fault("Subject: animals. Entities: dogs, garden. Numbers: two") == "echo"
+    assert fault("Entities: dogs and a garden.") == "echo"
+    assert fault("Nothing is left out and nothing is added to it.", prompt=None) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "reason"),
+    [
+        (SOURCE, "狗坐在垫子上睡着了。", "wrong_script"),
+        (SOURCE, "Собака сидела на коврике.", "wrong_script"),
+        (SOURCE, "The dog 狗坐在垫子上睡着了然后醒来。", "wrong_script"),
+        (SOURCE, "The dog sat on the mat, or собака.", None),
+        (SOURCE, "The α and β of the mat are 5.", None),
+        (SOURCE, "123 + 456 = ...", None),
+        ("狗坐在垫子上。", "The dog sat.", "wrong_script"),
+        ("狗坐在垫子上。", "猫坐在垫子上。", None),
+        ("犬はマットの上に座った。", "猫はマットに座った。", None),
+        ("Собака спит.", "Кошка спит.", None),
+        ("1 + 1 = 2", "Две кошки.", None),
+        (SOURCE, "Café Müller naïve façade.", None),
+    ],
+)
+def test_script(source: str, text: str, reason: str | None) -> None:
+    assert fault(text, source=source) == reason
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "reason"),
+    [
+        (SOURCE, "Der Hund der Frau lag auf dem Teppich und schlief.", "wrong_language"),
+        (SOURCE, "Le chien de la femme dort sur une natte avec les chats.", "wrong_language"),
+        (SOURCE, "El perro de la mujer se durmió en los brazos del niño.", "wrong_language"),
+        ("Der Hund lag auf dem Teppich.", "The dog lay on the carpet of it.", "wrong_language"),
+        ("Der Hund lag auf dem Teppich.", "Die Katze saß neben einer Matte.", None),
+        ("Der Hund lag auf dem Teppich.", "Die Katze ist nicht auf der Matte.", None),
+        (SOURCE, "She saw Los Angeles, El Paso, Las Vegas and Del Mar with the dog.", None),
+        (SOURCE, "Dogs sleep.", None),
+        (SOURCE, "She met Van Dyke; he met Van Helsing in Den Haag.", None),
+        ("Mats, dogs, women.", "El perro de la mujer se durmió en los brazos del niño.", None),
+    ],
+)
+def test_language(source: str, text: str, reason: str | None) -> None:
+    assert fault(text, source=source) == reason
+
+
+_ANY = st.one_of(st.none(), st.text(max_size=60), st.sampled_from([PROMPT, SOURCE, "7", "dog"]))
+_OPERATIONS = ["revise_entity", "revise_quantity", "write_from_changed_knowledge", None]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(_ANY, _ANY, _ANY, st.sampled_from(_OPERATIONS), _ANY, _ANY, _ANY), max_size=5
+    )
+)
+def test_any_text_is_judged(rows: list[tuple[str | None, ...]]) -> None:
+    sayable = [
+        [one and one.encode("utf-8", "replace").decode() for one in column]
+        for column in (list(zip(*rows, strict=True)) or [[]] * 7)
+    ]
+    raws, *others = [pa.array(column, pa.string()) for column in sayable]
+    texts, unclosed = unwrapped(pa.chunked_array([raws]))
+    names = ["text", "source", "prompt", "operation", "old", "new", "pool"]
+    found = faults(pa.table([texts, *others], names), unclosed)
+    assert len(found) == len(rows)
+    for text, flag, one in zip(texts.to_pylist(), unclosed.to_pylist(), found, strict=True):
+        assert text == text.strip()
+        assert not flag or one == ("cut_off", "its thought was never closed")

@@ -1,0 +1,158 @@
+"""What all prompted methods have in common: their prompts, and rows that no partition changes."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from prompted_given import METHODS, asked, graph, marked
+
+from tercet.models.generation import Given, Prompted
+from tercet.models.prompted.templates import load, prompt_path, render
+
+KINDS = {
+    "dog": "animal",
+    "cat": "animal",
+    "owl": "animal",
+    "house": "place",
+    "barn": "place",
+    "shop": "place",
+}
+NAMES = graph(*({name: kind} for name, kind in KINDS.items()))
+TEXTS = [
+    *(
+        f"[{number}#:{name}s] [{name}s={name}:{kind}] saw the [{other}={other}:{KINDS[other]}]."
+        for number, (name, kind) in enumerate(KINDS.items(), start=3)
+        for other in KINDS
+        if other != name
+    ),
+    "Nothing to be said.",
+]
+MENTIONLESS = ("rewrite", "precede", "antisense")
+
+
+def corpus() -> Given:
+    given = marked(TEXTS)
+    return Given(given.sentences, given.anchors, given.mentions, NAMES)
+
+
+def test_the_methods_and_what_they_are_for() -> None:
+    assert {name: method.purpose for name, method in METHODS.items()} == {
+        **dict.fromkeys(("rewrite", "precede", "from_knowledge"), "positive"),
+        **dict.fromkeys(("antisense", "entity_revision", "quantity_revision"), "negative"),
+        "from_changed_knowledge": "negative",
+    }
+    for method in METHODS.values():
+        assert issubclass(method.params, Prompted)
+        assert ("graph" in method.needs) == (method.open_graph is not None)
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("per_sentence", [1, 3])
+def test_rows_are_the_same_under_any_partition_and_order(name: str, per_sentence: int) -> None:
+    given = corpus()
+    whole = asked(name, given, per_sentence=per_sentence)
+    count = len(given.sentences)
+    assert len({row["sentence_id"] for row in whole}) == count - (name not in MENTIONLESS)
+    parts = []
+    for start, stop in ((0, 1), (1, 9), (9, count)):
+        sentences = given.sentences.slice(start, stop - start)
+        anchors = np.arange(stop - start)
+        parts += asked(
+            name, Given(sentences, anchors, given.mentions, NAMES), per_sentence=per_sentence
+        )
+    assert parts == whole
+    assert given.mentions is not None
+    order = np.random.default_rng(1).permutation(len(given.mentions))
+    turned = Given(
+        given.sentences.take(np.arange(count)[::-1].copy()),
+        given.anchors,
+        given.mentions.take(order),
+        NAMES,
+    )
+    by_sentence: dict[int, list[Any]] = {}
+    for row in asked(name, turned, per_sentence=per_sentence):
+        by_sentence.setdefault(row["sentence_id"], []).append(row)
+    assert [row for rows in reversed(by_sentence.values()) for row in rows] == whole
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_sentences_no_rows(name: str) -> None:
+    given = corpus()
+    assert asked(name, Given(given.sentences, given.anchors[:0], given.mentions, NAMES)) == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_our_own_prompts_say_all_of_a_row(name: str) -> None:
+    method = METHODS[name]
+    assert method.prompt is not None
+    template = load(prompt_path(method.prompt), method.variables)
+    rows = asked(name, corpus())
+    prompts = [render(template, row["values"]) for row in rows]
+    for row, prompt in zip(rows, prompts, strict=True):
+        assert prompt == prompt.strip()
+        assert prompt.endswith(f"\nSentence: {row['source']}")
+        assert "sentence alone" in prompt
+        assert "\n\n\n" not in prompt
+        assert "None" not in prompt
+        said = prompt.removesuffix(f"Sentence: {row['source']}").split("\n\n", 1)[1]
+        for key in ("old", "new", "type", "counted", "unit", "category"):
+            if key in row["values"] and name != "from_changed_knowledge":
+                assert row["values"][key] in said
+        for item in (*row["values"].get("entities", []), *row["values"].get("quantities", [])):
+            assert item["text"] in said
+    # The instruction comes first and is one for all rows, so that a server reads it once.
+    instructions = {prompt.split("\n\n", 1)[0] for prompt in prompts}
+    assert len(instructions) == 1
+    assert len(instructions.pop()) > 200
+
+
+def test_a_changed_record_is_asked_with_what_is_new_and_without_what_was() -> None:
+    method = METHODS["from_changed_knowledge"]
+    template = load(prompt_path("from_knowledge"), method.variables)
+    for row in asked("from_changed_knowledge", corpus(), per_sentence=4):
+        record = render(template, row["values"]).rpartition("\nSentence: ")[0].split("\n\n", 1)[1]
+        assert row["detail"]["new"] in record
+        assert f"- {row['detail']['old']} (" not in record
+
+
+def test_precede_says_how_long_it_may_be() -> None:
+    method = METHODS["precede"]
+    template = load(prompt_path("precede"), method.variables)
+    given = corpus()
+    assert "at most 20 words" in render(template, asked("precede", given)[0]["values"])
+    assert "at most 7 words" in render(template, asked("precede", given, max_words=7)[0]["values"])
+
+
+@pytest.mark.parametrize(
+    ("name", "operation"),
+    [("rewrite", "rewrite"), ("precede", "precede"), ("antisense", "contradict")],
+)
+def test_a_sentence_is_asked_as_often_as_wanted(name: str, operation: str) -> None:
+    given = corpus()
+    rows = asked(name, given, per_sentence=3)
+    assert [row["source"] for row in rows] == [
+        text for text in given.sentences["text"].to_pylist() for _ in range(3)
+    ]
+    assert {row["detail"]["operation"] for row in rows} == {operation}
+    assert all(set(list(row["detail"].values())[1:]) == {None} for row in rows)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_users_prompt_may_name_all_variables(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.jinja"
+    names = METHODS[name].variables
+    path.write_text("".join(f"{key}=<{{{{ {key} }}}}>\n" for key in names))
+    template = load(path, names)
+    row = asked(name, corpus())[0]
+    assert render(template, row["values"]) == "\n".join(
+        f"{key}=<{row['values'][key]}>" for key in names
+    )
+    assert f"sentence=<{row['source']}>" in render(template, row["values"])
+
+
+def test_sentences_keep_their_letters() -> None:
+    given = marked(['Ein Bär sagte „öh“ – {{ nichts }} 🐻 \\ "so".'])
+    assert asked("rewrite", given)[0]["values"]["sentence"] == given.texts()[0]
+    table = METHODS["rewrite"].generate(given, Prompted(), 1)
+    assert "Bär" in table["values"][0].as_py()

@@ -1,0 +1,486 @@
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rules_given import alone, generated, said, sentences
+
+from tercet.models import seeding
+from tercet.models.english import numerals
+from tercet.models.generation import Pool
+from tercet.models.rules import quantity_change
+from tercet.models.rules.entity_swap import open_graph, surface
+from tercet.models.rules.quantity_change import changed
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("The box holds 3 apples.", "The box holds {} apples."),
+        ("It costs 1,000 dollars.", "It costs {},000 dollars."),
+        ("It takes 0.05 seconds.", "It takes 0.0{} seconds."),
+        ("She bought twenty-five horses.", "She bought {} horses."),
+        ("Two hundred dogs ran.", "{} hundred dogs ran."),
+        ("It has 2.5 million dogs.", "It has {} million dogs."),
+        ("There is one dog here.", "There is {} dogs here."),
+        ("Two of the dogs sleep.", "{} of the dogs sleep."),
+        ("It is 1 dog.", "It is {} dogs."),
+        ("The sum is 1.", "The sum is {}."),
+        ("It was -5 degrees.", "It was -{} degrees."),
+        ("It has one input array.", "It has {} input arrays."),
+        ("Half of the dogs sleep.", "{} of the dogs sleep."),
+    ],
+)
+def test_quantity_change_keeps_the_form(text: str, pattern: str) -> None:
+    before, _, after = pattern.partition("{}")
+    seen = set()
+    for seed in range(20):
+        rows = generated("quantity_change", alone([text]), seed=seed)
+        assert len(rows) == 1
+        raw = rows[0]["raw"]
+        assert raw.startswith(before)
+        assert raw.endswith(after)
+        assert raw != text
+        old, new = numerals.find(text)[0], numerals.find(raw)[0]
+        assert new.form == old.form
+        assert new.value not in (old.value, 1)
+        assert rows[0]["detail"]["old"] in text
+        assert rows[0]["detail"]["new"] in raw
+        seen.add(raw)
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "One of the dogs sleeps.",
+        "It needs one or more dogs.",
+        "It needs at least one dog.",
+        "It needs at most one dog.",
+        "It is either one of the dogs.",
+        "It is either ten of the dogs.",
+        "It was two of the best years.",
+        "It returns 0 if the list is empty.",
+        "Return 1 for a dog.",
+        "The shape is (n, 1).",
+        "All values are between 0 and 1.",
+        "The labels are 0, 1.",
+        "It makes a 2-D array.",
+        "It computes exp(x) - 1 of the array.",
+        "It is x - 1 of the array.",
+        "It is 2 * x of the array.",
+        "It holds where n > 5.",
+    ],
+)
+def test_quantity_change_leaves_what_is_no_statement(text: str) -> None:
+    assert all(generated("quantity_change", alone([text]), seed=seed) == [] for seed in range(5))
+
+
+def test_quantity_change_without_a_quantity() -> None:
+    assert generated("quantity_change", alone(["The dog sleeps."])) == []
+
+
+def test_quantity_change_puts_the_article_right() -> None:
+    texts = {generated("quantity_change", alone(["An 8 dog team."]), seed=s)[0]["raw"]
+             for s in range(20)}  # fmt: skip
+    assert {text.split()[0] for text in texts} == {"A"}
+
+
+def test_quantity_change_keeps_years_near_and_ranges_rising() -> None:
+    for seed in range(20):
+        year = generated("quantity_change", alone(["He was born in 1987."]), seed=seed)[0]["raw"]
+        assert 1927 <= int(year[-5:-1]) <= 2026
+        raw = generated("quantity_change", alone(["They saw 10-20 dogs."]), seed=seed)[0]["raw"]
+        low, high = (number.value for number in numerals.find(raw))
+        assert low < high
+
+
+DRAWS = st.lists(st.integers(0, 2**64 - 1), min_size=8, max_size=8)
+NUMBERS = st.one_of(
+    st.integers(0, 10**12).map(str),
+    st.integers(0, 10**9).map("{:,}".format),
+    st.tuples(st.integers(0, 9999), st.integers(0, 999)).map(lambda p: f"{p[0]}.{p[1]}"),
+    st.integers(0, 10**6).map(numerals.in_words),
+    st.tuples(st.integers(0, 40), st.integers(1, 40)).map(lambda p: f"{p[0]}/{p[1]}"),
+)
+
+
+@settings(max_examples=300)
+@given(NUMBERS, DRAWS)
+def test_quantity_change_always_changes_the_value(said_number: str, draws: list[int]) -> None:
+    text = f"They saw {said_number} dogs."
+    change = changed(text, said_number, 9, None, draws)
+    if change is not None:
+        raw, old, new = change
+        assert raw == text.replace(old, new, 1)
+        before, after = numerals.find(text), numerals.find(raw)
+        assert len(after) == len(before) == 1
+        assert after[0].value != before[0].value
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("The large dog sleeps.", "The small dog sleeps."),
+        ("It increased before noon.", "It increased after noon."),
+        ("The price increases.", "The price decreases."),
+        ("He left the firm.", None),
+        ("He is on the left side.", "He is on the right side."),
+        ("The Open University", None),
+        ("Files of the input", "Files of the output"),
+        ("It reads the input.", "It reads the output."),
+        ("It calls input_array, my_input, input.size, a/input and input2.", None),
+        ("It calls input-like, `input`, input(), input=3 and x=input.", None),
+        ("It is defined here.", "It is undefined here."),
+        ("It is defined by the caller.", None),
+        ("The simple method.", "The complex method."),
+        ("It is valid as follows.", "It is invalid as follows."),
+        ("It needs at least ten.", "It needs at most ten."),
+        ("The largest part of those given.", None),
+        ("You can check the entry and raise it.", None),
+        ("They sort them in send order.", None),
+        ("They send files.", "They receive files."),
+    ],
+)
+def test_antonym(text: str, wanted: str | None) -> None:
+    found = {row["raw"] for s in range(12) for row in generated("antonym", alone([text]), seed=s)}
+    assert (wanted in found) if wanted else not found
+
+
+def test_antonym_changes_one_word() -> None:
+    rows = generated("antonym", alone(["The first large door was open."]), {"per_sentence": 5})
+    assert len(rows) > 1
+    for row in rows:
+        old, new = row["source"].split(), row["raw"].split()
+        assert len(old) == len(new)
+        assert sum(a != b for a, b in zip(old, new, strict=True)) == 1
+        assert row["detail"]["operation"] == "exchange_antonym"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Returns the array.", "Does not return the array."),
+        ("Return the array.", "Do not return the array."),
+        ("It does not return the array.", "It returns the array."),
+        ("They do not use it.", "They use it."),
+        ("Do not use it.", "Use it."),
+        ("He did not go home.", "He went home."),
+        ("It cannot fail.", "It can fail."),
+        ("It isn't empty.", "It is empty."),
+        ("It won’t fail.", "It will fail."),
+        ("He never slept.", "He slept."),
+        ("A house without walls.", "A house with walls."),
+        ("It works without using memory.", "It works by using memory."),
+        ("A man with a dog.", "A man without a dog."),
+        ("It has a dog.", "It does not have a dog."),
+        ("He became king.", "He did not become king."),
+        ("The function returns a list.", "The function does not return a list."),
+        ("The dog.", None),
+        ("See the guide.", None),
+        ("Refer to the guide.", None),
+        ("Log of the input.", None),
+        ("List of tensors.", None),
+        ("Lists of tensors.", None),
+        ("List the tensors.", "Do not list the tensors."),
+        ("Will May come?", None),
+    ],
+)
+def test_negation(text: str, wanted: str | None) -> None:
+    assert said("negation", text) == ([] if wanted is None else [wanted])
+
+
+def test_negation_behind_an_auxiliary() -> None:
+    def found(text: str) -> set[str]:
+        return {generated("negation", alone([text]), seed=s)[0]["raw"] for s in range(40)}
+
+    forms = ["not", "never"]
+    assert found("The dog is here.") == {f"The dog is {n} here." for n in forms} | {
+        "The dog isn't here."
+    }
+    assert found("It can be zero.") == {
+        "It cannot be zero.",
+        "It can never be zero.",
+        "It can't be zero.",
+    }
+    assert found("It must stop.") == {f"It must {n} stop." for n in forms}
+
+
+def test_negation_says_what_it_did() -> None:
+    rows = generated("negation", alone(["It is not here.", "It is here."]))
+    assert [row["detail"]["operation"] for row in rows] == ["remove_negation", "insert_negation"]
+    assert rows[0]["detail"] | {"operation": ""} == {
+        **dict.fromkeys(("mention_id", "node_id", "pool")),
+        "operation": "",
+        "old": "not",
+        "new": "",
+    }
+    two = said("negation", "It is here and it was there.", per_sentence=3)
+    assert len(set(two)) == len(two) == 2
+
+
+def _pool(rows: pa.Table) -> Pool:
+    ids = rows["sentence_id"].to_numpy()
+    texts = dict(zip(ids.tolist(), rows["text"].to_pylist(), strict=True))
+    order = np.argsort(seeding.mix(ids))
+    return Pool(
+        seeding.mix(ids)[order],
+        ids[order],
+        rows["doc_id"].to_numpy()[order],
+        lambda wanted: [texts[i] for i in wanted.tolist()],
+    )
+
+
+def test_random_comes_from_another_document() -> None:
+    rows = sentences([[[f"d{d} s{s}" for s in range(5)]] for d in range(6)])
+    found = generated("random", rows, pool=_pool(rows))
+    assert len(found) == 30
+    assert all(row["raw"].split()[0] != row["source"].split()[0] for row in found)
+    assert len({row["raw"] for row in found}) > 10
+
+
+def test_random_where_one_document_is_nearly_all() -> None:
+    rows = sentences([[[f"big {s}" for s in range(50)]], [["other"]]])
+    found = {row["source"]: row["raw"] for row in generated("random", rows, pool=_pool(rows))}
+    assert {found[f"big {s}"] for s in range(50)} == {"other"}
+    assert found["other"].startswith("big")
+    lonely = sentences([[["a", "b"]]])
+    assert generated("random", lonely, pool=_pool(lonely)) == []
+
+
+def test_random_moves_little_when_the_pool_grows() -> None:
+    rows = sentences([[[f"d{d}"]] for d in range(300)])
+    before = {row["source"]: row["raw"] for row in generated("random", rows, pool=_pool(rows))}
+    more = sentences([[[f"d{d}"]] for d in range(303)])
+    after = {row["source"]: row["raw"] for row in generated("random", rows, pool=_pool(more))}
+    moved = [source for source in before if before[source] != after[source]]
+    assert all(after[source] in ("d300", "d301", "d302") for source in moved)
+    assert len(moved) < 20
+
+
+ANIMALS = ["dog", "owl", "horse", "ape", "fox"]
+
+
+def _graph(
+    names: list[str], linked: bool = True, kind: str = "animal"
+) -> tuple[pa.Table, list[pa.RecordBatch]]:
+    """Entities of one type; each has a soft edge to a hub where they are linked."""
+    texts = [*names, "hub"]
+    ids = seeding.text_ids(["entity"] * len(texts), [text.casefold() for text in texts]).tolist()
+    types = seeding.text_ids(["type"] * 2, [kind, "hubs"]).tolist()
+    nodes = pa.table(
+        {
+            "node_id": pa.array([*ids, *types], pa.uint64()),
+            "kind": ["entity"] * len(ids) + ["type"] * 2,
+            "text": [*texts, kind, "hubs"],
+            "count": pa.array([1] * (len(ids) + 2), pa.int64()),
+        }
+    )
+    edges = [(node, types[0], "hard") for node in ids[:-1]] + [(ids[-1], types[1], "hard")]
+    if linked:
+        edges += [(node, ids[-1], "soft") for node in ids[:-1]]
+        edges += [(ids[-1], node, "soft") for node in ids[:-1]]
+    edges.sort()
+    table = pa.table(
+        {
+            "source": pa.array([e[0] for e in edges], pa.uint64()),
+            "target": pa.array([e[1] for e in edges], pa.uint64()),
+            "kind": [e[2] for e in edges],
+            "count": pa.array([1] * len(edges), pa.int64()),
+        }
+    )
+    return nodes, table.to_batches()
+
+
+def _mentions(rows: pa.Table, words: dict[str, str], kind: str = "animal") -> pa.Table:
+    """All mentions of surface forms (to their lemma) in the sentences."""
+    found = []
+    for sentence_id, text in zip(
+        rows["sentence_id"].to_pylist(), rows["text"].to_pylist(), strict=True
+    ):
+        for form, lemma in words.items():
+            start = text.find(form)
+            while start >= 0:
+                found.append((sentence_id, lemma, form, start, start + len(form)))
+                start = text.find(form, start + 1)
+    count = len(found)
+    places = [f"{f[0]} {f[3]} {f[4]}" for f in found]
+    return pa.table(
+        {
+            "mention_id": pa.array(seeding.text_ids(places), pa.uint64()),
+            "node_id": pa.array(
+                seeding.text_ids(["entity"] * count, [f[1].casefold() for f in found]), pa.uint64()
+            ),
+            "sentence_id": pa.array([f[0] for f in found], pa.uint64()),
+            "kind": ["entity"] * count,
+            "text": [f[2] for f in found],
+            "type": [kind] * count,
+            "of_mention_id": pa.nulls(count, pa.uint64()),
+            "start": pa.array([f[3] for f in found], pa.int32()),
+            "end": pa.array([f[4] for f in found], pa.int32()),
+        }
+    )
+
+
+def test_entity_swap_changes_the_entity_alone() -> None:
+    rows = alone(["We saw an owl there.", "Dogs bark.", "A horse ran; the horse won."])
+    known = _mentions(rows, {"owl": "owl", "Dogs": "dog", "horse": "horse"})
+    for linked in (True, False):
+        graph = open_graph(*_graph(ANIMALS, linked))
+        for seed in range(10):
+            found = generated("entity_swap", rows, seed=seed, mentions=known, replacements=graph)
+            first, second, third = (row["raw"] for row in found)
+            assert first in {"We saw a dog there.", "We saw a horse there."} | {
+                "We saw an ape there.",
+                "We saw a fox there.",
+            }
+            assert second in {"Owls bark.", "Horses bark.", "Apes bark.", "Foxes bark."}
+            assert third in {
+                "A dog ran; the dog won.",
+                "An owl ran; the owl won.",
+                "An ape ran; the ape won.",
+                "A fox ran; the fox won.",
+            }
+            ids = dict(zip(known["mention_id"].to_pylist(), known["text"].to_pylist(), strict=True))
+            for row in found:
+                detail = row["detail"]
+                assert detail["operation"] == "swap_entity"
+                assert detail["pool"] == ("T_p" if linked else "T_r")
+                assert ids[detail["mention_id"]] == detail["old"]
+                assert detail["old"] in row["source"]
+                assert detail["new"] in row["raw"]
+                lemma = detail["new"].lower().removesuffix("es" if "Fox" in detail["new"] else "")
+                lemma = lemma if lemma in ANIMALS else lemma[:-1]
+                assert detail["node_id"] == seeding.text_id("entity", lemma)
+
+
+def test_entity_swap_prefers_a_name_for_a_name() -> None:
+    rows = alone(["We saw Rex there."])
+    known = _mentions(rows, {"Rex": "Rex"})
+    graph = open_graph(*_graph(["Rex", "Fido", "Bello"]))
+    assert generated("entity_swap", rows, mentions=known, replacements=graph)[0]["raw"] in (
+        "We saw Fido there.",
+        "We saw Bello there.",
+    )
+
+
+NAMES = [
+    "fit()",
+    "np.sum()",
+    "np.size",
+    "n_jobs",
+    "MAX_LEN",
+    "RandomForest",
+    "GPU",
+    "Leeds",
+    "--verbose",
+    "int8",
+]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("run()", "fit()"),
+        ("os.walk()", "np.sum()"),
+        ("os.path", "np.size"),
+        ("my_dir", "n_jobs"),
+        ("MIN_LEN", "MAX_LEN"),
+        ("DataFrame", "RandomForest"),
+        ("CPU", "GPU"),
+        ("John Smith", "Leeds"),
+        ("--quiet", "--verbose"),
+    ],
+)
+def test_entity_swap_keeps_the_letters_shape(old: str, new: str) -> None:
+    rows = alone([f"We saw {old} there."])
+    for kind in ("identifier", "name"):
+        known = _mentions(rows, {old: old}, kind)
+        for linked in (True, False):
+            graph = open_graph(*_graph([*NAMES, old], linked, kind))
+            for seed in range(5):
+                found = generated(
+                    "entity_swap", rows, seed=seed, mentions=known, replacements=graph
+                )
+                assert [row["detail"]["new"] for row in found] == [new]
+
+
+def test_entity_swap_where_no_name_has_the_shape() -> None:
+    rows = alone(["We saw CPU there."])
+    known = _mentions(rows, {"CPU": "CPU"}, "name")
+
+    def swapped(linked: bool) -> list[str]:
+        graph = open_graph(*_graph(["CPU", "n_jobs"], linked, "name"))
+        found = generated("entity_swap", rows, mentions=known, replacements=graph)
+        return [row["raw"] for row in found]
+
+    assert swapped(linked=True) == []
+    assert swapped(linked=False) == ["We saw n_jobs there."]
+
+
+def test_entity_swap_takes_another_entity_where_no_name_has_the_shape() -> None:
+    rows = alone(["The dog saw CPU there."])
+    known = pa.concat_tables(
+        [_mentions(rows, {"CPU": "CPU"}, "name"), _mentions(rows, {"dog": "dog"})]
+    )
+    names, ranks = _graph(["CPU", "n_jobs"], False, "name")
+    animals, links = _graph(["dog", "owl"], False)
+    nodes = pa.concat_tables([names, animals.filter(pc.field("text") != "hub")])
+    nodes = nodes.filter(~(pc.field("text") == "hubs"))
+    edges = pa.concat_tables([pa.Table.from_batches(ranks), pa.Table.from_batches(links)])
+    known_ids = nodes["node_id"]
+    edges = edges.filter(pc.is_in(edges["source"], known_ids)).filter(
+        pc.is_in(pc.field("target"), known_ids.combine_chunks())
+    )
+    edges = edges.sort_by([("source", "ascending"), ("target", "ascending")])
+    graph = open_graph(nodes, edges.to_batches())
+    for seed in range(8):
+        found = generated("entity_swap", rows, seed=seed, mentions=known, replacements=graph)
+        assert [row["raw"] for row in found] == ["The owl saw CPU there."]
+
+
+def test_entity_swap_never_says_what_the_sentence_has() -> None:
+    rows = alone(["The dog met the owl."])
+    known = _mentions(rows, {"dog": "dog", "owl": "owl"})
+    graph = open_graph(*_graph(["dog", "owl"]))
+    assert generated("entity_swap", rows, mentions=known, replacements=graph) == []
+
+
+def test_entity_swap_several() -> None:
+    rows = alone(["The dog met the owl."])
+    known = _mentions(rows, {"dog": "dog", "owl": "owl"})
+    graph = open_graph(*_graph(ANIMALS))
+    both = generated("entity_swap", rows, {"n_swaps": 2}, mentions=known, replacements=graph)
+    old, new = (both[0]["detail"][key].split("; ") for key in ("old", "new"))
+    assert old == ["dog", "owl"]
+    assert both[0]["raw"] == f"The {new[0]} met the {new[1]}."
+    four = generated("entity_swap", rows, {"per_sentence": 4}, mentions=known, replacements=graph)
+    assert len({row["raw"] for row in four}) == len(four) == 4
+    assert {row["detail"]["old"] for row in four} == {"dog", "owl"}
+
+
+def test_entity_swap_without_a_graph_neighbour() -> None:
+    rows = alone(["The dog sat.", "No entity."])
+    known = _mentions(rows, {"dog": "dog"})
+    graph = open_graph(*_graph(["dog"]))
+    assert generated("entity_swap", rows, mentions=known, replacements=graph) == []
+    nobody = known.slice(0, 0)
+    assert generated("entity_swap", rows, mentions=nobody, replacements=graph) == []
+
+
+def test_surface_of_a_replacement() -> None:
+    assert surface("Dogs bark.", 0, 4, "dog", "city") == "Cities"
+    assert surface("the dog", 4, 7, "dog", "np.array") == "np.array"
+    assert surface("DataFrame here", 0, 9, "DataFrame", "read_csv") == "read_csv"
+
+
+def test_numbers_in_words_of_any_make_end_in_another_or_in_none() -> None:
+    words = ["a", "one", "seven", "twelve", "twenty", "forty", "hundred", "thousand", "million"]
+    for parts in itertools.product(words, repeat=3):
+        for between in (" ", "-", " and ", "-and-"):
+            for number in numerals.find(between.join(parts)):
+                new = quantity_change._other_words(number, 5)
+                assert new is None or numerals.find(new)

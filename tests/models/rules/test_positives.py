@@ -1,0 +1,164 @@
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rules_given import alone, generated, said, sentences
+
+from tercet.models.english import numerals
+from tercet.models.rules.number_form import rewritten
+
+DOCUMENTS = [
+    [["A one.", "A two is here.", "A three."], ["B one.", "B two."]],
+    [["C only."]],
+    [["D one.", "D two."]],
+]
+
+
+def by_source(method: str, **params: object) -> dict[str, str]:
+    rows = generated(method, sentences(DOCUMENTS), params)
+    assert len({row["source"] for row in rows}) == len(rows)
+    return {row["source"]: row["raw"] for row in rows}
+
+
+def test_next_sentences_stay_in_the_paragraph() -> None:
+    assert by_source("next_sentences") == {
+        "A one.": "A two is here. A three.",
+        "A two is here.": "A three.",
+        "B one.": "B two.",
+        "D one.": "D two.",
+    }
+    assert by_source("next_sentences", max_words=5)["A one."] == "A two is here."
+    assert "A one." not in by_source("next_sentences", max_words=3)
+
+
+def test_rest_of_paragraph_leaves_the_anchor_out() -> None:
+    assert by_source("rest_of_paragraph") == {
+        "A one.": "A two is here. A three.",
+        "A two is here.": "A one. A three.",
+        "A three.": "A one. A two is here.",
+        "B one.": "B two.",
+        "B two.": "B one.",
+        "D one.": "D two.",
+        "D two.": "D one.",
+    }
+    # The nearest first: behind, before, and so on.
+    assert by_source("rest_of_paragraph", max_words=2)["A two is here."] == "A three."
+    assert by_source("rest_of_paragraph", max_words=4)["A three."] == "A two is here."
+
+
+def test_neighbour_paragraph_is_the_next_of_the_document() -> None:
+    assert by_source("neighbour_paragraph") == dict.fromkeys(
+        ["A one.", "A two is here.", "A three."], "B one. B two."
+    )
+    assert set(by_source("neighbour_paragraph", max_words=2).values()) == {"B one."}
+
+
+WORDS = st.lists(st.sampled_from(["red", "dog", "ran", "far", "up", "x"]), min_size=1, max_size=30)
+
+
+@settings(max_examples=60, deadline=None)
+@given(WORDS, st.integers(0, 5))
+def test_noise_keeps_its_bounds(words: list[str], seed: int) -> None:
+    text, count = " ".join(words), Counter(words)
+    rows = alone([text])
+    for row in generated("word_repetition", rows, seed=seed):
+        extra = Counter(row["raw"].split()) - count
+        most = max(1, int(0.3 * (len(words) - 1)))
+        assert 1 <= sum(extra.values()) <= most
+        new = iter(row["raw"].split())
+        assert all(word in new for word in words)  # the words are still there, in order
+    cut = generated("cutoff", rows, seed=seed)
+    assert len(cut) == (len(words) > 3)
+    for row in cut:
+        gone = len(words) - len(row["raw"].split())
+        assert 1 <= gone <= min(6, len(words) // 3)
+        old = iter(words)
+        assert all(word in old for word in row["raw"].split())
+    shuffled = generated("word_shuffle", rows, seed=seed)
+    assert len(shuffled) == (len(set(words)) > 1)
+    for row in shuffled:
+        assert Counter(row["raw"].split()) == count
+        assert row["raw"] != text
+
+
+def test_noise_several_times() -> None:
+    texts = said("cutoff", "one two three four five six seven eight nine", per_sentence=4)
+    assert 1 < len(set(texts)) == len(texts) <= 4
+
+
+def test_cutoff_reaches_every_number_of_words() -> None:
+    text = "a b c d e f g h i"
+    gone = {9 - len(row["raw"].split()) for s in range(40) for row in _cut(text, s)}
+    assert gone == {1, 2, 3}
+
+
+def _cut(text: str, seed: int) -> list[dict[str, str]]:
+    return generated("cutoff", alone([text]), seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("They began to sit.", {"They started to sit.", "They commenced to sit."}),
+        ("He purchased a car.", {"He bought a car.", "He bought an automobile."}),
+        ("The Open University", set()),
+        ("Many XYZ", {"Numerous XYZ"}),
+        ("It is my_car, car.start, a/car and car()", set()),
+    ],
+)
+def test_synonym(text: str, wanted: set[str]) -> None:
+    assert set(said("synonym", text)) <= wanted
+    assert bool(said("synonym", text)) == bool(wanted)
+
+
+def test_synonym_says_what_it_changed() -> None:
+    rows = generated("synonym", alone(["They purchased a large building."]), {"words": 1})
+    detail = rows[0]["detail"]
+    assert detail["operation"] == "exchange_synonym"
+    assert rows[0]["raw"].count(detail["new"]) == 1
+    assert detail["old"] in rows[0]["source"]
+    several = said("synonym", "They purchased a large building.", words=1, per_sentence=3)
+    assert len(set(several)) == len(several) >= 2
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("The box holds 3 apples.", "The box holds three apples."),
+        ("Three dogs sat.", "3 dogs sat."),
+        ("12 dogs sat.", "Twelve dogs sat."),
+        ("It costs 1,000 dollars.", "It costs one thousand dollars."),
+        ("It costs 1,234 dollars.", "It costs 1234 dollars."),
+        ("It has 81234 users.", "It has 81,234 users."),
+        ("It has 2.5 million users.", "It has 2,500,000 users."),
+        ("Some 30% of dogs sleep.", "Some 30 percent of dogs sleep."),
+        ("About 50 % of dogs sleep.", "About half of dogs sleep."),
+        ("Half of the dogs sleep.", "50% of the dogs sleep."),
+        ("It uses 1/2 cup of milk.", "It uses one half cup of milk."),
+        ("He has an 8 dog team.", "He has an eight dog team."),
+        ("He has a 7 dog team and 3 cats.", "He has a seven dog team and three cats."),
+        ("He was born in 1987.", None),
+        ("It happened on 20 February 1988.", None),
+        ("It needs version 3.11 of the tool.", None),
+        ("One of the dogs sat.", None),
+        ("It gives 10-20 dogs.", None),
+        ("It makes a 2-D array.", None),
+        ("He leads a 3-dog team.", "He leads a three-dog team."),
+        ("It is exp(x) - 1 in dogs.", None),
+    ],
+)
+def test_number_form(text: str, wanted: str | None) -> None:
+    assert said("number_form", text) == ([] if wanted is None else [wanted])
+
+
+@given(st.integers(0, 10**9), st.sampled_from(["{}", "{:,}"]), st.booleans())
+def test_number_form_keeps_the_value(value: int, form: str, words: bool) -> None:
+    number = numerals.in_words(value) if words else form.format(value)
+    text = f"They saw {number} dogs."
+    found = numerals.find(text)
+    assert len(found) == 1
+    change = rewritten(text, found[0].start, found[0].end, found[0])
+    if change is not None:
+        assert change[1] != number
+        assert [n.value for n in numerals.find(f"saw {change[1]} dogs")] == [value]

@@ -1,0 +1,55 @@
+"""Small hand-written suites for the tests of their readers."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+TREC_LABELS = ("ABBR:exp", "DESC:manner", "ENTY:animal", "HUM:ind", "LOC:city", "NUM:dist")
+TWO_FILES = {
+    "MR": ("rt-polarity.pos", "rt-polarity.neg"),
+    "CR": ("custrev.pos", "custrev.neg"),
+    "SUBJ": ("subj.objective", "subj.subjective"),
+    "MPQA": ("mpqa.pos", "mpqa.neg"),
+}
+
+
+def write_transfer(root: Path, each: int = 13) -> Path:
+    """The seven transfer tasks with so many examples a class; each text names its class."""
+    for folder, (one, zero) in TWO_FILES.items():
+        (root / folder).mkdir(parents=True)
+        for name, word in ((one, "good"), (zero, "poor")):
+            rows = [f"a {word} one {folder} {i} .\n" for i in range(each)]
+            (root / folder / name).write_text("".join(rows))
+    binary = root / "SST" / "binary"
+    binary.mkdir(parents=True)
+    for part in ("train", "dev", "test"):
+        rows = [f"{'good' if i % 2 else 'poor'} film {part} {i} . \t{i % 2}\n" for i in range(20)]
+        (binary / f"sentiment-{part}").write_text("".join(rows))
+    (root / "TREC").mkdir()
+    for name, times in (("train_5500.label", each), ("TREC_10.label", 1)):
+        rows = [f"{label} Which {label[:3]} {i} ?\n" for i in range(times) for label in TREC_LABELS]
+        (root / "TREC" / name).write_text("".join(rows))
+    (root / "MRPC").mkdir()
+    header = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n"
+    for name in ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt"):
+        rows = [
+            f"{i % 2}\t{i}\t{i + 1}\tHe said {i} .\t{('No word of', 'He said')[i % 2]} {i} .\r\n"
+            for i in range(2 * each)
+        ]
+        (root / "MRPC" / name).write_bytes((header + "".join(rows)).encode())
+    return root
+
+
+def query(text: object = "how?", positive: object = ("so",), negative: object = ("no",)) -> str:
+    """A line of a reranking file."""
+    return json.dumps({"query": text, "positive": positive, "negative": negative}) + "\n"
+
+
+def real_suite() -> Path:
+    """The real suite's folder, or a skip that says so."""
+    data = Path(os.environ.get("TERCET_DATA", Path(__file__).parents[3] / "shared" / "data"))
+    if not (data / "downstream").is_dir():
+        pytest.skip(f"no suite at {data / 'downstream'}: set TERCET_DATA")
+    return data / "downstream"

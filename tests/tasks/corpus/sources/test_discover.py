@@ -1,0 +1,68 @@
+"""What `tercet init` learns of a source."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from tercet.tasks.corpus.sources import discover
+from tercet.tasks.stage import BadInput
+
+
+def test_lines_of_sentences(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("This line has six words here.\n" * 50)
+    found = discover.describe(str(path))
+    assert (found.format, found.compression, found.files) == (".txt", "", 1)
+    assert (found.rows, found.exact, found.mean_words, found.prose) == (50, True, 6.0, False)
+    assert found.columns == ()
+
+
+def test_prose_in_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("It starts here. It goes on\nto the second line.\n\nThen another.\n" * 20)
+    assert discover.describe(str(path)).prose
+
+
+def test_table_with_its_text_column(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    row = {"id": "x1", "abstract": "One sentence is here. Another one follows it.", "year": 2020}
+    with gzip.open(path, "wt") as file:
+        file.writelines(json.dumps(row) + "\n" for _ in range(30))
+    found = discover.describe(str(path))
+    assert (found.format, found.compression, found.text) == (".jsonl", ".gz", "abstract")
+    assert found.columns == ("id", "abstract", "year")
+    assert (found.rows, found.mean_sentences, found.prose) == (30, 2.0, True)
+
+
+@pytest.mark.parametrize("compression", ["", ".gz", ".zst"])
+def test_rows_of_a_large_file_are_estimated(compression: str, tmp_path: Path) -> None:
+    chance = random.Random(0)
+    rows = 60_000
+    lines = (f"{chance.getrandbits(400):x} {chance.getrandbits(300):x}\n" for _ in range(rows))
+    text = "".join(lines).encode()
+    path = tmp_path / f"a.txt{compression}"
+    if compression == ".gz":
+        text = gzip.compress(text, 1)
+    elif compression == ".zst":
+        text = zstandard.ZstdCompressor(level=1).compress(text)
+    path.write_bytes(text)
+    found = discover.describe(str(path))
+    assert not found.exact
+    assert abs(found.rows - rows) < 0.1 * rows
+
+
+def test_docstrings_of_packages() -> None:
+    found = discover.describe("pydocs")
+    assert found.format == "pydocs"
+    assert "numpy" in found.packages
+    assert found.rows > 1000
+    assert found.prose
+
+
+def test_bad_sources_are_told(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no such file"):
+        discover.describe(str(tmp_path / "none.txt"))

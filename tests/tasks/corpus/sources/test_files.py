@@ -1,0 +1,289 @@
+"""Every kind of file, and every kind of fault in one."""
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from tercet.tasks.corpus.sources import files
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault
+from tercet.tasks.stage import BadInput
+
+LIMIT = 2000
+TEXTS = ["The cat sat on the warm mat.", 'Ünïcode, "quoted" text.\tIt has two sentences.']
+FOLDED = ["The cat sat on the warm mat.", 'Ünïcode, "quoted" text. It has two sentences.']
+
+
+def corpus(source: Path | str, **more: object) -> CorpusConfig:
+    return CorpusConfig.model_validate({"name": "c", "source": str(source), **more})
+
+
+def read(source: Path | str, **more: object) -> tuple[list[Document], list[Fault]]:
+    readings = list(files.read(corpus(source, **more), LIMIT))
+    documents = [reading for reading in readings if isinstance(reading, Document)]
+    return documents, [reading for reading in readings if isinstance(reading, Fault)]
+
+
+def texts(documents: list[Document]) -> list[str]:
+    return [
+        " ".join(sentence for paragraph in document.paragraphs for sentence in paragraph)
+        for document in documents
+    ]
+
+
+def write(path: Path, data: bytes) -> Path:
+    if path.suffix == ".gz":
+        data = gzip.compress(data)
+    elif path.suffix == ".zst":
+        data = zstandard.ZstdCompressor().compress(data)
+    path.write_bytes(data)
+    return path
+
+
+def content(form: str, tmp_path: Path) -> bytes:
+    if form == ".txt":
+        return "\n".join(text.replace("\t", " ") for text in TEXTS).encode() + b"\n\n"
+    if form == ".jsonl":
+        return "".join(json.dumps({"id": 1, "text": text}) + "\n" for text in TEXTS).encode()
+    if form == ".csv":
+        quoted = ['"' + text.replace('"', '""') + '"' for text in TEXTS]
+        return ("id,text\r\n" + "".join(f"7,{text}\r\n" for text in quoted)).encode()
+    if form == ".tsv":
+        return (
+            "id\ttext\n" + "".join(f"7\t{t}\n" for t in TEXTS).replace(".\tIt", ". It")
+        ).encode()
+    table = pa.table({"id": [1, 2], "text": TEXTS})
+    pq.write_table(table, tmp_path / "made")
+    return (tmp_path / "made").read_bytes()
+
+
+@pytest.mark.parametrize("form", [".txt", ".jsonl", ".csv", ".tsv", ".parquet"])
+@pytest.mark.parametrize("compression", ["", ".gz", ".zst"])
+def test_each_format_gives_the_same_texts(form: str, compression: str, tmp_path: Path) -> None:
+    path = write(tmp_path / f"corpus{form}{compression}", content(form, tmp_path))
+    files.check(corpus(path), LIMIT)
+    documents, faults = read(path)
+    assert faults == []
+    assert texts(documents) == FOLDED
+    sentences_of_second = len(documents[1].paragraphs[0])
+    assert sentences_of_second == (1 if form == ".txt" else 2)
+    assert documents[0].source == path.name
+    first = 2 if form in (".csv", ".tsv") else 1
+    assert documents[0].path == f"{path.name}:{first}"
+
+
+def test_text_is_made_uniform(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("\ufeffe\u0301t\u00e9 \u00a0 is\x00 the\x07 \u200bsummer\r\n \x00 \n".encode())
+    documents, faults = read(path)
+    assert texts(documents) == ["été is the summer"]
+    assert faults == []
+
+
+def test_glob_names_are_relative_to_its_fixed_part(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    for name in ("b/two.txt", "one.txt"):
+        (tmp_path / name).write_text(f"This is {name}\n")
+    documents, _ = read(f"{tmp_path}/**/*.txt")
+    assert [document.path for document in documents] == ["b/two.txt:1", "one.txt:1"]
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    (tmp_path / "b").rename(other / "b")
+    (tmp_path / "one.txt").rename(other / "one.txt")
+    before = files.digest(corpus(f"{other}/**/*.txt"))
+    other.rename(tmp_path / "moved")
+    assert files.digest(corpus(f"{tmp_path}/moved/**/*.txt")) == before
+    (tmp_path / "moved/one.txt").write_text("Something else\n")
+    assert files.digest(corpus(f"{tmp_path}/moved/**/*.txt")) != before
+
+
+def test_prose_has_paragraphs_and_long_files_several_documents(tmp_path: Path) -> None:
+    path = tmp_path / "book.txt"
+    path.write_text(
+        "One starts here\nand ends. Two is short.\n\n \nA new one.\n" + "\nMore.\n" * 20
+    )
+    documents, _ = read(path, prose=True)
+    assert documents[0].paragraphs[:2] == [
+        ["One starts here and ends.", "Two is short."],
+        ["A new one."],
+    ]
+    assert [len(document.paragraphs) for document in documents] == [20, 2]
+
+
+def test_pair_columns(tmp_path: Path) -> None:
+    path = tmp_path / "qa.csv"
+    path.write_text("q,a\nWhat is it?,It is a test. It is short.\nWhy?,\n")
+    documents, faults = read(path, query="q", answer="a")
+    assert documents[0].pairs == [("What is it?", "It is a test. It is short.")]
+    assert documents[0].paragraphs == [["What is it?"], ["It is a test.", "It is short."]]
+    assert [(fault.reason, fault.path) for fault in faults] == [("missing_text", "qa.csv:3")]
+
+
+def test_longest_string_column_is_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"title": "Short", "body": "A longer sentence is here.", "n": 5}\n')
+    assert texts(read(path)[0]) == ["A longer sentence is here."]
+    assert texts(read(path, text="title")[0]) == ["Short"]
+
+
+def test_lines_that_are_not_utf8_are_rejected_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes("Good one.\nDas ist schön.\nGood two.\n".encode("latin-1"))
+    documents, faults = read(path)
+    assert texts(documents) == ["Good one.", "Good two."]
+    assert [(fault.reason, fault.path) for fault in faults] == [("not_utf8", "latin.txt:2")]
+
+
+@pytest.mark.parametrize("form", [".txt", ".jsonl", ".csv", ".tsv"])
+def test_long_lines_are_rejected_and_the_others_arrive(form: str, tmp_path: Path) -> None:
+    good = "This one is good."
+    long = "long " * LIMIT
+    rows = {
+        ".txt": [good, long, good],
+        ".jsonl": [json.dumps({"text": text}) for text in (good, long, good)],
+        ".csv": ["text", good, f'"{long}', 'its ""second"" line"', good],
+        ".tsv": ["text", good, f'"{long}', good],
+    }[form]
+    path = tmp_path / f"a{form}"
+    path.write_text("\n".join(rows) + "\n")
+    documents, faults = read(path)
+    assert texts(documents) == [good, good]
+    assert [fault.reason for fault in faults] == ["line_too_long"]
+    assert len(faults[0].text) == 200
+
+
+def test_faulty_rows_of_tables(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(
+        b'{"text": "Fine."}\n{"text": \n[1]\n{"text": null}\n{"other": 1}\n{"text": 5}\n'
+        b'{"text": "lone \\ud800 one"}\n{"text": " "}\n\n{"text": "caf\xe9"}\n{"text": "Last."}'
+    )
+    documents, faults = read(path)
+    assert texts(documents) == ["Fine.", "Last."]
+    assert [(fault.path.split(":")[1], fault.reason) for fault in faults] == [
+        ("2", "bad_json"),
+        ("3", "bad_json"),
+        ("4", "missing_text"),
+        ("5", "missing_text"),
+        ("6", "missing_text"),
+        ("7", "not_utf8"),
+        ("8", "missing_text"),
+        ("10", "not_utf8"),
+    ]
+
+
+def test_csv_with_a_line_that_is_not_utf8_inside_quotes(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(
+        b'text,n\n"first\nline \xe9, ""so""\nthird",1\nGood.,2\n"caf\xe9",3\nBetter.,4\n'
+    )
+    documents, faults = read(path, prose=False)
+    assert texts(documents) == ["Good.", "Better."]
+    assert [(fault.reason, fault.detail) for fault in faults] == [
+        ("not_utf8", "line 3 is not UTF-8"),
+        ("not_utf8", "line 6 is not UTF-8"),
+    ]
+
+
+def test_csv_quotation_left_open_costs_a_bounded_stretch(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('text\nGood.\n"open\n' + "filler line\n" * 500)
+    documents, faults = read(path)
+    assert texts(documents)[0] == "Good."
+    assert faults[0].reason == "bad_csv"
+    assert texts(documents)[-1] == "filler line"
+
+
+def test_parquet_with_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    raw = pa.array([b"Good.", b"caf\xe9", None, b"x" * (LIMIT + 1), b"Last."], pa.binary())
+    column = pa.StringArray.from_buffers(5, raw.buffers()[1], raw.buffers()[2], raw.buffers()[0])
+    pq.write_table(pa.table({"text": column, "n": [1, 2, 3, 4, 5]}), path)
+    documents, faults = read(path)
+    assert texts(documents) == ["Good.", "Last."]
+    assert [fault.reason for fault in faults] == ["not_utf8", "missing_text", "line_too_long"]
+
+
+def test_limit_counts_rows_of_the_source(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"One.\n\xe9\nThree.\nFour.\n")
+    documents, faults = read(path, limit=3)
+    assert texts(documents) == ["One.", "Three."]
+    assert len(faults) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "sentence"),
+    [
+        ("none.txt", None, "no such file"),
+        ("n*ne.txt", None, "no file matches"),
+        ("empty.txt", b"", "is empty"),
+        ("blank.txt.gz", b"\n \n", "is empty"),
+        ("header.csv", b"text\n", "is empty"),
+        ("a.docx", b"hello", "no reader"),
+        ("a.txt", "Hello there\n".encode("utf-16"), "UTF-16"),
+        ("b.txt", "Hello there\n".encode("utf-16-le"), "UTF-16"),
+        ("c.csv", "text\nHello\n".encode("utf-32"), "UTF-32"),
+        ("d.txt", gzip.compress(b"Hello"), "holds gzip data"),
+        ("e.parquet", b"PAR1 and nothing else", "not a whole Parquet"),
+        ("f.csv", b"title,abstract\nA,B\n", "no column 'body'.*'title', 'abstract'"),
+        ("g.jsonl", b'{"title": "A"}\n', "no column 'body'.*'title'"),
+    ],
+)
+def test_bad_corpora_are_told_in_a_sentence(
+    name: str, data: bytes | None, sentence: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    if data is not None:
+        write(path, data)
+    more = {"text": "body"} if "column" in sentence else {}
+    with pytest.raises(BadInput, match=sentence) as error:
+        files.check(corpus(path, **more), LIMIT)
+    assert "\n" not in str(error.value)
+
+
+def test_folder_hub_and_damaged_file(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="is a folder"):
+        files.files_of(str(tmp_path))
+    with pytest.raises(BadInput, match="hub"):
+        files.files_of("hf:some/name")
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"some text, often\n" * 100_000)[:200])
+    with pytest.raises(BadInput, match="damaged"):
+        read(path)
+
+
+def test_a_line_of_20_mb_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    with path.open("wb") as file:
+        file.write(b"First line here.\n")
+        for _ in range(200):
+            file.write(b"word " * 100_000)
+        file.write(b"\nLast line here.\n")
+    program = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "from tercet.tasks.corpus.sources.streams import lines\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak()\n"
+        "found = [(line.text[:20], line.fault) for line in lines(Path(sys.argv[1]), 1_000_000)]\n"
+        "print(found, (peak() - before) // 1024)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
+    )
+    found, grown = done.stdout.rsplit(" ", 1)
+    assert found == str(
+        [
+            ("First line here.", ""),
+            ("word word word word ", "line_too_long"),
+            ("Last line here.", ""),
+        ]
+    )
+    assert int(grown) < 10  # MB, of a line of 100

@@ -1,0 +1,144 @@
+"""Packages made up on the spot, installed only in name."""
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tercet.tasks.corpus.sources import pydocs
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault
+from tercet.tasks.stage import BadInput
+
+MODULE = '''"""About the kitchen as a whole.
+
+Kettles and cups are kept in it, and nothing else is ever put there.
+"""
+raise SystemExit("never import me")
+
+class Kettle:
+    """A vessel for boiling water."""
+
+    def boil(self):
+        """Heat the water until it boils over.
+
+        The sensor decides when it is hot, so the time depends on the water. Set x = 1.
+        """
+        def inner():
+            """Not documented for anyone to read."""
+
+if True:
+    async def pour(cup):
+        r"""Pour the tea into the cup.
+
+        The cup must be empty, or the tea will run over the table.
+        """
+'''
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the made-up distribution `kitchen-tools`, whose top module is `kitchen`."""
+    contents = {
+        "kitchen/__init__.py": MODULE,
+        "kitchen/broken.py": 'def f(:\n    """Broken."""\n',
+        "kitchen/plain.py": "x = 1  # no docstring at all\n",
+        "kitchen/tests/test_it.py": '"""Tests are not read at all."""\n',
+        "kitchen/data.txt": "not code",
+    }
+    info = tmp_path / "kitchen_tools-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kitchen-tools\nVersion: 1.0\n")
+    (info / "top_level.txt").write_text("kitchen\n")
+    for name, text in contents.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (info / "RECORD").write_text("".join(f"{name},sha256=x,1\n" for name in contents))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    pydocs._installed.cache_clear()
+    yield tmp_path
+    pydocs._installed.cache_clear()
+
+
+def corpus(**more: object) -> CorpusConfig:
+    values = {"name": "docs", "source": "pydocs", "packages": ["kitchen-tools"], **more}
+    return CorpusConfig.model_validate(values)
+
+
+def test_docstrings_become_documents_with_their_pairs(installed: Path) -> None:
+    readings = list(pydocs.read(corpus()))
+    documents = [reading for reading in readings if isinstance(reading, Document)]
+    assert [document.path for document in documents] == [
+        "kitchen:",
+        "kitchen:Kettle",
+        "kitchen:Kettle.boil",
+        "kitchen:pour",
+    ]
+    assert documents[0].pairs == [
+        (
+            "About the kitchen as a whole.",
+            "Kettles and cups are kept in it, and nothing else is ever put there.",
+        )
+    ]
+    assert documents[2].pairs == []  # its second paragraph holds a formula
+    assert documents[2].paragraphs == [
+        ["Heat the water until it boils over."],
+        ["The sensor decides when it is hot, so the time depends on the water."],
+    ]
+    assert len(documents[3].pairs) == 1
+    assert {document.source for document in documents} == {"kitchen-tools"}
+    faults = [reading for reading in readings if isinstance(reading, Fault)]
+    assert {(fault.reason, fault.path) for fault in faults} == {
+        ("unparsable", "kitchen/broken.py"),
+        ("markup", "kitchen:Kettle.boil"),
+    }
+
+
+def test_a_package_goes_by_its_module_too(installed: Path) -> None:
+    by_module = corpus(packages=["kitchen"])
+    assert len(list(pydocs.read(by_module))) == 6
+    pydocs.check(by_module)
+
+
+def test_digest_follows_the_record(installed: Path) -> None:
+    before = pydocs.digest(corpus())
+    assert pydocs.digest(corpus()) == before
+    record = installed / "kitchen_tools-1.0.dist-info" / "RECORD"
+    record.write_text(record.read_text().replace("sha256=x", "sha256=y"))
+    assert pydocs.digest(corpus()) != before
+
+
+def test_files_are_chosen_by_hash_of_their_names() -> None:
+    names = [f"package/module_{number:02}.py" for number in range(100)]
+    ten = pydocs.chosen(names, 10)
+    assert len(ten) == 10
+    assert ten == sorted(ten)
+    assert set(ten) < set(pydocs.chosen(names, 0.2))
+    assert len(pydocs.chosen(names, 0.2)) == 20
+    assert pydocs.chosen(names, 1.0) == pydocs.chosen(names, None) == names
+    more = pydocs.chosen(sorted([*names, "package/new.py"]), 10)
+    assert len(set(more) & set(ten)) >= 9
+
+
+def test_limit_counts_docstrings(installed: Path) -> None:
+    documents = [r for r in pydocs.read(corpus(limit=2)) if isinstance(r, Document)]
+    assert len(documents) == 2
+
+
+def test_unknown_packages_are_named() -> None:
+    with pytest.raises(BadInput, match=r"'scipi' is not installed.*did you mean 'scipy'"):
+        pydocs.check(corpus(packages=["scipi"]))
+    with pytest.raises(BadInput, match="'no-such-thing-at-all' is not installed"):
+        pydocs.check(corpus(packages=["no-such-thing-at-all"]))
+
+
+def test_real_packages_yield_pairs_without_markup() -> None:
+    metadata.distribution("networkx")
+    some = corpus(packages=["networkx"], files=60)
+    documents = [r for r in pydocs.read(some) if isinstance(r, Document)]
+    pairs = [pair for document in documents for pair in document.pairs]
+    assert len(pairs) >= 50
+    for text in [text for pair in pairs for text in pair]:
+        assert not set(text) & set("`{}\\|<>=$")
+        assert ">>>" not in text
+        assert ".. " not in text

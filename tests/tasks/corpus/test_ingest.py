@@ -1,0 +1,294 @@
+"""The stage as a whole: tables, rejects, splits, and that they depend on nothing else."""
+
+import gzip
+import itertools
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pydantic import ValidationError
+
+from tercet.models import seeding
+from tercet.tasks.corpus import gather, ingest
+from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
+
+WIKI = Path(os.environ.get("TERCET_DATA", "../shared/data")) / "corpora" / "wiki_300k.txt.gz"
+Tables = dict[str, pa.Table]
+Run = Callable[..., Tables]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def run(
+        corpora: list[dict[str, object]], seed: int = 0, part: int = 50, **more: object
+    ) -> Tables:
+        made: dict[str, list[pa.Table]] = {}
+        config = ingest.IngestConfig.model_validate({"corpora": corpora, **more})
+        work = Work(
+            config=config,
+            seed=seed,
+            inputs={},
+            models={},
+            spec={},
+            resources=Resources(part_rows=part),
+            scratch=tmp_path / "scratch",
+            emit=lambda name, table: made.setdefault(name, []).append(table),
+        )
+        ingest.run(work)
+        check_pieces(made["sentences"], part)
+        schemas = {**ingest.STAGE.tables, "rejects": REJECTS}
+        for name, pieces in made.items():
+            assert all(piece.schema == schemas[name] for piece in pieces), name
+        empty = {name: schema.empty_table() for name, schema in schemas.items()}
+        return empty | {name: pa.concat_tables(pieces) for name, pieces in made.items()}
+
+    return run
+
+
+def check_pieces(pieces: list[pa.Table], part: int) -> None:
+    """No document straddles two pieces; a piece larger than asked for is one document."""
+    owners = [piece["doc_id"].to_pylist() for piece in pieces]
+    assert sum(len(set(some)) for some in owners) == len(set(itertools.chain(*owners)))
+    assert all(len(some) <= part or len(set(some)) == 1 for some in owners)
+
+
+def generated(count: int) -> list[str]:
+    """Lines of prose made up of a small vocabulary, some of them copies, some near-copies."""
+    vocabulary = [f"w{number}" for number in range(60)]
+    lines = []
+    for number in range(count):
+        ids = seeding.below(0, "words", seeding.mix(seeding.text_ids([str(number)] * 40)), 60,
+                            seeding.mix(seeding.text_ids(map(str, range(40)))))  # fmt: skip
+        words = [vocabulary[index] for index in ids]
+        if number % 7 == 3:  # ten words of the one before
+            words[5:15] = lines[-1].replace(".", "").split()[5:15]
+        length = 4 + number % 30
+        lines.append(" ".join(words[:length]).capitalize() + ".")
+        if number % 11 == 5:
+            lines.append(lines[-1])
+    return lines
+
+
+def grams(text: str) -> set[tuple[str, ...]]:
+    words = re.findall(r"[^\W_]+", text.lower())
+    return {tuple(words[start : start + 8]) for start in range(len(words) - 7)}
+
+
+def texts_by_split(tables: Tables) -> dict[str, list[str]]:
+    """All texts, those of one paragraph joined."""
+    found: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
+    rows = tables["sentences"].to_pylist()
+    for key, part in itertools.groupby(rows, key=lambda row: (row["doc_id"], row["paragraph"])):
+        assert key is not None
+        part = list(part)
+        found[part[0]["split"]].append(" ".join(row["text"] for row in part))
+    for pair in tables["document_pairs"].to_pylist():
+        found[pair["split"]] += [pair["query"], pair["answer"]]
+    return found
+
+
+def assert_nothing_shared(tables: Tables) -> None:
+    texts = texts_by_split(tables)
+    held = {split: set().union(*map(grams, some)) for split, some in texts.items()}
+    whole = {split: {text.lower() for text in some} for split, some in texts.items()}
+    for one, other in itertools.combinations(held, 2):
+        assert not held[one] & held[other]
+        assert not whole[one] & whole[other]
+
+
+def test_tables_of_a_small_corpus(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(
+        '{"text": "The first one is short. No.\\n\\nA second paragraph is here."}\n'
+        '{"text": "The first one is short. It is not alone here."}\n'
+        '{"text": 5}\n'
+    )
+    tables = run([{"name": "a", "source": str(path)}], min_words=3, max_words=6, test=0.0, dev=0.0)
+    rows = tables["sentences"].to_pylist()
+    assert [(row["text"], row["paragraph"], row["position"], row["n_words"]) for row in rows] == [
+        ("The first one is short.", 0, 0, 5),
+        ("A second paragraph is here.", 1, 2, 5),
+        ("It is not alone here.", 0, 1, 5),
+    ]
+    assert {row["split"] for row in rows} == {"train"}
+    assert {(row["corpus"], row["source"]) for row in rows} == {("a", "a.jsonl")}
+    assert [row["sentence_id"] for row in rows] == seeding.text_ids(
+        [row["text"] for row in rows]
+    ).tolist()
+    documents = tables["documents"].to_pylist()
+    assert [document["path"] for document in documents] == ["a.jsonl:1", "a.jsonl:2"]
+    assert [row["doc_id"] for row in rows] == [
+        documents[0]["doc_id"], documents[0]["doc_id"], documents[1]["doc_id"],
+    ]  # fmt: skip
+    rejects = {(row["reason"], row["text"]) for row in tables["rejects"].to_pylist()}
+    assert rejects == {
+        ("too_short", "No."),
+        ("duplicate", "The first one is short."),
+        ("missing_text", ""),
+    }
+    assert set(tables["rejects"]["stage"].to_pylist()) == {"ingest"}
+
+
+def test_every_row_arrives_or_is_rejected(run: Run, tmp_path: Path) -> None:
+    lines = generated(400)
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(lines))
+    tables = run([{"name": "a", "source": str(path)}], test=0.2, dev=0.2, min_words=5, max_words=30)
+    there = Counter(tables["sentences"]["text"].to_pylist())
+    assert max(there.values()) == 1
+    gone = Counter(text for text in tables["rejects"]["text"].to_pylist())
+    assert there + gone == Counter(lines)
+    reasons = set(tables["rejects"]["reason"].to_pylist())
+    assert reasons >= {"too_short", "too_long", "duplicate"}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_no_8_gram_is_shared_between_splits(run: Run, tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(generated(600)))
+    corpora = [{"name": "a", "source": str(path)}]
+    tables = run(corpora, seed=seed, test=0.3, dev=0.2)
+    assert_nothing_shared(tables)
+    counts = Counter(tables["sentences"]["split"].to_pylist())
+    assert min(counts[split] for split in ("train", "dev", "test")) > 50
+    # Without clusters the splits still share nothing, but at the price of many more rejects.
+    loose = run(corpora, seed=seed, test=0.3, dev=0.2, rare=1)
+    assert_nothing_shared(loose)
+    price = [
+        sum(reason.startswith("shared") for reason in made["rejects"]["reason"].to_pylist())
+        for made in (tables, loose)
+    ]
+    assert price[0] < price[1]
+
+
+def test_pairs_share_nothing_either_and_are_distinct(run: Run, tmp_path: Path) -> None:
+    lines = generated(300)
+    rows = [
+        f"{lines[number]}\t{lines[number + 1]} {lines[number + 2]}"
+        for number in range(0, 290, 3)
+    ]  # fmt: skip
+    rows += ["What is new now?\tThe same old answer.", "What else is new?\tThe same old answer.",
+             "What is new now?\tQuite another answer."]  # fmt: skip
+    path = tmp_path / "pairs.tsv"
+    path.write_text("q\ta\n" + "\n".join(rows) + "\n")
+    tables = run([{"name": "a", "source": str(path), "query": "q", "answer": "a"}],
+                 test=0.3, dev=0.1)  # fmt: skip
+    assert_nothing_shared(tables)
+    pairs = tables["document_pairs"].to_pylist()
+    assert len({pair["query"] for pair in pairs}) == len(pairs)
+    assert len({pair["answer"] for pair in pairs}) == len(pairs)
+    assert {pair["split"] for pair in pairs} == {"train", "dev", "test"}
+    owners = {row["doc_id"]: row["split"] for row in tables["documents"].to_pylist()}
+    assert all(owners[pair["doc_id"]] == pair["split"] for pair in pairs)
+    assert pairs[0]["pair_id"] == seeding.text_id(pairs[0]["query"], pairs[0]["answer"])
+    reasons = Counter(tables["rejects"]["reason"].to_pylist())
+    assert reasons["duplicate_query"] >= 1
+    assert reasons["duplicate_answer"] >= 1
+
+
+def test_nothing_depends_on_batches_and_pieces(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    lines = generated(500)
+    path.write_text("\n\n".join(" ".join(lines[i : i + 3]) for i in range(0, 400, 2)))
+    corpora = [{"name": "a", "source": str(path), "prose": True}]
+    one = run(corpora, part=50, test=0.2)
+    monkeypatch.setattr(gather, "BATCH_ITEMS", 17)
+    other = run(corpora, part=7, test=0.2)
+    assert {name: table.num_rows for name, table in one.items()} == {
+        name: table.num_rows for name, table in other.items()
+    }
+    for name in ("documents", "sentences", "document_pairs", "rejects"):
+        assert one[name].to_pylist() == other[name].to_pylist()
+
+
+def test_a_corpus_that_grows_keeps_ids_and_splits(run: Run, tmp_path: Path) -> None:
+    lines = generated(600)
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(lines[:400]) + "\n")
+    corpora = [{"name": "a", "source": str(path)}]
+    before = run(corpora, test=0.3, dev=0.1)
+    path.write_text("\n".join(lines) + "\n")
+    after = run(corpora, test=0.3, dev=0.1)
+    old = {row["sentence_id"]: row for row in before["sentences"].to_pylist()}
+    new = {row["sentence_id"]: row for row in after["sentences"].to_pylist()}
+    kept = old.keys() & new.keys()
+    assert len(kept) > 0.8 * len(old)
+    assert all(old[key] == new[key] for key in kept)
+    assert old.keys() - kept <= {
+        row["row_id"]
+        for row in after["rejects"].to_pylist()
+        if row["reason"] in ("shared_with_test", "shared_with_dev")
+    }
+    owners = [
+        {row["doc_id"]: row for row in tables["documents"].to_pylist()}
+        for tables in (before, after)
+    ]
+    assert all(owners[1].get(key, row) == row for key, row in owners[0].items())
+
+
+def test_equal_sentences_of_two_corpora_stay_with_the_first(run: Run, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.txt").write_text(
+            f"The shared line stands here.\nOnly {name} has this one.\n"
+        )
+    corpora = [{"name": name, "source": str(tmp_path / f"{name}.txt")} for name in ("a", "b")]
+    tables = run(corpora, test=0.0, dev=0.0)
+    assert tables["sentences"]["corpus"].to_pylist() == ["a", "a", "b"]
+    assert tables["documents"]["path"].to_pylist() == ["a.txt:1", "a.txt:2", "b.txt:2"]
+
+
+def test_a_corpus_without_a_usable_sentence_is_told(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("schöne\ngrüße\n".encode("latin-1"))
+    with pytest.raises(BadInput, match=r"no sentence of corpus 'a' can be used \(2 not_utf8\)"):
+        run([{"name": "a", "source": str(path)}])
+    path.write_text("One two.\n")
+    with pytest.raises(BadInput, match="1 too_short"):
+        run([{"name": "a", "source": str(path)}])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"corpora": []},
+        {"min_words": 9, "max_words": 8},
+        {"dev": 0.5, "test": 0.5},
+        {"corpora": [{"name": "a", "source": "x.txt"}, {"name": "a", "source": "y.txt"}]},
+        {"corpora": [{"name": "a", "source": "x.csv", "query": "q"}]},
+        {"corpora": [{"name": "a", "source": "pydocs", "files": 1.5}]},
+        {"corpora": [{"name": "a", "source": "pydocs", "files": 0}]},
+    ],
+)
+def test_configs_that_contradict_themselves(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        ingest.IngestConfig.model_validate({"corpora": [{"name": "a", "source": "x.txt"}], **wrong})
+
+
+@pytest.mark.skipif(not WIKI.exists(), reason="TERCET_DATA has no corpora/wiki_300k.txt.gz")
+def test_real_lines_of_an_encyclopedia(run: Run) -> None:
+    corpora: list[dict[str, object]] = [{"name": "wiki", "source": str(WIKI), "limit": 8000}]
+    tables = run(corpora, part=3000, test=0.1, dev=0.05)
+    assert_nothing_shared(tables)
+    with gzip.open(WIKI, "rt", encoding="utf-8") as file:
+        lines = [" ".join(line.split()) for line in itertools.islice(file, 8000)]
+    assert tables["sentences"].num_rows + tables["rejects"].num_rows == len(lines)
+    assert set(tables["sentences"]["text"].to_pylist()) <= set(lines)
+    assert tables["sentences"].num_rows > 7800
+
+
+def test_docstrings_of_a_real_package(run: Run) -> None:
+    corpora: list[dict[str, object]] = [
+        {"name": "docs", "source": "pydocs", "packages": ["networkx"], "files": 80}
+    ]
+    tables = run(corpora, part=500, test=0.3, dev=0.1)
+    assert_nothing_shared(tables)
+    assert tables["document_pairs"].num_rows >= 50
+    paths = tables["documents"]["path"].to_pylist()
+    assert all(path.startswith("networkx.") and path.count(":") == 1 for path in paths)
+    assert len(set(tables["documents"]["doc_id"].to_pylist())) == len(paths)

@@ -1,0 +1,198 @@
+"""Reading of SentEval's transfer tasks, each fault by file and line, and the way to a figure."""
+
+import numpy as np
+import pytest
+from small_suites import real_suite, write_transfer
+
+from tercet.tasks.evaluation.suites import transfer
+from tercet.tasks.evaluation.suites.layout import text_form
+from tercet.tasks.stage import BadInput
+
+
+@pytest.fixture
+def suite(tmp_path):
+    return write_transfer(tmp_path / "downstream")
+
+
+def test_reads_the_seven(suite):
+    tasks = {name: transfer.read_task(suite, name) for name in transfer.TRANSFER_TASKS}
+    assert list(tasks) == ["MR", "CR", "SUBJ", "MPQA", "SST-2", "TREC", "MRPC"]
+    for name in ("MR", "CR", "SUBJ", "MPQA"):
+        task = tasks[name]
+        assert task.train.labels.tolist() == [1] * 13 + [0] * 13
+        assert task.train.first[0] == f"a good one {name} 0 ."
+        assert task.train.first[-1] == f"a poor one {name} 12 ."
+        assert task.judged is task.train
+        assert task.dev is None
+    sst = tasks["SST-2"]
+    assert [len(part.labels) for part in sst.parts()] == [20, 20, 20]
+    assert sst.judged.first[1] == "good film test 1 ."
+    assert sst.judged.labels[:2].tolist() == [0, 1]
+    trec = tasks["TREC"]
+    assert trec.classes == ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM")
+    assert trec.judged.labels.tolist() == [2, 0, 1, 3, 4, 5]
+    assert trec.judged.first[3] == "Which HUM 0 ?"
+    mrpc = tasks["MRPC"]
+    assert (mrpc.judged.first[1], mrpc.judged.second[1]) == ("He said 1 .", "He said 1 .")
+    assert mrpc.train.labels[:4].tolist() == [0, 1, 0, 1]
+    assert len(mrpc.texts()) == 2 * 2 * 26
+
+
+def test_the_order_of_the_folds_is_by_words_then_label():
+    part = transfer.Examples(("c c c", "a", "b", "d d"), np.array([0, 1, 0, 1]))
+    assert part.order().tolist() == [2, 1, 3, 0]
+    pairs = transfer.Examples(
+        ("a b", "a", "a", "a"), np.array([0, 1, 1, 0]), ("a", "b b", "b", "b b")
+    )
+    assert pairs.order().tolist() == [2, 3, 1, 0]
+
+
+def test_white_space_becomes_blanks_and_a_line_without_words_a_stop(suite):
+    path = suite / "CR" / "custrev.pos"
+    path.write_text("\n a \t good\u00a0thing \n" + path.read_text())
+    task = transfer.read_task(suite, "CR")
+    assert task.train.first[:2] == (".", "a good thing")
+    assert task.train.order()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"caf\xe9 good", "caf\u00e9 good"),
+        ("caf\u00e9 good".encode(), "caf\u00e9 good"),
+        (b"\xef\xbb\xbfcaf good", "caf good"),
+    ],
+)
+def test_latin_1_utf_8_and_a_mark_are_read_as_they_are(suite, data, text):
+    path = suite / "MR" / "rt-polarity.pos"
+    path.write_bytes(data + b"\n" + path.read_bytes())
+    assert transfer.read_task(suite, "MR").train.first[0] == text
+
+
+def replace(path, old, new):
+    content = path.read_bytes()
+    assert old.encode() in content
+    path.write_bytes(content.replace(old.encode(), new.encode(), 1))
+
+
+@pytest.mark.parametrize(
+    ("task", "file", "old", "new", "says"),
+    [
+        ("SST-2", "SST/binary/sentiment-train", "3 . \t1", "3 . 1", "train, line 4: 1 columns"),
+        ("SST-2", "SST/binary/sentiment-dev", "\t1", "\t2", "dev, line 2: the label '2' is none"),
+        ("SST-2", "SST/binary/sentiment-dev", "\t1", "\tnan", "dev, line 2: the label 'nan'"),
+        ("SST-2", "SST/binary/sentiment-dev", "\t1", "\t", "dev, line 2: the label ''"),
+        ("SST-2", "SST/binary/sentiment-test", "poor film test 2 .", "", "line 3: a sentence is"),
+        ("SST-2", "SST/binary/sentiment-test", "0\n", "0\n\n", "test, line 2: 1 columns"),
+        ("TREC", "TREC/train_5500.label", "ABBR:exp ", "ABBR ", "label, line 1: there is no colon"),
+        ("TREC", "TREC/train_5500.label", "HUM:", "MAN:", "label, line 4: the label 'MAN' is none"),
+        ("TREC", "TREC/TREC_10.label", " Which DES 0 ?", "", "10.label, line 2: a sentence is"),
+        ("TREC", "TREC/TREC_10.label", "NUM:dist Which NUM 0 ?\n", "\n", "line 6: there is no"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", "Quality", "0", "line 1: the header"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", "1\t1\t2\t", "1\t1\t", "test.txt, line 3: 4 col"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", "\n1\t1", "\n?\t1", "line 3: the label '\\?'"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", "He said 1 .\tHe", "\tHe", "line 3: a sentence"),
+    ],
+)
+def test_a_fault_is_named_by_file_and_line(suite, task, file, old, new, says):
+    replace(suite / file, old, new)
+    with pytest.raises(BadInput, match=says):
+        transfer.read_task(suite, task)
+
+
+@pytest.mark.parametrize(
+    ("task", "file", "content", "says"),
+    [
+        ("MR", "MR/rt-polarity.neg", "", "rt-polarity.neg holds 0 sentences"),
+        ("MR", "MR/rt-polarity.neg", "\n" * 40, "rt-polarity.neg holds 0 sentences"),
+        ("MPQA", "MPQA/mpqa.pos", "good\n" * 11, "mpqa.pos holds 11 sentences"),
+        ("SST-2", "SST/binary/sentiment-train", "", "train holds no example"),
+        ("SST-2", "SST/binary/sentiment-test", "", "test holds no example"),
+        ("SST-2", "SST/binary/sentiment-train", "a film\t1\n" * 30, "0 examples of class '0'"),
+        ("TREC", "TREC/TREC_10.label", "", "TREC_10.label holds no example"),
+        ("TREC", "TREC/train_5500.label", "NUM:x How ?\n" * 30, "0 examples of class 'DESC'"),
+        ("MRPC", "MRPC/msr_paraphrase_train.txt", "", "train.txt holds no example"),
+        ("MRPC", "MRPC/msr_paraphrase_train.txt", "Quality\n", "train.txt holds no example"),
+        (
+            "MRPC",
+            "MRPC/msr_paraphrase_train.txt",
+            "Quality\n" + "1\t2\t3\ta\tb\n" * 40,
+            "0 examples of class '0'",
+        ),
+    ],
+)
+def test_an_empty_file_and_an_absent_class_are_named(suite, task, file, content, says):
+    (suite / file).write_text(content)
+    with pytest.raises(BadInput, match=says):
+        transfer.read_task(suite, task)
+
+
+@pytest.mark.parametrize("file", ["SST/binary/sentiment-dev", "MRPC/msr_paraphrase_test.txt"])
+def test_what_is_utf_8_alone_must_be(suite, file):
+    path = suite / file
+    lines = path.read_bytes().split(b"\n")
+    lines[2] += b"\xff"
+    path.write_bytes(b"\n".join(lines))
+    with pytest.raises(BadInput, match=r"line 3: not UTF-8"):
+        transfer.read_task(suite, "SST-2" if "SST" in file else "MRPC")
+
+
+@pytest.mark.parametrize("task", transfer.TRANSFER_TASKS)
+def test_a_missing_file_is_named(suite, task):
+    path = list(transfer.files(suite, [task]).values())[-1]
+    path.unlink()
+    assert transfer.is_there(suite, task)
+    with pytest.raises(BadInput, match=f"{path.name}' is missing from the suite"):
+        transfer.read_task(suite, task)
+
+
+def test_the_digest_follows_texts_and_labels_alone(suite, tmp_path):
+    before = {name: transfer.read_task(suite, name).digest() for name in transfer.TRANSFER_TASKS}
+    assert len(set(before.values())) == 7
+    copy = write_transfer(tmp_path / "copy")
+    replace(copy / "SST/binary/sentiment-test", "\t0", "\t1")
+    replace(copy / "MRPC/msr_paraphrase_train.txt", "No word of 0", "No word at 0")
+    after = {name: transfer.read_task(copy, name).digest() for name in transfer.TRANSFER_TASKS}
+    assert {name for name in after if after[name] != before[name]} == {"SST-2", "MRPC"}
+
+
+WORDS = ("good", "poor", "ABB", "DES", "ENT", "HUM", "LOC", "NUM", "He", "No")
+
+
+def vectors(texts):
+    """A number for each word that tells the classes of the small suite apart."""
+    return np.array([[word in text.split() for word in WORDS] for text in texts], dtype=np.float32)
+
+
+@pytest.mark.parametrize("task", ["MR", "SST-2", "TREC", "MRPC"])
+def test_vectors_that_tell_the_classes_apart_give_100_percent(suite, task):
+    read = transfer.read_task(suite, task)
+    outcome = transfer.outcome(read, vectors)
+    assert outcome.accuracy == 100.0
+    assert outcome.labels.tolist() == read.judged.labels.tolist()
+
+
+def test_vectors_that_are_no_numbers_are_named_with_the_task(suite):
+    with pytest.raises(BadInput, match="MR cannot be evaluated: the features hold NaN"):
+        transfer.outcome(
+            transfer.read_task(suite, "MR"), lambda texts: np.full((len(texts), 2), np.nan)
+        )
+
+
+def test_real_files_hold_the_known_numbers_of_examples():
+    root = real_suite()
+    read = {name: transfer.read_task(root, name) for name in transfer.TRANSFER_TASKS}
+    sizes = {name: [len(part.labels) for part in task.parts()] for name, task in read.items()}
+    assert sizes == {
+        "MR": [10662],
+        "CR": [3775],
+        "SUBJ": [10000],
+        "MPQA": [10606],
+        "SST-2": [67349, 872, 1821],
+        "TREC": [5452, 500],
+        "MRPC": [4076, 1725],
+    }
+    ones = {name: int(read[name].train.labels.sum()) for name in ("MR", "CR", "SUBJ", "MPQA")}
+    assert ones == {"MR": 5331, "CR": 2407, "SUBJ": 5000, "MPQA": 3312}
+    assert text_form(read["MR"].texts()) == "tokenised"
+    assert text_form(read["SST-2"].texts()) == "tokenised lower"

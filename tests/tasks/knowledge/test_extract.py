@@ -1,0 +1,108 @@
+"""The stage `extract`: its tables, ids and configuration."""
+
+from collections import defaultdict
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tercet.models import seeding
+from tercet.storage.rows import rows_of
+from tercet.tasks.knowledge import extract
+from tercet.tasks.stage import BadInput, Resources, Work
+
+TEXTS = [
+    "The two dogs of Anna Meyer ate 5 kg of rice in 1997.",
+    "Pass n_jobs=2 to the estimator.",
+    "Nothing here.",
+    "Cats and dogs, 😀 half of the cats.",
+]
+
+
+def _run(tmp_path: Path, config: extract.ExtractConfig, texts: list[str]) -> dict[str, pa.Table]:
+    path = tmp_path / "sentences.parquet"
+    ids = seeding.text_ids(texts)
+    pq.write_table(pa.table({"sentence_id": ids, "text": pa.array(texts, pa.string())}), path)
+    emitted: dict[str, list[pa.Table]] = defaultdict(list)
+    work = Work(
+        config=config,
+        seed=0,
+        inputs={"sentences": rows_of({"sentences": [path]})},
+        models={},
+        spec={},
+        resources=Resources(),
+        scratch=tmp_path,
+        emit=lambda name, table: emitted[name].append(table),
+    )
+    extract.STAGE.run(work)
+    return {
+        name: pa.concat_tables([schema.empty_table(), *emitted[name]])
+        for name, schema in extract.STAGE.tables.items()
+    }
+
+
+def test_mentions_have_ids_offsets_and_what_they_count(tmp_path: Path) -> None:
+    tables = _run(tmp_path, extract.ExtractConfig(), TEXTS)
+    rows = tables["mentions"].to_pylist()
+    texts = dict(zip(seeding.text_ids(TEXTS).tolist(), TEXTS, strict=True))
+    assert len({row["mention_id"] for row in rows}) == len(rows)
+    for row in rows:
+        assert texts[row["sentence_id"]][row["start"] : row["end"]] == row["text"]
+    said = {(row["sentence_id"], row["text"]): row for row in rows}
+    first, second = (int(one) for one in seeding.text_ids(TEXTS[:2]))
+    dogs = said[first, "dogs"]
+    assert dogs["node_id"] == seeding.text_id("entity", "dog")
+    assert (dogs["kind"], dogs["type"], dogs["value"], dogs["unit"]) == (
+        "entity",
+        "animal",
+        None,
+        None,
+    )
+    assert dogs["of_mention_id"] is None
+    two = said[first, "two"]
+    assert two["node_id"] == seeding.text_id("quantity", "two")
+    assert (two["kind"], two["type"], two["value"]) == ("quantity", "number", 2.0)
+    assert two["of_mention_id"] == dogs["mention_id"]
+    assert said[first, "5"]["unit"] == "kg"
+    assert said[first, "5"]["of_mention_id"] == said[first, "rice"]["mention_id"]
+    assert said[first, "1997"]["type"] == "year"
+    assert said[first, "Anna Meyer"]["type"] == "name"
+    assert said[second, "n_jobs"]["type"] == "identifier"
+    assert tables["sentence_categories"].to_pydict() == {
+        "sentence_id": [int(one) for one in seeding.text_ids([TEXTS[0], TEXTS[1], TEXTS[3]])],
+        "category": ["animal", "identifier", "animal"],
+    }
+
+
+def test_rows_are_the_same_for_other_batch_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = _run(tmp_path, extract.ExtractConfig(), TEXTS * 1)
+    monkeypatch.setattr(extract, "BATCH_ROWS", 1)
+    assert _run(tmp_path, extract.ExtractConfig(), TEXTS) == whole
+
+
+def test_an_empty_part_gives_empty_tables(tmp_path: Path) -> None:
+    tables = _run(tmp_path, extract.ExtractConfig(), [])
+    assert [table.num_rows for table in tables.values()] == [0, 0]
+
+
+def test_a_lexicon_file_is_an_external_and_replaces_ours(tmp_path: Path) -> None:
+    path = tmp_path / "mine.tsv"
+    path.write_text("noun\ttypes\ncat\tpet\n")
+    config = extract.ExtractConfig(lexicon=str(path), names=False, quantities=False)
+    assert extract.externals(config) == {"lexicon": path}
+    assert extract.externals(extract.ExtractConfig()) == {}
+    rows = _run(tmp_path, config, TEXTS)["mentions"].to_pylist()
+    assert [(row["text"], row["type"]) for row in rows] == [
+        ("n_jobs", "identifier"),
+        ("Cats", "pet"),
+        ("cats", "pet"),
+    ]
+
+
+def test_a_lexicon_that_cannot_be_read_is_bad_input(tmp_path: Path) -> None:
+    config = extract.ExtractConfig(lexicon=str(tmp_path / "gone.tsv"))
+    with pytest.raises(BadInput, match=r"extract\.lexicon: .*gone\.tsv"):
+        _run(tmp_path, config, TEXTS)

@@ -1,0 +1,300 @@
+"""The stage `extract_parse`: tables of answers become mentions and rejects."""
+
+import itertools
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tercet.models import seeding
+from tercet.models.generation import GENERATIONS
+from tercet.models.knowledge.answers import read
+from tercet.storage.rows import rows_of
+from tercet.tasks.knowledge import extract, extract_parse
+from tercet.tasks.knowledge.extract_parse import STAGE, ExtractParseConfig
+from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
+
+TEXTS = [
+    "The two dogs of Anna Meyer ate 5 kg of rice in 1997.",
+    "A cat sat.",
+    "Nothing here.",
+    "A bird, 😀 and birds.",
+]
+CONFIG = ExtractParseConfig(
+    categories=("home", "other"), types=("animal", "person", "food", "other")
+)
+
+
+def entity(text: str, kind: str = "animal") -> dict[str, str]:
+    return {"text": text, "type": kind}
+
+
+def said(
+    entities: Sequence[Any] = (), quantities: Sequence[Any] = (), category: Any = "home"
+) -> str:
+    content = {"category": category, "entities": list(entities), "quantities": list(quantities)}
+    return json.dumps(content)
+
+
+def extracted(
+    folder: Path,
+    raws: Sequence[str | None],
+    texts: Sequence[str] = TEXTS,
+    finish: Sequence[str] | None = None,
+    config: ExtractParseConfig = CONFIG,
+) -> dict[str, pa.Table]:
+    """The tables made of one answer a text."""
+    ids = seeding.text_ids(texts)
+    rows = [
+        dict.fromkeys(GENERATIONS.names)
+        | {"generation_id": number, "sentence_id": int(ids[number]), "raw": raw, "model": "m"}
+        | {"finish_reason": finish[number] if finish else "stop"}
+        for number, raw in enumerate(raws)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, GENERATIONS), folder / "g.parquet")
+    # Sentences that nobody was asked about lie in between.
+    all_texts = ["Before.", *reversed(texts), "Behind."]
+    table = {"sentence_id": seeding.text_ids(all_texts), "text": pa.array(all_texts, pa.string())}
+    pq.write_table(pa.table(table), folder / "s.parquet")
+    emitted: dict[str, list[pa.Table]] = defaultdict(list)
+    inputs = {
+        "generations": rows_of({"generations": [folder / "g.parquet"]}),
+        "sentences": rows_of({"sentences": [folder / "s.parquet"]}),
+    }
+    STAGE.run(
+        Work(
+            config,
+            0,
+            inputs,
+            {},
+            {},
+            Resources(),
+            folder,
+            lambda name, table: emitted[name].append(table),
+        )
+    )
+    return {
+        name: pa.concat_tables([schema.empty_table(), *emitted[name]])
+        for name, schema in {**STAGE.tables, "rejects": REJECTS}.items()
+    }
+
+
+def test_the_columns_are_those_of_extract(tmp_path: Path) -> None:
+    raws = [
+        said(
+            [entity("dogs"), entity("Anna Meyer", "person"), entity("rice", "food")],
+            [
+                {"text": "two", "value": 2, "counts": "dogs"},
+                {"text": "5", "value": 5, "unit": "kg", "counts": "rice"},
+                {"text": "1997", "value": 1997},
+            ],
+        ),
+        said([entity("cat")]),
+        said(category="other"),
+        said([entity("bird"), entity("birds")]),
+    ]
+    tables = extracted(tmp_path, raws)
+    assert not tables["rejects"].num_rows
+    sentences = tmp_path / "s2.parquet"
+    ids = seeding.text_ids(TEXTS)
+    pq.write_table(pa.table({"sentence_id": ids, "text": TEXTS}), sentences)
+    rules: dict[str, list[pa.Table]] = defaultdict(list)
+    extract.STAGE.run(
+        Work(
+            extract.ExtractConfig(),
+            0,
+            {"sentences": rows_of({"sentences": [sentences]})},
+            {},
+            {},
+            Resources(),
+            tmp_path,
+            lambda name, table: rules[name].append(table),
+        )
+    )
+    # What rules find in these sentences is the same, but for the names of types.
+    by_rules = pa.concat_tables(rules["mentions"]).to_pylist()
+    by_model = tables["mentions"].to_pylist()
+    for row in (*by_rules, *by_model):
+        if row["kind"] == "entity":
+            row["type"] = ""
+    assert by_model == by_rules
+    assert len(by_model) == 9
+    assert tables["sentence_categories"].to_pydict() == {
+        "sentence_id": ids.tolist(),
+        "category": ["home", "home", "other", "home"],
+    }
+
+
+def test_every_reason(tmp_path: Path) -> None:
+    raws = [
+        said([entity("two dogs"), entity("dogs")], category="away"),
+        said([entity("cat", "beast"), entity("horse")], [{"text": "A", "value": 3}]),
+        "Nothing to see.",
+        said([entity("bird")])[:-1],
+    ]
+    rejects = extracted(tmp_path, raws)["rejects"].to_pylist()
+    assert all(row["stage"] == "extract_parse" and row["detail"] for row in rejects)
+    assert [(row["row_id"], row["reason"], row["text"]) for row in rejects] == [
+        (0, "unknown_category", "away"),
+        (0, "overlapping", "dogs"),
+        (1, "unknown_type", "cat"),
+        (1, "not_in_text", "horse"),
+        (1, "number_not_there", "A"),
+        (2, "not_json", raws[2]),
+        (3, "not_json", raws[3]),
+    ]
+
+
+def test_answers_that_were_cut_off(tmp_path: Path) -> None:
+    good = said([entity("cat")])
+    raws = ["<think>Dogs, then", good, f"<think>Nothing?</think>\n{said()}", '{"category": "ho']
+    finish = ["stop", "stop", "stop", "length"]
+    tables = extracted(tmp_path, raws, finish=finish)
+    assert tables["mentions"]["text"].to_pylist() == ["cat"]
+    assert tables["sentence_categories"].num_rows == 2
+    assert [
+        (row["row_id"], row["reason"], row["text"]) for row in tables["rejects"].to_pylist()
+    ] == [(0, "cut_off", raws[0]), (3, "cut_off", raws[3])]
+
+
+def test_an_answer_that_breaks_the_reading_does_not_lose_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaking(answers: Sequence[str], *others: Any) -> Any:
+        if any("bird" in answer for answer in answers):
+            raise RuntimeError("no birds")
+        return read(answers, *others)
+
+    monkeypatch.setattr(extract_parse, "read", breaking)
+    raws = [said([entity("dogs")]), said([entity("cow")]), said(), said([entity("bird")])]
+    tables = extracted(tmp_path, raws)
+    assert tables["mentions"]["text"].to_pylist() == ["dogs"]
+    assert tables["sentence_categories"].num_rows == 3
+    rejects = sorted((row["row_id"], row["reason"]) for row in tables["rejects"].to_pylist())
+    assert rejects == [(1, "not_in_text"), (3, "error")]
+
+
+def test_what_no_column_can_hold_is_told_all_the_same(tmp_path: Path) -> None:
+    raw = '{"category": "\\ud83d", "entities": [{"text": "\\udc00" , "type": "\\udc00"}]}'
+    rejects = extracted(tmp_path, [raw, said([entity("x" * 9000)])])["rejects"].to_pylist()
+    assert [(row["row_id"], row["text"]) for row in rejects[:2]] == [(0, "?"), (0, "?")]
+    assert len(rejects[2]["text"]) == 200
+
+
+def test_one_long_answer_of_many_faults(tmp_path: Path) -> None:
+    """What is told of it does not grow with what it said."""
+    raws = [said([entity("x", "beast")] * 20_000), "no " * 200_000, said([entity("bird")])]
+    tables = extracted(tmp_path, raws)
+    rejects = tables["rejects"].to_pylist()
+    assert [row["row_id"] for row in rejects] == [*[0] * 201, 1, 2]
+    assert [row["reason"] for row in rejects[-3:]] == ["not_in_text", "not_json", "not_in_text"]
+    assert rejects[0]["reason"] == "too_many"
+    assert rejects[-2]["text"] == raws[1][:200]
+    assert tables["rejects"].nbytes < 100_000
+
+
+def test_rows_are_the_same_for_other_batch_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raws = [said([entity("dogs"), entity("Anna Meyer", "person")]), "no", said(), "<think>"]
+    whole = extracted(tmp_path, raws)
+    monkeypatch.setattr(extract_parse, "BATCH_ROWS", 1)
+    single = extracted(tmp_path, raws)
+    assert {name: table.num_rows for name, table in whole.items()} == {
+        "mentions": 2,
+        "sentence_categories": 2,
+        "rejects": 2,
+    }
+    for name, table in whole.items():
+        key = [(table.schema.names[1], "ascending")]
+        assert single[name].sort_by(key).equals(table.sort_by(key))
+
+
+def test_nothing_to_parse(tmp_path: Path) -> None:
+    assert all(table.num_rows == 0 for table in extracted(tmp_path, []).values())
+    assert extracted(tmp_path, [None])["rejects"]["reason"].to_pylist() == ["not_json"]
+
+
+def test_a_lexicon_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.tsv"
+    path.write_text("noun\ttypes\nwidget\tthing\n")
+    config = CONFIG.model_copy(update={"lexicon": str(path)})
+    assert extract_parse.externals(config) == {"lexicon": path}
+    assert extract_parse.externals(CONFIG) == {}
+    raws, texts = [said([entity("widgets"), entity("dogs")])], ["Widgets and dogs."]
+    nodes = extracted(tmp_path, raws, texts, config=config)["mentions"]["node_id"].to_pylist()
+    assert nodes == seeding.text_ids(["entity"] * 2, ["widget", "dogs"]).tolist()
+    gone = CONFIG.model_copy(update={"lexicon": str(tmp_path / "gone.tsv")})
+    with pytest.raises(BadInput, match=r"extract_parse\.lexicon: .*gone\.tsv"):
+        extracted(tmp_path, raws, texts, config=gone)
+
+
+_WORDS = st.sampled_from(["dogs", "two", "5", "1997", "Anna Meyer", "a", "", "The", "rice", "�"])
+_LEAVES = st.one_of(
+    st.none(), st.booleans(), st.floats(), st.integers(), st.text(max_size=8), _WORDS
+)
+_KEYS = st.sampled_from(["category", "entities", "quantities", "text", "type", "value", "counts"])
+_JSON = st.recursive(
+    _LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.one_of(_KEYS, st.text()), inner, max_size=5)
+    ),
+    max_leaves=12,
+)
+_ITEM = st.fixed_dictionaries(
+    {"text": st.one_of(_WORDS, _JSON)},
+    optional={"type": st.one_of(st.just("animal"), _JSON), "value": _JSON, "counts": _JSON},
+)
+_ANSWER = st.fixed_dictionaries(
+    {},
+    optional={
+        "category": st.one_of(st.just("home"), _JSON),
+        "entities": st.one_of(st.lists(_ITEM, max_size=5), _JSON),
+        "quantities": st.one_of(st.lists(_ITEM, max_size=5), _JSON),
+    },
+)
+_RAW = st.one_of(
+    st.text(max_size=50),
+    _JSON.map(json.dumps),
+    _ANSWER.map(json.dumps),
+    st.tuples(_ANSWER.map(json.dumps), st.integers(0, 300)).map(lambda cut: cut[0][: cut[1]]),
+)
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(st.lists(_RAW, min_size=1, max_size=4))
+def test_whatever_is_answered_every_mention_stands_in_its_text(
+    tmp_path: Path, raws: list[str]
+) -> None:
+    raws = [raw.encode("utf-8", "replace").decode() for raw in raws]
+    tables = extracted(tmp_path, raws)
+    texts = dict(zip(seeding.text_ids(TEXTS).tolist(), TEXTS, strict=True))
+    rows = tables["mentions"].to_pylist()
+    known = {row["mention_id"]: row for row in rows}
+    assert len(known) == len(rows)
+    for row in rows:
+        assert texts[row["sentence_id"]][row["start"] : row["end"]] == row["text"] != ""
+        assert row["kind"] == "quantity" or row["type"] in CONFIG.types
+        assert (row["kind"] == "quantity") == (row["value"] is not None)
+        of = row["of_mention_id"]
+        assert of is None or known[of]["sentence_id"] == row["sentence_id"]
+    ends = sorted((row["sentence_id"], row["start"], row["end"]) for row in rows)
+    overlaps = [a[0] == b[0] and a[2] > b[1] for a, b in itertools.pairwise(ends)]
+    assert not any(overlaps)
+    assert set(tables["sentence_categories"]["category"].to_pylist()) <= {"home", "other"}
+    # No answer goes without a word.
+    heard = {*tables["rejects"]["row_id"].to_pylist()}
+    categorised = np.isin(seeding.text_ids(TEXTS), tables["sentence_categories"]["sentence_id"])
+    assert all(number in heard or categorised[number] for number in range(len(raws)))

@@ -1,0 +1,169 @@
+"""The stage `graph` against eqs. 1-4, row by row."""
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tercet.models import seeding
+from tercet.models.knowledge.lexicon import load_lexicon
+from tercet.storage.rows import rows_of
+from tercet.tasks.knowledge import extract, graph
+from tercet.tasks.knowledge.extract import MENTIONS
+from tercet.tasks.stage import Resources, Work
+
+
+def _run(tmp_path: Path, mentions: pa.Table) -> tuple[pa.Table, pa.Table]:
+    path = tmp_path / "mentions.parquet"
+    pq.write_table(mentions, path)
+    emitted: dict[str, list[pa.Table]] = defaultdict(list)
+    work = Work(
+        config=graph.GraphConfig(),
+        seed=0,
+        inputs={"mentions": rows_of({"mentions": [path]})},
+        models={},
+        spec={},
+        resources=Resources(memory_limit="500MB"),
+        scratch=tmp_path,
+        emit=lambda name, table: emitted[name].append(table),
+    )
+    graph.STAGE.run(work)
+    assert not list(tmp_path.glob("graph.duckdb*"))
+    nodes, edges = (
+        pa.concat_tables([schema.empty_table(), *emitted[name]])
+        for name, schema in graph.STAGE.tables.items()
+    )
+    return nodes, edges
+
+
+def _mentions(texts: list[str]) -> pa.Table:
+    found = extract.extract(texts, load_lexicon())
+    return extract.mentions(found, seeding.text_ids(texts))
+
+
+def test_the_graph_of_two_sentences(tmp_path: Path) -> None:
+    nodes, edges = _run(
+        tmp_path, _mentions(["Two dogs and a dog met Anna Meyer.", "The dogs ate rice."])
+    )
+    dog, anna = seeding.text_id("entity", "dog"), seeding.text_id("entity", "anna meyer")
+    rice, two = seeding.text_id("entity", "rice"), seeding.text_id("quantity", "two")
+    animal, name, plant = (seeding.text_id("type", one) for one in ("animal", "name", "plant"))
+    assert {tuple(row.values()) for row in nodes.to_pylist()} == {
+        (dog, "entity", "dog", 3),
+        (anna, "entity", "Anna Meyer", 1),
+        (rice, "entity", "rice", 1),
+        (two, "quantity", "Two", 1),
+        (animal, "type", "animal", 3),
+        (name, "type", "name", 1),
+        (plant, "type", "plant", 1),
+    }
+    assert {tuple(row.values()) for row in edges.to_pylist()} == {
+        (dog, animal, "hard", 3),
+        (dog, two, "hard", 1),
+        (anna, name, "hard", 1),
+        (rice, plant, "hard", 1),
+        (dog, anna, "soft", 1),
+        (anna, dog, "soft", 1),
+        (dog, name, "soft", 1),
+        (anna, animal, "soft", 1),
+        (dog, rice, "soft", 1),
+        (rice, dog, "soft", 1),
+        (dog, plant, "soft", 1),
+        (rice, animal, "soft", 1),
+    }
+
+
+def test_a_node_only_said_in_the_plural_has_its_dictionary_form(tmp_path: Path) -> None:
+    nodes, _ = _run(tmp_path, _mentions(["Some training sets and Cities."]))
+    texts = nodes.filter(pa.compute.equal(nodes["kind"], "entity"))["text"].to_pylist()
+    assert sorted(texts) == ["city", "training set"] or sorted(texts) == ["City", "training set"]
+
+
+def test_no_mentions_give_no_graph(tmp_path: Path) -> None:
+    nodes, edges = _run(tmp_path, MENTIONS.empty_table())
+    assert (nodes.num_rows, edges.num_rows) == (0, 0)
+
+
+# A mention: sentence, entity (None for a quantity), type, and the mention it counts.
+_ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 4), st.one_of(st.none(), st.integers(0, 6)), st.integers(0, 2),
+        st.integers(0, 9),
+    ),
+    max_size=25,
+)  # fmt: skip
+
+
+@given(rows=_ROWS, at_once=st.sampled_from([1, 4, 1000]))
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_nodes_and_edges_equal_the_equations(
+    tmp_path: Path,
+    rows: list[tuple[int, int | None, int, int]],
+    at_once: int,
+) -> None:
+    table = []
+    for number, (sentence, entity, name, counts) in enumerate(rows):
+        kind = "quantity" if entity is None else "entity"
+        text = f"q{name}" if entity is None else f"e{entity}"
+        table.append(
+            {
+                "mention_id": number,
+                "node_id": seeding.text_id(kind, text),
+                "sentence_id": sentence,
+                "kind": kind,
+                "text": text,
+                "type": "number" if entity is None else f"type {name}",
+                "value": 1.0 if entity is None else None,
+                "unit": None,
+                "of_mention_id": counts if entity is None and counts < number else None,
+                "start": 0,
+                "end": 1,
+            }
+        )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph, "ROWS_AT_ONCE", at_once)
+        patch.setattr(graph, "BATCH_ROWS", 3)
+        nodes, edges = _run(tmp_path, pa.Table.from_pylist(table, MENTIONS))
+
+    count: Counter[tuple[int, str]] = Counter()
+    expected: Counter[tuple[int, int, str]] = Counter()
+    soft = set()
+    type_id = {row["type"]: seeding.text_id("type", row["type"]) for row in table}
+    for row in table:
+        count[row["node_id"], row["kind"]] += 1
+        if row["kind"] == "entity":
+            count[type_id[row["type"]], "type"] += 1
+            expected[row["node_id"], type_id[row["type"]], "hard"] += 1
+            for other in table:
+                if (
+                    other["kind"] == "entity"
+                    and other["sentence_id"] == row["sentence_id"]
+                    and other["node_id"] != row["node_id"]
+                ):
+                    soft.add((row["sentence_id"], row["node_id"], other["node_id"]))
+                    soft.add((row["sentence_id"], row["node_id"], type_id[other["type"]]))
+        elif row["of_mention_id"] is not None:
+            target = table[row["of_mention_id"]]
+            if target["kind"] == "entity":
+                expected[target["node_id"], row["node_id"], "hard"] += 1
+    expected.update((source, target, "soft") for _, source, target in soft)
+    listed = nodes.to_pylist()
+    assert {(row["node_id"], row["kind"]): row["count"] for row in listed} == dict(count)
+    assert {
+        (row["source"], row["target"], row["kind"]): row["count"] for row in edges.to_pylist()
+    } == dict(expected)
+    ids = nodes["node_id"].to_numpy()
+    assert (ids[1:] > ids[:-1]).all()
+    softs = edges.filter(pa.compute.equal(edges["kind"], "soft"))
+    order = np.lexsort((softs["target"].to_numpy(), softs["source"].to_numpy()))
+    assert (order == np.arange(len(order))).all()

@@ -1,0 +1,461 @@
+"""Stage `select`: thresholds, ranks, fallbacks, and a reason for every candidate left out."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tercet.models import seeding
+from tercet.storage.rows import rows_of
+from tercet.tasks.scoring import held_out as held_out_texts
+from tercet.tasks.scoring import select
+from tercet.tasks.scoring.select import MethodConfig, Quantile, SelectConfig
+from tercet.tasks.stage import REJECTS, Resources, Work
+
+# anchor, role, method, text, similarity (None: never scored), and perhaps P(true)
+Row = tuple[str, str, str, str, float | None] | tuple[str, str, str, str, float | None, float]
+
+
+class Result:
+    def __init__(self, tables: dict[str, list[pa.Table]]) -> None:
+        def rows(name: str, schema: pa.Schema) -> list[dict[str, Any]]:
+            parts = [part.cast(schema) for part in tables.get(name, [])]
+            return pa.concat_tables(parts).to_pylist() if parts else []
+
+        self.triplets = rows("triplets", select.TRIPLETS)
+        self.rejects = rows("rejects", REJECTS)
+        self.acceptance = {row["method"]: row for row in rows("acceptance", select.ACCEPTANCE)}
+
+    def texts(self) -> list[tuple[str, str, str]]:
+        return sorted((t["anchor"], t["positive"], t["negative"]) for t in self.triplets)
+
+    def reasons(self) -> dict[str, str]:
+        return {row["text"]: row["reason"] for row in self.rejects}
+
+
+def selected(
+    tmp_path: Path,
+    rows: list[Row],
+    seed: int = 1,
+    parts: int = 1,
+    held_out: Sequence[str] = (),
+    pairs: Sequence[tuple[str, str]] | None = None,
+    **config: Any,
+) -> Result:
+    anchors = list(dict.fromkeys(row[0] for row in rows))
+    owners = [row[0] for row in rows]
+    sentence_ids = seeding.text_ids(owners)
+    ids = seeding.text_ids(
+        [str(i) for i in sentence_ids], *([row[k] for row in rows] for k in (2, 1, 3))
+    )
+    sentences = pa.table(
+        {
+            "sentence_id": pa.array(seeding.text_ids([*anchors, *held_out]), pa.uint64()),
+            "text": [*anchors, *held_out],
+            "split": ["train"] * len(anchors) + ["test"] * len(held_out),
+            "doc_id": pa.array([1] * len(anchors) + [2] * len(held_out), pa.uint64()),
+            "paragraph": pa.array([0] * (len(anchors) + len(held_out)), pa.int32()),
+            "position": pa.array([*range(len(anchors)), *range(len(held_out))], pa.int32()),
+        }
+    )
+    candidates = pa.table(
+        {
+            "candidate_id": pa.array(ids, pa.uint64()),
+            "sentence_id": pa.array(sentence_ids, pa.uint64()),
+            "role": [row[1] for row in rows],
+            "method": [row[2] for row in rows],
+            "text": [row[3] for row in rows],
+        }
+    )
+    values = [
+        {"candidate_id": int(i), "scorer": "t", "measure": measure, "value": value}
+        for i, row in zip(ids, rows, strict=True)
+        for measure, value in (("similarity", row[4]), ("p_true", row[5] if len(row) > 5 else None))
+        if value is not None
+    ]
+    schema = pa.schema(
+        [
+            ("candidate_id", pa.uint64()),
+            ("scorer", pa.string()),
+            ("measure", pa.string()),
+            ("value", pa.float64()),
+        ]
+    )
+    pq.write_table(sentences, tmp_path / "s.parquet")
+    pq.write_table(pa.Table.from_pylist(values, schema), tmp_path / "v.parquet")
+    files, size = [], -(-len(rows) // parts)
+    for part in range(parts):
+        files.append(tmp_path / f"c{part}.parquet")
+        pq.write_table(candidates.slice(part * size, size), files[-1])
+    more = {}
+    if pairs is not None:
+        queries, answers = ([pair[k] for pair in pairs] for k in (0, 1))
+        table = pa.table({"query": queries, "answer": answers, "split": ["dev"] * len(pairs)})
+        pq.write_table(table, tmp_path / "p.parquet")
+        more["document_pairs"] = rows_of({"document_pairs": [tmp_path / "p.parquet"]})
+    tables: dict[str, list[pa.Table]] = {}
+    select.run(
+        Work(
+            config=SelectConfig(**config),
+            seed=seed,
+            inputs={
+                "sentences": rows_of({"sentences": [tmp_path / "s.parquet"]}),
+                "scores": rows_of({"scores": [tmp_path / "v.parquet"]}),
+                "candidates": rows_of({"candidates": files[:: -1 if parts > 1 else 1]}),
+                **more,
+            },
+            models={},
+            spec={},
+            resources=Resources(),
+            scratch=tmp_path,
+            emit=lambda name, table: tables.setdefault(name, []).append(table),
+        )
+    )
+    return Result(tables)
+
+
+def test_thresholds_of_the_paper(tmp_path: Path) -> None:
+    result = selected(
+        tmp_path,
+        [
+            ("x", "positive", "half", "good", 0.9),
+            ("x", "positive", "half", "too far", 0.8999),
+            ("x", "negative", "swap", "far enough", 0.75),
+            ("x", "negative", "swap", "too near", 0.7501),
+            ("x", "negative", "random", "other", 0.1),
+        ],
+    )
+    assert result.texts() == [("x", "good", "far enough")]
+    (triplet,) = result.triplets
+    assert triplet["positive_method"] == "half"
+    assert triplet["negative_method"] == "swap"
+    assert (triplet["positive_similarity"], triplet["negative_similarity"]) == (0.9, 0.75)
+    assert result.reasons() == {
+        "too far": "below_positive_min",
+        "too near": "above_negative_max",
+        "other": "unused_fallback",
+    }
+    details = {row["reason"]: row["detail"] for row in result.rejects}
+    assert details["below_positive_min"] == "similarity 0.8999, at least 0.9000 asked"
+    assert details["above_negative_max"] == "similarity 0.7501, at most 0.7500 asked"
+    assert {row["stage"] for row in result.rejects} == {"select"}
+
+
+FAILED: list[Row] = [
+    ("x", "positive", "half", "too far", 0.2),
+    ("x", "negative", "swap", "too near", 0.99),
+    ("x", "negative", "random", "other", 0.1),
+]
+
+
+def test_fallbacks_are_visible(tmp_path: Path) -> None:
+    (triplet,) = selected(tmp_path, FAILED).triplets
+    assert (triplet["anchor"], triplet["positive"], triplet["negative"]) == ("x", "x", "other")
+    assert triplet["positive_id"] is None
+    assert triplet["positive_method"] == "self"
+    assert triplet["negative_method"] == "random"
+    assert triplet["negative_similarity"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("config", "texts", "left"),
+    [
+        ({"fallback_positive": False}, [], "unused_fallback"),
+        ({"fallback_negative": False}, [], "unused_fallback"),
+        ({"fallback_positive": False, "positive_min": 0.1}, [("x", "too far", "other")], None),
+        (
+            {"fallback_negative": False, "negative_max": 1.0},
+            [("x", "x", "too near")],
+            "unused_fallback",
+        ),
+        ({"fallback_negative": False, "positive_min": 0.1}, [], "unused_fallback"),
+    ],
+)
+def test_each_fallback_can_be_forbidden(
+    tmp_path: Path, config: dict[str, Any], texts: list[tuple[str, str, str]], left: str | None
+) -> None:
+    result = selected(tmp_path, FAILED, **config)
+    assert result.texts() == texts
+    assert result.reasons().get("other") == left
+    if config.get("positive_min") and not texts:
+        assert result.reasons()["too far"] == "no_pair"
+
+
+def test_a_random_candidate_that_is_too_near_is_no_fallback(tmp_path: Path) -> None:
+    result = selected(tmp_path, [("x", "negative", "random", "near", 0.9)])
+    assert result.triplets == []
+    assert result.reasons() == {"near": "above_negative_max"}
+
+
+def test_random_competes_when_the_config_names_it(tmp_path: Path) -> None:
+    rows: list[Row] = [(f"x{i}", "negative", "swap", f"swap {i}", 0.5) for i in range(40)]
+    rows += [(f"x{i}", "negative", "random", f"random {i}", 0.1) for i in range(40)]
+    result = selected(tmp_path, rows, methods={"random": MethodConfig(weight=1.0)})
+    counts = Counter(t["negative_method"] for t in result.triplets)
+    assert counts.total() == 40
+    assert min(counts["swap"], counts["random"]) > 8
+    assert set(result.reasons().values()) == {"surplus"}
+
+
+def test_per_method_and_quantile_thresholds(tmp_path: Path) -> None:
+    rows: list[Row] = [(f"x{i}", "positive", "half", f"h{i}", i / 10) for i in range(11)]
+    rows += [(f"x{i}", "positive", "same", f"s{i}", 0.99) for i in range(11)]
+    rows += [(f"x{i}", "negative", "random", f"r{i}", 0.0) for i in range(11)]
+    result = selected(
+        tmp_path,
+        rows,
+        per_sentence=2,
+        methods={"half": {"positive_min": {"quantile": 0.3}}, "same": {"positive_min": 1.0}},
+    )
+    used = {t["positive"] for t in result.triplets if t["positive_id"] is not None}
+    assert used == {f"h{i}" for i in range(3, 11)}
+    assert result.acceptance["half"]["accepted"] == 8
+    assert result.acceptance["half"]["threshold"] == pytest.approx(0.3)
+    assert result.acceptance["half"]["similarity_median"] == pytest.approx(0.5)
+    assert result.acceptance["same"]["accepted"] == 0
+    assert result.acceptance["same"]["candidates"] == 11
+
+
+def test_negatives_may_have_a_floor(tmp_path: Path) -> None:
+    rows: list[Row] = [("x", "negative", "swap", "far", 0.2), ("x", "negative", "swap", "mid", 0.6)]
+    result = selected(tmp_path, rows, negative_min=0.5)
+    assert result.texts() == [("x", "x", "mid")]
+    assert result.reasons() == {"far": "below_negative_min"}
+
+
+def test_most_similar_first_and_the_rest_is_surplus(tmp_path: Path) -> None:
+    rows: list[Row] = [("x", "positive", "half", f"p{i}", 0.9 + i / 100) for i in range(4)]
+    rows += [("x", "negative", "swap", f"n{i}", 0.5 + i / 100) for i in range(3)]
+    result = selected(tmp_path, rows, prefer="similarity", per_sentence=2)
+    assert result.texts() == [("x", "p2", "n1"), ("x", "p3", "n2")]
+    assert result.reasons() == {"p0": "surplus", "p1": "surplus", "n0": "surplus"}
+
+
+def test_the_draw_follows_the_weights_and_not_the_number_of_candidates(tmp_path: Path) -> None:
+    rows: list[Row] = []
+    for i in range(300):
+        rows += [(f"x{i}", "positive", "many", f"many {i} {k}", 0.95) for k in range(5)]
+        rows.append((f"x{i}", "positive", "few", f"few {i}", 0.95))
+        rows.append((f"x{i}", "positive", "never", f"never {i}", 0.95))
+        rows.append((f"x{i}", "negative", "random", f"r{i}", 0.0))
+    weights = {"many": 1.0, "few": 3.0, "never": 0.0}
+    config = {"methods": {name: {"weight": weight} for name, weight in weights.items()}}
+    result = selected(tmp_path, rows, **config)
+    counts = Counter(t["positive_method"] for t in result.triplets)
+    assert counts["few"] / 300 == pytest.approx(0.75, abs=0.09)
+    assert counts["many"] + counts["few"] == 300
+    assert result.reasons()["never 0"] == "no_weight"
+    assert result.texts() == selected(tmp_path, rows[::-1], parts=3, **config).texts()
+    assert result.texts() != selected(tmp_path, rows, seed=2, **config).texts()
+
+
+def test_roles_are_swapped_only_where_the_config_says_so(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "rewrite", "drifted", 0.5),
+        ("x", "negative", "swap", "stayed", 0.95),
+    ]
+    assert selected(tmp_path, rows).triplets == []
+    result = selected(tmp_path, rows, swap_roles=("rewrite", "swap"))
+    assert result.texts() == [("x", "x", "drifted")]
+    # what alters the meaning never becomes a positive
+    assert result.reasons() == {"stayed": "above_negative_max"}
+
+
+def test_probability_of_the_role(tmp_path: Path) -> None:
+    result = selected(
+        tmp_path,
+        [
+            ("x", "positive", "t5", "sure", 0.95, 0.97),
+            ("x", "positive", "t5", "unsure", 0.95, 0.5),
+            ("x", "negative", "t5", "false", 0.3, 0.02),
+            ("x", "negative", "t5", "true", 0.3, 0.8),
+            ("x", "negative", "t5", "unknown", 0.3),
+        ],
+        p_min=0.9,
+    )
+    assert result.texts() == [("x", "sure", "false")]
+    assert result.reasons() == {
+        "unsure": "below_p_min",
+        "true": "below_p_min",
+        "unknown": "no_score",
+    }
+
+
+def test_a_candidate_without_a_score_is_a_reject(tmp_path: Path) -> None:
+    result = selected(
+        tmp_path,
+        [("x", "positive", "half", "a", None), ("x", "negative", "swap", "b", float("nan"))],
+    )
+    assert result.reasons() == {"a": "no_score", "b": "no_score"}
+
+
+def test_thresholds_of_a_method_that_made_nothing_are_no_error(tmp_path: Path) -> None:
+    methods = {"quantity": {"negative_max": {"quantile": 0.5}}}
+    assert len(selected(tmp_path, FAILED, methods=methods).triplets) == 1
+
+
+def test_nothing_to_select_from(tmp_path: Path) -> None:
+    row: Row = ("x", "positive", "half", "a", 0.95)
+    result = selected(tmp_path, [row])
+    assert result.triplets == []
+    assert result.reasons() == {"a": "no_pair"}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"negative_max": 1.5},
+        {"negative_max": -0.1},
+        {"positive_min": float("nan")},
+        {"methods": {"half": {"positive_min": -2.0}}},
+        {"methods": {"half": {"positive_min": {"quantile": 1.5}}}},
+    ],
+)
+def test_thresholds_lie_in_zero_to_one(config: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        SelectConfig.model_validate(config)
+
+
+def test_config_bounds() -> None:
+    for wrong in ({"p_min": -0.1}, {"per_sentence": 0}, {"positive_min": Quantile}, {"beta": 1}):
+        with pytest.raises(ValidationError):
+            SelectConfig(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_join_that_says_what_a_held_out_document_says_is_refused(tmp_path: Path) -> None:
+    before, middle, after = "It reads the file", "(see above)", "and then it closes the file again"
+    rows: list[Row] = [
+        (middle, "positive", "rest", f"{before} {after}", 0.95),
+        (middle, "positive", "rest", f"{after}. {before}", 0.95),
+        (middle, "negative", "random", "other", 0.1),
+    ]
+    # Neither of the joined sentences is held out, but eight words over the seam are.
+    held_out = ["Mind that IT  reads the file,", "And then it closes a socket."]
+    result = selected(tmp_path, rows, held_out=held_out)
+    assert result.reasons() == {f"{before} {after}": "held_out_text"}
+    (reject,) = result.rejects
+    assert reject["detail"] == "a text of dev or test says: it reads the file and then it closes"
+    assert result.texts() == [(middle, f"{after}. {before}", "other")]
+
+
+def test_eight_words_over_the_end_of_a_batch_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_out_texts, "BATCH_ROWS", 2)
+    held_out = [f"u{i} v{i} w{i}" for i in range(9)]
+    rows: list[Row] = [
+        (f"x{i}", "positive", "m", " ".join(held_out[i : i + 3]), 0.95) for i in range(7)
+    ]
+    rows.append(("x0", "positive", "m", f"{held_out[3]} {held_out[5]} {held_out[7]}", 0.95))
+    reasons = selected(tmp_path, rows, held_out=held_out).reasons()
+    assert Counter(reasons.values()) == {"held_out_text": 7, "no_pair": 1}
+
+
+def test_a_held_out_text_in_other_case_and_spacing_is_refused(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "half", "Returns   NONE!", 0.95),
+        ("x", "positive", "half", "Returns none today.", 0.95),
+        ("x", "negative", "swap", "the Answer is here", 0.5),
+        ("x", "negative", "swap", "the question was here", 0.5),
+        ("x", "negative", "random", "a query", 0.1),
+    ]
+    pairs = [("the question?", "The answer: is here.")]
+    result = selected(tmp_path, rows, held_out=["Returns none."], pairs=pairs)
+    assert result.texts() == [("x", "Returns none today.", "the question was here")]
+    assert result.reasons() == {
+        "Returns   NONE!": "held_out_text",
+        "the Answer is here": "held_out_text",
+        "a query": "unused_fallback",
+    }
+
+
+def test_a_method_of_weight_zero_serves_in_no_role(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "rewrite", "drifted", 0.5),
+        ("x", "negative", "random", "other", 0.1),
+    ]
+    never = {"rewrite": MethodConfig(weight=0.0)}
+    result = selected(tmp_path, rows, swap_roles=("rewrite",), methods=never)
+    assert result.texts() == [("x", "x", "other")]
+    assert result.acceptance["rewrite"]["accepted"] == 0
+
+
+def test_what_two_methods_say_alike_counts_once(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "light", "same", 0.95),
+        ("x", "positive", "heavy", "same", 0.95),
+        ("x", "negative", "random", "other", 0.1),
+        ("x", "negative", "swap", "other", 0.1),
+        ("y", "positive", "light", "same", 0.95),
+        ("y", "negative", "random", "other", 0.1),
+    ]
+    result = selected(tmp_path, rows, per_sentence=3, methods={"heavy": {"weight": 2.0}})
+    assert result.texts() == [("x", "same", "other"), ("y", "same", "other")]
+    methods = {(t["anchor"], t["positive_method"], t["negative_method"]) for t in result.triplets}
+    assert methods == {("x", "heavy", "swap"), ("y", "light", "random")}
+    assert [row["reason"] for row in result.rejects] == ["duplicate", "duplicate"]
+
+
+def test_a_pair_of_one_text_twice_is_refused(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "half", "either", 0.95),
+        ("x", "negative", "swap", "either", 0.95),
+        ("y", "negative", "swap", "y", 1.0),
+    ]
+    result = selected(tmp_path, rows, negative_max=1.0)
+    assert result.triplets == []
+    assert [row["reason"] for row in result.rejects] == ["same_text"] * 3
+
+
+@given(data=st.data(), per_sentence=st.integers(1, 3), fallback=st.booleans())
+@settings(
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_every_candidate_is_used_or_refused_once(
+    tmp_path: Path, data: Any, per_sentence: int, fallback: bool
+) -> None:
+    made = data.draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["x", "y", "z"]),
+                st.sampled_from(["positive", "negative"]),
+                st.sampled_from(["m", "n", "random"]),
+                st.sampled_from(["x", "one", "two", "three", "held out"]),
+                st.one_of(st.none(), st.floats(0, 1)),
+            ),
+            min_size=1,
+            max_size=14,
+            unique_by=lambda row: row[:4],
+        )
+    )
+    rows: list[Row] = list(made)
+    result = selected(
+        tmp_path,
+        rows,
+        per_sentence=per_sentence,
+        fallback_positive=fallback,
+        fallback_negative=fallback,
+        positive_min=0.6,
+        negative_max=0.5,
+        swap_roles=("m",),
+        held_out=["Held out."],
+    )
+    assert all(t["positive"] != t["negative"] != "held out" for t in result.triplets)
+    used = {t["negative_id"] for t in result.triplets} | {
+        t["positive_id"] for t in result.triplets if t["positive_id"] is not None
+    }
+    refused = [row["row_id"] for row in result.rejects]
+    assert len(refused) == len(set(refused))
+    assert used.isdisjoint(refused)
+    assert len(used) + len(refused) == len(rows)
+    assert max(Counter(t["anchor"] for t in result.triplets).values(), default=0) <= per_sentence
+    assert len({t["triplet_id"] for t in result.triplets}) == len(result.triplets)

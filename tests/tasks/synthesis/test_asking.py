@@ -1,0 +1,299 @@
+"""Prompted methods, with a function that answers in a language model's place (no server here)."""
+
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from synthesis_stage import corpus, emitted, shares, stored
+
+from tercet.models.llm.errors import Unusable
+from tercet.models.llm.messages import Answer, Request
+from tercet.models.llm.settings import LlmSettings, Sampling
+from tercet.models.prompted import asked
+from tercet.storage.rows import Rows, rows_of
+from tercet.tasks.knowledge import extract, extract_generate, graph
+from tercet.tasks.stage import REJECTS, Resources, Stage, Work
+from tercet.tasks.synthesis import asking, synthesise
+from tercet.tasks.synthesis import prompted as synthesise_prompted
+from tercet.tasks.synthesis.prompted import PromptedConfig
+from tercet.tasks.synthesis.synthesise import PROMPTED_NAMES
+
+LLM = LlmSettings(name="mirror", temperature=0.3, max_tokens=40)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Rows]]:
+    folder = tmp_path_factory.mktemp("asking")
+    sentences = rows_of({"sentences": [stored(folder, "sentences", corpus())]})
+    found = emitted(extract.STAGE, extract.ExtractConfig(), {"sentences": sentences}, folder)
+    mentions = rows_of({"mentions": [stored(folder, "mentions", found["mentions"])]})
+    about = found["sentence_categories"]
+    made = emitted(graph.STAGE, graph.GraphConfig(), {"mentions": mentions}, folder)
+    tables = {name: [stored(folder, name, made[name])] for name in ("kg_nodes", "kg_edges")}
+    return folder, {
+        "sentences": sentences,
+        "mentions": mentions,
+        "sentence_categories": rows_of({"sentence_categories": [stored(folder, "about", about)]}),
+        "graph": rows_of(tables),
+        "anchors": shares(folder),
+    }
+
+
+def mirror(method: str, requests: Iterable[Request]) -> Iterator[Answer]:
+    """Says each prompt's seed and last line, in any order; fails where the seed ends in 3."""
+    asked = list(requests)
+    random.Random(0).shuffle(asked)
+    for request in asked:
+        failed = request.seed % 10 == 3
+        raw = "" if failed else f"{request.seed} {request.prompt.splitlines()[-1]}"
+        reason = "failed" if failed else "stop"
+        error = "HTTP 500 after 5 tries" if failed else None
+        digest = f"{request.seed:032x}"
+        yield Answer(request.place, digest, "mirror", raw, reason, 9, 7, 1, 0.1, "here", error)
+
+
+def said(
+    stage: Stage, config: Any, inputs: Mapping[str, Rows], folder: Path
+) -> dict[str, pa.Table]:
+    """Tables that one call emits."""
+    tables: dict[str, list[pa.Table]] = {"generations": [], "rejects": []}
+    work = Work(
+        config, 3, inputs, {}, {}, Resources(ask=mirror), folder,
+        lambda name, table: tables[name].append(table),
+    )  # fmt: skip
+    stage.run(work)
+    schemas = {**stage.tables, "rejects": REJECTS}
+    return {k: pa.concat_tables([*v, schemas[k].empty_table()]) for k, v in tables.items()}
+
+
+def prompted(method: str, folder: Path, inputs: Mapping[str, Rows], **params: Any) -> Any:
+    config = PromptedConfig(method=method, params=params, llm=LLM)
+    return said(synthesise_prompted.stage_for(method), config, inputs, folder)
+
+
+@pytest.mark.parametrize("method", PROMPTED_NAMES)
+def test_every_answer_stands_with_its_prompt_and_what_was_asked(
+    method: str, store: tuple[Path, dict[str, Rows]]
+) -> None:
+    folder, inputs = store
+    tables = prompted(method, folder, inputs)
+    rows = tables["generations"].to_pylist()
+    sentences = inputs["sentences"].table("sentences")
+    texts = dict(
+        zip(sentences["sentence_id"].to_pylist(), sentences["text"].to_pylist(), strict=True)
+    )
+    assert len(rows) > 20
+    order = [row["sentence_id"] for row in rows]
+    assert order == sorted(order, key=sentences["sentence_id"].to_pylist().index)
+    for row in rows:
+        seed = int(row["request_digest"], 16)
+        assert row["raw"] == f"{seed} {row['prompt'].splitlines()[-1]}"
+        knowledge = method.endswith("knowledge")
+        assert knowledge or texts[row["sentence_id"]] in row["prompt"]
+        assert (row["model"], row["finish_reason"], row["n_tokens"]) == ("mirror", "stop", 7)
+        assert json.loads(row["sampling"]) == {"temperature": 0.3, "top_p": 0.95, "max_tokens": 40}
+        assert row["purpose"] == synthesise.method_of(method).purpose
+        assert row["detail"]["operation"]
+    failed = tables["rejects"].to_pylist()
+    assert failed
+    assert {row["reason"] for row in failed} == {"failed"}
+    assert all(row["detail"] == f"{method}: HTTP 500 after 5 tries" for row in failed)
+    assert {row["row_id"] for row in failed} <= texts.keys()
+    assert all(row["text"] for row in failed)
+
+
+@pytest.mark.parametrize("method", PROMPTED_NAMES)
+def test_what_is_asked_is_the_same_under_any_partition(
+    method: str, store: tuple[Path, dict[str, Rows]], tmp_path: Path
+) -> None:
+    folder, inputs = store
+    whole = prompted(method, folder, inputs)["generations"]
+    sentences = inputs["sentences"].table("sentences")
+    mentions = inputs["mentions"].table("mentions")
+    docs = sentences["doc_id"].to_numpy()
+    pieces = []
+    for number, chosen in enumerate((docs >= 117, docs < 103, (docs >= 103) & (docs < 117))):
+        part = sentences.filter(pa.array(chosen))
+        own = mentions.filter(pc.is_in(mentions["sentence_id"], part["sentence_id"]))
+        own = own.take(np.random.default_rng(0).permutation(len(own)))
+        cut = {
+            "sentences": rows_of({"sentences": [stored(tmp_path, f"s{number}", part)]}),
+            "mentions": rows_of({"mentions": [stored(tmp_path, f"m{number}", own)]}),
+        }
+        pieces.append(prompted(method, folder, {**inputs, **cut})["generations"])
+    again = pa.concat_tables(pieces)
+    assert again.sort_by("generation_id").equals(whole.sort_by("generation_id"))
+
+
+def test_asking_lists_the_same_requests_and_asks_nobody(
+    store: tuple[Path, dict[str, Rows]],
+) -> None:
+    folder, inputs = store
+    stage = synthesise_prompted.stage_for("entity_revision")
+    config = PromptedConfig(method="entity_revision", llm=LLM)
+    work = Work(config, 3, inputs, {}, {}, Resources(), folder, lambda name, table: None)
+    assert stage.asks is not None
+    listed = {(request.seed, request.prompt) for request in stage.asks(work)}
+    tables = prompted("entity_revision", folder, inputs)
+    asked = {(int(r["request_digest"], 16), r["prompt"]) for r in tables["generations"].to_pylist()}
+    assert asked < listed
+    assert len(listed) == len(asked) + len(tables["rejects"])
+
+
+def test_several_of_a_sentence_are_asked_with_seeds_of_their_own(
+    store: tuple[Path, dict[str, Rows]],
+) -> None:
+    folder, inputs = store
+    one = prompted("rewrite", folder, inputs)["generations"]
+    three = prompted("rewrite", folder, inputs, per_sentence=3)
+    count = len(three["generations"]) + len(three["rejects"])
+    digests = three["generations"]["request_digest"].to_pylist()
+    assert len(set(digests)) == len(digests)
+    assert count == 3 * (len(one) + len(prompted("rewrite", folder, inputs)["rejects"]))
+    assert set(one["request_digest"].to_pylist()) < set(digests)
+
+
+def test_a_method_may_be_sampled_in_its_own_way(store: tuple[Path, dict[str, Rows]]) -> None:
+    folder, inputs = store
+    rows = prompted("rewrite", folder, inputs, temperature=0.0, max_tokens=9)["generations"]
+    sampling = json.loads(rows["sampling"][0].as_py())
+    assert sampling == {"temperature": 0.0, "top_p": 0.95, "max_tokens": 9}
+
+
+def test_a_users_prompt_takes_the_place_of_ours(
+    store: tuple[Path, dict[str, Rows]], tmp_path: Path
+) -> None:
+    folder, inputs = store
+    own = tmp_path / "own.jinja"
+    own.write_text("swap {{ old }} for {{ new }} : {{ sentence }}")
+    rows = prompted("entity_revision", folder, inputs, prompt=str(own))["generations"].to_pylist()
+    for row in rows:
+        old, new = row["detail"]["old"], row["detail"]["new"]
+        assert row["prompt"].startswith(f"swap {old} for {new} : ")
+
+
+def test_extraction_asks_about_anchors_alone(store: tuple[Path, dict[str, Rows]]) -> None:
+    folder, inputs = store
+    config = extract_generate.ExtractGenerateConfig(llm=LLM)
+    whole = said(extract_generate.STAGE, config, inputs, folder)["generations"]
+    half = {**inputs, "anchors": shares(folder, 2**63)}
+    less = said(extract_generate.STAGE, config, half, folder)["generations"]
+    assert 0 < len(less) < len(whole)
+    row = whole.to_pylist()[0]
+    assert (row["purpose"], row["method"]) == ("extraction", "extract")
+    assert json.loads(row["sampling"])["temperature"] == 0
+
+
+def test_a_seed_fits_what_an_endpoint_takes(store: tuple[Path, dict[str, Rows]]) -> None:
+    folder, inputs = store
+    config = PromptedConfig(method="rewrite", llm=LLM)
+    work = Work(config, 3, inputs, {}, {}, Resources(), folder, lambda name, table: None)
+    seeds = [request.seed for request in synthesise_prompted.asks(work)]
+    assert len(set(seeds)) == len(seeds)
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert asking.sampling_of(LLM, {}).max_tokens == 40
+
+
+def asked_with(
+    prompt: str, rows: list[tuple[int, dict[str, Any]]], folder: Path, ask: Any, **sampling: Any
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Generations and rejects of rows (sentence id, values), in an order of emits."""
+    path = folder / "own.jinja"
+    path.write_text(prompt)
+    table = asked.table(asked.Asking(row_id, values) for row_id, values in rows)
+    tables: dict[str, list[dict[str, Any]]] = {"generations": [], "rejects": []}
+    work = Work(
+        None, 3, {}, {}, {}, Resources(ask=ask), folder,
+        lambda name, made: tables[name].extend(made.to_pylist()),
+    )  # fmt: skip
+    asking.said(
+        work,
+        method="rewrite",
+        purpose="positive",
+        asked=table,
+        template_path=path,
+        variables=("sentence", "words"),
+        sampling=Sampling(**sampling),
+    )
+    return tables["generations"], tables["rejects"]
+
+
+class Echo:
+    """Says each prompt back, the last first, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[Request]] = []
+
+    def __call__(self, method: str, requests: Iterable[Request]) -> Iterator[Answer]:
+        self.calls.append(list(requests))
+        for request in reversed(self.calls[-1]):
+            said = request.prompt
+            yield Answer(request.place, "d", "echo", said, "stop", 9, 7, 1, 0.1, "here", None)
+
+
+def test_few_requests_are_in_memory_at_once_and_nothing_else_changes(tmp_path: Path) -> None:
+    rows = [(number // 3, {"sentence": f"s{number}"}) for number in range(45_000)]
+    echo = Echo()
+    made, rejects = asked_with("{{ sentence }}", rows, tmp_path, echo)
+    # A sentence's rows stay together: 19,998 is the greatest multiple of 3 up to 20,000.
+    assert [len(call) for call in echo.calls] == [19_998, 19_998, 5_004]
+    assert [row["raw"] for row in made] == [values["sentence"] for _, values in rows]
+    assert rejects == []
+    seeds = [request.seed for call in echo.calls for request in call]
+    few = Echo()
+    again, _ = asked_with("{{ sentence }}", rows[19_992:20_004], tmp_path, few)
+    assert [request.seed for request in few.calls[0]] == seeds[19_992:20_004]
+    ids = [row["generation_id"] for row in made]
+    assert [row["generation_id"] for row in again] == ids[19_992:20_004]
+    assert len(set(ids)) == len(ids)
+
+
+def test_without_temperature_nothing_is_drawn_and_the_same_is_asked_once(tmp_path: Path) -> None:
+    rows = [(number, {"sentence": text}) for number, text in enumerate(["a", "b", "a", "c"])]
+    cold, warm = Echo(), Echo()
+    made, _ = asked_with("Say {{ sentence }}", rows, tmp_path, cold, temperature=0)
+    assert [(r.seed, r.prompt) for r in cold.calls[0]] == [(0, "Say a"), (0, "Say b"), (0, "Say c")]
+    assert [(r["sentence_id"], r["raw"]) for r in made] == [
+        *((0, "Say a"), (1, "Say b"), (2, "Say a"), (3, "Say c"))
+    ]
+    asked_with("Say {{ sentence }}", rows, tmp_path, warm, temperature=0.1)
+    assert len({request.seed for request in warm.calls[0]}) == 4
+
+
+def test_rows_that_no_prompt_comes_of_are_rejects(tmp_path: Path) -> None:
+    prompt = "{% if words %}{{ sentence }} {{ words[1] }}{% endif %}\n "
+    rows = [
+        (7, {"sentence": "one", "words": ["a", "b"]}),
+        (8, {"sentence": "two", "words": []}),
+        (9, {"sentence": "three", "words": ["a"]}),
+    ]
+    echo = Echo()
+    made, rejects = asked_with(prompt, rows, tmp_path, echo)
+    assert [request.prompt for request in echo.calls[0]] == ["one b"]
+    assert [(row["sentence_id"], row["raw"]) for row in made] == [(7, "one b")]
+    assert [(row["stage"], row["row_id"], row["reason"]) for row in rejects] == [
+        ("synthesise", 8, "empty_prompt"),
+        ("synthesise", 9, "error"),
+    ]
+    assert "line 1: cannot be rendered" in rejects[1]["detail"]
+    assert json.loads(rejects[1]["text"]) == rows[2][1]
+
+
+@pytest.mark.parametrize(("good", "broken"), [(1000, 101), (0, 10)])
+def test_a_prompt_file_that_breaks_at_many_rows_is_at_fault(
+    good: int, broken: int, tmp_path: Path
+) -> None:
+    values = [{"sentence": "s", "words": ["a", "b"]}] * good + [
+        {"sentence": "s", "words": []}
+    ] * broken
+    rows = list(enumerate(values))
+    with pytest.raises(Unusable, match="cannot be rendered"):
+        asked_with("{{ sentence }} {{ words[1] }}", rows, tmp_path, Echo())
+    made, rejects = asked_with("{{ sentence }} {{ words[1] }}", rows[:-1], tmp_path, Echo())
+    assert (len(made), len(rejects)) == (good, broken - 1)

@@ -1,0 +1,261 @@
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tercet.models import seeding
+from tercet.storage.rows import rows_of
+from tercet.tasks.stage import REJECTS, Resources, Work
+from tercet.tasks.synthesis import parse
+from tercet.tasks.synthesis.parse import CANDIDATES, ParseConfig
+from tercet.tasks.synthesis.synthesise import GENERATIONS
+
+SOURCE = "The dog  sat on the Mat."
+NOTHING: dict[str, Any] = dict.fromkeys(
+    ("operation", "old", "new", "mention_id", "node_id", "pool")
+)
+
+
+def parsed(
+    folder: Path, rows: list[dict[str, Any]], **config: Any
+) -> tuple[pa.Table, dict[int, str]]:
+    """Candidates, and the reason of each rejected generation by its number."""
+    source_id = seeding.text_id(SOURCE)
+    full = [
+        dict.fromkeys(GENERATIONS.names)
+        | {"generation_id": number, "sentence_id": source_id, "purpose": "negative"}
+        | {"method": "m", "finish_reason": "stop", "detail": NOTHING}
+        | row
+        for number, row in enumerate(rows)
+    ]
+    pq.write_table(pa.Table.from_pylist(full, GENERATIONS), folder / "g.parquet")
+    sentences = pa.table(
+        {
+            "sentence_id": pa.array([source_id, 5, 7], pa.uint64()),
+            "text": [SOURCE, "Other.", "Two sat."],
+        }
+    )
+    pq.write_table(sentences, folder / "s.parquet")
+    inputs = {
+        "generations": rows_of({"generations": [folder / "g.parquet"]}),
+        "sentences": rows_of({"sentences": [folder / "s.parquet"]}),
+    }
+    tables = {"candidates": [CANDIDATES.empty_table()], "rejects": [REJECTS.empty_table()]}
+    work = Work(
+        ParseConfig(**config),
+        1,
+        inputs,
+        {},
+        {},
+        Resources(),
+        folder,
+        lambda name, table: tables[name].append(table),
+    )
+    parse.run(work)
+    rejects = pa.concat_tables(tables["rejects"]).to_pylist()
+    assert all(row["stage"] == "parse" and row["detail"] for row in rejects)
+    assert all(row["text"] == full[row["row_id"]]["raw"] for row in rejects)
+    return pa.concat_tables(tables["candidates"]), {r["row_id"]: r["reason"] for r in rejects}
+
+
+def test_a_good_generation_becomes_a_candidate(tmp_path: Path) -> None:
+    detail = NOTHING | {
+        "operation": "swap_entity",
+        "old": "dog",
+        "new": "Cat",
+        "node_id": 2**64 - 1,
+    }
+    candidates, reasons = parsed(tmp_path, [{"raw": " The cat sat.\n", "detail": detail}])
+    assert not reasons
+    source_id = seeding.text_id(SOURCE)
+    assert candidates.to_pylist() == [
+        {
+            "candidate_id": seeding.text_id(str(source_id), "m", "negative", "The cat sat."),
+            "generation_id": 0,
+            "sentence_id": source_id,
+            "role": "negative",
+            "method": "m",
+            "text": "The cat sat.",
+            "detail": detail,
+        }
+    ]
+
+
+def test_reasons(tmp_path: Path) -> None:
+    swap = NOTHING | {"operation": "swap_entity", "old": "dog", "new": "cat"}
+    rows: list[tuple[str | None, dict[str, Any]]] = [
+        ("cut_off", {"raw": "Something that", "finish_reason": "length"}),
+        ("empty", {"raw": ""}),
+        ("empty", {"raw": " \n\t"}),
+        ("empty", {"raw": None}),
+        ("same_as_source", {"raw": SOURCE}),
+        ("same_as_source", {"raw": "\nthe DOG sat\ton the mat. "}),
+        (None, {"raw": "The dog sat on the mat"}),
+        ("too_short", {"raw": "Dog"}),
+        ("too_long", {"raw": "one two three four five six seven eight"}),
+        ("unchanged_entity", {"raw": "The Dog slept.", "detail": swap}),
+        (None, {"raw": "The cat chased a dog.", "detail": swap}),
+        (None, {"raw": "The dog is not here.", "detail": swap | {"operation": "other"}}),
+        (None, {"raw": "Said twice over."}),
+        ("duplicate", {"raw": "said  twice over."}),
+        (None, {"raw": "Said twice over.", "purpose": "positive"}),
+        (None, {"raw": "Said twice over.", "sentence_id": 5}),
+        ("too_short", {"raw": "Different.", "sentence_id": 5}),
+        (None, {"raw": "Of no sentence.", "sentence_id": 6}),
+    ]
+    candidates, reasons = parsed(tmp_path, [row for _, row in rows], min_words=2, max_words=7)
+    wanted = [reason for reason, _ in rows]
+    assert [reasons.get(number) for number in range(len(rows))] == wanted
+    kept = [number for number, (reason, _) in enumerate(rows) if reason is None]
+    assert candidates["generation_id"].to_pylist() == kept
+    assert len(kept) + len(reasons) == len(rows)
+
+
+def test_every_row_arrives_or_is_rejected(tmp_path: Path) -> None:
+    rows = [{"raw": f"Text number {i % 700}."} for i in range(1000)]
+    candidates, reasons = parsed(tmp_path, rows)
+    assert len(candidates) == 700
+    assert set(reasons.values()) == {"duplicate"}
+    assert len(reasons) == 300
+    assert len(set(candidates["candidate_id"].to_pylist())) == 700
+
+
+PROMPT = f"Say this anew. Keep to what it meant in all its parts.\n\nSentence: {SOURCE}"
+SAID = {"model": "m@1", "method": "rewrite", "prompt": PROMPT}
+REVISED = NOTHING | {"operation": "revise_entity", "old": "dog", "new": "cat"}
+RENUMBERED = NOTHING | {"operation": "revise_quantity", "old": "two", "new": "7"}
+
+
+def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
+    rows: list[tuple[str | None, dict[str, Any]]] = [
+        (None, {"raw": "Sorry to hear that, the array is empty."}),
+        (None, {"raw": '"A dog lay on a rug."'}),
+        (None, {"raw": "<think>A dog\n\nor two.</think>\n\nA dog was lying there."}),
+        (None, {"raw": "```\nA dog rested on a rug.\n```"}),
+        (None, {"raw": "A dog was resting.</s> <|im_end|>"}),
+        ("cut_off", {"raw": "<think>The user wants a dog"}),
+        ("cut_off", {"raw": "I'm sorry, but I can't", "finish_reason": "length"}),
+        ("empty", {"raw": "<think>No.</think> "}),
+        ("empty", {"raw": '""'}),
+        ("empty", {"raw": "..."}),
+        ("same_as_source", {"raw": "The dog sat on the mat"}),
+        ("markup", {"raw": '{"sentence": "A dog sat."}'}),
+        ("repetition", {"raw": "A dog lay on the rug. A dog lay on the rug."}),
+        ("same_as_source", {"raw": f"“{SOURCE}”"}),
+        ("refusal", {"raw": "I'm sorry, but I can't rewrite this."}),
+        ("refusal", {"raw": "As an AI, I cannot do that.\n\nPlease ask again."}),
+        ("preamble", {"raw": "Sure, here is the sentence: A dog sat."}),
+        ("preamble", {"raw": "Rewritten sentence: A dog sat."}),
+        ("several_lines", {"raw": "A dog sat down.\n\nI kept the meaning."}),
+        ("echo", {"raw": "Keep to what it meant in all its parts. A dog sat."}),
+        ("wrong_script", {"raw": "狗坐在垫子上。"}),
+        ("wrong_language", {"raw": "Der Hund lag auf dem Teppich und schlief."}),
+        ("unchanged_entity", {"raw": "The dog was on the mat.", "detail": REVISED}),
+        ("unchanged_entity", {"raw": "The dog and the cat sat.", "detail": REVISED}),
+        ("missing_entity", {"raw": "The animal was on the mat.", "detail": REVISED}),
+        (None, {"raw": "The cats were on the mat.", "detail": REVISED}),
+        ("missing_number", {"raw": "The two sat on a mat.", "detail": RENUMBERED}),
+        (None, {"raw": "Seven sat on a mat.", "detail": RENUMBERED}),
+        ("unchanged_number", {"raw": "7 or two sat.", "detail": RENUMBERED, "sentence_id": 7}),
+        ("duplicate", {"raw": "'a dog lay  on a rug.'"}),
+        ("too_short", {"raw": "Dog."}),
+    ]
+    candidates, reasons = parsed(tmp_path, [SAID | row for _, row in rows], min_words=2)
+    assert [reasons.get(number) for number in range(len(rows))] == [reason for reason, _ in rows]
+    assert candidates["text"].to_pylist() == [
+        "Sorry to hear that, the array is empty.",
+        "A dog lay on a rug.",
+        "A dog was lying there.",
+        "A dog rested on a rug.",
+        "A dog was resting.",
+        "The cats were on the mat.",
+        "Seven sat on a mat.",
+    ]
+
+
+def test_a_preceding_sentence_is_not_the_sentence_itself(tmp_path: Path) -> None:
+    before = NOTHING | {"operation": "precede"}
+    rows = [
+        {"raw": f"It was late. {SOURCE}", "detail": before},
+        {"raw": "It was late, and the dog sat.", "detail": before},
+        {"raw": f"It is false that {SOURCE}", "detail": NOTHING | {"operation": "contradict"}},
+    ]
+    _, reasons = parsed(tmp_path, [SAID | row for row in rows])
+    assert reasons == {0: "echo"}
+
+
+def test_rules_are_judged_as_before(tmp_path: Path) -> None:
+    """What a rule says is never unwrapped, beside a model's texts or alone."""
+    raws = [
+        '"A dog."',
+        "Sure, here is the sentence: a dog.",
+        "<think>A dog.",
+        "狗",
+        "A dog.\n\nB.",
+        "- ...",
+    ]
+    rules = [{"raw": raw} for raw in raws]
+    candidates, reasons = parsed(tmp_path, rules)
+    assert (candidates["text"].to_pylist(), reasons) == (raws, {})
+    mixed = [row for raw in raws for row in ({"raw": raw}, SAID | {"raw": raw, "sentence_id": 5})]
+    candidates, reasons = parsed(tmp_path, mixed)
+    assert candidates.filter(candidates["method"].to_numpy() == "m")["text"].to_pylist() == raws
+    assert reasons == {
+        3: "preamble",
+        5: "cut_off",
+        7: "wrong_script",
+        9: "several_lines",
+        11: "empty",
+    }
+    assert candidates["generation_id"].to_pylist() == [0, 1, 2, 4, 6, 8, 10]
+    assert candidates["text"].to_pylist()[1] == "A dog."
+
+
+@settings(
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.text(max_size=40), st.sampled_from(["I'm sorry, but", '"'])),
+            st.sampled_from([NOTHING, REVISED, RENUMBERED, NOTHING | {"operation": "swap_entity"}]),
+            st.sampled_from([None, "m@1"]),
+            st.sampled_from([None, "stop", "length"]),
+        ),
+        max_size=20,
+    )
+)
+def test_whatever_is_said_becomes_a_candidate_or_a_reject(
+    tmp_path: Path, rows: list[tuple[str | None, dict[str, Any], str | None, str | None]]
+) -> None:
+    said = [
+        {
+            "raw": raw and raw.encode("utf-8", "replace").decode(),
+            "detail": detail,
+            "model": model,
+            "finish_reason": finish,
+        }
+        for raw, detail, model, finish in rows
+    ]
+    candidates, reasons = parsed(tmp_path, said)
+    ids = candidates["generation_id"].to_pylist()
+    assert sorted([*ids, *reasons]) == list(range(len(said)))
+
+
+def test_nothing_to_parse(tmp_path: Path) -> None:
+    candidates, reasons = parsed(tmp_path, [])
+    assert (len(candidates), reasons) == (0, {})
+
+
+def test_config() -> None:
+    with pytest.raises(ValidationError, match="min_words is larger"):
+        ParseConfig(min_words=5, max_words=4)
+    with pytest.raises(ValidationError):
+        ParseConfig(min_words=0)

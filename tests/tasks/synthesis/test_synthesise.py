@@ -1,0 +1,190 @@
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pydantic import ValidationError
+from synthesis_stage import corpus, emitted, shares, stored
+
+from tercet.models import seeding
+from tercet.storage.rows import Rows, rows_of
+from tercet.tasks.knowledge import extract, graph
+from tercet.tasks.synthesis import prompted as synthesise_prompted
+from tercet.tasks.synthesis import synthesise
+from tercet.tasks.synthesis.synthesise import (
+    GENERATIONS,
+    METHOD_NAMES,
+    PROMPTED_NAMES,
+    MethodSettings,
+    SynthesiseConfig,
+)
+
+RULES = [name for name in METHOD_NAMES if name not in PROMPTED_NAMES]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Rows]]:
+    folder = tmp_path_factory.mktemp("synthesise")
+    sentences = rows_of({"sentences": [stored(folder, "sentences", corpus())]})
+    found = emitted(extract.STAGE, extract.ExtractConfig(), {"sentences": sentences}, folder)
+    mentions = rows_of({"mentions": [stored(folder, "mentions", found["mentions"])]})
+    made = emitted(graph.STAGE, graph.GraphConfig(), {"mentions": mentions}, folder)
+    tables = {name: [stored(folder, name, made[name])] for name in ("kg_nodes", "kg_edges")}
+    inputs = {
+        "sentences": sentences,
+        "pool": sentences,
+        "mentions": mentions,
+        "graph": rows_of(tables),
+        "anchors": shares(folder),
+    }
+    return folder, inputs
+
+
+def synthesised(
+    method: str, folder: Path, inputs: Mapping[str, Rows], seed: int = 3, **settings: Any
+) -> pa.Table:
+    config = SynthesiseConfig(method=method, **settings)
+    return emitted(synthesise.stage_for(method), config, inputs, folder, seed)["generations"]
+
+
+@pytest.mark.parametrize("method", RULES)
+def test_generations_of_each_method(method: str, store: tuple[Path, dict[str, Rows]]) -> None:
+    folder, inputs = store
+    table = synthesised(method, folder, inputs)
+    assert table.schema.equals(GENERATIONS)
+    rows = table.to_pylist()
+    assert len(rows) > 20
+    sentences = inputs["sentences"].table("sentences")
+    texts = dict(
+        zip(sentences["sentence_id"].to_pylist(), sentences["text"].to_pylist(), strict=True)
+    )
+    train = set(sentences.filter(pc.equal(sentences["split"], "train"))["sentence_id"].to_pylist())
+    mentions = set(inputs["mentions"].table("mentions")["mention_id"].to_pylist())
+    assert {row["sentence_id"] for row in rows} <= train
+    assert len({row["generation_id"] for row in rows}) == len(rows)
+    for row in rows:
+        detail = row["detail"]
+        assert row["raw"] != texts[row["sentence_id"]]
+        assert row["raw"] == row["raw"].strip()
+        assert row["generation_id"] == seeding.text_id(
+            method, str(row["sentence_id"]), "0", row["raw"]
+        )
+        assert row["n_tokens"] == len(row["raw"].split())
+        assert (row["method"], row["finish_reason"], row["model"]) == (method, "stop", None)
+        assert row["purpose"] == synthesise.method_of(method).purpose
+        assert detail["operation"]
+        assert detail["mention_id"] is None or detail["mention_id"] in mentions
+        for old in (detail["old"] or "").split("; "):
+            assert old in texts[row["sentence_id"]]
+
+
+@pytest.mark.parametrize("method", RULES)
+def test_rows_are_the_same_under_any_partition(
+    method: str, store: tuple[Path, dict[str, Rows]], tmp_path: Path
+) -> None:
+    folder, inputs = store
+    whole = synthesised(method, folder, inputs)
+    sentences = inputs["sentences"].table("sentences")
+    mentions = inputs["mentions"].table("mentions")
+    docs = sentences["doc_id"].to_numpy()
+    pieces = []
+    for number, chosen in enumerate((docs >= 117, docs < 103, (docs >= 103) & (docs < 117))):
+        part = sentences.filter(pa.array(chosen))
+        own = mentions.filter(pc.is_in(mentions["sentence_id"], part["sentence_id"]))
+        own = own.take(np.random.default_rng(0).permutation(len(own)))
+        cut = {
+            "sentences": rows_of({"sentences": [stored(tmp_path, f"s{number}", part)]}),
+            "mentions": rows_of({"mentions": [stored(tmp_path, f"m{number}", own)]}),
+        }
+        pieces.append(synthesised(method, folder, {**inputs, **cut}))
+    again = pa.concat_tables(pieces)
+    assert again.sort_by("generation_id").equals(whole.sort_by("generation_id"))
+
+
+def test_small_windows_change_nothing(
+    store: tuple[Path, dict[str, Rows]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, inputs = store
+    whole = synthesised("next_sentences", folder, inputs)
+    monkeypatch.setattr(synthesise, "_ROWS", 3)
+    assert synthesised("next_sentences", folder, inputs).equals(whole)
+
+
+def test_the_seed_decides(store: tuple[Path, dict[str, Rows]]) -> None:
+    folder, inputs = store
+    first = synthesised("word_shuffle", folder, inputs, seed=1)
+    other = synthesised("word_shuffle", folder, inputs, seed=2)
+    assert first.equals(synthesised("word_shuffle", folder, inputs, seed=1))
+    assert not first["raw"].equals(other["raw"])
+
+
+def test_weight_is_the_share_of_anchors_tried(store: tuple[Path, dict[str, Rows]]) -> None:
+    folder, inputs = store
+    whole = synthesised("word_shuffle", folder, inputs)
+    part = synthesised("word_shuffle", folder, inputs, weight=0.5)
+    less = synthesised("word_shuffle", folder, inputs, weight=0.25)
+    ids = [set(table["generation_id"].to_pylist()) for table in (less, part, whole)]
+    assert ids[0] < ids[1] < ids[2]
+    assert 0.3 < len(ids[1]) / len(ids[2]) < 0.7
+
+
+def test_anchors_alone_are_generated_for(store: tuple[Path, dict[str, Rows]]) -> None:
+    folder, inputs = store
+    half = synthesised("cutoff", folder, {**inputs, "anchors": shares(folder, 2**63)})
+    whole = synthesised("cutoff", folder, inputs)
+    assert 0 < len(half) < len(whole)
+    other = {**inputs, "anchors": shares(folder, 2**62, ["another"])}
+    assert len(synthesised("cutoff", folder, other)) == 0
+
+
+def test_random_is_of_another_document_of_train(store: tuple[Path, dict[str, Rows]]) -> None:
+    folder, inputs = store
+    rows = inputs["sentences"].table("sentences").to_pylist()
+    by_id = {row["sentence_id"]: row for row in rows}
+    by_text = {row["text"]: row for row in rows}
+    table = synthesised("random", folder, inputs)
+    assert len(table) == sum(row["split"] == "train" for row in rows)
+    for row in table.to_pylist():
+        drawn = by_text[row["raw"]]
+        assert drawn["split"] == "train"
+        assert drawn["doc_id"] != by_id[row["sentence_id"]]["doc_id"]
+
+
+def test_each_method_is_a_digest_unit_of_its_module() -> None:
+    for method in METHOD_NAMES:
+        made = synthesise_prompted if method in PROMPTED_NAMES else synthesise
+        stage = made.stage_for(method)
+        assert stage.modules[0] == synthesise.GENERATORS[method]
+        assert stage.each == "sentences"
+        assert ("mentions" in stage.aligned) == ("mentions" in synthesise.needs(method))
+        assert stage.seeded
+    assert synthesise.needs("entity_swap") == ("mentions", "graph")
+    assert synthesise.needs("random") == ("pool",)
+
+
+def test_params_are_checked_and_filled_in() -> None:
+    config = SynthesiseConfig(method="next_sentences", **MethodSettings().model_dump())
+    assert config.params == {"max_words": 64}
+    assert SynthesiseConfig(method="cutoff", params={"max_words": 2}).params["max_words"] == 2
+    with pytest.raises(ValueError, match=r"cutoff: parameter max_word: .*the method's parameters"):
+        synthesise.check_params("cutoff", {"max_word": 2})
+    with pytest.raises(ValidationError, match="per_sentence"):
+        SynthesiseConfig(method="cutoff", params={"per_sentence": 0})
+    with pytest.raises(ValidationError, match="no method 'nonsense'"):
+        SynthesiseConfig(method="nonsense")
+    with pytest.raises(ValidationError):
+        SynthesiseConfig(method="cutoff", weight=0)
+    with pytest.raises(ValueError, match="no method 'nonsense'"):
+        synthesise.stage_for("nonsense")
+
+
+def test_no_heavy_import() -> None:
+    import subprocess
+
+    code = "import sys; from tercet.tasks import synthesise, parse; synthesise.stage_for('cutoff');"
+    code += "assert not {'torch', 'transformers', 'prefect'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

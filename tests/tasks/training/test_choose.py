@@ -1,0 +1,145 @@
+"""The choice of a checkpoint: dev alone decides, and nothing of test can."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from train_stage import call, inputs
+
+from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.recipe import file as recipe_file
+from tercet.storage.rows import Rows, rows_of
+from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS
+from tercet.tasks.stage import BadInput
+from tercet.tasks.training import train
+from tercet.tasks.training.choose import ChooseConfig
+from tercet.tasks.training.train import PhaseConfig, TrainConfig
+
+__all__ = ["inputs"]
+
+PHASES = (PhaseConfig(batch_size=8, epochs=2, learning_rate=1e-3),)
+
+
+def pairs(path: Path, texts: list[str], split: str, start: int = 0) -> pa.Table:
+    rows = [
+        {"pair_id": start + i, "doc_id": i, "query": q, "answer": a, "split": split}
+        for i, (q, a) in enumerate(zip(texts[::2], texts[1::2], strict=True))
+    ]
+    return pa.Table.from_pylist(rows, DOCUMENT_PAIRS)
+
+
+def with_pairs(given: dict[str, Rows], path: Path, *tables: pa.Table) -> dict[str, Rows]:
+    pq.write_table(pa.concat_tables(tables), path)
+    return {**given, "document_pairs": rows_of({"document_pairs": [path]})}
+
+
+def weights(path: Path) -> bytes:
+    return (path / "model.safetensors").read_bytes()
+
+
+def test_no_change_of_a_test_pair_moves_a_weight(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    config = TrainConfig(phases=PHASES, choose=ChooseConfig(every=2))
+    dev = pairs(tmp_path, tiny_texts[100:140], "dev")
+    tests = {
+        "some": pairs(tmp_path, tiny_texts[140:180], "test", 100),
+        "others": pairs(tmp_path, tiny_texts[60:80][::-1], "test", 300),
+        "dev's own, swapped": pairs(tmp_path, tiny_texts[100:140][::-1], "test", 500),
+    }
+    found, logs = [], []
+    for name, test in tests.items():
+        given = with_pairs(inputs, tmp_path / f"{name}.parquet", test, dev)
+        path, log, _ = call(train.STAGE, config, given, tiny_backbone, tmp_path / name)
+        found.append(weights(path))
+        logs.append([(row["step"], row["dev_value"], row["chosen"]) for row in log])
+    assert found[0] == found[1] == found[2]
+    assert logs[0] == logs[1] == logs[2]
+    assert [step for step, _, _ in logs[0]] == [2, 4, 6]
+    assert sum(chosen for _, _, chosen in logs[0]) == 1
+    best = max(value for _, value, _ in logs[0])
+    assert next(value for _, value, chosen in logs[0] if chosen) == best
+    # Other dev pairs do count: the figures are theirs.
+    given = with_pairs(inputs, tmp_path / "d", pairs(tmp_path, tiny_texts[60:100], "dev"))
+    _, log, _ = call(train.STAGE, config, given, tiny_backbone, tmp_path / "dev")
+    assert [row["dev_value"] for row in log] != [value for _, value, _ in logs[0]]
+    assert {row["dev_metric"] for row in log} == {"retrieval document_pairs dev mrr"}
+    assert {row["seed"] for row in log} == {3}
+
+
+def sts(folder: Path, split: str, texts: list[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        f"news\tfile\t2020\t{i}\t{i % 6}\t{first}\t{second}"
+        for i, (first, second) in enumerate(zip(texts[::2], texts[1::2], strict=True))
+    ]
+    (folder / f"sts-{split}.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_no_change_of_a_test_file_moves_a_weight(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    found = []
+    for name, test in (("some", tiny_texts[:40]), ("others", tiny_texts[40:80]), ("none", None)):
+        folder = tmp_path / name / "STS" / "STSBenchmark"
+        sts(folder, "dev", tiny_texts[100:160])
+        if test is not None:
+            sts(folder, "test", test)
+        config = TrainConfig(
+            phases=PHASES, choose=ChooseConfig(every=3, by="STS-B"), suite=tmp_path / name
+        )
+        assert [p.name for p in train.externals(config).values()] == ["sts-dev.csv"]
+        path, log, _ = call(train.STAGE, config, inputs, tiny_backbone, tmp_path / f"w{name}")
+        found.append((weights(path), [row["dev_value"] for row in log if row["dev_metric"]]))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0][1]) == 2
+    assert log[-1]["dev_metric"] == "sts STS-B dev all spearman"
+
+
+def test_without_dev_pairs_it_is_one_sentence_before_any_step(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    config = TrainConfig(phases=PHASES, choose=ChooseConfig())
+    test = pairs(tmp_path, tiny_texts[100:140], "test")
+    given = with_pairs(inputs, tmp_path / "test.parquet", test)
+    with pytest.raises(BadInput, match="0 document pairs in split dev"):
+        call(train.STAGE, config, given, tiny_backbone, tmp_path / "work")
+    assert not (tmp_path / "work" / "checkpoints").exists()
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes", "said"),
+    [
+        ("quickstart", ["train.choose={by: test}"], "train.choose.by is 'test', but must be"),
+        ("quickstart", ["train.choose={split: test}"], "unknown key 'train.choose.split'"),
+        ("quickstart", ["train.choose={every: 0}"], "greater than or equal to 1"),
+        ("quickstart", ["train.choose={}", "ingest.dev=0"], "ingest.dev is 0"),
+        ("quickstart", ["train.choose={by: STS-B}"], "evaluate.suite, which names no directory"),
+        ("simcse", ["corpora=[{name: a, source: a.txt}]"], "no corpus has document pairs"),
+    ],
+)
+def test_a_recipe_that_cannot_choose_on_dev_is_refused(
+    recipe: str, changes: list[str], said: str
+) -> None:
+    with pytest.raises(BadInput, match="choose") as raised:
+        recipe_file.load(recipe, changes)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_training_reads_dev_pairs_or_the_suite_only_where_it_chooses(tmp_path: Path) -> None:
+    def train_step(*changes: str) -> Any:
+        steps = compile_steps(recipe_file.load("quickstart", changes))
+        return next(step for step in steps if step.name == "train")
+
+    assert "document_pairs" not in train_step().inputs
+    assert train_step("train.choose={}").inputs["document_pairs"] == ("ingest",)
+    sts(tmp_path / "STS" / "STSBenchmark", "dev", ["a", "b"])
+    suite = f"evaluate.suite={tmp_path}"
+    assert train_step(suite).config.suite is None
+    step = train_step(suite, "train.choose={by: STS-B}")
+    assert "document_pairs" not in step.inputs
+    assert list(step.stage.externals(step.config)) == ["STS/STSBenchmark/sts-dev.csv"]
+    assert "suite" in step.stage.locations
