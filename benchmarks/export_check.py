@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from tercet.flows.commands.export import encoder_dir, export_model
-from tercet.flows.commands.sql import connect
 from tercet.flows.exports import onnx as export_onnx
+from tercet.flows.results.queries import connect
 from tercet.flows.results.refs import artifact_of
 from tercet.models.encoders.encoder import load_encoder
 from tercet.storage.store import open_store

@@ -15,9 +15,9 @@ import pytest
 from pydantic import BaseModel
 
 from tercet.flows.cli import app
-from tercet.flows.commands.sql import connect, known_schemas
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.results.queries import connect
 from tercet.models.generation import DETAIL, Given
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog.read_only import checked
@@ -26,6 +26,7 @@ from tercet.storage.part_writer import PartWriter
 from tercet.storage.runs import end_run, record_step, start_run
 from tercet.storage.store import Store, open_store
 from tercet.tasks.corpus import ingest
+from tercet.tasks.stages import known_schemas
 from tercet.tasks.synthesis.synthesise import METHOD_NAMES, method_of
 
 ROOT = Path(__file__).parents[1]

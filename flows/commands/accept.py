@@ -7,8 +7,9 @@ import typer
 from pydantic import ValidationError
 
 from tercet.flows.pipeline import fingerprints
-from tercet.flows.pipeline.compile import Step, compile_steps, until
+from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.fingerprints import Fingerprint
+from tercet.flows.pipeline.step import Step, until
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running.runner import prepare
 from tercet.storage import accepted, fingerprint, runs

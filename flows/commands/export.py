@@ -123,7 +123,7 @@ def _copy(
     """The encoder's files, its ONNX files where asked, and the card; what was measured of ONNX."""
     from tercet.flows.cards.facts import run_of
     from tercet.flows.cards.model_card import model_card
-    from tercet.flows.commands.sql import connect
+    from tercet.flows.results.queries import connect
 
     run = run_of(store, artifact, run_ref)
     measured = None

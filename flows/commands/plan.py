@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tercet.flows.pipeline.compile import Step
+from tercet.flows.pipeline.step import Step
 from tercet.flows.planning.estimates import Estimate
 from tercet.flows.planning.plan import PlannedStep, plan
 from tercet.flows.running.runner import prepare

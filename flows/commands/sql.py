@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import duckdb
@@ -16,15 +15,14 @@ import pyarrow as pa
 import typer
 
 from tercet.flows.exports import rows as rows_out
+from tercet.flows.results.queries import connect
 from tercet.flows.terminal import text_table
-from tercet.storage.catalog import views as catalog
 from tercet.storage.catalog.read_only import SqlError, checked
 from tercet.storage.runs import list_runs
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import REJECTS, BadInput, Interrupted, Stage
+from tercet.tasks.stage import BadInput, Interrupted
 
 FORMATS = ("table", "csv", "json", "parquet")
-BATCH_ROWS = 16_384
 TABLE_ROWS = 200
 HELP = """\
 A query ends with a semicolon or an empty line; only SELECT and EXPLAIN run here.
@@ -59,31 +57,6 @@ def answer(
     except BrokenPipeError:
         # Whoever read has seen enough (`| head`): Python must not complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def connect(store: Store, run_ref: str | None) -> duckdb.DuckDBPyConnection:
-    """The store's tables, those of all stages at once, with no rows where no run reached them."""
-    return catalog.connect(store, run_ref, known_schemas=known_schemas())
-
-
-def known_schemas() -> dict[str, pa.Schema]:
-    """Columns of every table that some stage makes."""
-    from tercet.flows.pipeline import compile as steps
-
-    # The modules that recipes are compiled from: a stage that can run is one of theirs.
-    modules = [value for value in vars(steps).values() if isinstance(value, ModuleType)]
-    stages = [value for m in modules for value in vars(m).values() if isinstance(value, Stage)]
-    made = [stage_for(name) for stage_for, name in _families(modules)]
-    found = {name: schema for stage in (*stages, *made) for name, schema in stage.tables.items()}
-    return {**found, "rejects": REJECTS}
-
-
-def _families(modules: list[ModuleType]) -> Iterator[tuple[Any, str]]:
-    """Stages that are made on demand, one a method: any of them has the family's tables."""
-    for module in modules:
-        names = getattr(module, "METHOD_NAMES", ())
-        if hasattr(module, "stage_for") and names:
-            yield module.stage_for, sorted(names)[0]
 
 
 def _format(format_: str, output: str | None) -> str:
@@ -128,7 +101,7 @@ def _answered(
     stopped: threading.Event,
 ) -> None:
     relation = connection.sql(checked(connection, query))
-    reader = relation.to_arrow_reader(BATCH_ROWS)
+    reader = relation.to_arrow_reader(rows_out.BATCH_ROWS)
     batches = _batches(reader, stopped)
     if output is not None:
         _write(reader.schema, batches, format_, Path(output).expanduser())

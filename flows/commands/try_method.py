@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from tercet.flows.commands.run import step_line
-from tercet.flows.pipeline.compile import Step
+from tercet.flows.pipeline.step import Step
 from tercet.flows.planning.estimates import requests_of, spread
 from tercet.flows.running.one_part import PartOrder
 from tercet.flows.running.runner import RunPlan, open_run, order_of, prepare, run_step

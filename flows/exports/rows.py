@@ -20,6 +20,9 @@ from tercet.tasks.stage import BadInput
 
 FORMATS = ("csv", "json", "jsonl", "parquet")
 
+# Rows that are in memory at once.
+BATCH_ROWS = 16_384
+
 
 def write_rows(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], format_: str, sink: IO[bytes]

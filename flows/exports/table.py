@@ -12,14 +12,16 @@ import pyarrow.parquet as pq
 
 from tercet.flows.cards.data_card import DataFiles, data_card
 from tercet.flows.cards.facts import run_of
-from tercet.flows.commands.sql import BATCH_ROWS, connect, known_schemas
+from tercet.flows.exports.rows import BATCH_ROWS
 from tercet.flows.exports.whole import whole_directory
+from tercet.flows.results.queries import connect
 from tercet.flows.terminal.progress import reporter
 from tercet.storage import runs, tags
 from tercet.storage.artifacts import Artifact
 from tercet.storage.catalog.snapshot import METADATA, read_snapshot
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput
+from tercet.tasks.stages import known_schemas
 
 # Of a file of Parquet, about: small enough to be fetched by itself, large enough to be worth it.
 SHARD_BYTES = 256 << 20

@@ -6,7 +6,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tercet.flows.pipeline.compile import Step
+from tercet.flows.pipeline.step import Made, Model, Step
 from tercet.models import weights
 from tercet.storage import code, fingerprint
 from tercet.storage.accepted import accepted
@@ -128,14 +128,11 @@ def _fingerprint(
     return Fingerprint(fingerprint.digest(components) if known else None, components, modules)
 
 
-def _model(
-    source: tuple[str, str], found: Mapping[str, Fingerprint], store: Store, fetch: bool
-) -> str:
-    kind, name = source
-    if kind == "step":
-        return found[name].version or UNKNOWN
+def _model(source: Model, found: Mapping[str, Fingerprint], store: Store, fetch: bool) -> str:
+    if isinstance(source, Made):
+        return found[source.step].version or UNKNOWN
     try:
-        path = weights.fetch(name) if fetch else weights.cached(name)
+        path = weights.fetch(source.name) if fetch else weights.cached(source.name)
     except weights.ModelMissing as error:
         raise BadInput(str(error)) from None
     return UNKNOWN if path is None else fingerprint.tree_digest(path, store)

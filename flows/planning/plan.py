@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from tercet.flows.pipeline import fingerprints
-from tercet.flows.pipeline.compile import Step
 from tercet.flows.pipeline.fingerprints import Fingerprint
+from tercet.flows.pipeline.step import Made, Step
 from tercet.flows.planning.estimates import Estimate, estimate
 from tercet.flows.running import parts
 from tercet.flows.running.one_part import PartOrder
@@ -132,8 +132,8 @@ def _ready_inputs(
         if any(artifact is None for artifact in artifacts):
             return None
         slots[slot] = parts.input_files(store, [a for a in artifacts if a is not None])
-    for kind, name in step.models.values():
-        if kind == "step" and _complete(prints, name, store) is None:
+    for model in step.models.values():
+        if isinstance(model, Made) and _complete(prints, model.step, store) is None:
             return None
     return slots
 

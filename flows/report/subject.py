@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from tercet.flows.commands.sql import connect
+from tercet.flows.results.queries import connect
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store

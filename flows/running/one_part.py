@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tercet.flows.pipeline import fingerprints
-from tercet.flows.pipeline.compile import Step
+from tercet.flows.pipeline.step import Step
 from tercet.flows.running import parts
 from tercet.flows.running.parts import PartFile, Slot
 from tercet.storage.artifacts import Artifact, open_artifact, put_schema

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tercet.flows.pipeline.compile import Step
+from tercet.flows.pipeline.step import Step
 from tercet.storage import fingerprint
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows

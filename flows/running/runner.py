@@ -9,10 +9,11 @@ from importlib import metadata
 from typing import Any
 
 from tercet.flows.pipeline import fingerprints
-from tercet.flows.pipeline.compile import Step, compile_steps
-from tercet.flows.pipeline.compile import schemas as step_schemas
-from tercet.flows.pipeline.compile import until as steps_until
+from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.fingerprints import Fingerprint
+from tercet.flows.pipeline.step import Step, Weights
+from tercet.flows.pipeline.step import schemas as step_schemas
+from tercet.flows.pipeline.step import until as steps_until
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running import parts
@@ -109,10 +110,10 @@ def check_inputs(steps: Sequence[Step], checked: list[IngestConfig] | None = Non
             check_corpora(step.config)
             checked.append(step.config)
     sources = dict.fromkeys(source for step in steps for source in step.models.values())
-    for kind, name in sources:
-        if kind == "weights":
+    for source in sources:
+        if isinstance(source, Weights):
             try:
-                weights.locate(name)
+                weights.locate(source.name)
             except weights.ModelMissing as error:
                 raise BadInput(str(error)) from None
 
@@ -306,14 +307,14 @@ def _order(
         inputs["known"] = parts.input_files(handle.store, recalled)
         schemas["known"] = dict(step.stage.tables)
     models = {}
-    for slot, (kind, name) in step.models.items():
-        if kind == "step":
-            folder = artifact_of(handle, name).model_dir()
-            if folder is None:
-                raise BadInput(f"The step {name!r} has left no model for {step.name!r}.")
-            models[slot] = folder
-        else:
-            models[slot] = fingerprints.model_path(name)
+    for slot, model in step.models.items():
+        if isinstance(model, Weights):
+            models[slot] = fingerprints.model_path(model.name)
+            continue
+        folder = artifact_of(handle, model.step).model_dir()
+        if folder is None:
+            raise BadInput(f"The step {model.step!r} has left no model for {step.name!r}.")
+        models[slot] = folder
     return PartOrder(
         location=handle.plan.store,
         step=step,

@@ -46,15 +46,16 @@ GENERATORS: Mapping[str, str] = {
     "random": f"{_RULES}.random_sentence",
     "rewrite": f"{_PROMPTED}.rewrites",
     "precede": f"{_PROMPTED}.rewrites",
-    "from_knowledge": f"{_PROMPTED}.knowledge",
+    "from_knowledge": f"{_PROMPTED}.from_knowledge",
     "antisense": f"{_PROMPTED}.antisense",
     "entity_revision": f"{_PROMPTED}.revisions",
     "quantity_revision": f"{_PROMPTED}.revisions",
-    "from_changed_knowledge": f"{_PROMPTED}.knowledge",
+    "from_changed_knowledge": f"{_PROMPTED}.from_knowledge",
 }
 METHOD_NAMES = tuple(GENERATORS)
 # Those whose texts the recipe's language model says.
 PROMPTED_NAMES = tuple(name for name, module in GENERATORS.items() if module.startswith(_PROMPTED))
+RULE_NAMES = tuple(name for name in GENERATORS if name not in PROMPTED_NAMES)
 
 # The columns that anchors are told by, and those that generators see.
 _SENTENCES = [

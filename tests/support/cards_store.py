@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 from commands_store import make_artifact, make_run
 
-from tercet.flows.commands.sql import known_schemas
 from tercet.storage.store import Store, open_store
+from tercet.tasks.stages import known_schemas
 
 LARGE = 2**64 - 5
 RECIPE: dict[str, Any] = {

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tercet.flows.commands.sql import known_schemas
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.part_writer import PartWriter
 from tercet.storage.runs import end_run, record_step, start_run
 from tercet.storage.store import Store, open_store
+from tercet.tasks.stages import known_schemas
 
 METHODS = {"next_sentences": "positive", "entity_swap": "negative", "random": "negative"}
 EVIL = "</script><script>document.title = 'taken'</script><img src=x onerror=alert(1)>"

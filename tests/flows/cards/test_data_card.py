@@ -7,8 +7,9 @@ from cards_store import birds_store, plain_encoder
 from huggingface_hub import DatasetCard
 
 from tercet.flows.cards.data_card import DataFiles, _meanings, data_card, meaning
-from tercet.flows.commands.sql import connect, known_schemas
+from tercet.flows.results.queries import connect
 from tercet.storage import runs
+from tercet.tasks.stages import known_schemas
 
 
 @pytest.mark.parametrize("table", ["triplets", "candidates", "sentences", "document_pairs"])

@@ -10,7 +10,7 @@ from cards_store import RECIPE, birds_store, plain_encoder
 from huggingface_hub import ModelCard
 
 from tercet.flows.cards.model_card import model_card
-from tercet.flows.commands.sql import connect
+from tercet.flows.results.queries import connect
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store

@@ -17,11 +17,12 @@ import pytest
 from commands_store import SENTENCES, make_artifact, make_run, small_store, tercet
 from faulty_server import until
 
-from tercet.flows.commands.sql import answer, known_schemas
+from tercet.flows.commands.sql import answer
 from tercet.flows.exports import rows as rows_out
 from tercet.flows.terminal import text_table
 from tercet.storage.store import StoreError, open_store
 from tercet.tasks.stage import BadInput
+from tercet.tasks.stages import known_schemas
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tercet.flows.pipeline.compile import compile_steps, until
+from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.pipeline.step import until
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe, json_schema
 from tercet.tasks.stage import BadInput

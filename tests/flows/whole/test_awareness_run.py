@@ -9,6 +9,7 @@ from scipy.stats import spearmanr
 from tiny_run import Tiny, ended_well, query, tercet
 
 from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.pipeline.step import Weights
 from tercet.flows.recipe import file as recipe_file
 from tercet.tasks.stage import BadInput
 
@@ -110,7 +111,7 @@ def test_a_recipe_without_synthesis_makes_the_graph_for_it(
     measured = compile_steps(recipe_file.load(str(path), ["awareness={teacher: elsewhere}"]))
     by_name = {step.name: step for step in measured}
     assert set(by_name) - set(plain) == {"extract", "graph", "awareness"}
-    assert by_name["awareness"].models == {"teacher": ("weights", "elsewhere")}
+    assert by_name["awareness"].models == {"teacher": Weights("elsewhere")}
     assert by_name["awareness"].inputs["mentions"] == ("extract",)
     for name in ("evaluate.base", "evaluate.encoder"):
         assert by_name[name].inputs["awareness"] == ("awareness",)

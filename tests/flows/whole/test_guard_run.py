@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from tiny_run import Finished, Tiny, copy_of, ended_well, query, states, tercet
 
-from tercet.flows.pipeline.compile import Step, compile_steps
+from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.pipeline.step import Made, Step, Weights
 from tercet.flows.recipe import file as recipe_file
 
 PHASES = (
@@ -122,9 +123,9 @@ def test_a_fitted_evaluator_is_guarded_and_encodes_no_shortlist(tiny: Tiny, suit
     steps = steps_of(tiny, suite, "evaluator={fit: {}}")
     assert steps["fit_evaluator"].inputs["guarded_sentences"] == ("guard.sentences",)
     assert steps["guard.sentences"].models == {}
-    assert steps["guard.triplets"].models == {"encoder": ("step", "fit_evaluator")}
+    assert steps["guard.triplets"].models == {"encoder": Made("fit_evaluator")}
     named = steps_of(tiny, suite, "evaluator={fit: {}}", "guard.encoder=here/it")
-    assert named["guard.sentences"].models == {"encoder": ("weights", "here/it")}
+    assert named["guard.sentences"].models == {"encoder": Weights("here/it")}
 
 
 def test_triplets_of_a_file_are_guarded(tiny: Tiny, suite: str) -> None:

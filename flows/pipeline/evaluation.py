@@ -1,0 +1,14 @@
+"""Steps that measure encoders."""
+
+from tercet.flows.pipeline.step import Step, Weights
+from tercet.tasks.evaluation import awareness
+
+
+def awareness_step(settings: awareness.AwarenessSettings, by_model: bool) -> Step:
+    """What measures awareness; a language model extracts from training sentences alone."""
+    inputs = {"sentences": ("ingest",), "graph": ("graph",)}
+    if not by_model:
+        inputs["mentions"] = ("extract",)
+    config = awareness.AwarenessConfig(**settings.model_dump(exclude={"teacher"}))
+    teacher = {"teacher": Weights(settings.teacher)}
+    return Step("awareness", awareness.STAGE, config, inputs, teacher)

@@ -1,0 +1,40 @@
+"""Steps that find entities and quantities, and join them to a graph."""
+
+from tercet.flows.pipeline.language_model import llm, served
+from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.model import Recipe
+from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
+
+
+def knowledge_steps(recipe: Recipe, by_model: bool) -> list[Step]:
+    steps = extraction_steps(recipe, by_model)
+    return [*steps, Step("graph", graph.STAGE, recipe.graph, {"mentions": (steps[-1].name,)})]
+
+
+def extraction_steps(recipe: Recipe, by_model: bool) -> list[Step]:
+    """By rules one step, by a language model two: what it says, and what is made of that."""
+    sentences = {"sentences": ("ingest",)}
+    if not by_model or recipe.extract_generate is None:
+        return [Step("extract", extract.STAGE, recipe.extract, sentences)]
+    assert recipe.llm is not None
+    asks = extract_generate.ExtractGenerateConfig(
+        **recipe.extract_generate.model_dump(), llm=served(recipe.llm)
+    )
+    reads = extract_parse.ExtractParseConfig(
+        **recipe.extract_parse.model_dump(), categories=asks.categories, types=asks.types
+    )
+    return [
+        Step(
+            "extract_generate",
+            extract_generate.STAGE,
+            asks,
+            {**sentences, "anchors": ("sample",)},
+            llm(recipe),
+        ),
+        Step(
+            "extract_parse",
+            extract_parse.STAGE,
+            reads,
+            {"generations": ("extract_generate",), **sentences},
+        ),
+    ]

@@ -1,0 +1,82 @@
+"""One step of a pipeline, and which of several steps are wanted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from tercet.tasks.stage import REJECTS, BadInput, Config, Stage
+
+
+@dataclass(frozen=True)
+class Made:
+    """A model that a step of the same pipeline makes."""
+
+    step: str
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model that exists: a directory, `package:PACKAGE/FOLDER` or a hub name."""
+
+    name: str
+
+
+Model: TypeAlias = Made | Weights
+
+
+@dataclass(frozen=True)
+class Step:
+    """A stage in its place in one pipeline.
+
+    inputs: slot to the names of the steps whose rows it reads.
+    models: slot to where the model comes from.
+    """
+
+    name: str
+    stage: Stage
+    config: Config
+    inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    models: Mapping[str, Model] = field(default_factory=dict)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the steps that must be done before."""
+        made = [model.step for model in self.models.values() if isinstance(model, Made)]
+        return tuple(dict.fromkeys([*(n for names in self.inputs.values() for n in names), *made]))
+
+
+def until(steps: Sequence[Step], target: str) -> tuple[Step, ...]:
+    """The steps that a stage, a step or a table needs, itself included.
+
+    Raises: BadInput when nothing here is called so.
+    """
+    if target == "rejects":
+        names = list(dict.fromkeys(step.stage.name for step in steps))
+        raise BadInput(
+            "--until 'rejects': every stage makes this table, so name the stage whose rejects you "
+            f"want: one of {', '.join(names)}."
+        )
+    wanted = [s for s in steps if target in (s.name, s.stage.name) or target in s.stage.tables]
+    if not wanted:
+        names = sorted({s.stage.name for s in steps} | {t for s in steps for t in s.stage.tables})
+        raise BadInput(
+            f"--until {target!r} is neither a stage nor a table of this recipe: "
+            f"choose one of {', '.join(names)}."
+        )
+    by_name = {step.name: step for step in steps}
+    keep: set[str] = set()
+    open_names = [step.name for step in wanted]
+    while open_names:
+        name = open_names.pop()
+        if name not in keep:
+            keep.add(name)
+            open_names.extend(by_name[name].needs)
+    return tuple(step for step in steps if step.name in keep)
+
+
+def schemas(steps: Sequence[Step]) -> dict[str, pa.Schema]:
+    """The tables that these steps make."""
+    made = {name: schema for step in steps for name, schema in step.stage.tables.items()}
+    return {**made, "rejects": REJECTS}

@@ -1,0 +1,56 @@
+"""Steps that make candidates, by rules or by a language model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tercet.flows.pipeline.language_model import llm, served
+from tercet.flows.pipeline.scoring import scoring_steps
+from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.model import Recipe
+from tercet.tasks.synthesis import asking, parse, synthesise
+from tercet.tasks.synthesis import prompted as synthesise_prompted
+
+
+def synthesis_steps(recipe: Recipe) -> list[Step]:
+    steps: list[Step] = []
+    extracted = "extract" if recipe.extract_generate is None else "extract_parse"
+    # The fallback of a triplet without a negative is a candidate like any other.
+    methods = {**recipe.synthesise}
+    methods.setdefault("random", synthesise.MethodSettings())
+    sources = {"mentions": extracted, "sentence_categories": extracted}
+    sources |= {"graph": "graph", "pool": "ingest"}
+    generators = []
+    for method, settings in methods.items():
+        inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
+        inputs |= {s: (sources[s],) for s in synthesise.needs(method) if s in sources}
+        name, given = f"{synthesise.NAME}.{method}", {"method": method, **settings.model_dump()}
+        if method in synthesise.PROMPTED_NAMES:
+            steps.append(prompted_step(recipe, name, given, inputs))
+        else:
+            config = synthesise.SynthesiseConfig(**given)
+            steps.append(Step(name, synthesise.stage_for(method), config, inputs))
+        generators.append(f"synthesise.{method}")
+    steps.append(
+        Step(
+            "parse",
+            parse.STAGE,
+            recipe.parse,
+            {"generations": tuple(generators), "sentences": ("ingest",)},
+        )
+    )
+    return [*steps, *scoring_steps(recipe)]
+
+
+def prompted_step(
+    recipe: Recipe, name: str, given: Mapping[str, Any], inputs: Mapping[str, tuple[str, ...]]
+) -> Step:
+    assert recipe.llm is not None
+    sampling = asking.sampling_of(recipe.llm, given["params"])
+    config = synthesise_prompted.PromptedConfig(
+        method=given["method"],
+        weight=given["weight"],
+        params={**given["params"], **sampling.model_dump()},
+        llm=served(recipe.llm),
+    )
+    stage = synthesise_prompted.stage_for(config.method)
+    return Step(name, stage, config, inputs, llm(recipe))

@@ -1,0 +1,42 @@
+"""Every stage there is: what the catalog knows of tables, and a stranger of the whole."""
+
+import pyarrow as pa
+
+from tercet.tasks.corpus import ingest, sample
+from tercet.tasks.evaluation import awareness, evaluate
+from tercet.tasks.guarding import guard
+from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
+from tercet.tasks.scoring import embed, score, select
+from tercet.tasks.stage import REJECTS, Stage
+from tercet.tasks.synthesis import parse, prompted, synthesise
+from tercet.tasks.training import fit_evaluator, train
+
+
+def stages() -> tuple[Stage, ...]:
+    """All stages in the order of a pipeline; of those made on demand, one a method."""
+    return (
+        ingest.STAGE,
+        sample.STAGE,
+        extract.STAGE,
+        extract_generate.STAGE,
+        extract_parse.STAGE,
+        graph.STAGE,
+        *(synthesise.stage_for(name) for name in synthesise.RULE_NAMES),
+        *(prompted.stage_for(name) for name in synthesise.PROMPTED_NAMES),
+        parse.STAGE,
+        embed.STAGE,
+        score.STAGE,
+        select.STAGE,
+        guard.SENTENCES,
+        guard.TRIPLETS,
+        fit_evaluator.STAGE,
+        train.STAGE,
+        awareness.STAGE,
+        evaluate.STAGE,
+    )
+
+
+def known_schemas() -> dict[str, pa.Schema]:
+    """Columns of every table that some stage makes."""
+    made = {name: schema for stage in stages() for name, schema in stage.tables.items()}
+    return {**made, "rejects": REJECTS}
