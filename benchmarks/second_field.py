@@ -51,20 +51,20 @@ train:
   max_length: 64
   precision: bf16
   phases:
-    - {corpora: [pubmedqa], max_rows: 1280, learning_rate: 5.0e-5}
+    - {rows: {corpora: [pubmedqa], max_rows: 1280}, learning_rate: 5.0e-5}
 evaluate: {splits: [dev, test], precision: bf16}
 """
 ARMS = """\
 field, triplets: {name: field_triplets}
 field, dropout pairs:
   name: field_dropout
-  train.phases.0.rows: dropout
-  train.phases.0.loss: contrastive
+  train.phases.0.rows.from: anchors
+  train.phases.0.loss: in_batch
 wiki, dropout pairs:
   name: wiki_dropout
-  train.phases.0.rows: dropout
-  train.phases.0.loss: contrastive
-  train.phases.0.corpora: [wiki]
+  train.phases.0.rows.from: anchors
+  train.phases.0.loss: in_batch
+  train.phases.0.rows.corpora: [wiki]
 """
 RUNS = ("wiki_dropout", "field_dropout", "field_triplets")
 WIKI_LINES = 12_000

@@ -28,9 +28,9 @@ from tercet.tasks.evaluation.suites.transfer import (
     TRANSFER_TASKS,
     Examples,
     LabelledTask,
-    outcome,
     read_task,
 )
+from tercet.tasks.evaluation.transfer_outcome import outcome
 
 HERE = Path(__file__).parent
 MODEL = "all-MiniLM-L6-v2"

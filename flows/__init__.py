@@ -1,1 +1,1 @@
-"""What a person starts: the recipe, the pipeline, the Prefect flow and the command line."""
+"""The user-facing layer: recipes, the pipeline, the Prefect flow and the command line."""

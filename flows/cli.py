@@ -3,9 +3,11 @@
 import os
 import shlex
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+
+from tercet.flows.running.arguments import DEFAULT_STORE, RunArguments
 
 app = typer.Typer(
     name="tercet",
@@ -16,19 +18,17 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-DEFAULT_STORE = "./tercet-store"
-
 RecipeArgument = Annotated[str, typer.Argument(help="a YAML file, or a shipped recipe's name")]
 StoreOption = Annotated[str, typer.Option("--store", help="where artifacts live [$TERCET_STORE]")]
-RunOption = Annotated[str | None, typer.Option("--run", help="look at this run, not the newest")]
+RunOption = Annotated[str | None, typer.Option("--run", help="a run other than the newest")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="show tracebacks")]
-CorpusOption = Annotated[str | None, typer.Option("--corpus", help="take this corpus instead")]
+CorpusOption = Annotated[str | None, typer.Option("--corpus", help="replace the recipe's corpus")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a recipe key")
 ]
 UntilOption = Annotated[str | None, typer.Option("--until", help="stop after a stage or table")]
-LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="rows of each corpus")]
-SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="the recipe's seed")]
+LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="rows per corpus, at most")]
+SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="replace the recipe's seed")]
 
 _STORE = os.environ.get("TERCET_STORE") or DEFAULT_STORE
 
@@ -41,16 +41,20 @@ def run(
     until: UntilOption = None,
     limit: LimitOption = None,
     seed: SeedOption = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="ask the language model again for failed rows")
+    ] = False,
     no_server: Annotated[bool, typer.Option("--no-server", help="run without Prefect")] = False,
     store: StoreOption = _STORE,
-    run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Run a recipe; what is there already is reused, what was interrupted goes on."""
+    """Run a recipe, reusing finished results and resuming interrupted ones."""
     from tercet.flows.commands.run import run_recipe
 
-    arguments = _arguments(recipe, corpus, set_, until, limit, seed)
-    raise typer.Exit(run_recipe(arguments, store, use_server=not no_server))
+    arguments = RunArguments(
+        recipe, store, tuple(set_ or ()), corpus, until, limit, seed, retry_failed
+    )
+    raise typer.Exit(run_recipe(arguments, use_server=not no_server))
 
 
 @app.command()
@@ -62,32 +66,31 @@ def plan(
     limit: LimitOption = None,
     seed: SeedOption = None,
     store: StoreOption = _STORE,
-    run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Say what a run would do and why, without doing it."""
+    """Show what a run would do, and why, without running it."""
     from tercet.flows.commands.plan import show_plan
 
-    show_plan(_arguments(recipe, corpus, set_, until, limit, seed), store)
+    show_plan(RunArguments(recipe, store, tuple(set_ or ()), corpus, until, limit, seed))
 
 
 @app.command("try")
 def try_(
     recipe: RecipeArgument,
     method: Annotated[str, typer.Option("--method", help="a prompted method, or extract")],
-    count: Annotated[int, typer.Option("-n", min=1, max=100, help="prompts to ask")] = 5,
+    count: Annotated[int, typer.Option("-n", min=1, max=100, help="number of prompts to send")] = 5,
     corpus: CorpusOption = None,
     set_: SetOption = None,
     limit: LimitOption = None,
     seed: SeedOption = None,
     store: StoreOption = _STORE,
-    run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Show a few prompts of a method with the language model's answers."""
+    """Send a few of a method's prompts to the language model and show its answers."""
     from tercet.flows.commands.try_method import try_method
 
-    try_method(_arguments(recipe, corpus, set_, None, limit, seed), method, count, store)
+    arguments = RunArguments(recipe, store, tuple(set_ or ()), corpus, None, limit, seed)
+    try_method(arguments, method, count)
 
 
 @app.command()
@@ -95,11 +98,13 @@ def study(
     recipe: RecipeArgument,
     vary: Annotated[
         list[str] | None,
-        typer.Option("--vary", metavar="KEY=[V1, V2]", help="values of a recipe key; all products"),
+        typer.Option("--vary", metavar="KEY=[V1, V2]", help="values to try for a recipe key"),
     ] = None,
-    arms: Annotated[str | None, typer.Option("--arms", help="a YAML file: name to keys")] = None,
+    arms: Annotated[
+        str | None, typer.Option("--arms", help="a YAML file: NAME: {KEY: VALUE}")
+    ] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", help="suite, task, subset and metric of evaluations")
+        str | None, typer.Option("--metric", help="SUITE.TASK.SUBSET.METRIC to compare")
     ] = None,
     output: Annotated[str, typer.Option("-o", "--output", help="where to write")] = "study.html",
     corpus: CorpusOption = None,
@@ -107,22 +112,20 @@ def study(
     limit: LimitOption = None,
     seed: SeedOption = None,
     store: StoreOption = _STORE,
-    run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Run a recipe with several values of its keys; one table, one plot."""
+    """Run variants of a recipe and compare them in one table and one plot."""
     from tercet.flows.commands.study import run_study
 
-    arguments = _arguments(recipe, corpus, set_, None, limit, seed)
-    raise typer.Exit(run_study(arguments, vary or [], arms, metric, output, store))
+    arguments = RunArguments(recipe, store, tuple(set_ or ()), corpus, None, limit, seed)
+    raise typer.Exit(run_study(arguments, vary or [], arms, metric, output))
 
 
 @app.command()
 def init(
-    corpus: Annotated[str, typer.Argument(help="a file, a glob, or pydocs")],
+    corpus: Annotated[str, typer.Argument(help="a file, a glob, pydocs, or hf:NAME")],
     output: Annotated[str, typer.Option("-o", "--output", help="where to write")] = "recipe.yaml",
     store: StoreOption = _STORE,
-    run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
     """Write a commented recipe for a corpus."""
@@ -133,7 +136,9 @@ def init(
 
 @app.command()
 def sql(
-    query: Annotated[str | None, typer.Argument(help="one SELECT; without it, a prompt")] = None,
+    query: Annotated[
+        str | None, typer.Argument(help="one SELECT; opens a prompt if omitted")
+    ] = None,
     format_: Annotated[str, typer.Option("--format", help="table, csv, json or parquet")] = "table",
     output: Annotated[str | None, typer.Option("-o", "--output", help="write to a file")] = None,
     store: StoreOption = _STORE,
@@ -163,7 +168,7 @@ def show(
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Show where an artifact comes from and what is in it."""
+    """Show what an artifact was made from and what it contains."""
     from tercet.flows.commands.browse import show_ref
 
     show_ref(ref, store, run_ref)
@@ -172,12 +177,11 @@ def show(
 @app.command()
 def tag(
     ref: Annotated[str, typer.Argument(help="a run, or name@version")],
-    name: Annotated[str, typer.Argument(help="the name it gets")],
+    name: Annotated[str, typer.Argument(help="the new name")],
     store: StoreOption = _STORE,
-    run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Give a run or a version a name."""
+    """Name a run or an artifact version."""
     from tercet.flows.commands.browse import tag_ref
 
     tag_ref(ref, name, store)
@@ -185,13 +189,13 @@ def tag(
 
 @app.command()
 def accept(
-    stage: Annotated[str, typer.Argument(help="the stage whose code was edited harmlessly")],
-    recipe: Annotated[str | None, typer.Argument(help="the recipe; else the newest run's")] = None,
+    stage: Annotated[str, typer.Argument(help="the stage whose code changed")],
+    recipe: Annotated[str | None, typer.Argument(help="default: the newest run's recipe")] = None,
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Adopt a stage's existing results after an edit that changes none of them."""
+    """Keep a stage's existing results after a code edit that does not affect them."""
     from tercet.flows.commands.accept import accept_stage
 
     accept_stage(stage, recipe, store, run_ref)
@@ -207,41 +211,50 @@ def evaluate(
         str,
         typer.Option(
             "--tasks",
-            help="sts, transfer, reranking, pairs, all (of the suite), or tasks' names; "
-            "retrieval, awareness (of the run)",
+            help="from the suite: sts, transfer, reranking, pairs, all, or task names; "
+            "from the run: retrieval, awareness",
         ),
     ] = "sts",
     splits: Annotated[str, typer.Option("--splits", help="test, dev or dev,test")] = "test",
     pooling: Annotated[
-        str | None, typer.Option("--pooling", help="mean, cls, max, lasttoken, …; else its own")
+        str | None,
+        typer.Option(
+            "--pooling", help="mean, cls, cls+mean, mask, first_decoder, …; default: the model's"
+        ),
+    ] = None,
+    prompt: Annotated[
+        str | None,
+        typer.Option("--prompt", help="template for mask pooling, or suffix for first_decoder"),
     ] = None,
     precision: Annotated[
-        str | None, typer.Option("--precision", help="fp32, bf16; default: fp32, or the run's")
+        str | None, typer.Option("--precision", help="fp32 or bf16; default: the run's, else fp32")
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Score encoders on a suite and on a run's pairs, with intervals and paired tests."""
+    """Evaluate encoders on a suite or a run's pairs, with intervals and paired tests."""
     from tercet.flows.commands.evaluate import evaluate_encoders
 
-    evaluate_encoders(models, suite, tasks, splits, pooling, precision, format_, store, run_ref)
+    evaluate_encoders(
+        models, suite, tasks, splits, pooling, precision, format_, store, run_ref, prompt
+    )
 
 
 @app.command()
 def export(
     ref: Annotated[str, typer.Argument(help="an encoder (train), a table (triplets), or a tag")],
     destination: Annotated[str, typer.Argument(help="a directory that does not exist yet")],
-    onnx: Annotated[bool, typer.Option("--onnx", help="an encoder as ONNX too")] = False,
-    int8: Annotated[bool, typer.Option("--int8", help="an encoder as int8 ONNX too")] = False,
+    onnx: Annotated[bool, typer.Option("--onnx", help="also write the encoder as ONNX")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="also write it as int8 ONNX")] = False,
     push: Annotated[str | None, typer.Option("--push", help="upload to OWNER/NAME")] = None,
-    public: Annotated[bool, typer.Option("--public", help="what --push makes is public")] = False,
+    public: Annotated[bool, typer.Option("--public", help="make the upload public")] = False,
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Write an encoder, or a table, with its card to a directory that needs no Tercet."""
+    """Write an encoder or a table, with its card, for use without Tercet."""
     from tercet.flows.commands.export import export as export_ref
 
     export_ref(ref, destination, store, run_ref, onnx, int8, push, public)
@@ -250,25 +263,23 @@ def export(
 @app.command()
 def report(
     run_a: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="a run; else the newest")
+        str | None, typer.Argument(metavar="RUN", help="default: the newest run")
     ] = None,
-    run_b: Annotated[str | None, typer.Argument(metavar="RUN", help="one beside it")] = None,
+    run_b: Annotated[str | None, typer.Argument(metavar="RUN", help="a run to compare")] = None,
     output: Annotated[str, typer.Option("-o", "--output", help="where to write")] = "report.html",
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Show a run, or two side by side, as one HTML file that needs no network."""
+    """Write a report on one run, or two side by side, as a self-contained HTML file."""
     from tercet.flows.commands.report import make_report
 
     make_report([run_a or run_ref, *([run_b] if run_b else [])], output, store)
 
 
 @app.command()
-def doctor(
-    store: StoreOption = _STORE, run_ref: RunOption = None, debug: DebugOption = False
-) -> None:
-    """Say what this machine can run, and what is missing."""
+def doctor(store: StoreOption = _STORE, debug: DebugOption = False) -> None:
+    """Check whether this machine can run the quickstart, and what is missing."""
     from tercet.flows.commands.doctor import examine
 
     raise typer.Exit(examine(store))
@@ -277,7 +288,7 @@ def doctor(
 @app.command()
 def serve(
     recipe: RecipeArgument,
-    cron: Annotated[str | None, typer.Option("--cron", help='a schedule, "0 3 * * *"')] = None,
+    cron: Annotated[str | None, typer.Option("--cron", help='e.g. "0 3 * * *"')] = None,
     interval: Annotated[int | None, typer.Option("--interval", min=1, help="seconds")] = None,
     corpus: CorpusOption = None,
     set_: SetOption = None,
@@ -285,18 +296,18 @@ def serve(
     limit: LimitOption = None,
     seed: SeedOption = None,
     store: StoreOption = _STORE,
-    run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Run a recipe on a schedule, here, until stopped."""
+    """Run a recipe on a schedule, in this process, until stopped."""
     from tercet.flows.service.deployments import serve_recipe
 
-    serve_recipe(_arguments(recipe, corpus, set_, until, limit, seed), store, cron, interval)
+    arguments = RunArguments(recipe, store, tuple(set_ or ()), corpus, until, limit, seed)
+    serve_recipe(arguments, cron, interval)
 
 
 @app.command()
 def schema() -> None:
-    """Print the JSON schema of recipes, for an editor."""
+    """Print the JSON schema of recipes, for editors."""
     import json
 
     from tercet.flows.recipe.model import json_schema
@@ -304,30 +315,41 @@ def schema() -> None:
     typer.echo(json.dumps(json_schema(), indent=2))
 
 
-def _arguments(
-    recipe: str,
-    corpus: str | None,
-    overrides: list[str] | None,
-    until: str | None,
-    limit: int | None,
-    seed: int | None,
-) -> dict[str, Any]:
-    return {
-        "recipe": recipe,
-        "overrides": overrides or [],
-        "corpus": corpus,
-        "until": until,
-        "limit": limit,
-        "seed": seed,
-    }
+# Planned commands, and what to do until they exist.
+COMING = {
+    "gc": "delete the whole store, or those versions under artifacts/ whose files no other "
+    "version refers to (docs/operations.md, Limits known now).",
+    "diff": "`tercet report RUN RUN` compares two runs, and `tercet show REF` describes one "
+    "artifact.",
+    "define": "no shipped recipe trains a model that defines words, so there is nothing to ask.",
+    "deploy": "`tercet serve RECIPE` runs a schedule here, and `prefect deploy --all` reads "
+    "prefect.yaml for a work pool.",
+}
+
+
+def _not_built(context: typer.Context) -> None:
+    from tercet.tasks.stage import BadInput
+
+    name = context.info_name or ""
+    raise BadInput(f"`tercet {name}` is not built yet: {COMING[name]}")
+
+
+for _name in COMING:
+    app.command(
+        _name,
+        hidden=True,
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )(_not_built)
 
 
 def main() -> None:
-    """Entry point: turns every failure into one sentence and its exit code."""
+    """Entry point: reports every failure as one sentence and an exit code."""
     try:
         code = app(standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
-        print(f"\nInterrupted. Again: {shlex.join(['tercet', *sys.argv[1:]])}", file=sys.stderr)
+        command = shlex.join(["tercet", *sys.argv[1:]])
+        print(f"\nInterrupted. To start again: {command}", file=sys.stderr)
         code = 130
     except Exception as error:
         if "--debug" in sys.argv:
@@ -336,8 +358,8 @@ def main() -> None:
             traceback.print_exc()
         code = _explain(error)
     if code and "prefect" in sys.modules:
-        # Prefect keeps what failed, with all that its frames hold, and DuckDB says at length at
-        # the interpreter's end that its objects were not let go. What matters is done by now.
+        # Prefect keeps the failed flow and everything its frames refer to, so DuckDB prints long
+        # complaints about unreleased objects at exit. Nothing is left to do: skip the clean-up.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else 1)
@@ -345,7 +367,7 @@ def main() -> None:
 
 
 def _explain(error: Exception) -> int:
-    """Prints the one sentence of a failure; the exit code it stands for."""
+    """Prints a failure as one sentence and returns its exit code."""
     from tercet.flows.terminal.failures import exit_code, sentence
 
     print(f"tercet: {sentence(error)}", file=sys.stderr)

@@ -1,8 +1,8 @@
 """The contract of a generator: sentences and their knowledge in, generations out.
 
 A generator is a module with `METHODS`, a dict from the name of a method to its `Method`. A rule's
-`generate` says its texts itself; that of a prompted method says what to put in its prompt, and a
-language model says the texts.
+`generate` makes the texts itself; a prompted method's gives what goes into its prompt, and a
+language model writes the texts.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -67,12 +67,12 @@ class Several(Params):
 
 
 class Prompted(Several):
-    """Parameters of a method whose texts a language model says.
+    """Parameters of a method whose texts a language model writes.
 
     Where temperature, top_p or max_tokens are none, the recipe's `llm` decides.
     """
 
-    prompt: str | None = Field(None, description="a prompt file (Jinja2) in the place of ours")
+    prompt: str | None = Field(None, description="a prompt file (Jinja2) instead of ours")
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)
     max_tokens: int | None = Field(None, ge=1, le=32768)
@@ -200,7 +200,7 @@ class Output:
         node_id: int | None = None,
         pool: str | None = None,
     ) -> bool:
-        """Takes one generation; False where the sentence before it said the same."""
+        """Adds one generation; False where the sentence already has this text."""
         if sentence_id != self._sentence:
             self._sentence, self._texts = sentence_id, set()
         if raw in self._texts:
@@ -229,7 +229,7 @@ def numbered(sentence_ids: Ids) -> npt.NDArray[np.int64]:
 
 
 def generation_ids(method: str, sentence_ids: Ids, raws: Sequence[str]) -> Ids:
-    """Ids of what a method said: of method, sentence, the row's number there, and the text."""
+    """Ids of generations, from method, sentence, the row's number in it, and the text."""
     numbers = map(str, numbered(sentence_ids).tolist())
     return text_ids([method] * len(raws), map(str, sentence_ids.tolist()), numbers, raws)
 

@@ -1,1 +1,1 @@
-"""Artifacts, parts, manifests, fingerprints and the catalog. No torch, nothing of the stages."""
+"""Artifacts, parts, manifests, fingerprints and the catalog; independent of torch and stages."""

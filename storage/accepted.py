@@ -1,4 +1,4 @@
-"""Code that was declared to give the same results as older code (`tercet accept`)."""
+"""Code declared to give the same results as older code (`tercet accept`)."""
 
 from tercet.storage.store import Store, json_bytes
 
@@ -8,7 +8,7 @@ def _path(stage: str, code: str) -> str:
 
 
 def accepted(store: Store, stage: str, code: str) -> str:
-    """The code digest that this one stands for: itself, unless it was accepted as an older one."""
+    """The digest that this code counts as: its own, unless it was accepted as an older one's."""
     seen = {code}
     while (entry := store.get_json(_path(stage, code))) is not None:
         if entry["as"] in seen:
@@ -19,7 +19,7 @@ def accepted(store: Store, stage: str, code: str) -> str:
 
 
 def accept(store: Store, stage: str, new: str, old: str) -> None:
-    """From now on the stage's code `new` counts as `old`, whatever `old` itself counts as."""
+    """Makes the stage's code `new` count as `old`, or as what `old` itself counts as."""
     meant = accepted(store, stage, old)
     if meant != new:
         store.replace(_path(stage, new), json_bytes({"as": meant}))

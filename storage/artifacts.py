@@ -1,15 +1,15 @@
-"""Artifacts: a part plan, parts that exist once their record does, and a manifest at the end.
+"""Artifacts: a plan of parts, parts that exist once their record does, and a final manifest.
 
-    artifacts/<step>/<version>/plan.json            the parts, as the first run cut them
+    artifacts/<step>/<version>/plan.json            the parts, as the first run divided them
                                data/<table>/*.parquet   under unique names
                                files/<unique>/…         model files
                                _parts/00003.json    the record: created if absent, last
-                               parts.json           all records in one, when all are there
-                               manifest.json        the end
-    keys/<stage>/<key>.json                         where a part of that key was committed
-    schemas/<digest>.parquet                        files of no rows, for empty tables
+                               parts.json           all records in one, once they are complete
+                               manifest.json        marks the artifact as finished
+    keys/<stage>/<key>.json                         where the part with that key was committed
+    schemas/<digest>.parquet                        files without rows, for empty tables
 
-Readers go by records alone. Whatever is not in a record does not exist.
+Readers rely only on records. A file that no record names does not exist.
 """
 
 import shutil
@@ -37,7 +37,7 @@ ALL_RECORDS = "parts.json"
 
 @dataclass(frozen=True)
 class Artifact:
-    """One version of one step's output, finished or in the making."""
+    """One version of one step's output, finished or not."""
 
     store: Store
     step: str
@@ -45,7 +45,7 @@ class Artifact:
 
     @property
     def path(self) -> str:
-        """Its place in the store."""
+        """Its path in the store."""
         return f"artifacts/{self.step}/{self.version}"
 
     def manifest(self) -> dict[str, Any] | None:
@@ -59,7 +59,7 @@ class Artifact:
         return None if found is None else list(found)
 
     def adopt_plan(self, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Proposes a plan; returns the one that stands, which may be another run's."""
+        """Proposes a plan; returns the valid one, which may be another run's."""
         if self.store.create_json(f"{self.path}/{PLAN}", parts):
             return parts
         standing = self.plan()
@@ -89,33 +89,33 @@ class Artifact:
         )
 
     def discard(self) -> None:
-        """Removes all of it, so that it can be made anew."""
+        """Removes all of it, so that it can be rebuilt."""
         self.store.delete_tree(self.path)
         self.clear_scratch()
 
     def clear_scratch(self) -> None:
-        """Removes the working directory, which a kill after the manifest leaves behind."""
+        """Removes the working directory, which stays behind after a kill late in the commit."""
         shutil.rmtree(self.store.root / "scratch" / self.step / self.version, ignore_errors=True)
 
     def scratch(self) -> Path:
-        """A local working directory, which survives a kill and goes when the artifact is done."""
+        """A local working directory, which survives a kill and is removed with the manifest."""
         folder = self.store.root / "scratch" / self.step / self.version
         with clear_errors(self.store.location):
             folder.mkdir(parents=True, exist_ok=True)
         return folder
 
     def commit(self, index: int, part: StagedPart, key: str, info: Mapping[str, Any]) -> Record:
-        """Makes the part exist: data files under unique names, then the record, if absent.
+        """Commits the part: data files under unique names, then the record, if absent.
 
         Args:
-            index: The part's place in the plan.
+            index: The part's index in the plan.
             part: Its data files are moved into the store, its model files copied.
-            key: What the part's rows depend on; `find_part` finds the part by it.
-            info: Stays in the record; its `source` (input digests) is lifted to the top.
+            key: Digest of what the part's rows depend on; `find_part` finds the part by it.
+            info: Kept in the record; its `source` (input digests) is moved to the top level.
 
         Returns:
-            The record that stands: another process's, if that was first; then this part's files
-            are removed.
+            The valid record. If another process was first, it is that one's, and this part's
+            files are removed.
         """
         uploaded: list[str] = []
         try:
@@ -123,7 +123,7 @@ class Artifact:
             record |= _described(index, key, info)
             won = self.store.create_json(self._record_path(index), record)
         except BaseException:
-            # An interrupt may come after the record was made: then the files are the part's.
+            # If an interrupt came after the record was made, the files belong to the part.
             with suppress(StoreError):
                 if uploaded and uploaded[0] not in _paths(self.record(index)):
                     self._remove(uploaded, part)
@@ -135,7 +135,7 @@ class Artifact:
         return record
 
     def reference(self, index: int, record: Record, info: Mapping[str, Any]) -> Record:
-        """A part whose files lie in another artifact already; returns the record that stands."""
+        """Commits a part whose files are already in another artifact; returns the valid record."""
         kept = {name: record[name] for name in ("tables", "files", "schemas")}
         merged = {"source": record.get("source"), **info}
         created = kept | _described(index, record["key"], merged)
@@ -144,16 +144,16 @@ class Artifact:
         return self._standing(index)
 
     def finish(self, manifest: Mapping[str, Any]) -> dict[str, Any]:
-        """Writes the manifest if absent, with the tables' totals; returns the one that stands.
+        """Writes the manifest if absent, with the tables' totals; returns the valid one.
 
-        Raises ValueError when parts of the plan are missing.
+        Raises ValueError if parts of the plan are missing.
         """
         records = self.records()
         missing = sorted(set(range(len(self.plan() or ()))) - set(records))
         if missing:
             raise ValueError(f"{self.step}@{self.version} lacks {len(missing)} of its parts.")
         for record in records.values():
-            # A process killed between the record and this note left the note out.
+            # Missing if a process was killed between the record and this entry.
             if self.store.get_json(self._key_path(record["key"])) is None:
                 self._remember(record)
         whole = {
@@ -173,7 +173,7 @@ class Artifact:
     def rows(self, known_schemas: Mapping[str, pa.Schema] | None = None) -> Rows:
         """The rows of all committed parts, in the plan's order.
 
-        `known_schemas` names tables that are there, empty, even if no part has been committed.
+        `known_schemas` adds empty tables, even if no part has been committed.
         """
         records = list(self.records().values())
         tables: dict[str, tuple[str, ...]] = {}
@@ -185,7 +185,7 @@ class Artifact:
         return Rows(tables, (self.version,))
 
     def model_dir(self) -> Path | None:
-        """The directory of a model artifact's files, or None when it has none."""
+        """The directory of a model artifact's files, or None if it has none."""
         for record in self.records().values():
             if record["files"]:
                 return self.store.local("/".join(record["files"][0]["path"].split("/")[:5]))
@@ -245,12 +245,12 @@ class Artifact:
 
 
 def open_artifact(store: Store, step: str, version: str) -> Artifact:
-    """The artifact of that step and version, whether or not anything of it exists."""
+    """The artifact of this step and version, whether or not any of it exists."""
     return Artifact(store, step, version)
 
 
 def all_artifacts(store: Store) -> list[Artifact]:
-    """Every artifact that the store holds anything of."""
+    """Every artifact in the store, finished or not."""
     return [
         Artifact(store, step, version)
         for step in store.list("artifacts")
@@ -259,7 +259,7 @@ def all_artifacts(store: Store) -> list[Artifact]:
 
 
 def find_part(store: Store, step_kind: str, key: str) -> Record | None:
-    """The record of a part with that key whose files all still exist; else None.
+    """The record of a part with this key whose files all still exist, or None.
 
     `step_kind` is the stage's name; a step's name (`synthesise.negation`) means its stage.
     """
@@ -273,7 +273,7 @@ def find_part(store: Store, step_kind: str, key: str) -> Record | None:
 
 
 def put_schema(store: Store, schema: pa.Schema) -> str:
-    """Path of the file of no rows that carries the schema, which is put there if need be."""
+    """The path of the schema's file without rows, which is created if necessary."""
     name, data = schema_file(schema)
     path = f"schemas/{name}.parquet"
     if not store.exists(path):
@@ -282,7 +282,7 @@ def put_schema(store: Store, schema: pa.Schema) -> str:
 
 
 def files_by_table(records: Sequence[Record]) -> dict[str, list[str]]:
-    """Each table's data files over these records, in order; a file of no rows for an empty one."""
+    """Each table's data files in these records, in order; for an empty one a file without rows."""
     found: dict[str, list[str]] = {}
     for record in records:
         for table, files in record["tables"].items():
@@ -295,7 +295,7 @@ def files_by_table(records: Sequence[Record]) -> dict[str, list[str]]:
 
 
 def totals(records: Sequence[Record]) -> dict[str, dict[str, int]]:
-    """Rows, files and bytes of each table over these records, the empty tables too."""
+    """Rows, files and bytes of each table in these records, including empty tables."""
     sums: dict[str, dict[str, int]] = {}
     for record in records:
         for table in record["schemas"]:
@@ -320,7 +320,7 @@ def _described(index: int, key: str, info: Mapping[str, Any]) -> Record:
 
 
 def _paths(record: Record | None) -> list[str]:
-    """All that the record says must be there."""
+    """The paths of all files in the record."""
     if record is None:
         return []
     data = [file["path"] for files in record["tables"].values() for file in files]

@@ -1,8 +1,8 @@
-"""Digests of our own modules' code, found without importing or running any of it.
+"""Digests of our own modules' code, computed without importing or running any of it.
 
 A module's digest covers its syntax tree without comments, docstrings, positions and layout, and
-the files it names in ``DATA_FILES``. It is the same under every Python version that parses it:
-the walk leaves out empty fields (new versions add some) and writes constants itself.
+the files named in its ``DATA_FILES``. It is the same under every Python version that parses it:
+the walk skips empty fields (new versions add some) and writes constants itself.
 """
 
 import ast
@@ -10,6 +10,7 @@ import hashlib
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -18,13 +19,14 @@ from tercet.storage.fingerprint import DIGEST_LENGTH, file_digest
 
 _NO_EFFECT = {"ctx", "kind", "type_comment", "type_ignores"}
 DATA_FILES = "DATA_FILES"
+PARSING_TRIES = 5
 
 Stamp = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
 class _Module:
-    """What one source file gives: its digest and the dotted names that it may import."""
+    """The digest of one source file, and the dotted names that it may import."""
 
     stamps: tuple[Stamp, ...]
     digest: str
@@ -37,11 +39,11 @@ _known: dict[tuple[str, Path], _Module] = {}
 def code_digests(
     modules: Sequence[str], within: Sequence[str] = ("tercet.tasks", "tercet.models")
 ) -> dict[str, str]:
-    """Digest of each of these modules and of all they import, directly or not, under `within`.
+    """Digests of these modules and of all that they import under `within`, directly or not.
 
-    Imports inside functions count, relative ones too, and the packages on the way; imports under
-    ``if TYPE_CHECKING`` do not. Raises ValueError when one of `modules` does not exist, does not
-    parse or names a data file that is not there.
+    Imports inside functions, relative imports and parent packages count; imports under ``if
+    TYPE_CHECKING`` do not. Raises ValueError if one of `modules` does not exist, does not parse or
+    names a missing data file.
     """
     digests: dict[str, str] = {}
     waiting = list(modules)
@@ -63,7 +65,7 @@ def code_digests(
 
 
 def _locate(name: str) -> Path | None:
-    """The module's source file; None for what is no module, or has no source."""
+    """The module's source file; None if it is not a module or has no source."""
     spec: ModuleSpec | None = None
     places: Sequence[str] | None = None
     parts = name.split(".")
@@ -80,7 +82,7 @@ def _locate(name: str) -> Path | None:
 
 
 def _spec(name: str, places: Sequence[str] | None) -> ModuleSpec | None:
-    """As `importlib.util.find_spec`, which would import the parents."""
+    """Like `importlib.util.find_spec`, but without importing the parents."""
     if places is not None:
         leaf = name.rpartition(".")[2]
         for place in places:
@@ -106,9 +108,7 @@ def _read(name: str, path: Path) -> _Module:
     stamp = _stamp(path)
     source = path.read_bytes()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
+        tree = _parsed(source)
     except (SyntaxError, ValueError) as error:
         raise ValueError(f"{path} cannot be read as Python: {error}.") from error
     parts = [canonical_code(tree)]
@@ -116,7 +116,7 @@ def _read(name: str, path: Path) -> _Module:
     for data in _data_files(tree):
         file = path.parent / data
         if not file.is_file():
-            raise ValueError(f"{path} names a data file that is not there: {data}.")
+            raise ValueError(f"{path} names a missing data file: {data}.")
         stamps.append(_stamp(file))
         parts.append(f"{data}:{file_digest(file)}")
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
@@ -124,6 +124,22 @@ def _read(name: str, path: Path) -> _Module:
     module = _Module(tuple(stamps), found[:DIGEST_LENGTH], tuple(_imports(tree, package)))
     _known[name, path] = module
     return module
+
+
+def _parsed(source: bytes) -> ast.Module:
+    """The syntax tree, without the warnings that importing the module would give."""
+    for _ in range(PARSING_TRIES - 1):
+        # Python 3.11 now and then raises one in a busy process ("AST constructor recursion depth
+        # mismatch", gh-106905); the same source parses at the next try.
+        with suppress(SystemError):
+            return _tree(source)
+    return _tree(source)
+
+
+def _tree(source: bytes) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source)
 
 
 def _stamp(path: Path) -> Stamp:
@@ -135,7 +151,7 @@ def _stamp(path: Path) -> Stamp:
 
 
 def canonical_code(tree: ast.AST) -> str:
-    """The tree as text: the same for code that differs in comments, docstrings and layout only."""
+    """The tree as text, unaffected by comments, docstrings and layout."""
     out: list[str] = []
     _write(tree, out)
     return "".join(out)
@@ -170,7 +186,7 @@ def _write(value: object, out: list[str]) -> None:
 
 
 def _effective(node: ast.AST, name: str, members: list[object]) -> list[object]:
-    """The list without what has no effect: docstrings and `pass` in bodies, seams in f-strings."""
+    """The list without docstrings and `pass` in bodies, and with f-string pieces joined."""
     if isinstance(node, ast.JoinedStr):
         return _merged(members)
     if name in {"body", "orelse", "finalbody"}:
@@ -189,7 +205,7 @@ def _idle(statement: object) -> bool:
 
 
 def _merged(members: list[object]) -> list[object]:
-    """Neighbouring texts of an f-string as one: versions of Python cut them differently."""
+    """Joins adjacent texts of an f-string, which versions of Python split differently."""
     merged: list[object] = []
     for member in members:
         last = merged[-1] if merged else None
@@ -211,7 +227,7 @@ def _constant(value: object) -> str:
 
 
 def _imports(tree: ast.Module, package: str) -> Iterator[str]:
-    """Dotted names that the module may import, packages on the way included."""
+    """The dotted names that the module may import, including parent packages."""
     for node in _running(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -231,7 +247,7 @@ def _imports(tree: ast.Module, package: str) -> Iterator[str]:
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below, but not what stands under ``if TYPE_CHECKING``."""
+    """All nodes below, except those under ``if TYPE_CHECKING``."""
     yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and _named(child.test) == "TYPE_CHECKING":

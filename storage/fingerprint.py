@@ -1,4 +1,4 @@
-"""Digests of values, files and directories: what versions and part keys are made of."""
+"""Digests of values, files and directories, which versions and part keys consist of."""
 
 import datetime
 import enum
@@ -18,7 +18,7 @@ from tercet.storage.store import Store, StoreError
 DIGEST_LENGTH = 16
 FILE_DIGEST_LENGTH = 32
 
-# A file changed twice within the clock's grain keeps its times, so a fresh one is not remembered.
+# A file changed twice within the clock's resolution keeps its times, so recent ones are not cached.
 _SETTLED_SECONDS = 2.0
 
 
@@ -30,7 +30,7 @@ def canonical(value: Any) -> bytes:
 
     Raises:
         ValueError: for NaN and infinities, and for keys that become equal as text.
-        TypeError: for values that JSON has no form for.
+        TypeError: for values that JSON cannot represent.
     """
     plain = _plain(value)
     text = json.dumps(
@@ -75,7 +75,7 @@ def _plain_mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
         if not isinstance(name, str):
             name = json.dumps(name)
         if name in plain:
-            raise ValueError(f"Two keys of a mapping are both written {name!r}.")
+            raise ValueError(f"Two keys of a mapping have the same text {name!r}.")
         plain[name] = _plain(member)
     return plain
 
@@ -111,7 +111,7 @@ def file_digest(path: Path, cache: Store | None = None) -> str:
         found = hashlib.file_digest(source, "sha256").hexdigest()[:FILE_DIGEST_LENGTH]
     settled = time.time() - max(before.st_mtime, before.st_ctime) > _SETTLED_SECONDS
     if cache is not None and settled and _cache_place(path, path.stat()) == place:
-        # A store that may only be read, or is full: the digest is right all the same.
+        # The store is read-only or full: the digest is still right.
         with suppress(StoreError):
             cache.create_json(place, {"digest": found, "path": str(path)})
     return found
@@ -126,7 +126,7 @@ def _cache_place(path: Path, stat: os.stat_result) -> str:
 def tree_digest(folder: Path, cache: Store | None = None) -> str:
     """Digest of a directory: relative names and contents of its files, links followed.
 
-    Hidden files and `__pycache__` are left out: nothing that is loaded from a model directory.
+    Hidden files and `__pycache__` are left out, since models are not loaded from them.
     Raises FileNotFoundError when there is no such directory.
     """
     if not folder.is_dir():

@@ -12,14 +12,14 @@ from pathlib import Path
 from tercet.storage.store import Store, clear_errors
 
 _POLL = 0.1
-# Somebody who only asks whether a lock is held has it, shared, for a moment: that is no holder.
+# A process that only checks a lock takes it, shared, for a moment; it is not a holder.
 _PATIENCE = 0.05
 
 _held: set[int] = set()
 
 
 def _forget() -> None:
-    """In a forked child: closes its copies, which would outlive the parent's death otherwise."""
+    """Closes a forked child's copies, which would otherwise outlive the parent."""
     for handle in _held:
         with suppress(OSError):
             os.close(handle)
@@ -37,14 +37,14 @@ def hold(
     who: str = "",
     give_up: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
-    """Holds the store's lock of that name, waiting for it as long as it takes.
+    """Holds the store's lock of this name, waiting for it as long as necessary.
 
     Args:
-        store: Its local directory holds the lock, hence one machine (or one shared file system).
-        name: What is locked; two threads of one process exclude each other as well.
-        waiting: Called once, with who holds the lock (process and `who`), if it has to wait.
-        who: What to tell those who wait, e.g. the run.
-        give_up: Called again and again while it waits; what it raises ends the waiting.
+        store: Its local directory has the lock, hence one machine (or one shared file system).
+        name: The name of the lock; threads of one process exclude each other as well.
+        waiting: Called once with the holder (process and `who`) if it has to wait.
+        who: A description of this holder for those who wait, e.g. the run.
+        give_up: Called repeatedly while it waits; an exception from it ends the wait.
     """
     path = _path(store, name)
     with clear_errors(store.location):
@@ -57,7 +57,7 @@ def hold(
             os.pwrite(handle, json.dumps({"pid": os.getpid(), "who": who}).encode(), 0)
         yield
     finally:
-        # Removed while it is still held; `_acquire` sees when it got hold of a removed file.
+        # Removed while still held; `_acquire` notices if it has locked a removed file.
         with suppress(OSError):
             path.unlink()
         _held.discard(handle)
@@ -80,7 +80,7 @@ def is_held(store: Store, name: str) -> bool:
 
 
 def alive(process: int) -> bool:
-    """Whether a process of that id runs on this machine."""
+    """Whether a process with this id is running on this machine."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -121,7 +121,7 @@ def _acquire(
 
 
 def _stands(handle: int, path: Path) -> bool:
-    """Whether the file that is locked is still the one of that name."""
+    """Whether the locked file is still the one with this name."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Writing a part: rows of several tables into Parquet files aside, not yet committed."""
+"""Writes a part: rows of several tables to Parquet files aside, not yet committed."""
 
 import hashlib
 import io
@@ -18,8 +18,8 @@ from tercet.storage.fingerprint import FILE_DIGEST_LENGTH, file_digest
 from tercet.storage.locks import alive
 from tercet.storage.store import clear_errors
 
-# Row groups are cut by rows alone, never by how the rows were emitted, so that equal rows give
-# equal bytes whatever the batch size was.
+# Row groups depend only on the rows, not on how they were emitted, so that equal rows give equal
+# bytes for any batch size.
 ROW_GROUP = 32_768
 
 _TEMPORARY = re.compile(r".*-(\d+)-[0-9a-f]{8}\.writing")
@@ -27,7 +27,7 @@ _TEMPORARY = re.compile(r".*-(\d+)-[0-9a-f]{8}\.writing")
 
 @dataclass(frozen=True)
 class StagedFile:
-    """A finished data file that lies aside: rows, bytes and SHA-256 of the content (32 hex)."""
+    """A finished, uncommitted data file: rows, bytes and SHA-256 of the content (32 hex)."""
 
     path: Path
     rows: int
@@ -37,11 +37,11 @@ class StagedFile:
 
 @dataclass(frozen=True)
 class StagedPart:
-    """What a part will consist of.
+    """The contents of a finished part.
 
     files: the data files of each table, in order; an empty table has none.
-    schemas: all tables of the stage, the empty ones too.
-    directory: model files, which become the artifact's; None for tables alone.
+    schemas: all tables of the stage, including empty ones.
+    directory: model files, which become the artifact's; None if there are only tables.
     """
 
     files: Mapping[str, tuple[StagedFile, ...]]
@@ -52,11 +52,11 @@ class StagedPart:
 class PartWriter:
     """Takes rows table by table and writes them to files of about `part_rows` rows.
 
-    A new file starts at the emit after the one that filled a file; what is emitted at once is
-    split only when it alone has more than four times `part_rows` rows. The files are removed when
-    an exception leaves the `with` block before `close`.
+    A new file starts with the emit after the one that filled a file; a single emit is split only
+    if it has more than four times `part_rows` rows. The files are removed if an exception leaves
+    the `with` block before `close`.
 
-    Raises FullDisk and StoreError as the store does.
+    Raises FullDisk and StoreError like the store.
     """
 
     def __init__(self, folder: Path, schemas: Mapping[str, pa.Schema], part_rows: int) -> None:
@@ -87,8 +87,8 @@ class PartWriter:
     def emit(self, table: str, rows: pa.Table | pa.RecordBatch) -> None:
         """Appends rows, cast to the table's schema.
 
-        Raises ValueError when the table is unknown, a column is missing or one too many, or a
-        value does not fit its type.
+        Raises ValueError for an unknown table, a missing or surplus column, or a value that does
+        not fit its type.
         """
         if table not in self._schemas:
             there = ", ".join(sorted(self._schemas))
@@ -100,7 +100,7 @@ class PartWriter:
             self._append(table, cast.slice(start, step))
 
     def close(self, directory: Path | None = None) -> StagedPart:
-        """Finishes the files. `directory` holds model files that belong to the part."""
+        """Finishes the files. `directory` has the part's model files."""
         try:
             for table in list(self._open):
                 self._finish(table)
@@ -157,7 +157,7 @@ class _File:
             self._write(whole_groups=True)
 
     def _write(self, whole_groups: bool) -> None:
-        # One chunk a column: page ends would follow the chunks otherwise.
+        # One chunk per column: otherwise page boundaries would depend on the chunks.
         rows = pa.concat_tables(self._waiting).combine_chunks()
         start = 0
         while rows.num_rows - start >= ROW_GROUP or (not whole_groups and start < rows.num_rows):
@@ -183,7 +183,7 @@ class _File:
 
 
 def schema_file(schema: pa.Schema) -> tuple[str, bytes]:
-    """A Parquet file of no rows that carries the schema: its digest and its bytes."""
+    """A Parquet file without rows that has the schema: its digest and its bytes."""
     sink = io.BytesIO()
     pq.write_table(schema.remove_metadata().empty_table(), sink, compression="zstd")
     data = sink.getvalue()
@@ -198,7 +198,7 @@ def _cast(table: str, rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.
         raise ValueError(f"Rows for {table!r} lack the columns: {', '.join(missing)}.")
     extra = [name for name in rows.column_names if name not in schema.names]
     if extra:
-        raise ValueError(f"Rows for {table!r} have columns too many: {', '.join(extra)}.")
+        raise ValueError(f"Rows for {table!r} have unknown columns: {', '.join(extra)}.")
     columns = []
     for wanted in schema:
         column = rows.column(wanted.name)
@@ -214,7 +214,7 @@ def _cast(table: str, rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.
 
 
 def _sweep(folder: Path) -> None:
-    """Removes what killed processes left unfinished in the folder."""
+    """Removes unfinished files of killed processes from the folder."""
     for entry in list(folder.iterdir()):
         found = _TEMPORARY.fullmatch(entry.name)
         if found and not alive(int(found[1])):

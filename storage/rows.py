@@ -18,7 +18,7 @@ def quoted(text: str) -> str:
 def read_parquet_sql(files: Sequence[str]) -> str:
     """A `read_parquet` call over these files of one schema, in order.
 
-    Folder names such as ``a=b`` on the way are never taken for columns.
+    Folder names such as ``a=b`` in the path are never taken for columns.
     """
     listed = ", ".join(quoted(file) for file in files)
     return f"read_parquet([{listed}], hive_partitioning = false)"
@@ -26,10 +26,10 @@ def read_parquet_sql(files: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of some artifacts, as their records list them: no directory is ever looked at.
+    """Rows of some artifacts, as listed in their records: directories are never scanned.
 
-    tables: table to the local Parquet files that hold it, in order. An empty table has a file of
-        no rows, so that its columns are known.
+    tables: each table's local Parquet files, in order. An empty table has a file without rows, so
+        that its columns are known.
     versions: the artifacts that the rows come from.
     """
 
@@ -37,14 +37,14 @@ class Rows:
     versions: tuple[str, ...] = ()
 
     def files(self, table: str) -> list[str]:
-        """The table's files, in order. Raises KeyError, naming what there is, for another table."""
+        """The table's files, in order. Raises KeyError, naming the tables, for an unknown one."""
         if table not in self.tables:
             there = ", ".join(sorted(self.tables)) or "none"
             raise KeyError(f"there is no table {table!r} among these rows, there is: {there}")
         return list(self.tables[table])
 
     def count(self, table: str) -> int:
-        """How many rows the table has, from the files' footers alone."""
+        """The table's number of rows, read only from the files' footers."""
         return sum(pq.read_metadata(file).num_rows for file in self.files(table))
 
     def schema(self, table: str) -> pa.Schema:
@@ -72,7 +72,7 @@ class Rows:
                         yield batch if chosen is None else batch.select(chosen)
 
     def sql(self, name: str) -> str:
-        """The table as it is written in a DuckDB query: ``read_parquet([…], …)``."""
+        """The table as an expression for a DuckDB query: ``read_parquet([…], …)``."""
         return read_parquet_sql(self.files(name))
 
 
@@ -82,7 +82,7 @@ def rows_of(files: Mapping[str, Sequence[str | Path]]) -> Rows:
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """The rows of several artifacts one after another, tables united by name."""
+    """The concatenated rows of several artifacts, by table."""
     tables: dict[str, tuple[str, ...]] = {}
     versions: dict[str, None] = {}
     for part in parts:

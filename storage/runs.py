@@ -1,11 +1,11 @@
-"""Runs: what was started, which artifact each step came to, and how it ended.
+"""Runs: what was started, the artifact of each step, and how the run ended.
 
-    runs/<run_id>/start.json         put if absent
+    runs/<run_id>/start.json         created if absent
                   steps/<step>.json  as each step is reached
-                  end.json           with the steps once more, so that listing reads two files
+                  end.json           repeats the steps, so that listing reads only two files
 
-While a run goes on its process holds the lock ``run-<run_id>`` (`locks.hold`); a run that has no
-end and whose lock nobody holds has crashed.
+During a run its process holds the lock ``run-<run_id>`` (`locks.hold`); a run without an end whose
+lock is free has crashed.
 """
 
 import secrets
@@ -20,13 +20,13 @@ Run = dict[str, Any]
 
 
 class UnknownRef(StoreError):
-    """A name that stands for nothing in this store: one sentence that says what there is."""
+    """A name unknown in this store: one sentence that lists the known ones."""
 
 
 def start_run(
     store: Store, recipe_name: str, recipe: Mapping[str, Any], info: dict[str, Any]
 ) -> str:
-    """Notes that a run starts; returns its id, which sorts by time of start (UTC)."""
+    """Records the start of a run; returns its id, which sorts by start time (UTC)."""
     while True:
         now = datetime.now(UTC)
         stamp = now.strftime("%Y%m%dT%H%M%S") + f"{now.microsecond:06d}"
@@ -43,10 +43,10 @@ def start_run(
 
 
 def record_step(store: Store, run_id: str, step: str, entry: Mapping[str, Any]) -> None:
-    """Notes what a step came to.
+    """Records the outcome of a step.
 
     `entry` has step, stage, version, state (reused, resumed or made), seconds and tables. The
-    first note of a version stands; a retry that came to another version replaces it.
+    first entry of a version is kept; a retry with another version replaces it.
     """
     path = f"runs/{run_id}/steps/{step}.json"
     noted = {"step": step, **entry}
@@ -59,7 +59,7 @@ def record_step(store: Store, run_id: str, step: str, entry: Mapping[str, Any]) 
 
 
 def end_run(store: Store, run_id: str, state: str, info: Mapping[str, Any]) -> None:
-    """Notes how the run ended (done, failed …); of a retried run the last end stands."""
+    """Records how the run ended (done, failed …); the last end of a retried run counts."""
     end = {"state": state, "ended": _now(), "info": dict(info), "steps": _steps(store, run_id)}
     store.replace(f"runs/{run_id}/end.json", json_bytes(end))
 
@@ -68,26 +68,26 @@ def list_runs(store: Store) -> list[Run]:
     """All runs, newest first.
 
     Each has run_id, recipe_name, recipe, info, started, ended (None without an end), state
-    (`running`, `crashed`, or what `end_run` was told), end_info, and steps in the order in which
-    they were recorded.
+    (`running`, `crashed`, or the state given to `end_run`), end_info, and steps in the order in
+    which they were recorded.
     """
     found = (_run(store, run_id) for run_id in reversed(store.list("runs")))
     return [run for run in found if run is not None]
 
 
 def get_run(store: Store, run_id: str) -> Run | None:
-    """One run of exactly this id, in the form that `list_runs` gives."""
+    """The run with exactly this id, in the form of `list_runs`."""
     return _run(store, run_id)
 
 
 def resolve_run(store: Store, ref: str | None) -> Run:
-    """The run that `ref` means: an id, a tag, a recipe's name (its newest run), a unique beginning
-    of an id; None is the newest. Raises UnknownRef with one sentence.
+    """The run named by `ref`: an id, a tag, a recipe's name (its newest run) or a unique prefix of
+    an id; None means the newest. Raises UnknownRef with one sentence.
     """
-    # Not the folders: one whose start was never written holds no run.
+    # Not the folders: without a start.json there is no run.
     listed = list_runs(store)
     if not listed:
-        raise UnknownRef(f"{store.location} holds no runs yet: start one with `tercet run`.")
+        raise UnknownRef(f"{store.location} has no runs yet: start one with `tercet run`.")
     if ref is None:
         return listed[0]
     by_id = {run["run_id"]: run for run in listed}
@@ -110,7 +110,7 @@ def _run(store: Store, run_id: str) -> Run | None:
     start = store.get_json(f"runs/{run_id}/start.json")
     if start is None:
         return None
-    # The lock is asked first: a run that ends in between is then seen with its end.
+    # The lock is checked first, so that a run that ends in between is seen with its end.
     going = locks.is_held(store, f"run-{run_id}")
     end = store.get_json(f"runs/{run_id}/end.json")
     if going or end is None:

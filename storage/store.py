@@ -1,7 +1,7 @@
-"""Where artifacts live: small atomic operations on named objects, through obstore.
+"""The store of artifacts: small atomic operations on named objects, through obstore.
 
-Everything else in this package is built on `create` (put if absent) and `replace`; both are atomic
-on a local disk and on S3 alike. Only a local directory is opened today.
+Everything else in this package is built on `create` (put if absent) and `replace`, both of which
+are atomic on local disks as well as on S3. So far only local directories can be opened.
 """
 
 import errno
@@ -29,15 +29,15 @@ _OS_ERROR = re.compile(r"os error (\d+)|[Ee]rrno (\d+)|code: (\d+)")
 
 
 class StoreError(Exception):
-    """The store is at fault: one clear sentence (what, where, what to do)."""
+    """A fault of the store: one clear sentence (what, where, what to do)."""
 
 
 class FullDisk(StoreError):
-    """No space is left where the store lies."""
+    """The store's disk is full."""
 
 
 def _system_error(error: BaseException) -> int | None:
-    """The operating system's error number behind an error of Python, Arrow or obstore."""
+    """The operating system's error number behind an error from Python, Arrow or obstore."""
     if isinstance(error, OSError) and error.errno:
         return error.errno
     found = _OS_ERROR.search(str(error))
@@ -48,10 +48,10 @@ def _system_error(error: BaseException) -> int | None:
 
 @contextmanager
 def clear_errors(location: str | Path) -> Iterator[None]:
-    """Turns the system's errors about space, rights and devices into one sentence each.
+    """Turns system errors about space, permissions and devices into one sentence each.
 
-    Raises FullDisk when no space is left, StoreError for every other failure of the storage; other
-    exceptions pass. A missing file passes too (FileNotFoundError): only the caller knows its sense.
+    Raises FullDisk if no space is left, StoreError for any other storage failure; other exceptions
+    pass, including FileNotFoundError, whose meaning only the caller knows.
     """
     try:
         yield
@@ -66,7 +66,7 @@ def clear_errors(location: str | Path) -> Iterator[None]:
             ) from error
         if number in _DENIED:
             raise StoreError(
-                f"{location} cannot be written: check its permissions or choose another place."
+                f"{location} cannot be written: check its permissions or choose another directory."
             ) from error
         raise StoreError(f"{location} cannot be used: {_first_line(error)}.") from error
 
@@ -86,7 +86,7 @@ class Store:
     objects: LocalStore
 
     def get(self, path: str) -> bytes | None:
-        """The object's bytes, or None when there is none of that name."""
+        """The object's bytes, or None if it does not exist."""
         with clear_errors(self.location):
             try:
                 return bytes(obstore.get(self.objects, path).bytes())
@@ -94,7 +94,7 @@ class Store:
                 return None
 
     def get_json(self, path: str) -> Any | None:
-        """The object read as JSON, or None when there is none of that name."""
+        """The object parsed as JSON, or None if it does not exist."""
         data = self.get(path)
         if data is None:
             return None
@@ -104,7 +104,7 @@ class Store:
             raise StoreError(f"{self.location}/{path} is damaged: it is not JSON.") from error
 
     def create(self, path: str, data: bytes) -> bool:
-        """Puts the object if absent, atomically. False when it exists already."""
+        """Puts the object if absent, atomically. False if it already exists."""
         with clear_errors(self.location):
             try:
                 obstore.put(self.objects, path, data, mode="create", use_multipart=False)
@@ -117,12 +117,12 @@ class Store:
         return self.create(path, json_bytes(value))
 
     def replace(self, path: str, data: bytes) -> None:
-        """Puts the object, whether or not it exists: a reader sees the old one or the new one."""
+        """Puts the object, whether or not it exists: readers see either the old or the new one."""
         with clear_errors(self.location):
             obstore.put(self.objects, path, data, mode="overwrite", use_multipart=False)
 
     def list(self, prefix: str) -> list[str]:
-        """Names directly below the prefix, sorted: objects and folders alike."""
+        """The names directly below the prefix, sorted, of objects and folders."""
         with clear_errors(self.location):
             try:
                 found = obstore.list_with_delimiter(self.objects, prefix or None)
@@ -133,7 +133,7 @@ class Store:
         return sorted(names)
 
     def exists(self, path: str) -> bool:
-        """Whether there is an object of that name."""
+        """Whether an object with this name exists."""
         with clear_errors(self.location):
             try:
                 obstore.head(self.objects, path)
@@ -142,7 +142,7 @@ class Store:
         return True
 
     def put_file(self, path: str, source: Path, move: bool = False) -> None:
-        """Streams a local file in; it appears whole or not at all. `move` gives the file away."""
+        """Streams a local file in; it appears complete or not at all. `move` removes the source."""
         with clear_errors(self.location):
             if move:
                 target = self.local(path)
@@ -158,16 +158,16 @@ class Store:
                 source.unlink()
 
     def local(self, path: str) -> Path:
-        """Where the object can be read as a local file."""
+        """The path at which the object can be read as a local file."""
         return self.root / path
 
     def delete(self, path: str) -> None:
-        """Removes the object if it is there."""
+        """Removes the object if it exists."""
         with clear_errors(self.location), suppress(FileNotFoundError):
             obstore.delete(self.objects, path)
 
     def delete_tree(self, prefix: str) -> None:
-        """Removes everything below the prefix, half-written objects of killed processes too."""
+        """Removes everything below the prefix, including killed processes' half-written objects."""
         with clear_errors(self.location), suppress(FileNotFoundError):
             shutil.rmtree(self.root / prefix)
 
@@ -180,9 +180,9 @@ def json_bytes(value: Any) -> bytes:
 def open_store(location: str, create: bool = True) -> Store:
     """Opens the store at a local directory.
 
-    With `create` the directory is made when it is missing, and checked to be writable; without, a
-    store that may only be read does. Raises StoreError with one sentence when the place cannot be
-    written, holds something else, or is no store.
+    With `create`, a missing directory is created and the store must be writable; without, a
+    read-only store will do. Raises StoreError with one sentence if the directory cannot be
+    written, contains something else, or is not a store.
     """
     if "://" in location:
         raise StoreError(f"{location} is not a local directory: only those can be stores today.")
@@ -190,7 +190,7 @@ def open_store(location: str, create: bool = True) -> Store:
     with clear_errors(root):
         there, is_folder = root.exists(), root.is_dir()
     if there and not is_folder:
-        raise StoreError(f"{root} is a file: a store is a directory, name another place.")
+        raise StoreError(f"{root} is a file, but a store is a directory: name a directory.")
     if not create and not is_folder:
         raise StoreError(f"There is no store at {root}: name one with --store, or run a recipe.")
     if create:
@@ -208,18 +208,18 @@ def open_store(location: str, create: bool = True) -> Store:
 
 
 def _make(root: Path) -> None:
-    """Makes the directory a store, or shows that the one that is there can be written."""
+    """Creates the store, or checks that the existing one is writable."""
     with clear_errors(root):
         try:
             root.mkdir(parents=True, exist_ok=True)
         except FileNotFoundError as error:
-            raise StoreError(f"{root} cannot be made: choose another place.") from error
+            raise StoreError(f"{root} cannot be created: choose another directory.") from error
         if not (root / MARKER).exists():
             others = [entry.name for entry in os.scandir(root) if _foreign(entry.name)]
-            # A store that another process has made meanwhile holds the marker before all else.
+            # If another process has created the store meanwhile, the marker came first.
             if others and not (root / MARKER).exists():
                 raise StoreError(
-                    f"{root} is not a store and holds other files ({sorted(others)[0]}): "
+                    f"{root} is not a store and contains other files ({sorted(others)[0]}): "
                     "name an empty or a new directory."
                 )
             store = Store(str(root), root, LocalStore(prefix=root))
@@ -233,5 +233,5 @@ def _make(root: Path) -> None:
 
 
 def _foreign(name: str) -> bool:
-    # An ext file system that is mounted there comes with its own `lost+found`.
+    # A mounted ext file system has its own `lost+found`.
     return name != "lost+found" and not name.startswith((MARKER, ".probe-"))

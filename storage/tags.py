@@ -1,6 +1,7 @@
-"""Names for runs and artifacts, and what a name on the command line stands for."""
+"""Tags for runs and artifacts, and the resolution of names on the command line."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from tercet.storage import runs
@@ -8,16 +9,19 @@ from tercet.storage.artifacts import Artifact, all_artifacts
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import Store, StoreError, json_bytes
 
+_OTHER_SEED = re.compile(r"\.seed\d+$")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def set_tag(store: Store, name: str, target: str) -> None:
-    """Gives a run id or ``step@version`` a name; a tag of that name moves.
+    """Names a run id or ``step@version``; an existing tag of this name is moved.
 
-    Raises StoreError for a name that is none, UnknownRef for a target that is not there.
+    Raises StoreError for an invalid name, UnknownRef for a missing target.
     """
     if not _NAME.fullmatch(name):
-        raise StoreError(f"{name!r} is no tag: use letters, digits, dot, dash and underscore.")
+        raise StoreError(
+            f"{name!r} is not a valid tag: use letters, digits, dot, dash, underscore."
+        )
     if "@" in target:
         found = resolve_ref(store, target)
         target = f"{found.step}@{found.version}"
@@ -27,23 +31,23 @@ def set_tag(store: Store, name: str, target: str) -> None:
 
 
 def get_tag(store: Store, name: str) -> str | None:
-    """What the tag stands for, a run id or ``step@version``; None when there is no such tag."""
+    """The tag's target, a run id or ``step@version``; None if there is no such tag."""
     found = store.get_json(f"tags/{name}.json") if _NAME.fullmatch(name) else None
     return None if found is None else str(found["target"])
 
 
 def list_tags(store: Store) -> dict[str, str]:
-    """All tags with what they stand for."""
+    """All tags with their targets."""
     names = [name.removesuffix(".json") for name in store.list("tags") if name.endswith(".json")]
     found = {name: get_tag(store, name) for name in names}
     return {name: target for name, target in found.items() if target is not None}
 
 
 def resolve_ref(store: Store, ref: str) -> Artifact:
-    """The artifact that `ref` means, finished ones before those in the making.
+    """The artifact named by `ref`, preferring finished ones.
 
-    A tag; a step or a table (the newest run's that reached it, else the newest); or
-    ``name@version`` with a step's, stage's or table's name and the beginning of a version.
+    A tag; a step or a table (from the newest run that reached it, else the newest one); or
+    ``name@version`` with a step's, stage's or table's name and the start of a version.
     Raises UnknownRef with one sentence.
     """
     tagged = get_tag(store, ref)
@@ -61,9 +65,19 @@ def resolve_ref(store: Store, ref: str) -> Artifact:
         )
     if version:
         return _single([artifact for artifact, _ in matching], ref, version)
-    # A step's whole name before those of its stage: `train` is not `train.seed43`.
-    exact = [artifact for artifact, _ in matching if artifact.step == name]
-    return _newest(store, exact or [artifact for artifact, _ in matching])
+    return _newest(store, name, [artifact for artifact, _ in matching])
+
+
+def meant(name: str, steps: Sequence[str]) -> str:
+    """The step that a name refers to, among one run's matching steps, in their order.
+
+    This is the step with exactly that name, or else the last one of the recipe's own seed: `train`
+    is the last phase, and neither an earlier one nor `train.PHASE.seed43`.
+    """
+    if name in steps:
+        return name
+    own = [step for step in steps if not _OTHER_SEED.search(step)]
+    return (own or list(steps))[-1]
 
 
 def _with_tables(store: Store) -> list[tuple[Artifact, list[str]]]:
@@ -91,13 +105,16 @@ def _single(artifacts: list[Artifact], ref: str, version: str) -> Artifact:
     return found[0]
 
 
-def _newest(store: Store, artifacts: list[Artifact]) -> Artifact:
+def _newest(store: Store, name: str, artifacts: list[Artifact]) -> Artifact:
     wanted = {(artifact.step, artifact.version): artifact for artifact in artifacts}
     for run in runs.list_runs(store):
-        for step in reversed(run["steps"]):
+        there: dict[str, Artifact] = {}
+        for step in run["steps"]:
             found = wanted.get((step["step"], str(step.get("version"))))
             if found is not None and found.manifest() is not None:
-                return found
+                there[found.step] = found
+        if there:
+            return there[meant(name, list(there))]
 
     def created(artifact: Artifact) -> tuple[bool, str]:
         manifest: dict[str, Any] | None = artifact.manifest()

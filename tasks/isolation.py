@@ -1,4 +1,4 @@
-"""A row at which our own code breaks is refused; the other rows of its part go on."""
+"""A row at which our own code fails is refused; the other rows of its part go on."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from tercet.models.llm.errors import Unusable
 from tercet.storage.store import StoreError
-from tercet.tasks.stage import REJECTS, BadInput, Interrupted
+from tercet.tasks.rejects import rejects
+from tercet.tasks.stage import BadInput, Interrupted
 
 Made = TypeVar("Made")
 Rows = npt.NDArray[Any]
 
 REASON = "error"
-# More broken rows than this at once are no fault of rows.
+# If more rows than this fail at once, the rows are not at fault.
 MOST = 100
 _NOT_OF_ROWS = (BadInput, Interrupted, MemoryError, OSError, StoreError, Unusable)
 
@@ -26,10 +27,10 @@ def isolated(
     """What `make` gives for the rows; where it raises, for halves of them, down to single rows.
 
     rows: numbers of rows, ascending; what is made of some of them must not depend on the others.
-    refuse: is called with each row at which `make` raises, and what it raised.
+    refuse: called with each row at which `make` raises, and the exception.
 
-    Raises what `make` raises where that is no matter of rows (input, store, memory), and where
-    more than `MOST` rows break it.
+    Raises what `make` raises where no row is at fault (input, store, memory), or where more than
+    `MOST` rows fail.
     """
     waiting = [rows]
     broken = 0
@@ -54,18 +55,11 @@ def isolated(
 
 
 def refused(stage: str, row_id: int, error: Exception, text: str | None, what: str) -> pa.Table:
-    """The row of `rejects` for one that broke `what` (a method, say)."""
+    """The row of `rejects` for one at which `what` (a method, say) failed."""
     said = " ".join(str(error).split())[:200]
-    row = {
-        "stage": stage,
-        "row_id": row_id,
-        "reason": REASON,
-        "detail": f"{what}: {type(error).__name__}: {said}",
-        "text": text,
-    }
-    return pa.Table.from_pylist([row], schema=REJECTS)
+    return rejects(stage, [row_id], REASON, f"{what}: {type(error).__name__}: {said}", text)
 
 
 def numbers(count: int) -> Rows:
-    """The numbers of so many rows."""
+    """The row numbers from 0."""
     return np.arange(count)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from tercet.storage.rows import Rows
 
-# What declares is no part of what it declares: an edit there makes no stage anew.
+# Declarations are not part of what they declare: an edit there reruns no stage.
 if TYPE_CHECKING:
     from tercet.models.llm.messages import Ask, Request
 
@@ -73,6 +73,7 @@ class Work:
     models: slot to local directory, for model inputs (an artifact's or an external one's).
     scratch: a directory that survives a kill and a resume, and goes when the artifact is done.
     emit: appends rows to one of the stage's tables; columns are cast to the table's schema.
+    stage: the stage's name, for rejects of a stage that shares its code with another.
     """
 
     config: Any
@@ -83,6 +84,7 @@ class Work:
     resources: Resources
     scratch: Path
     emit: Callable[[str, pa.Table], None]
+    stage: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,13 @@ class Stage:
     modules: further modules, loaded by name, whose code is part of the stage.
     externals: what the config names and the store does not hold: a path (its content is digested)
         or a digest, by name.
-    locations: keys of the config that only say where an external lies; they enter no fingerprint.
+    locations: keys of the config that only say where an external lies and enter no fingerprint:
+        dotted paths from its top, with `*` for every member of a list ("corpora.*.source").
     recalls: the slot `known` holds the rows that earlier versions with the same config, code and
         models have made, whatever their inputs, so that nothing dear is made twice.
     asks: of a stage that asks a language model: what it asks for one part, asked of nobody. Its
         parts are made several at once, in threads, so that the model never waits for one's end.
+    method: of a stage that asks: the method under which its answers are kept and counted.
     """
 
     name: str
@@ -121,6 +125,7 @@ class Stage:
     locations: Sequence[str] = ()
     recalls: bool = False
     asks: "Callable[[Work], Iterator[Request]] | None" = None
+    method: str = ""
 
 
 Kind = Literal["entity", "quantity"]

@@ -2,13 +2,16 @@
 
 import pyarrow as pa
 
-from tercet.tasks.corpus import ingest, sample
+from tercet.models.losses.registry import LOSSES
+from tercet.tasks.corpus import ingest, labelled, sample
 from tercet.tasks.evaluation import awareness, evaluate
 from tercet.tasks.guarding import guard
 from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
-from tercet.tasks.scoring import embed, score, select
+from tercet.tasks.scoring import embed, select
+from tercet.tasks.scoring.scorers import SCORERS, scorer_named
 from tercet.tasks.stage import REJECTS, Stage
 from tercet.tasks.synthesis import parse, prompted, synthesise
+from tercet.tasks.synthesis.methods import PROMPTED_NAMES, RULE_NAMES
 from tercet.tasks.training import fit_evaluator, train
 
 
@@ -17,20 +20,22 @@ def stages() -> tuple[Stage, ...]:
     return (
         ingest.STAGE,
         sample.STAGE,
+        labelled.STAGE,
         extract.STAGE,
         extract_generate.STAGE,
         extract_parse.STAGE,
         graph.STAGE,
-        *(synthesise.stage_for(name) for name in synthesise.RULE_NAMES),
-        *(prompted.stage_for(name) for name in synthesise.PROMPTED_NAMES),
+        *(synthesise.stage_for(name) for name in RULE_NAMES),
+        *(prompted.stage_for(name) for name in PROMPTED_NAMES),
         parse.STAGE,
         embed.STAGE,
-        score.STAGE,
+        *(scorer_named(name).stage for name in SCORERS),
         select.STAGE,
         guard.SENTENCES,
         guard.TRIPLETS,
         fit_evaluator.STAGE,
-        train.STAGE,
+        train.stage_for(LOSSES),
+        train.stage_for(LOSSES, chooses=True),
         awareness.STAGE,
         evaluate.STAGE,
     )

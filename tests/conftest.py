@@ -1,11 +1,14 @@
-"""What tests of several folders share."""
+"""What tests of several folders share, and the markers that say what a test needs."""
 
-import os
 import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from surroundings import PARTS, part
+from tiny_models import tiny_backbone, tiny_llm, tiny_texts
+
+__all__ = ["tiny_backbone", "tiny_llm", "tiny_texts"]
 
 # A slow machine is no fault of what is tested. The same examples each time: whoever wants others
 # says `--hypothesis-profile=other`.
@@ -19,111 +22,66 @@ settings.load_profile("same")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-_VOCABULARY = """
-the a of in on and is was not array value function returns index row column sum mean new old
-small large first last list text name file open close read write red blue green one two three
-"""
-WORDS = _VOCABULARY.split()
+WHOLE = Path(__file__).parent / "flows" / "whole"
 
 
-@pytest.fixture(scope="session")
-def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A plain checkpoint, not yet an encoder: two layers of random BERT with its tokenizer."""
-    import torch
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
-
-    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    vocabulary = {word: i for i, word in enumerate([*specials, *WORDS])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        unk_token="[UNK]",
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-        model_max_length=64,
-    )
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=64,
-    )
-    path = tmp_path_factory.mktemp("backbone") / "tiny"
-    BertModel(config).save_pretrained(path)
-    fast.save_pretrained(path)
-    return path
+def pytest_configure(config: pytest.Config) -> None:
+    for name, needed in PARTS.items():
+        config.addinivalue_line("markers", f"{name}: set by the fixture `{needed.fixture}`")
 
 
-@pytest.fixture(scope="session")
-def tiny_texts() -> list[str]:
-    """Two hundred distinct texts of 3 to 14 words of the tiny vocabulary."""
-    import numpy as np
-
-    draw = np.random.default_rng(5)
-    texts = [" ".join(draw.choice(WORDS, size=draw.integers(3, 15))) for _ in range(260)]
-    return list(dict.fromkeys(texts))[:200]
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every test says by its markers which parts of the machine it needs."""
+    for item in items:
+        if WHOLE in item.path.parents:
+            item.add_marker("whole")
+        used = getattr(item, "fixturenames", ())
+        for name, needed in PARTS.items():
+            if needed.fixture in used:
+                item.add_marker(name)
+        # Prefect takes its time to make a database and to start.
+        if "prefect_folder" in used:
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")
 def vllm_python() -> str:
-    """The interpreter that has vLLM: TERCET_VLLM_PYTHON, else the one that `make vllm` makes."""
-    beside = Path(__file__).parents[1] / ".venv-vllm" / "bin" / "python"
-    python = Path(os.environ.get("TERCET_VLLM_PYTHON", beside))
-    if not python.is_file():
-        pytest.fail(f"There is no interpreter with vLLM at {python}: run `make vllm`.")
-    return str(python)
+    """The interpreter that has vLLM."""
+    return str(part("vllm"))
 
 
 @pytest.fixture(scope="session")
-def tiny_llm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A chat model that vLLM serves: two layers of random Qwen2, a tokenizer of bytes and words."""
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+def chromium() -> Path:
+    """A browser."""
+    return part("chromium")
 
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=512,
-        special_tokens=["<end>", "<user>", "<assistant>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator([" ".join(WORDS)] * 2, trainer)
-    fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="<end>", pad_token="<end>", model_max_length=4096
-    )
-    fast.chat_template = (
-        "{% for message in messages %}<user>{{ message.content }}{% endfor %}"
-        "{% if add_generation_prompt %}<assistant>{% endif %}"
-    )
-    torch.manual_seed(0)
-    # vLLM's attention on a CPU takes heads of 32 dimensions and more.
-    config = Qwen2Config(
-        vocab_size=len(fast),
-        hidden_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        intermediate_size=128,
-        max_position_embeddings=4096,
-        bos_token_id=None,
-        eos_token_id=0,
-        pad_token_id=0,
-    )
-    path = tmp_path_factory.mktemp("llm") / "tiny"
-    Qwen2ForCausalLM(config).save_pretrained(path)
-    fast.save_pretrained(path)
-    return path
+
+@pytest.fixture(scope="session")
+def postgres_folder() -> Path:
+    """PostgreSQL's programs."""
+    return part("postgres")
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The quickstart's backbone, all-MiniLM-L6-v2."""
+    return part("minilm")
+
+
+@pytest.fixture(scope="session")
+def onnx() -> Path:
+    """The packages of the extra `onnx`."""
+    return part("onnx")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The directory of evaluation sets, corpora and lexicons that `docs/measurements.md` names."""
+    return part("data")
+
+
+@pytest.fixture(scope="session")
+def namespaces() -> Path:
+    """`unshare`, which gives a process a small file system of its own."""
+    return part("namespaces")

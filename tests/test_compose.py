@@ -199,13 +199,11 @@ class Native:
 
 
 @pytest.fixture
-def postgres(ports: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def postgres(
+    ports: dict[str, int], postgres_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """A PostgreSQL as the image makes it from its environment."""
-    program = shutil.which("initdb")
-    if program is None:
-        pytest.skip("no PostgreSQL on this machine")
-    binaries = str(Path(program).resolve().parent)
-    monkeypatch.setenv("PATH", binaries, prepend=os.pathsep)
+    monkeypatch.setenv("PATH", str(postgres_folder), prepend=os.pathsep)
     given = services()["postgres"]["environment"]
     port = ports["postgres"]
     with tempfile.TemporaryDirectory() as name:

@@ -19,6 +19,7 @@ from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.results.queries import connect
 from tercet.models.generation import DETAIL, Given
+from tercet.models.losses.registry import LOSSES, loss_named
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog.read_only import checked
 from tercet.storage.catalog.snapshot import METADATA
@@ -27,7 +28,7 @@ from tercet.storage.runs import end_run, record_step, start_run
 from tercet.storage.store import Store, open_store
 from tercet.tasks.corpus import ingest
 from tercet.tasks.stages import known_schemas
-from tercet.tasks.synthesis.synthesise import METHOD_NAMES, method_of
+from tercet.tasks.synthesis.methods import METHOD_NAMES, method_of
 
 ROOT = Path(__file__).parents[1]
 TABLES = {**known_schemas(), **METADATA}
@@ -52,9 +53,13 @@ def first_cells(text: str) -> set[str]:
 @pytest.mark.parametrize("table", sorted(TABLES))
 def test_every_column_of_a_table_is_described(table: str) -> None:
     described = first_cells(section(read("docs/tables.md"), table))
-    columns = set(TABLES[table].names)
+    # A schema's metadata names the columns that the view computes.
+    computed = {name.decode() for name in TABLES[table].metadata or {}}
+    columns = set(TABLES[table].names) | computed
     inner = {f"detail.{field.name}" for field in DETAIL} if table == "candidates" else set()
-    assert described == columns | inner
+    # What the view of a table has beside its columns stands in the schema's metadata.
+    derived = {name.decode() for name in TABLES[table].metadata or {}}
+    assert described == columns | inner | derived
 
 
 def test_no_table_is_described_that_is_not_there() -> None:
@@ -87,7 +92,8 @@ def _models(annotation: Any, place: str = "") -> Iterator[tuple[type[BaseModel],
 
 def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
     """Every key that a recipe may have, in dots."""
-    for name, field in model.model_fields.items():
+    for own, field in model.model_fields.items():
+        name = field.alias or own
         yield prefix + name
         for inner, place in _models(field.annotation):
             yield from keys(inner, f"{prefix}{name}{place}.")
@@ -95,9 +101,17 @@ def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 def test_every_key_of_a_recipe_is_described_and_no_other() -> None:
     found = set(keys(Recipe))
-    assert {"train.phases[].tau", "select.methods.METHOD.weight", "evaluator.fit.tau"} <= found
+    assert {"train.phases[].parts[].rows.from", "select.methods.METHOD.weight"} <= found
     described = first_cells(section_of_keys(read("docs/recipes.md")))
-    assert described - set(METHOD_NAMES) == found
+    assert described - set(METHOD_NAMES) - set(LOSSES) == found
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_every_loss_is_described_with_its_parameters(name: str) -> None:
+    line = re.search(rf"^\| `{name}` \| .*$", read("docs/recipes.md"), re.MULTILINE)
+    assert line, f"docs/recipes.md has no line for {name}"
+    parameters = loss_named(name).params.model_fields
+    assert [name for name in parameters if f"`{name}`" not in line[0]] == []
 
 
 def section_of_keys(text: str) -> str:
@@ -143,9 +157,15 @@ def test_the_generator_of_the_worked_example_works() -> None:
 
 def test_every_command_stands_in_the_operations() -> None:
     text = read("docs/operations.md")
-    names = [c.name or (c.callback.__name__ if c.callback else "") for c in app.registered_commands]
+    names = {
+        command.name or (command.callback.__name__ if command.callback else ""): command.hidden
+        for command in app.registered_commands
+    }
     assert "run" in names
-    assert [name for name in names if f"| `tercet {name}" not in text] == []
+    assert [name for name, to_come in names.items() if f"| `tercet {name}" in text] == [
+        name for name, to_come in names.items() if not to_come
+    ]
+    assert [name for name, to_come in names.items() if to_come and f"`{name}`" not in text] == []
 
 
 def sql_blocks() -> list[Any]:

@@ -16,7 +16,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from tercet.models.prompted import templates as prompting
+from tercet.models.prompted import templates
 
 # An answer's end is as likely after each of its tokens: lengths differ, as those of real ones do.
 END = 1 / 32
@@ -38,8 +38,8 @@ def main() -> None:
     """Reads the job, saves the model, writes sentences, prompts and parameters."""
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     texts = sentences(job["rows"])
-    template = prompting.load(prompting.prompt_path("rewrite"), ("sentence",))
-    prompts = [prompting.render(template, {"sentence": text}) for text in texts]
+    template = templates.load(templates.prompt_path("rewrite"), ("sentence",))
+    prompts = [templates.render(template, {"sentence": text}) for text in texts]
     parameters = make_model(Path(job["model"]), job["shape"], prompts, job["temperature"])
     result = {"texts": texts, "prompts": prompts, "parameters": parameters}
     Path(sys.argv[2]).write_text(json.dumps(result), encoding="utf-8")

@@ -1,1 +1,1 @@
-"""Cards in the Hugging Face hub's form, written from the catalog."""
+"""Model and data cards in the Hugging Face hub's format, written from the catalog."""

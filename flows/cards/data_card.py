@@ -19,9 +19,9 @@ from tercet.storage.runs import Run
 _WHAT = {
     "triplets": "Triplets for training sentence encoders: an anchor, a positive, a hard negative.",
     "sentences": "Sentences of a corpus, with their place in it.",
-    "document_pairs": "Pairs of texts that belong together by nature.",
+    "document_pairs": "Naturally occurring pairs of texts that belong together.",
     "candidates": "Candidates for positives and negatives, before selection.",
-    "generations": "What methods and language models said, word for word.",
+    "generations": "Verbatim outputs of methods and language models.",
 }
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**6, "100K<n<1M"),
           (10**7, "1M<n<10M"), (10**8, "10M<n<100M"), (10**9, "100M<n<1B"))  # fmt: skip
@@ -29,9 +29,9 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (10**6
 
 @dataclass(frozen=True)
 class DataFiles:
-    """The rows that were written: their columns, and how much they are.
+    """The exported rows: their columns and sizes.
 
-    bytes: of the files; memory: of the rows in Arrow's form.
+    bytes: size of the files; memory: size of the rows in Arrow's format.
     """
 
     schema: pa.Schema
@@ -94,7 +94,7 @@ def data_card(
 
 
 def meaning(table: str, column: str) -> str:
-    """What a column means in a few words; nothing where that is not written down."""
+    """The meaning of a column in a few words; empty if undocumented."""
     known = _meanings()
     return known.get((table, column)) or known.get(("*", column), "")
 
@@ -115,7 +115,7 @@ def _size(rows: int) -> str:
 
 
 def _feature(field: pa.Field) -> dict[str, Any]:
-    """A column in the form of the hub's `dataset_info`."""
+    """A column in the format of the hub's `dataset_info`."""
     return {"name": field.name, **_kind(field.type)}
 
 

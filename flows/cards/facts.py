@@ -1,4 +1,4 @@
-"""What the catalog knows about a run, read for a card."""
+"""Reads the facts about a run from the catalog, for a card."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,27 +26,30 @@ _FUNNEL = (
 )
 
 
-# A table that no stage makes yet, or a column that an older artifact lacks.
+# Raised for a table that no stage has made yet, or a column that an older artifact lacks.
 _NOT_THERE = (duckdb.CatalogException, duckdb.BinderException)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus of the recipe: its licence is what nobody has told Tercet."""
+    """A corpus of the recipe; its licence is unknown to Tercet.
+
+    rows: its sentences, or the rows of a labelled corpus.
+    """
 
     name: str
     source: str
     role: str
     packages: tuple[str, ...]
-    sentences: int
+    rows: int
 
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What a run says of itself.
+    """The facts about a run.
 
-    guarded: whether its training rows were looked through for texts of evaluation sets; then an
-        empty `contamination` means that there were none.
+    guarded: whether its training rows were searched for texts of evaluation sets; if so, an empty
+        `contamination` means that there were none.
     """
 
     recipe: Mapping[str, Any]
@@ -66,7 +69,7 @@ class RunFacts:
 
 
 def run_of(store: Store, artifact: Artifact, run_ref: str | None) -> runs.Run | None:
-    """The run that a card tells about: the one asked for, else the newest with the artifact."""
+    """The run that a card describes: the named one, or else the newest with the artifact."""
     asked = [runs.resolve_run(store, run_ref)] if run_ref is not None else runs.list_runs(store)
     for run in asked:
         for step in run["steps"]:
@@ -77,7 +80,11 @@ def run_of(store: Store, artifact: Artifact, run_ref: str | None) -> runs.Run | 
 
 def run_facts(connection: duckdb.DuckDBPyConnection, run: runs.Run) -> RunFacts:
     """Reads the tables of the run that the connection shows."""
-    counted = rows_of(connection, "SELECT corpus, count(*) AS rows FROM sentences GROUP BY ALL")
+    counted = [
+        row
+        for table in ("sentences", "labelled")
+        for row in rows_of(connection, f"SELECT corpus, count(*) AS rows FROM {table} GROUP BY ALL")
+    ]
     return RunFacts(
         recipe=run["recipe"],
         corpora=tuple(_corpora(run["recipe"], {row["corpus"]: row["rows"] for row in counted})),
@@ -102,7 +109,7 @@ def run_facts(connection: duckdb.DuckDBPyConnection, run: runs.Run) -> RunFacts:
 def rows_of(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()
 ) -> tuple[Row, ...]:
-    """The answer as dictionaries; nothing where the store has no such table or column."""
+    """The rows as dictionaries; empty if the store lacks the table or a column."""
     try:
         answer = connection.execute(sql, list(parameters))
     except _NOT_THERE:

@@ -1,4 +1,4 @@
-"""The model card of an encoder: what it is, what it scores, what it was made from."""
+"""The model card of an encoder: its description, figures and origin."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,19 +9,22 @@ from typing import Any
 import duckdb
 import yaml
 
-from tercet.flows.cards import figures as evaluated
 from tercet.flows.cards.facts import Row, RunFacts, rows_of, run_facts
+from tercet.flows.cards.figures import hub_metrics, model_index, shown
 from tercet.flows.cards.rendering import as_yaml, cell, number, render, table
 from tercet.flows.pages.redaction import public_path, public_values
+from tercet.flows.results.encoder_form import Reformed, form_of, needs_trust
+from tercet.flows.results.figures import Figure, figures, of_geometry
+from tercet.models.measures.comparisons import over_seeds
 from tercet.storage.artifacts import Artifact
 from tercet.storage.runs import Run
 
-PHASE_KEYS = ("rows", "loss", "batch_size", "learning_rate", "epochs", "tau", "width", "max_rows")
+PHASE_KEYS = ("batch_size", "learning_rate", "epochs")
 
 
 @dataclass(frozen=True)
 class Base:
-    """The model that training started from. licence: as its own card says; None: it says none."""
+    """The model that training started from. licence: from its own card, or None."""
 
     name: str
     on_hub: bool
@@ -34,26 +37,30 @@ def model_card(
     run: Run | None,
     connection: duckdb.DuckDBPyConnection,
     onnx: Mapping[str, Any] | None = None,
+    reformed: Reformed | None = None,
 ) -> str:
     """The card as Markdown with the hub's front matter.
 
-    folder: the encoder's files. run: whose tables the connection shows; without one the card has
-    what the artifact alone knows. onnx: what was measured of the ONNX files.
+    folder: the encoder's files. run: the connection's run; without one the card has only what is
+    recorded with the artifact. onnx: measurements of the ONNX files. reformed: set if training
+    used another form than the files, which have the evaluated one.
     """
     manifest = artifact.manifest() or {}
     facts = None if run is None else run_facts(connection, run)
-    found = evaluated.figures(connection, artifact.version) if run is not None else []
-    base = _base(facts)
+    found = figures(connection, artifact.version) if run is not None else []
+    chain = _phases(manifest, facts)
+    base = _base(facts, chain)
     name = "encoder" if facts is None else facts.name
     metadata = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
         "tags": _tags(manifest, onnx),
         "base_model": base.name if base is not None and base.on_hub else None,
-        "metrics": evaluated.hub_metrics(found),
-        "model-index": evaluated.model_index(name, found),
+        "metrics": hub_metrics(found),
+        "model-index": model_index(name, found),
     }
     config = _json(folder / "config.json")
+    pooling, template = form_of(folder)
     values = {
         "name": name,
         "step": f"{artifact.step}@{artifact.version}",
@@ -63,19 +70,24 @@ def model_card(
         "backbone": None if facts is None else public_path(str(facts.recipe.get("backbone"))),
         "from_fitted": facts is not None
         and artifact.step != "fit_evaluator"
-        and _starts_from_fitted(facts),
+        and _starts_from_fitted(facts, chain),
         "dimension": _dimension(folder, config),
         "max_length": _json(folder / "sentence_bert_config.json").get("max_seq_length")
         or _json(folder / "tokenizer_config.json").get("model_max_length"),
         "architecture": ", ".join(config.get("architectures") or []),
-        "pooling": _pooling(folder, found),
+        "pooling": pooling or next((f.first.pooling for f in found if f.first), None),
+        "template": template,
+        "reformed": reformed,
+        "trusted": needs_trust(folder),
         "normalised": (folder / "2_Normalize").is_dir(),
         "figures_table": _figures_table(found),
         "conditions": _conditions(found),
         "geometry_table": _geometry_table(found),
-        "seeds_table": _seeds_table(evaluated.over_seeds(connection) if run else []),
+        "seeds_table": _seeds_table(figures(connection) if run is not None else []),
         "seed": _seed(manifest),
-        "phases_table": _phases_table(manifest, connection if run is not None else None),
+        "phases_table": _phases_table(
+            chain, _seed(manifest), connection if run is not None else None
+        ),
         "precision": (manifest.get("components", {}).get("config") or {}).get("precision"),
         "libraries": manifest.get("libraries") or {},
         "recipe": None if facts is None else recipe_yaml(facts.recipe),
@@ -89,27 +101,51 @@ def model_card(
 
 
 def recipe_yaml(recipe: Mapping[str, Any]) -> str:
-    """The recipe without what it leaves out, without `run`, and without paths and secrets."""
+    """The recipe without empty keys, without `run`, and without paths and secrets."""
     kept = {key: value for key, value in recipe.items() if key != "run"}
     return as_yaml(_without_nulls(public_values(kept)))
 
 
 def _tags(manifest: Mapping[str, Any], onnx: Mapping[str, Any] | None) -> list[str]:
-    phases = (manifest.get("components", {}).get("config") or {}).get("phases") or []
-    losses = sorted({f"loss:{phase['loss']}" for phase in phases if phase.get("loss")})
+    phase = (manifest.get("components", {}).get("config") or {}).get("phase") or {}
+    losses = sorted({f"loss:{part['loss']['name']}" for part in phase.get("parts", ())})
     tags = ["sentence-transformers", "sentence-similarity", "feature-extraction", "tercet"]
     return [*tags, *losses, *(["onnx"] if onnx else [])]
 
 
-def _base(facts: RunFacts | None) -> Base | None:
+def _phases(manifest: Mapping[str, Any], facts: RunFacts | None) -> list[Mapping[str, Any]]:
+    """The phases that made this encoder, in order."""
+    config = (manifest.get("components") or {}).get("config") or {}
+    own = config.get("phase")
+    if own is None:
+        return [{"name": "fit_evaluator", **config}]
+    known = [] if facts is None else (facts.recipe.get("train") or {}).get("phases") or []
+    names = [phase.get("name") for phase in known]
+    if own["name"] not in names:
+        return [own]
+    chain = [known[names.index(own["name"])]]
+    while True:
+        before, place = chain[0].get("backbone", "previous"), names.index(chain[0]["name"])
+        if before == "previous" and place:
+            chain.insert(0, known[place - 1])
+        elif before in names[:place]:
+            chain.insert(0, known[names.index(before)])
+        else:
+            return chain
+
+
+def _base(facts: RunFacts | None, chain: Sequence[Mapping[str, Any]]) -> Base | None:
+    """The weights that the first of these phases started from."""
     if facts is None:
         return None
     from tercet.models import weights
 
     evaluator = facts.recipe.get("evaluator") or {}
-    told = facts.recipe.get("backbone")
-    if facts.recipe.get("start") == "evaluator" and evaluator.get("model"):
-        told = evaluator["model"]
+    told, first = facts.recipe.get("backbone"), chain[0].get("backbone", "previous")
+    if first == "evaluator":
+        told = evaluator.get("model") or told
+    elif first not in ("previous", "base"):
+        told = first
     name = str(told)
     try:
         on_hub = weights.locate(name) is None
@@ -119,14 +155,14 @@ def _base(facts: RunFacts | None) -> Base | None:
     return Base(public_path(name), on_hub, None if path is None else _licence(path / "README.md"))
 
 
-def _starts_from_fitted(facts: RunFacts) -> bool:
-    """Whether training began with an evaluator that the run fitted, not with the backbone."""
+def _starts_from_fitted(facts: RunFacts, chain: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether training started from an evaluator fitted in the run, not from the backbone."""
     evaluator = facts.recipe.get("evaluator") or {}
-    return facts.recipe.get("start") == "evaluator" and not evaluator.get("model")
+    return chain[0].get("backbone") == "evaluator" and not evaluator.get("model")
 
 
 def _licence(card: Path) -> str | None:
-    """The licence that a card's front matter names."""
+    """The licence in a card's front matter."""
     try:
         text = card.read_text(encoding="utf-8")
         front = yaml.safe_load(text.split("---")[1]) if text.startswith("---") else {}
@@ -156,36 +192,26 @@ def _dimension(folder: Path, config: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _pooling(folder: Path, found: Sequence[evaluated.Figure]) -> str | None:
-    said = _json(folder / "1_Pooling" / "config.json").get("pooling_mode")
-    return str(said) if said else next((figure.pooling for figure in found), None)
-
-
-def _figures_table(found: Sequence[evaluated.Figure]) -> str:
+def _figures_table(found: Sequence[Figure]) -> str:
     titles = ("suite", "task", "subset", "metric", "before", "after", "95 %", "gain", "95 %", "n")
-    return table(
-        (*titles, "seed"),
-        [
+    rows = []
+    for figure in shown(found):
+        (after,) = figure.after.values()
+        gain, low, high = figure.gain()
+        rows.append(
             (
-                *_place(f),
-                f.metric,
-                number(f.before),
-                number(f.after),
-                _range(f.low, f.high),
-                number(_gain(f), signed=True),
-                _range(f.gain_low, f.gain_high, signed=True),
-                f.n,
-                "" if f.seed is None else str(f.seed),
+                *_place(figure),
+                figure.metric.name,
+                number(None if figure.before is None else figure.before.value),
+                number(after.value),
+                _range(after.low, after.high),
+                number(gain, signed=True),
+                _range(low, high, signed=True),
+                after.n,
+                "" if after.seed is None else str(after.seed),
             )
-            for f in evaluated.told(found)
-        ],
-    )
-
-
-def _gain(figure: evaluated.Figure) -> float | None:
-    if figure.gain is None and figure.before is not None:
-        return figure.after - figure.before
-    return figure.gain
+        )
+    return table((*titles, "seed"), rows)
 
 
 def _range(low: float | None, high: float | None, signed: bool = False) -> str:
@@ -194,42 +220,50 @@ def _range(low: float | None, high: float | None, signed: bool = False) -> str:
     return f"{number(low, signed)} to {number(high, signed)}"
 
 
-def _conditions(found: Sequence[evaluated.Figure]) -> str:
-    """Text form and digest of the data behind each task: once a task and subset."""
-    rows = {_place(f): f for f in evaluated.told(found)}
+def _conditions(found: Sequence[Figure]) -> str:
+    """Text form and digest of the data of each task, once per task and subset."""
+    rows = {_place(figure): figure.first for figure in shown(found)}
     return table(
         ("suite", "task", "subset", "text form", "pooling", "digest of the data"),
-        [(*key, f.text_form, f.pooling, f.data_digest) for key, f in rows.items()],
+        [
+            (*place, value.text_form, value.pooling, value.digest or "")
+            for place, value in rows.items()
+            if value is not None
+        ],
     )
 
 
-def _geometry_table(found: Sequence[evaluated.Figure]) -> str:
+def _geometry_table(found: Sequence[Figure]) -> str:
     return table(
         ("suite", "task", "subset", "measure", "before", "after"),
         [
-            (*_place(f), f.metric, number(f.before, digits=3), number(f.after, digits=3))
-            for f in evaluated.geometry(found)
-        ],
-    )
-
-
-def _place(figure: evaluated.Figure) -> tuple[str, str, str]:
-    return figure.suite, figure.task.replace("_", " "), figure.subset
-
-
-def _seeds_table(rows: Sequence[Row]) -> str:
-    return table(
-        ("suite", "task", "subset", "metric", "mean", "deviation", "seeds"),
-        [
             (
-                *(row[k] for k in ("suite", "task", "subset", "metric")),
-                number(row["mean"]),
-                number(row["sd"]),
-                ", ".join(map(str, row["which"])),
+                *_place(figure),
+                figure.metric.name,
+                number(None if figure.before is None else figure.before.value, digits=3),
+                number(figure.first.value, digits=3),
             )
-            for row in rows
+            for figure in of_geometry(found)
+            if figure.first is not None
         ],
     )
+
+
+def _place(figure: Figure) -> tuple[str, str, str]:
+    return figure.metric.suite, figure.metric.task.replace("_", " "), figure.metric.subset
+
+
+def _seeds_table(found: Sequence[Figure]) -> str:
+    """Mean and standard deviation over a run's trained encoders; empty if there is only one."""
+    rows = []
+    for figure in shown(found):
+        if len(figure.after) > 1:
+            over = over_seeds(list(figure.values().values()))
+            drawn = ", ".join(str(seed) for seed in figure.after)
+            rows.append(
+                (*_place(figure), figure.metric.name, number(over.mean), number(over.sd), drawn)
+            )
+    return table(("suite", "task", "subset", "metric", "mean", "deviation", "seeds"), rows)
 
 
 def _seed(manifest: Mapping[str, Any]) -> int | None:
@@ -238,28 +272,52 @@ def _seed(manifest: Mapping[str, Any]) -> int | None:
     return components.get("seed") if own is None else own
 
 
-def _phases_table(manifest: Mapping[str, Any], connection: duckdb.DuckDBPyConnection | None) -> str:
-    """A line a phase: what it trained on and how, with its last row of the log."""
-    config = (manifest.get("components") or {}).get("config") or {}
+def _phases_table(
+    chain: Sequence[Mapping[str, Any]],
+    seed: int | None,
+    connection: duckdb.DuckDBPyConnection | None,
+) -> str:
+    """One line per part of each phase: its rows, its loss, and the last row of the log."""
     log: dict[str, Row] = {}
     if connection is not None:
-        rows = rows_of(connection, "SELECT * FROM training_log ORDER BY step")
-        seed = _seed(manifest)
-        for row in rows:
+        for row in rows_of(connection, "SELECT * FROM training_log ORDER BY step"):
             if row.get("seed") in (None, seed):
                 log[str(row.get("phase"))] = row
+    numbers = [key.replace("_", " ") for key in PHASE_KEYS]
     return table(
-        ("phase", *(key.replace("_", " ") for key in PHASE_KEYS), "steps", "last loss"),
+        ("phase", "rows", "loss", *numbers, "steps", "last loss"),
         [
             (
                 phase.get("name"),
+                _short(part.get("rows") or {}, "from"),
+                _short(part.get("loss") or {}, "name"),
                 *(phase.get(key) for key in PHASE_KEYS),
                 log.get(str(phase.get("name")), {}).get("step"),
                 log.get(str(phase.get("name")), {}).get("loss"),
             )
-            for phase in config.get("phases") or [{"name": "fit_evaluator", **config}]
+            for phase in chain
+            for part in phase.get("parts") or [_FITTED_PART | {"loss": _of_fitted(phase)}]
         ],
     )
+
+
+# `fit_evaluator` has one part, whose loss parameters are in its config.
+_FITTED_PART: dict[str, Any] = {"rows": {"from": "sentences"}}
+
+
+def _of_fitted(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": "in_batch", **{key: config.get(key) for key in ("tau", "head")}}
+
+
+def _short(described: Mapping[str, Any], name: str) -> str:
+    """`gaussian_decay (tau 0.05, width 0.2)`: unset parameters are left out."""
+    said = [
+        f"{key} {', '.join(map(str, value)) if isinstance(value, list) else value}"
+        for key, value in described.items()
+        if key != name and value not in (None, [], False)
+    ]
+    told = str(described.get(name) or "")
+    return f"{told} ({', '.join(said)})" if said else told
 
 
 def _without_nulls(value: Any) -> Any:

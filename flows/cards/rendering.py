@@ -1,4 +1,4 @@
-"""Jinja templates to Markdown: what fills them is escaped, and nothing of the machine remains."""
+"""Fills Jinja templates of Markdown: values are escaped, and paths of this machine removed."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ def as_yaml(value: Any) -> str:
 
 
 def cell(value: Any) -> str:
-    """A value in a cell of a Markdown table: one line, no bar, no markup of its own."""
+    """A value in a cell of a Markdown table: one line, with bars and markup escaped."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -42,14 +42,14 @@ def cell(value: Any) -> str:
 
 
 def number(value: float | None, signed: bool = False, digits: int = 2) -> str:
-    """A figure with two decimals; nothing for none."""
+    """A figure with two decimals; empty for None."""
     if value is None:
         return ""
     return f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"
 
 
 def table(titles: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A Markdown table; nothing without rows."""
+    """A Markdown table; empty without rows."""
     names, lines = list(titles), [[cell(value) for value in row] for row in rows]
     if not lines:
         return ""

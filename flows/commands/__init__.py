@@ -1,1 +1,1 @@
-"""One module a command of `tercet`: what it does, without the parsing of its arguments."""
+"""The commands of `tercet`, one module each; their arguments are parsed in `cli.py`."""

@@ -1,4 +1,4 @@
-"""`tercet accept`: results that an edit of the code has not changed stay valid."""
+"""`tercet accept`: keeps results valid after a code edit that does not affect them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,8 @@ from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step, until
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.running.runner import prepare
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.run_plan import prepare
 from tercet.storage import accepted, fingerprint, runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store, open_store
@@ -21,18 +22,18 @@ Run = Mapping[str, Any]
 
 
 def accept_stage(stage: str, recipe: str | None, store: str, run_ref: str | None) -> None:
-    """Makes the stage's present code count as that of its existing results, step by step.
+    """Records, for each step, that the stage's current code yields its existing results.
 
-    The results are those of the newest run (of the recipe, if one is given, else of all) that
-    reached the step. Without a recipe the one that the run recorded is taken.
+    The results are those of the newest run (of the given recipe, or of any) that reached the
+    step. Without a recipe, the one recorded with the run is used.
 
-    Raises: BadInput when the code is the same, when more than the code changed, or when there are
+    Raises: BadInput when the code has not changed, when more than the code has, or when there are
     no results to adopt.
     """
     opened = open_store(store, create=False)
     chosen = runs.resolve_run(opened, run_ref) if run_ref is not None or recipe is None else None
     if recipe is not None:
-        plan = prepare(recipe, store)
+        plan = prepare(RunArguments(recipe, store))
         loaded, steps = plan.recipe, plan.steps
     else:
         assert chosen is not None
@@ -45,7 +46,7 @@ def accept_stage(stage: str, recipe: str | None, store: str, run_ref: str | None
     candidates = [run for run in found if run["recipe_name"] == loaded.name]
     accepted_steps, refused, same = [], [], []
     for step in wanted:
-        # Afresh for each: what was accepted a moment ago may be an input of this one.
+        # Recomputed for each step: one accepted a moment ago may be an input of this one.
         own = fingerprints.fingerprints(steps, loaded.seed, opened)[step.name]
         manifest = _newest_result(opened, step, candidates)
         if manifest is None:
@@ -53,7 +54,7 @@ def accept_stage(stage: str, recipe: str | None, store: str, run_ref: str | None
         elif own.version == manifest["version"]:
             same.append(step.name)
         elif faults := _faults(own, manifest, steps):
-            refused.append(f"of {step.name} more than the code changed: {'; '.join(faults)}")
+            refused.append(f"{step.name} differs in more than its code: {'; '.join(faults)}")
         else:
             accepted_steps.append(_accept(opened, step, own, manifest))
     for line in accepted_steps:
@@ -68,13 +69,13 @@ def accept_stage(stage: str, recipe: str | None, store: str, run_ref: str | None
 
 
 def _recorded(run: Run) -> tuple[Recipe, tuple[Step, ...]]:
-    """The recipe of a run as it was then, wherever its file is now."""
+    """The recipe as recorded with the run, whether or not its file still exists."""
     try:
         loaded = Recipe.model_validate(run["recipe"])
     except ValidationError:
         raise BadInput(
-            f"The recipe that the run {run['run_id']} recorded is not valid any more: name the "
-            "recipe after the stage."
+            f"The recipe recorded with run {run['run_id']} is no longer valid: give the recipe's "
+            "name after the stage."
         ) from None
     steps = compile_steps(loaded)
     target = (run.get("info") or {}).get("arguments", {}).get("until")
@@ -92,9 +93,9 @@ def _newest_result(store: Store, step: Step, candidates: Sequence[Run]) -> dict[
 
 
 def _faults(own: Fingerprint, manifest: Mapping[str, Any], steps: Sequence[Step]) -> list[str]:
-    """What else than the code differs, in words; an input that changed names its stage."""
+    """Differences other than the code, in words; a changed input names its stage."""
     if own.version is None:
-        return ["its weights are not here, so that they cannot be compared: run the recipe once"]
+        return ["its weights are missing and cannot be compared: run the recipe once"]
     now = {key: value for key, value in own.components.items() if key != "code"}
     then = {key: value for key, value in manifest["components"].items() if key != "code"}
     if now == then:
@@ -104,7 +105,7 @@ def _faults(own: Fingerprint, manifest: Mapping[str, Any], steps: Sequence[Step]
     own_step = by_name[manifest["step"]]
     upstream = {by_name[name].stage.name for name in own_step.needs if name in by_name}
     if upstream and any(text.startswith(("input ", "model ")) for text in said):
-        said.append(f"if only the code of {' or '.join(sorted(upstream))} did, accept that first")
+        said.append(f"if only the code of {' or '.join(sorted(upstream))} did, accept it first")
     return said or ["its components"]
 
 

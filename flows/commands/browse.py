@@ -1,4 +1,4 @@
-"""`tercet ls`, `show` and `tag`: what lies in a store, where it comes from, what it is called."""
+"""`tercet ls`, `show` and `tag`: lists, describes and names the contents of a store."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -17,7 +17,7 @@ from tercet.tasks.stage import BadInput
 
 NEWEST_RUNS = 20
 SAMPLE_ROWS = 3
-# Of a vector, or another long value, a sample shows the beginning.
+# Vectors and other long values are shown up to this many items.
 SAMPLE_MEMBERS = 6
 
 
@@ -29,7 +29,7 @@ def list_store(store: str, run_ref: str | None) -> None:
         return
     found = runs.list_runs(opened)
     if not found:
-        typer.echo(f"No runs in {opened.location} yet: `tercet run quickstart` makes one.")
+        typer.echo(f"No runs in {opened.location} yet: start one with `tercet run quickstart`.")
         return
     names = _names_by_target(opened)
     rows = [_run_row(opened, run, names) for run in found[:NEWEST_RUNS]]
@@ -40,9 +40,9 @@ def list_store(store: str, run_ref: str | None) -> None:
 
 
 def show_ref(ref: str, store: str, run_ref: str | None) -> None:
-    """Prints an artifact: what it is, what it was made from, and a few of its rows.
+    """Prints what an artifact is, what it was made from, and a few of its rows.
 
-    Raises: BadInput or StoreError for a name that stands for nothing.
+    Raises: BadInput or StoreError for an unknown name.
     """
     opened = open_store(store, create=False)
     artifact = artifact_of(opened, ref, run_ref)
@@ -60,9 +60,9 @@ def show_ref(ref: str, store: str, run_ref: str | None) -> None:
 
 
 def tag_ref(ref: str, name: str, store: str) -> None:
-    """Gives a run or a version a name; a name that exists moves, and that is said.
+    """Names a run or a version; an existing name is moved, with a message.
 
-    Raises: BadInput for a name that would hide a step or a table, StoreError for a faulty one.
+    Raises: BadInput for a name that would hide a step or a table, StoreError for an invalid one.
     """
     opened = open_store(store, create=False)
     _check_free(opened, name)
@@ -74,7 +74,7 @@ def tag_ref(ref: str, name: str, store: str) -> None:
 
 
 def _target(store: Store, ref: str) -> str:
-    """A run's id, or step@version. A tag stands for what it names."""
+    """The run's id or step@version that `ref` names, directly or as a tag."""
     tagged = tags.get_tag(store, ref)
     if tagged is not None:
         return tagged
@@ -88,7 +88,7 @@ def _target(store: Store, ref: str) -> str:
 
 
 def _check_free(store: Store, name: str) -> None:
-    """A tag would hide a step, a table or a recipe of its name from every other command."""
+    """Refuses a tag that would hide a step, table or recipe of the same name."""
     taken: dict[str, str] = {}
     for run in runs.list_runs(store):
         taken[run["recipe_name"]] = "a recipe"
@@ -134,7 +134,7 @@ def _list_run(store: Store, run: Mapping[str, Any]) -> None:
     if error:
         typer.echo(f"  {text_table.cell(error)}")
     if not run["steps"]:
-        typer.echo("It has reached no step yet.")
+        typer.echo("No step has been reached yet.")
         return
     names = _names_by_target(store)
     rows = []
@@ -160,7 +160,7 @@ def _list_run(store: Store, run: Mapping[str, Any]) -> None:
 
 
 def _headline(store: Store, steps: Sequence[Mapping[str, Any]]) -> str | None:
-    """The figure that the run is about: the gain in recall@1, or else the mean of STS."""
+    """The run's headline figure: the gain in recall@1, or else the STS average."""
     entry = next((e for e in reversed(steps) if "evaluations" in e.get("tables", {})), None)
     if entry is None:
         return None
@@ -170,7 +170,7 @@ def _headline(store: Store, steps: Sequence[Mapping[str, Any]]) -> str | None:
             "evaluations", ["task", "subset", "metric", "value", "ci_low", "ci_high"]
         ).to_pylist()
     except (StoreError, OSError, KeyError, pa.ArrowInvalid):
-        return None  # Removed meanwhile: the run can be listed all the same.
+        return None  # Removed in the meantime; the run can still be listed.
     for row in table:
         if row["metric"] == "recall@1_gain" and row["subset"] == "test":
             said = f"recall@1 {row['value']:+.2f}"
@@ -195,7 +195,7 @@ def _show_head(
         typer.echo(f"tags      {', '.join(called)}")
     if manifest is None:
         planned = len(artifact.plan() or ())
-        typer.echo(f"state     in the making: {parts} of {planned or '?'} parts are there")
+        typer.echo(f"state     unfinished: {parts} of {planned or '?'} parts exist")
         return
     typer.echo(f"created   {_moment(manifest['created'])}")
     if "seconds" in manifest:
@@ -206,7 +206,7 @@ def _show_head(
 
 
 def _show_components(manifest: Mapping[str, Any]) -> None:
-    """What the version is a digest of, as YAML."""
+    """The data that the version is a digest of, as YAML."""
     components = dict(manifest.get("components", {}))
     if not components:
         return
@@ -244,7 +244,7 @@ def _short(value: Any) -> Any:
 
 
 def _echo(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    # A column that nobody has anything in is left out.
+    # Columns that are empty in every row are left out.
     kept = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
     lines, _ = text_table.render(
         [columns[i] for i in kept],

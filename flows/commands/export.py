@@ -1,4 +1,4 @@
-"""`tercet export`: an encoder or a table out of the store, as a directory that needs no Tercet."""
+"""`tercet export`: copies an encoder or a table to a directory that works without Tercet."""
 
 import shutil
 from contextlib import closing
@@ -8,7 +8,9 @@ from typing import Any, Literal
 import typer
 
 from tercet.flows.exports.whole import check_free, whole_directory
+from tercet.flows.results.encoder_form import Reformed, how_to_load, measured_form, reformed
 from tercet.flows.results.refs import artifact_of
+from tercet.models.encoders.pooling import FormSettings
 from tercet.storage.artifacts import Artifact
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput
@@ -24,19 +26,19 @@ def export(
     push: str | None = None,
     public: bool = False,
 ) -> None:
-    """Writes what the ref means to a new directory with its card, and uploads it where asked.
+    """Writes an encoder or a table to a new directory with its card, and uploads it if asked.
 
-    Raises: BadInput when the ref is neither a finished encoder nor a table, or the destination is
-        taken; StageFailed when the directory could not be uploaded.
+    Raises: BadInput when the ref is neither a finished encoder nor a table, or the destination
+        exists; StageFailed when the upload failed.
     """
     from tercet.flows.exports.table import is_table
 
     opened = open_store(store, create=False)
     kind: Literal["model", "dataset"] = "dataset" if is_table(opened, ref) else "model"
     if kind == "dataset" and (onnx or int8):
-        raise BadInput(f"--onnx and --int8 belong to encoders, and {ref} is a table.")
+        raise BadInput(f"--onnx and --int8 apply to encoders only, but {ref} is a table.")
     if public and push is None:
-        raise BadInput("--public belongs to --push REPO.")
+        raise BadInput("--public needs --push REPO.")
     target = Path(destination).expanduser()
     check_free(target)
     if push is not None:
@@ -62,9 +64,9 @@ def export_model(
     onnx: bool = False,
     int8: bool = False,
 ) -> None:
-    """Copies an encoder to a new directory, which appears whole or not at all, with its card.
+    """Copies an encoder and its card to a new directory, which appears complete or not at all.
 
-    Raises: BadInput when the ref is no finished encoder or the destination is taken.
+    Raises: BadInput when the ref is not a finished encoder or the destination exists.
     """
     opened = open_store(store, create=False)
     artifact = artifact_of(opened, ref, run_ref)
@@ -74,12 +76,15 @@ def export_model(
         from tercet.flows.exports.onnx import check_installed
 
         check_installed()
-        typer.echo("Writing ONNX files and measuring them: some minutes.", err=True)
-    measured = _copy(opened, artifact, source, target, run_ref, onnx, int8)
-    typer.echo(f"{artifact.step}@{artifact.version} lies in {target}; three lines load it:")
-    typer.echo("  from sentence_transformers import SentenceTransformer")
-    typer.echo(f"  model = SentenceTransformer({str(target)!r})")
-    typer.echo('  model.encode(["a sentence of your field"])')
+        typer.echo("Writing and measuring the ONNX files takes a few minutes.", err=True)
+    measured, other = _copy(opened, artifact, source, target, run_ref, onnx, int8)
+    typer.echo(f"{artifact.step}@{artifact.version} is in {target}. To load it:")
+    typer.echo("\n".join(f"  {line}" for line in how_to_load(target)))
+    if other is not None:
+        typer.echo(
+            f"It was trained with pooling {other.trained} but evaluated with "
+            f"{other.measured}; the directory has the latter."
+        )
     if measured is not None:
         from tercet.flows.exports.onnx import lines
 
@@ -87,18 +92,18 @@ def export_model(
 
 
 def encoder_dir(artifact: Artifact) -> Path:
-    """The directory of a finished encoder. Raises BadInput with one sentence for anything else."""
+    """The directory of a finished encoder. Raises BadInput for anything else."""
     name = f"{artifact.step}@{artifact.version}"
     if artifact.manifest() is None:
-        raise BadInput(f"{name} is not finished: run its recipe again, which goes on with it.")
+        raise BadInput(f"{name} is not finished: run its recipe again to resume it.")
     folder = artifact.model_dir()
     if folder is None:
         raise BadInput(
-            f"{name} holds tables and no model: `tercet export TABLE DEST` writes a table, "
+            f"{name} contains tables, not a model: `tercet export TABLE DEST` writes a table, "
             "`tercet export train DEST` an encoder."
         )
     if not (folder / "modules.json").is_file():
-        raise BadInput(f"{name} holds files, but no sentence encoder: modules.json is missing.")
+        raise BadInput(f"{name} is not a sentence encoder: modules.json is missing.")
     return folder
 
 
@@ -106,7 +111,7 @@ def _table(store: Store, ref: str, target: Path, run_ref: str | None) -> None:
     from tercet.flows.exports.table import export_table
 
     rows = export_table(store, ref, target, run_ref)
-    typer.echo(f"{rows:,} rows of {ref} lie in {target}; two lines load them:")
+    typer.echo(f"{rows:,} rows of {ref} are in {target}. To load them:")
     typer.echo("  from datasets import load_dataset")
     typer.echo(f'  data = load_dataset({str(target)!r}, split="train")')
 
@@ -119,8 +124,11 @@ def _copy(
     run_ref: str | None,
     onnx: bool,
     int8: bool,
-) -> dict[str, Any] | None:
-    """The encoder's files, its ONNX files where asked, and the card; what was measured of ONNX."""
+) -> tuple[dict[str, Any] | None, Reformed | None]:
+    """Writes the encoder as it was evaluated, its ONNX files if asked, and the card.
+
+    Returns the ONNX measurements, and both forms if training used a different one.
+    """
     from tercet.flows.cards.facts import run_of
     from tercet.flows.cards.model_card import model_card
     from tercet.flows.results.queries import connect
@@ -131,14 +139,33 @@ def _copy(
         closing(connect(store, None if run is None else run["run_id"])) as connection,
         whole_directory(target) as aside,
     ):
-        _copy_tree(source, aside)
+        form = measured_form(store, run, artifact)
+        other = reformed(source, form)
+        if other is None:
+            _copy_tree(source, aside)
+        else:
+            _write_in(form, source, aside)
         if onnx or int8:
             from tercet.flows.exports.onnx import add_onnx
 
             measured = add_onnx(aside, connection, full=onnx, int8=int8)
-        card = model_card(artifact, source, run, connection, measured)
+        card = model_card(artifact, aside, run, connection, measured, other)
         (aside / "README.md").write_text(card, encoding="utf-8")
-    return measured
+    return measured, other
+
+
+def _write_in(form: FormSettings, source: Path, aside: Path) -> None:
+    from tercet.models.encoders.encoder import load_encoder
+    from tercet.models.encoders.own_modules import save_encoder
+
+    try:
+        model = load_encoder(source, form.pooling, prompt=form.prompt)
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+    save_encoder(model, aside)
+    # Modules that a loss kept beside the encoder.
+    if (source / "losses").is_dir():
+        shutil.copytree(source / "losses", aside / "losses")
 
 
 def _copy_tree(source: Path, aside: Path) -> None:

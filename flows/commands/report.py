@@ -10,12 +10,12 @@ from tercet.tasks.stage import BadInput
 
 
 def make_report(refs: Sequence[str | None], output: str, store: str) -> None:
-    """Writes the report of one run or of two; of the newest one where none is named.
+    """Writes the report of one run or two; by default of the newest run.
 
-    The store is only read. Raises: UnknownRef for a name that stands for no run, BadInput or
-    StoreError for a place that takes no file.
+    The store is only read. Raises: UnknownRef for an unknown run, BadInput or StoreError for an
+    output that cannot be written.
     """
-    from tercet.flows.exports.rows import whole_file
+    from tercet.flows.exports.whole import whole_file
     from tercet.flows.report.report import html
     from tercet.flows.report.subject import opened
 
@@ -26,5 +26,5 @@ def make_report(refs: Sequence[str | None], output: str, store: str) -> None:
                 data = html(subjects).encode("utf-8", "replace")
                 sink.write(data)
         except FileNotFoundError as error:
-            raise BadInput(f"{path} cannot be written: name a file elsewhere (-o FILE).") from error
-    typer.echo(f"{path}: {len(data) / 1_000_000:.1f} MB; it opens without a network.")
+            raise BadInput(f"{path} cannot be written: name another file (-o FILE).") from error
+    typer.echo(f"{path}: {len(data) / 1_000_000:.1f} MB; it opens without a network connection.")

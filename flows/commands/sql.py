@@ -1,4 +1,4 @@
-"""`tercet sql`: one query, queries from a pipe, or a prompt, over the tables of a run."""
+"""`tercet sql`: runs queries from the argument, a pipe or a prompt on the tables of a run."""
 
 import os
 import sqlite3
@@ -15,6 +15,7 @@ import pyarrow as pa
 import typer
 
 from tercet.flows.exports import rows as rows_out
+from tercet.flows.exports.whole import whole_file
 from tercet.flows.results.queries import connect
 from tercet.flows.terminal import text_table
 from tercet.storage.catalog.read_only import SqlError, checked
@@ -34,17 +35,17 @@ A query ends with a semicolon or an empty line; only SELECT and EXPLAIN run here
 def answer(
     query: str | None, format_: str, output: str | None, store: str, run_ref: str | None
 ) -> None:
-    """Answers a query, or those from standard input: a prompt on a terminal, a pipe elsewhere.
+    """Answers a query, or those from standard input: typed at a prompt, or piped in.
 
-    With `output` the rows go to a file, in the format of its ending where none is asked for.
-    Raises: BadInput for a faulty query or format, StoreError for a store or run that is not there.
+    With `output` the rows go to a file, by default in the format that its ending names.
+    Raises: BadInput for a faulty query or format, StoreError for a missing store or run.
     """
     format_ = _format(format_, output)
     opened = open_store(store, create=False)
     if not list_runs(opened):
         raise BadInput(
-            f"The store {opened.location} holds no run yet, so there is nothing to ask: "
-            "`tercet run quickstart` makes one."
+            f"The store {opened.location} has no runs yet, so there is nothing to query: "
+            "start one with `tercet run quickstart`."
         )
     try:
         if query is not None:
@@ -55,25 +56,25 @@ def answer(
             _from_pipe(opened, run_ref, format_, output)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read has seen enough (`| head`): Python must not complain at its end.
+        # The reader closed the pipe (`| head`): Python must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _format(format_: str, output: str | None) -> str:
     if format_ not in FORMATS:
-        raise BadInput(f"--format {format_!r} is none of {', '.join(FORMATS)}.")
+        raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
     ending = Path(output).suffix.removeprefix(".") if output is not None else ""
     if format_ in ("table", "json") and ending in rows_out.FORMATS:
         return ending if format_ == "table" or ending == "jsonl" else format_
     if format_ == "parquet" and output is None:
-        raise BadInput("Parquet is no text: name a file with -o FILE.")
+        raise BadInput("Parquet is a binary format: name a file with -o FILE.")
     return format_
 
 
 def _run(store: Store, run_ref: str | None, query: str, format_: str, output: str | None) -> None:
-    """Answers one query with a connection of its own, which sees what is there now.
+    """Answers one query over a new connection, which sees the store as it is now.
 
-    DuckDB hears no signal while it works, so it works in a thread and Ctrl-C is told to it.
+    DuckDB ignores signals while it works, so it runs in a thread and Ctrl-C is passed on to it.
     """
     stopped = threading.Event()
     with closing(connect(store, run_ref)) as connection, ThreadPoolExecutor(1) as pool:
@@ -82,7 +83,7 @@ def _run(store: Store, run_ref: str | None, query: str, format_: str, output: st
             answering.result()
         except KeyboardInterrupt:
             stopped.set()
-            # A query forgets what it was told before it began.
+            # An interrupt that arrives before the query starts is lost, so it is repeated.
             while not answering.done():
                 connection.interrupt()
                 wait([answering], 0.1)
@@ -112,7 +113,7 @@ def _answered(
 
 
 def _batches(reader: pa.RecordBatchReader, stopped: threading.Event) -> Iterator[pa.RecordBatch]:
-    """The batches. Raises BadInput for what only shows while rows are made, Interrupted."""
+    """The batches. Raises BadInput for faults that only rows reveal, and Interrupted."""
     while True:
         if stopped.is_set():
             raise Interrupted
@@ -121,13 +122,13 @@ def _batches(reader: pa.RecordBatchReader, stopped: threading.Event) -> Iterator
         except StopIteration:
             return
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            # Arrow takes DuckDB's errors for those of a file.
+            # Arrow reports DuckDB's errors as those of a file.
             raise BadInput(_sentence(error)) from error
         yield batch
 
 
 def _write(schema: pa.Schema, batches: Iterator[pa.RecordBatch], format_: str, path: Path) -> None:
-    with rows_out.whole_file(path) as sink:
+    with whole_file(path) as sink:
         if format_ == "table":
             lines = _table(schema, batches, None)
             sink.write(("\n".join(lines) + "\n").encode())
@@ -138,7 +139,7 @@ def _write(schema: pa.Schema, batches: Iterator[pa.RecordBatch], format_: str, p
 
 
 def _table(schema: pa.Schema, batches: Iterator[pa.RecordBatch], width: int | None) -> list[str]:
-    """The first rows as text, and how many there are in all."""
+    """The first rows as text, and the total number of rows."""
     names = schema.names
     shown: list[tuple[Any, ...]] = []
     count = 0
@@ -154,7 +155,7 @@ def _table(schema: pa.Schema, batches: Iterator[pa.RecordBatch], width: int | No
         told = f"{len(shown):,} of {_counted(count)}: -o FILE.csv writes all of them"
     else:
         told = _counted(count)
-    return [*lines, told + ("; long texts are cut: --format json shows them whole" if cut else "")]
+    return [*lines, told + ("; long texts are cut: --format json shows all of them" if cut else "")]
 
 
 def _counted(count: int) -> str:
@@ -166,7 +167,7 @@ def _from_pipe(store: Store, run_ref: str | None, format_: str, output: str | No
     if not queries:
         raise BadInput('There is no query: write tercet sql "SELECT …", or pipe one in.')
     if output is not None and len(queries) > 1:
-        raise BadInput(f"-o takes the rows of one query, but {len(queries)} came in.")
+        raise BadInput(f"-o takes the rows of a single query, but there are {len(queries)}.")
     for query in queries:
         _run(store, run_ref, query, format_, output)
 
@@ -176,7 +177,7 @@ def _queries(lines: Iterator[str] | Any) -> Iterator[str]:
     waiting = ""
     for line in lines:
         waiting += line
-        # SQLite's scanner knows quotes and comments; a line may hold several statements.
+        # SQLite's scanner handles quotes and comments; a line may hold several statements.
         if sqlite3.complete_statement(waiting):
             yield from _split(waiting)
             waiting = ""
@@ -188,14 +189,16 @@ def _split(text: str) -> list[str]:
         try:
             return [statement.query for statement in connection.extract_statements(text)]
         except duckdb.Error:
-            # Not SQL: whoever runs it says what is wrong.
+            # Not SQL: DuckDB reports the fault when it runs it.
             return [text] if text.strip() else []
 
 
 def _prompt(store: Store, run_ref: str | None, format_: str, output: str | None) -> None:
-    """Reads and answers until told to quit. A faulty query says so and ends nothing."""
+    """Reads and answers queries until the user quits. A faulty query does not end the session."""
     _remember_lines()
-    typer.echo(f"Tables of {run_ref or 'the newest run'} in {store.location}; .help says more.")
+    typer.echo(
+        f"Tables of {run_ref or 'the newest run'} in {store.location}; .help lists commands."
+    )
     waiting = ""
     while True:
         try:
@@ -270,7 +273,7 @@ def _quoted(name: str) -> str:
 
 
 def _remember_lines() -> None:
-    """Line editing and history, where Python has readline."""
+    """Enables line editing and history if Python has readline."""
     with suppress(ImportError, OSError):
         import atexit
         import readline
@@ -290,7 +293,7 @@ def _remember_lines() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """DuckDB's first line, with the name that it suggests instead where it does."""
+    """The first line of DuckDB's message, and its suggested name if there is one."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = lines[:1] + [line for line in lines[1:2] if line.startswith("Did you mean")]
     return " ".join(said) or type(error).__name__

@@ -1,99 +1,91 @@
-"""`tercet study`: arms of a recipe side by side; one table, one plot."""
+"""`tercet study`: compares variants (arms) of a recipe in one table and one plot."""
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from tercet.flows.commands.run import step_line
 from tercet.flows.results.metric_names import metric_of
+from tercet.flows.running.arguments import RunArguments
 from tercet.flows.studies import arms as studies
 from tercet.flows.studies import results as study_results
 from tercet.flows.studies.arms import Outcome, PlannedArm
 from tercet.flows.studies.results import Results
 from tercet.flows.terminal import interrupts, text_table
 from tercet.flows.terminal.failures import sentence
+from tercet.flows.terminal.lines import say, step_line
 from tercet.flows.terminal.progress import reporter
 from tercet.storage.store import FullDisk, Store, open_store
 from tercet.tasks.stage import BadInput
 
 
 def run_study(
-    arguments: Mapping[str, Any],
+    arguments: RunArguments,
     vary: Sequence[str],
     arms_file: str | None,
     metric: str | None,
     output: str,
-    location: str,
 ) -> int:
-    """Runs every arm, then tells what came of them. Returns the exit code.
+    """Runs every arm, then shows the results. Returns the exit code.
 
-    arguments: recipe, overrides, corpus, limit and seed, as `tercet run` takes them.
-    Raises: BadInput, StoreError; KeyboardInterrupt is answered here.
+    arguments: those of every arm, as `tercet run` takes them.
+    Raises: BadInput, StoreError; KeyboardInterrupt is handled here.
     """
-    command = again(arguments, vary, arms_file, metric, output, location)
+    command = again(arguments, vary, arms_file, metric, output)
     html = Path(output)
     _check_output(html)
-    arms = studies.arms_of(arguments["recipe"], vary, arms_file, arguments["overrides"])
+    arms = studies.arms_of(arguments.recipe, vary, arms_file, arguments.overrides)
     if metric is not None:
         metric_of(metric)
     interrupts.listen()
-    store = open_store(location)
+    store = open_store(arguments.store)
     try:
-        planned = studies.plan_arms(
-            arms, store, arguments["corpus"], arguments["limit"], arguments["seed"]
-        )
+        planned = studies.plan_arms(arms, store, arguments)
         if metric is not None:
             study_results.check_metric(metric_of(metric), planned)
-        _say("\n".join(_plan_lines(planned, store)))
+        say("\n".join(_plan_lines(planned, store)))
         outcomes = [_arm(number, one, planned, command) for number, one in enumerate(planned, 1)]
     except KeyboardInterrupt:
-        _say(f"\nInterrupted; what is done is kept. Go on with:\n  {command}")
+        say(f"\nInterrupted; finished work is kept. Resume with:\n  {command}")
         return 130
-    _say("\n".join(_made_lines(outcomes)))
+    say("\n".join(_made_lines(outcomes)))
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     if len(failed) < len(outcomes):
         found = [study_results.found_of(outcome, store) for outcome in outcomes]
-        _show(study_results.results(found, metric, store), arguments["recipe"], html, command)
+        _show(study_results.results(found, metric, store), arguments.recipe, html, command)
     if failed:
         names = ", ".join(repr(outcome.planned.arm.name) for outcome in failed)
-        _say(f"{len(failed)} of {len(outcomes)} arms failed ({names}). Go on with:\n  {command}")
+        say(f"{len(failed)} of {len(outcomes)} arms failed ({names}). Resume with:\n  {command}")
         return 1
     return 0
 
 
 def again(
-    arguments: Mapping[str, Any],
+    arguments: RunArguments,
     vary: Sequence[str],
     arms_file: str | None,
     metric: str | None,
     output: str,
-    location: str,
 ) -> str:
-    """The command line that starts the same study again."""
-    words = ["tercet", "study", str(arguments["recipe"])]
+    """The command line that resumes the study."""
+    recipe, *common = arguments.words()
+    words = ["tercet", "study", recipe]
     for text in vary:
         words += ["--vary", text]
     if arms_file is not None:
         words += ["--arms", arms_file]
-    for key in ("corpus", "limit", "seed"):
-        if arguments.get(key) is not None:
-            words += [f"--{key}", str(arguments[key])]
-    for override in arguments.get("overrides") or []:
-        words += ["--set", override]
+    words += common
     if metric is not None:
         words += ["--metric", metric]
-    words += ["-o", output]
-    if location != "./tercet-store":
-        words += ["--store", location]
-    return shlex.join(words)
+    return shlex.join([*words, "-o", output])
 
 
 def _check_output(html: Path) -> None:
     if html.suffix != ".html":
-        raise BadInput(f"-o {str(html)!r} must end in .html; the table goes beside it as .csv.")
+        raise BadInput(
+            f"-o {str(html)!r} must end in .html; the table is written beside it as .csv."
+        )
     if html.is_dir():
         raise BadInput(f"{html} is a directory: name a file.")
     if not html.parent.is_dir():
@@ -101,17 +93,17 @@ def _check_output(html: Path) -> None:
 
 
 def _arm(number: int, one: PlannedArm, planned: Sequence[PlannedArm], command: str) -> Outcome:
-    _say(f"\nArm {number} of {len(planned)}: {one.arm.name}")
+    say(f"\nArm {number} of {len(planned)}: {one.arm.name}")
     outcome = studies.run_arm(
         one,
-        _say,
-        lambda result: _say(step_line(result)),
+        say,
+        lambda result: say(step_line(result)),
         lambda step: reporter(step, sys.stderr.isatty()),
     )
     if isinstance(outcome.error, FullDisk):
         raise FullDisk(f"{sentence(outcome.error)} Then: {command}") from outcome.error
     if outcome.error is not None:
-        _say(f"Arm {one.arm.name!r} failed: {sentence(outcome.error)}")
+        say(f"Arm {one.arm.name!r} failed: {sentence(outcome.error)}")
     return outcome
 
 
@@ -121,12 +113,12 @@ def _plan_lines(planned: Sequence[PlannedArm], store: Store) -> list[str]:
         (count.step, count.arms, count.distinct, count.standing, count.distinct - count.standing)
         for count in counts
     ]
-    lines, _ = text_table.render(["step", "arms", "artifacts", "there", "to make"], rows)
+    lines, _ = text_table.render(["step", "arms", "artifacts", "exist", "to make"], rows)
     artifacts = sum(count.distinct for count in counts)
     used = sum(count.arms for count in counts)
     return [
         *lines,
-        f"{len(planned)} arms of {used} steps in all, which are {artifacts} different artifacts.",
+        f"{len(planned)} arms with {used} steps in all, {artifacts} of them distinct.",
     ]
 
 
@@ -135,7 +127,7 @@ def _made_lines(outcomes: Sequence[Outcome]) -> list[str]:
     rows = [(step, made, reused) for step, (made, reused) in counts.items()]
     lines, _ = text_table.render(["step", "made", "reused"], rows)
     made, reused = (sum(pair[side] for pair in counts.values()) for side in (0, 1))
-    return ["", *lines, f"{made} artifacts made, {reused} times reused."]
+    return ["", *lines, f"{made} artifacts made, {reused} reused."]
 
 
 def _show(results: Results, recipe: str, html: Path, command: str) -> None:
@@ -153,8 +145,3 @@ def _show(results: Results, recipe: str, html: Path, command: str) -> None:
         for row in told:
             print(f"{row.arm.name}: {row.why}")
         print(f"Plot and table: {html}, {table}")
-
-
-def _say(text: str) -> None:
-    with suppress(BrokenPipeError):
-        print(text, file=sys.stderr, flush=True)

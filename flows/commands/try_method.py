@@ -1,39 +1,44 @@
-"""`tercet try`: a few prompts of a method with the model's answers, before anything is spent."""
+"""`tercet try`: sends a few of a method's prompts before a whole run is paid for."""
 
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
-from tercet.flows.commands.run import step_line
-from tercet.flows.pipeline.step import Step
+from tercet.flows.pipeline.step import Step, until
 from tercet.flows.planning.estimates import requests_of, spread
+from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.one_part import PartOrder
-from tercet.flows.running.runner import RunPlan, open_run, order_of, prepare, run_step
+from tercet.flows.running.run_plan import RunPlan, prepare
+from tercet.flows.running.runner import open_run, order_of, run_step
+from tercet.flows.terminal.lines import say, step_line
 from tercet.flows.terminal.progress import reporter
 from tercet.models.llm.messages import Answer, Request
 from tercet.storage.artifacts import open_artifact
+from tercet.tasks.knowledge.extract_generate import METHOD as EXTRACTION
 from tercet.tasks.stage import BadInput
 
-EXTRACTION = "extract"
-# Parts that are asked about in turns.
+# Prompts are taken from this many parts in turn.
 _PARTS = 4
 
 
-def try_method(arguments: Mapping[str, Any], method: str, count: int, store: str) -> None:
-    """Runs what the method reads, asks `count` of its prompts and prints them with the answers.
+def try_method(arguments: RunArguments, method: str, count: int) -> None:
+    """Makes the method's inputs, sends `count` of its prompts and prints them with the answers.
 
-    The prompts are those of the first rows of several parts. Answers lie in the store's pool, so
-    that the run that follows does not pay for them again; a row that fails is asked again.
+    The prompts come from the first rows of several parts. Answers are kept in the store's pool, so
+    a later run does not pay for them again; failed rows are asked again.
 
-    Raises: BadInput for a method that the recipe does not have or that asks nobody.
+    Raises: BadInput for a method that the recipe lacks or that asks no language model.
     """
-    whole = prepare(store=store, **{**arguments, "until": None})
+    whole = prepare(arguments)
     wanted = _step(whole, method)
-    run_plan = prepare(store=store, **{**arguments, "until": wanted.name})
-    with open_run(run_plan, _say) as handle:
+    run_plan = RunPlan(
+        whole.recipe,
+        until(whole.steps, wanted.name),
+        replace(arguments, until=wanted.name),
+    )
+    with open_run(run_plan, say) as handle:
         for step in run_plan.steps:
             if step.name == wanted.name:
                 continue
@@ -41,14 +46,14 @@ def try_method(arguments: Mapping[str, Any], method: str, count: int, store: str
             made = open_artifact(handle.store, step.name, version).manifest() is not None
             if step.stage.asks is not None and not made:
                 raise BadInput(
-                    f"{method!r} needs what {step.name} says of the whole corpus, which is not "
-                    f"there yet: look at it first (tercet try … --method {EXTRACTION}), then make "
+                    f"{method!r} needs the results of {step.name} for the whole corpus, which do "
+                    f"not exist yet: try it first (tercet try … --method {EXTRACTION}), then run "
                     "it (tercet run … --until extract_parse)."
                 )
             with reporter(step.name, sys.stderr.isatty()) as progress:
                 result = run_step(handle, step, progress)
             if result.state != "reused":
-                _say(step_line(result))
+                say(step_line(result))
         order = order_of(handle, wanted)
         assert order.resources.ask is not None
         requests = list(islice(_requests(order), count))
@@ -60,17 +65,13 @@ def try_method(arguments: Mapping[str, Any], method: str, count: int, store: str
     kept = [answer for answer in answers if answer.error is None]
     if kept:
         tokens = sum(answer.prompt_tokens + answer.n_tokens for answer in kept)
-        print(f"{len(kept)} answers, {tokens:,} tokens: they are kept, and not asked for again.")
+        print(f"{len(kept)} answers, {tokens:,} tokens: kept, and not asked for again.")
     if len(kept) < len(answers):
-        print(f"{len(answers) - len(kept)} failed: these will be asked again.")
+        print(f"{len(answers) - len(kept)} failed: a run asks again.")
 
 
 def _step(run_plan: RunPlan, method: str) -> Step:
-    names = {
-        step.name.partition(".")[2] or EXTRACTION: step
-        for step in run_plan.steps
-        if step.stage.asks is not None
-    }
+    names = {step.stage.method: step for step in run_plan.steps if step.stage.asks is not None}
     if method not in names:
         known = f"it has: {', '.join(names)}" if names else "it has none"
         raise BadInput(f"The recipe has no method {method!r} that asks a language model ({known}).")
@@ -78,7 +79,7 @@ def _step(run_plan: RunPlan, method: str) -> Step:
 
 
 def _requests(order: PartOrder) -> Iterator[Request]:
-    """Those of all parts, of a few parts in turns; a greater number of them begins the same."""
+    """Requests of several parts in turn; a larger number begins with the same ones."""
     sources = spread(list(order.driving))
     place = 0
     for start in range(0, len(sources), _PARTS):
@@ -99,7 +100,3 @@ def _shown(number: int, total: int, method: str, request: Request, answer: Answe
     return (
         f"── {method} {number} of {total}: asked\n{request.prompt}\n── answered ({told})\n{said}\n"
     )
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -1,1 +1,1 @@
-"""What leaves the store: ONNX files, tables, rows, a hub repository."""
+"""Exports from the store: ONNX files, tables, rows, hub repositories."""

@@ -1,4 +1,4 @@
-"""A finished directory to the Hugging Face hub."""
+"""Uploads a finished directory to the Hugging Face hub."""
 
 import os
 import shlex
@@ -12,7 +12,7 @@ TOKEN = "HF_TOKEN"
 
 
 def check_push(repository: str) -> None:
-    """Raises BadInput, before any work, for a name that is none, no token, and a hub kept out."""
+    """Raises BadInput, before any work, for a bad name, a missing token or offline mode."""
     from huggingface_hub import constants
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
@@ -21,19 +21,19 @@ def check_push(repository: str) -> None:
         validate_repo_id(repository)
     except HFValidationError:
         raise BadInput(
-            f"--push {repository!r} is no repository of the hub: write OWNER/NAME."
+            f"--push {repository!r} is not a hub repository: write OWNER/NAME."
         ) from None
     if constants.HF_HUB_OFFLINE:
-        raise BadInput("--push needs the hub, and HF_HUB_OFFLINE keeps it out: unset it.")
+        raise BadInput("--push needs the hub, but HF_HUB_OFFLINE is set: unset it.")
     if not os.environ.get(TOKEN):
         raise BadInput(f"--push needs a token that may write: put it into {TOKEN}.")
 
 
 def push(folder: Path, repository: str, kind: Literal["model", "dataset"], public: bool) -> str:
-    """Uploads the directory in one commit; the repository is made, private, where there is none.
+    """Uploads the directory in one commit, creating a private repository if there is none.
 
-    Returns its address. Raises: StageFailed with the command that uploads it later; BadInput where
-    there is one that everybody can see, and `public` was not said.
+    Returns its address. Raises: StageFailed with the command that uploads it later; BadInput if
+    the repository exists and is public but `public` is false.
     """
     import httpx
     from huggingface_hub import HfApi
@@ -44,8 +44,8 @@ def push(folder: Path, repository: str, kind: Literal["model", "dataset"], publi
         made = api.create_repo(repository, repo_type=kind, private=not public, exist_ok=True)
         if not public and not api.repo_info(made.repo_id, repo_type=kind).private:
             raise BadInput(
-                f"{folder} is whole, but was not uploaded: {repository} is there already and "
-                "public. Name another, or say --public."
+                f"{folder} is complete, but was not uploaded: {repository} already exists "
+                "and is public. Name another, or pass --public."
             )
         api.upload_folder(
             repo_id=made.repo_id,
@@ -59,13 +59,13 @@ def push(folder: Path, repository: str, kind: Literal["model", "dataset"], publi
             + ([] if public else ["--private"])
         )
         raise StageFailed(
-            f"{folder} is whole, but was not uploaded to {repository}: {_reason(error)}. "
+            f"{folder} is complete, but was not uploaded to {repository}: {_reason(error)}. "
             f"Later: {later}"
         ) from error
     return str(made)
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what went wrong, without the token should it be in it."""
+    """The first line of the error, with the token removed if it contains it."""
     said = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
     return said.replace(os.environ.get(TOKEN) or "\0", "[token]")

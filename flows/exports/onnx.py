@@ -1,4 +1,4 @@
-"""ONNX files beside an exported encoder, and what they lose and gain against it."""
+"""ONNX files for an exported encoder, and their accuracy and speed against it."""
 
 import importlib.util
 import platform
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("onnx", "onnxruntime", "onnxscript")
 SENTENCES = 1_000
-# Pairwise similarities grow with the square: half a thousand texts have 125,000.
+# The number of pairwise similarities is quadratic: 500 texts have 125,000.
 COMPARED = 500
 PAIRS = 2_000
 RESAMPLES = 2_000
@@ -33,7 +33,7 @@ _Row = dict[str, Any]
 
 
 def check_installed() -> None:
-    """Raises BadInput where the packages that write ONNX are missing."""
+    """Raises BadInput if the packages that write ONNX are missing."""
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise BadInput(
@@ -45,12 +45,12 @@ def check_installed() -> None:
 def add_onnx(
     folder: Path, connection: duckdb.DuckDBPyConnection, full: bool, int8: bool, seed: int = 0
 ) -> _Row:
-    """Writes the files into an encoder's directory; returns what a model card says of them.
+    """Writes the files into an encoder's directory; returns their measurements for the card.
 
-    full: keep the file in fp32; int8: make the quantised one. They are measured on the run's dev
-    sentences and, where it has some, on its document pairs.
-    Raises: BadInput where the run has no sentences to measure on, and for an encoder that cannot be
-        written so.
+    full: keep the fp32 file; int8: make the quantised one. They are measured on the run's dev
+    sentences and on its document pairs, if any.
+    Raises: BadInput if the run has no sentences to measure on, or if the encoder cannot be written
+        as ONNX.
     """
     check_installed()
     where, texts = _sentences(connection)
@@ -71,7 +71,7 @@ def add_onnx(
     if int8:
         path = place / onnx_files.int8_name()
         onnx_files.write_int8(place / "model.onnx", path)
-        written[path] = "weights in int8, activations quantised as they come"
+        written[path] = "weights in int8, activations quantised dynamically"
     if not full:
         (place / "model.onnx").unlink()
         del written[place / "model.onnx"]
@@ -110,7 +110,7 @@ def add_onnx(
 
 
 def lines(found: _Row) -> list[str]:
-    """What was measured, for the terminal."""
+    """The measurements, for the terminal."""
     said = [f"ONNX against torch, {found['sentences']:,} {found['sentences_from']}:"]
     for row in found["agreement"]:
         said.append(
@@ -127,7 +127,7 @@ def lines(found: _Row) -> list[str]:
 
 
 def _sentences(connection: duckdb.DuckDBPyConnection) -> tuple[str, list[str]]:
-    """The texts to measure on, in the order of their ids, which is as good as drawn."""
+    """The texts to measure on, in the order of their ids, which is as good as random."""
     ask = "SELECT text FROM sentences WHERE {} ORDER BY sentence_id LIMIT {}"
     for where, condition in (
         ("dev sentences of the run", "split = 'dev'"),
@@ -137,13 +137,13 @@ def _sentences(connection: duckdb.DuckDBPyConnection) -> tuple[str, list[str]]:
         if len(rows) > 2:
             return where, [text for (text,) in rows]
     raise BadInput(
-        "--onnx and --int8 measure what the files lose on sentences of the run, and the store has "
-        "none of this encoder's run: export without them."
+        "--onnx and --int8 measure the files on sentences of the encoder's run, but the store has "
+        "none: export without them."
     )
 
 
 def _pairs(connection: duckdb.DuckDBPyConnection) -> tuple[str, list[str], list[str]]:
-    """Document pairs of test, else of dev: both texts are distinct among the pairs."""
+    """Document pairs of test, or else of dev; no query and no answer occurs twice."""
     for split in ("test", "dev"):
         rows = connection.execute(
             "SELECT query, answer FROM document_pairs WHERE split = ? ORDER BY pair_id LIMIT ?",
@@ -155,7 +155,7 @@ def _pairs(connection: duckdb.DuckDBPyConnection) -> tuple[str, list[str], list[
 
 
 def _agreement(model: "SentenceTransformer", encoder: Any, texts: Sequence[str]) -> _Row:
-    """How near the file's vectors are to torch's, and how fast each of them comes."""
+    """How close the file's vectors are to torch's, and the speed of both."""
     from tercet.models.measures import metrics
 
     original, seconds = _timed(model, encoder, texts)
@@ -177,7 +177,7 @@ def _agreement(model: "SentenceTransformer", encoder: Any, texts: Sequence[str])
 def _timed(
     model: "SentenceTransformer", encoder: Any, texts: Sequence[str]
 ) -> tuple[dict[str, "Vectors"], dict[str, float]]:
-    """Vectors of both, and the seconds of two passes each, in turns after a warm-up."""
+    """The vectors of both, and the seconds of two passes each, alternating after a warm-up."""
     from tercet.models.encoders.encoder import encode
 
     either = {"torch": model, "file": encoder}

@@ -1,13 +1,9 @@
-"""Rows as CSV, JSON or Parquet, batch by batch: memory does not grow with their number."""
+"""Writes rows as CSV, JSON or Parquet in batches, so memory does not grow with their number."""
 
 import json
 import math
-import os
-import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
-from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
@@ -15,22 +11,19 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from tercet.storage.store import clear_errors
-from tercet.tasks.stage import BadInput
-
 FORMATS = ("csv", "json", "jsonl", "parquet")
 
-# Rows that are in memory at once.
+# Rows in memory at once.
 BATCH_ROWS = 16_384
 
 
 def write_rows(
     schema: pa.Schema, batches: Iterable[pa.RecordBatch], format_: str, sink: IO[bytes]
 ) -> int:
-    """Writes the rows; returns how many there were.
+    """Writes the rows; returns their number.
 
-    csv: a header, nested values as JSON. json: an array with one row a line. jsonl: the rows
-    alone. parquet: compressed with zstd. NaN and infinity have no form in JSON and become null.
+    csv: a header, nested values as JSON. json: an array with one row per line. jsonl: the rows
+    alone. parquet: compressed with zstd. JSON has no NaN or infinity; they become null.
     """
     names = _distinct(schema.names)
     if format_ == "csv":
@@ -38,28 +31,6 @@ def write_rows(
     if format_ == "parquet":
         return _parquet(schema, names, batches, sink)
     return _json(names, batches, sink, lines=format_ == "jsonl")
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that takes its name once it is written whole; what stood there stays until then.
-
-    Raises: BadInput for a place that can hold no file, StoreError for a disk that takes none.
-    """
-    if path.is_dir():
-        raise BadInput(f"{path} is a directory: name a file.")
-    if not path.parent.is_dir():
-        raise BadInput(f"There is no directory {path.parent}: make it, or name another file.")
-    aside = path.parent / f".{path.name}-{uuid.uuid4().hex[:8]}.writing"
-    try:
-        with clear_errors(path):
-            with aside.open("xb") as sink:
-                yield sink
-                sink.flush()
-                os.fsync(sink.fileno())
-            aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _csv(
@@ -81,7 +52,7 @@ def _csv(
 def _parquet(
     schema: pa.Schema, names: Sequence[str], batches: Iterable[pa.RecordBatch], sink: IO[bytes]
 ) -> int:
-    # Parquet has no type for these: nulls alone keep theirs, intervals become text.
+    # Parquet lacks these types: all-null columns keep theirs, intervals become text.
     types = [pa.string() if pa.types.is_interval(field.type) else field.type for field in schema]
     whole = pa.schema(list(zip(names, types, strict=True)))
     count = 0
@@ -135,7 +106,7 @@ def _finite(value: Any) -> Any:
 
 
 def _foreign(value: Any) -> Any:
-    """What JSON has no type for."""
+    """Converts types that JSON lacks."""
     if isinstance(value, date | datetime | time):
         return value.isoformat()
     if isinstance(value, bytes):
@@ -144,7 +115,7 @@ def _foreign(value: Any) -> Any:
 
 
 def _plain(kind: pa.DataType) -> bool:
-    """Whether Arrow writes the type to CSV by itself."""
+    """Whether Arrow can write the type to CSV itself."""
     return not (
         pa.types.is_nested(kind)
         or pa.types.is_binary(kind)

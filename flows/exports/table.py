@@ -1,4 +1,4 @@
-"""A table out of the store, as a directory that `datasets` loads."""
+"""Exports a table as a directory that `datasets` can load."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -23,13 +23,13 @@ from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput
 from tercet.tasks.stages import known_schemas
 
-# Of a file of Parquet, about: small enough to be fetched by itself, large enough to be worth it.
+# Approximate size of a Parquet file: small enough to fetch alone, large enough to be worth it.
 SHARD_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
 class _Chosen:
-    """The rows that a ref means. artifact: where it names a version; else the table of the run."""
+    """The rows that a ref names. artifact: set if it names a version; else the run's table."""
 
     table: str
     run: runs.Run | None
@@ -48,10 +48,10 @@ def is_table(store: Store, ref: str) -> bool:
 
 
 def export_table(store: Store, ref: str, target: Path, run_ref: str | None) -> int:
-    """Writes the table's rows and its data card to a new directory; returns how many rows.
+    """Writes the table's rows and its data card to a new directory; returns the number of rows.
 
-    Rows come in batches: memory does not grow with their number.
-    Raises: BadInput for a table without rows and for a target that is taken.
+    Works in batches, so memory does not grow with the number of rows.
+    Raises: BadInput for a table without rows and for an existing target.
     """
     chosen = _chosen(store, ref, run_ref)
     run_id = None if chosen.run is None else chosen.run["run_id"]
@@ -67,7 +67,7 @@ def export_table(store: Store, ref: str, target: Path, run_ref: str | None) -> i
             raise BadInput(f"The table {chosen.table} cannot be read: {said}.") from error
         if not written.rows:
             raise BadInput(
-                f"The table {chosen.table} has no rows there, so there is nothing to export: "
+                f"The table {chosen.table} has no rows in this run, so there is nothing to export: "
                 "name another run with --run."
             )
         card = data_card(chosen.table, written, chosen.run, connection, chosen.versions)
@@ -82,9 +82,9 @@ def write_shards(
     progress: Callable[[int], None] = lambda rows: None,
     shard_bytes: int = SHARD_BYTES,
 ) -> DataFiles:
-    """Writes `train-00000-of-00002.parquet` and so on; a new one begins at that many bytes."""
+    """Writes `train-00000-of-00002.parquet` and so on, starting a new file at that many bytes."""
     folder.mkdir(parents=True)
-    # The number of files stands in each name, and is known at the end.
+    # Each name contains the number of files, which is known only at the end.
     files: list[Path] = []
     rows = memory = 0
     writer: pq.ParquetWriter | None = None
@@ -120,8 +120,8 @@ def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
         artifact = tags.resolve_ref(store, ref)
         if artifact.manifest() is None:
             raise BadInput(
-                f"{artifact.step}@{artifact.version} is not finished: run its recipe again, which "
-                "goes on with it."
+                f"{artifact.step}@{artifact.version} is not finished: run its recipe again to "
+                "resume it."
             )
         if table not in artifact.rows().tables:
             raise BadInput(f"{artifact.step}@{artifact.version} has no table {table}.")

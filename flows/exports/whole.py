@@ -1,17 +1,41 @@
-"""A directory that takes its name once it is written whole."""
+"""Atomic writes: files and directories get their names once they are complete."""
 
+import os
 import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from tercet.storage.store import clear_errors
 from tercet.tasks.stage import BadInput
 
 
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file that gets its name once it is complete; an existing file stays until then.
+
+    Raises: BadInput if no file can be there, StoreError if the disk refuses it.
+    """
+    if path.is_dir():
+        raise BadInput(f"{path} is a directory: name a file.")
+    if not path.parent.is_dir():
+        raise BadInput(f"There is no directory {path.parent}: make it, or name another file.")
+    aside = path.parent / f".{path.name}-{uuid.uuid4().hex[:8]}.writing"
+    try:
+        with clear_errors(path):
+            with aside.open("xb") as sink:
+                yield sink
+                sink.flush()
+                os.fsync(sink.fileno())
+            aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
 def check_free(target: Path) -> None:
-    """Raises BadInput where something is there already, but for an empty directory."""
+    """Raises BadInput if the target exists, unless it is an empty directory."""
     with clear_errors(target):
         if target.is_dir():
             if any(target.iterdir()):
@@ -22,12 +46,12 @@ def check_free(target: Path) -> None:
 
 @contextmanager
 def whole_directory(target: Path) -> Iterator[Path]:
-    """A directory beside the target to write into; it becomes the target when the block ends well.
+    """A directory beside the target to write into; it becomes the target if the block succeeds.
 
-    Raises: BadInput for a target that is taken, StoreError for a disk that takes none.
+    Raises: BadInput for an existing target, StoreError if the disk refuses it.
     """
     check_free(target)
-    # `.` and a link have no place beside them; what they mean has.
+    # Resolved first: `.` and links have no usable directory beside them.
     place = target.resolve()
     aside = place.parent / f".{place.name}-{uuid.uuid4().hex[:8]}.writing"
     try:
@@ -35,7 +59,7 @@ def whole_directory(target: Path) -> Iterator[Path]:
             place.parent.mkdir(parents=True, exist_ok=True)
             aside.mkdir()
             yield aside
-            # Takes the place of an empty directory, and fails on one that was filled meanwhile.
+            # Replaces an empty directory, and fails if it has been filled in the meantime.
             aside.rename(place)
     finally:
         shutil.rmtree(aside, ignore_errors=True)

@@ -1,1 +1,1 @@
-"""HTML for whoever shows something: blocks, charts, one page, and what must be hidden."""
+"""HTML pages: blocks, charts, the page itself, and the redaction of private text."""

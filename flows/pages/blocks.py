@@ -1,7 +1,7 @@
-"""What a page is made of: a few kinds of blocks that the template knows how to show.
+"""The blocks of a page, which the template renders.
 
-Texts are plain. Of a lead, a note, a caption or a summary the words in `backticks` are shown as
-code; cells, facts and items are shown as they are, so that a corpus can say what it likes.
+Texts are plain. In leads, notes, captions and summaries, words in `backticks` are shown as code;
+cells, facts and items are shown verbatim, since they may come from a corpus.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Note:
-    """A sentence or two. tone: `missing` where there is nothing to show, `warning`,
+    """A sentence or two. tone: `missing` if there is nothing to show, `warning`,
     `head`, or `verdict`."""
 
     kind: ClassVar[str] = "note"
@@ -24,7 +24,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Fact:
-    """One figure, large, with its name and a word on it."""
+    """One large figure, with its name and a short note."""
 
     name: str
     value: str
@@ -41,10 +41,10 @@ class Facts:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under names. align: a letter a column, `l`, `r` or `n`
-    (left, never broken); by default numbers stand right.
+    """A table. align: one letter per column, `l`, `r` or `n` (left, never wrapped);
+    by default numbers are right-aligned.
 
-    strong: the numbers of rows that stand out.
+    strong: the indices of highlighted rows.
     """
 
     kind: ClassVar[str] = "table"
@@ -64,7 +64,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """A Vega-Lite spec (see `charts`), a caption that says what to see, and words in its place."""
+    """A Vega-Lite spec (see `charts`), a caption on how to read it, and a text alternative."""
 
     kind: ClassVar[str] = "chart"
     spec: Spec
@@ -75,7 +75,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Grid:
-    """Blocks side by side where the screen is wide enough. least: rem that each needs."""
+    """Blocks side by side if the screen is wide enough. least: the width of each in rem."""
 
     kind: ClassVar[str] = "grid"
     blocks: Sequence["Block"]
@@ -85,7 +85,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Item:
-    """A text among others: what it is, a line above it, a line below it."""
+    """A text in a list, with a tag, a line above it and a line below it."""
 
     text: str
     above: str = ""
@@ -96,7 +96,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """Texts one below the other."""
+    """A list of texts."""
 
     kind: ClassVar[str] = "items"
     items: Sequence[Item]
@@ -105,7 +105,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Panel:
-    """What one tab shows."""
+    """The content of one tab."""
 
     name: str
     blocks: Sequence["Block"]
@@ -113,7 +113,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Tabs:
-    """One panel at a time; printed, all of them."""
+    """Shows one panel at a time; in print, all of them."""
 
     kind: ClassVar[str] = "tabs"
     label: str
@@ -122,7 +122,7 @@ class Tabs:
 
 @dataclass(frozen=True)
 class Code:
-    """Text of a fixed width."""
+    """Text in a fixed-width font."""
 
     kind: ClassVar[str] = "code"
     text: str
@@ -131,7 +131,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Fold:
-    """Blocks that are shown when asked for."""
+    """Blocks that are folded away until opened."""
 
     kind: ClassVar[str] = "fold"
     summary: str
@@ -143,7 +143,7 @@ Block = Note | Facts | Table | Chart | Grid | Items | Tabs | Code | Fold
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with its own entry in the contents."""
+    """A section of the page with its own entry in the contents."""
 
     title: str
     blocks: Sequence[Block]

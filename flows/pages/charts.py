@@ -1,6 +1,6 @@
 """Vega-Lite specs as plain dicts. The page gives colours, fonts and widths (`page.js`).
 
-Where colour parts things, so does a second channel: dash, shape, place or a label.
+Where colour distinguishes things, so does a second channel: dash, shape, place or a label.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def chart(layers: Sequence[Spec], height: int, values: Sequence[Row], **more: An
 
 
 def field(name: str, kind: str, title: str | None = None, **more: Any) -> Spec:
-    """A channel. kind: its first letter, as Vega-Lite's handbooks write it (N, O, Q)."""
+    """A channel. kind: the first letter of Vega-Lite's type (N, O, Q)."""
     full = {"N": "nominal", "O": "ordinal", "Q": "quantitative"}[kind]
     return {"field": name, "type": full, "title": title, **more}
 
@@ -34,10 +34,10 @@ def field(name: str, kind: str, title: str | None = None, **more: Any) -> Spec:
 def bars(
     values: Sequence[Row], *, of: str, amount: str, said: str, title: str, row: int = 30
 ) -> Spec:
-    """A bar a row in the rows' order, with a label that says how long it is."""
+    """One bar per row, in the rows' order, labelled with its value."""
     y = field(of, "N", sort=None)
     longest = max((value[amount] for value in values), default=1) or 1
-    # Room for the longest label, on a phone too.
+    # Leaves room for the longest label, on a phone too.
     room = 1 + 0.075 * max((len(str(value[said])) for value in values), default=0)
     scale = {"domain": [0, longest * room]}
     return chart(
@@ -137,10 +137,10 @@ def lines(
     detail: str | None = None,
     points: bool = False,
 ) -> Spec:
-    """Curves, told apart by colour and dash; one curve has no legend."""
+    """Curves, distinguished by colour and dash; a single curve has no legend."""
     names = list(dict.fromkeys(value[by] for value in values))
     legend = None if len(names) < 2 else {"title": None, "symbolType": "stroke"}
-    # Legends of equal domains are one; a `sort` would part them.
+    # Vega-Lite merges legends of equal domains; a `sort` would keep them apart.
     told: Spec = {
         "color": field(
             by,
@@ -246,7 +246,7 @@ def strip(values: Sequence[Row], *, title: str) -> Spec:
 
 
 def flow(nodes: Sequence[Row], edges: Sequence[Row]) -> Spec:
-    """A graph from top to bottom, names beside their marks.
+    """A graph from top to bottom, with names beside the marks.
 
     Nodes have name, x (0 to 1), depth, state, reused; edges lead from x and depth to x2 and depth2.
     """

@@ -16,14 +16,14 @@
     try {
       localStorage.setItem("tercet-theme", root.dataset.theme);
     } catch (error) {
-      // Not kept: the choice holds until the page is closed.
+      // Not stored: the choice lasts until the page is closed.
     }
     tell();
   });
   system.addEventListener("change", tell);
   tell();
 
-  // Tabs: one panel at a time, arrows go from tab to tab.
+  // Tabs: one panel at a time; arrow keys move between tabs.
   for (const tabs of document.querySelectorAll(".tabs")) {
     const heads = [...tabs.querySelectorAll('[role="tab"]')];
     const show = (chosen) => {
@@ -49,7 +49,7 @@
     show(heads[0]);
   }
 
-  // The entry of the section that is being read.
+  // Highlights the contents entry of the section being read.
   const entries = new Map(
     [...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]),
   );
@@ -65,7 +65,7 @@
   );
   for (const section of document.querySelectorAll("main > section")) watch.observe(section);
 
-  // On paper nothing can be opened.
+  // In print everything is unfolded.
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details:not([open])")];
@@ -128,7 +128,7 @@
     }
   };
   const holders = [...document.querySelectorAll(".chart")];
-  // One after the other, with a breath between them: the page can be read meanwhile.
+  // One after another, with pauses so that the page stays responsive.
   (async () => {
     for (const holder of holders) {
       await draw(holder);

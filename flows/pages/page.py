@@ -1,11 +1,11 @@
-"""One self-contained HTML file from plain blocks: it opens without a network and asks for nothing.
+"""One self-contained HTML file from plain blocks, which opens without a network connection.
 
     page("Title", [Section("Results", [Table(("β", "gain"), rows), Chart(spec, "What to see.", "Alt
     text.")])], subtitle="…") -> str
 
-`tercet.flows.pages.blocks` says what a section can hold, `tercet.flows.pages.charts` makes specs
-(any Vega-Lite spec of version 6 with its data inline will do; leave out colours and fonts, the page
-gives them for light, dark and paper). `write_page(path, html)` writes it whole or not at all.
+`tercet.flows.pages.blocks` has the blocks of a section, `tercet.flows.pages.charts` makes specs
+(any Vega-Lite 6 spec with inline data will do; leave out colours and fonts, which the page sets for
+light, dark and print).
 """
 
 import base64
@@ -19,7 +19,6 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from tercet.flows.exports.rows import whole_file
 from tercet.flows.pages.blocks import Block, Chart, Fact, Fold, Grid, Note, Section, Tabs
 
 VEGA_LITE = "6.4"
@@ -38,8 +37,8 @@ def page(
 ) -> str:
     """The page as text.
 
-    subtitle: a line below the title. facts: the figures that matter most, at the top. notices: what
-    must be read first, such as that a run failed. footer: where the page comes from.
+    subtitle: a line below the title. facts: the headline figures, at the top. notices: warnings to
+    read first, for instance that a run failed. footer: where the page comes from.
     """
     import jinja2
 
@@ -65,14 +64,6 @@ def page(
         scripts=[Markup(script) for script in scripts],
         policy=_policy(scripts),
     )
-
-
-def write_page(path: Path, html: str) -> int:
-    """Writes the file whole or not at all; its bytes. Raises BadInput, StoreError."""
-    data = html.encode("utf-8", "replace")
-    with whole_file(path) as sink:
-        sink.write(data)
-    return len(data)
 
 
 @cache
@@ -105,7 +96,7 @@ def cell(value: Any) -> str:
 
 
 def inlined(chart: Chart) -> Markup:
-    """A chart's spec as JSON that no text in it can end or break."""
+    """A chart's spec as JSON, safe inside a script element."""
     spec: Mapping[str, Any] = {**chart.spec, "description": chart.alt}
     text = json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
@@ -125,7 +116,7 @@ def _charts(blocks: Sequence[Block]) -> Iterator[Chart]:
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    """Only these scripts run, and nothing is fetched. Vega sets styles on what it draws."""
+    """Allows only these scripts and no fetching. Vega sets inline styles."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
     allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (

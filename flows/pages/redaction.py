@@ -1,4 +1,4 @@
-"""What a card may say of the machine that it was written on: nothing."""
+"""Removes traces of this machine from texts for others: paths, keys, logins."""
 
 import re
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from typing import Any
 
 REMOVED = "[removed]"
 
-# Where a word begins: a path inside an address on the web has its host before it, and what closes
-# a tag of HTML is none.
+# The start of a word: a path within a web address follows its host, and a closing HTML tag is not
+# a path.
 _BEFORE = r"(?<![\w:/.<\\-])"
 _ABSOLUTE = re.compile(rf"{_BEFORE}(?:file://)?~?(?:/[^\s/'\"`<>|,;:()\[\]]+)+/?")
 _WINDOWS = re.compile(rf"{_BEFORE}[A-Za-z]:\\(?:[^\s\\'\"`<>|]+\\?)+")
@@ -19,7 +19,7 @@ _TOKENS = re.compile(
 _LOGIN = re.compile(r"(?<=://)[^\s/]*@")
 _WORDS = r"(?:api[_-]?key|token|password|passwd|secret|authorization)"
 _SECRET_KEY = re.compile(rf"(^|[_-]){_WORDS}$", re.IGNORECASE)
-# In an address's query, and as a header says it.
+# In the query of an address, and in a header.
 _GIVEN = re.compile(
     rf"([?&](?:[\w-]*[_-])?(?:{_WORDS}|key|sig|signature)=)[^&#\s'\"`<>]+", re.IGNORECASE
 )
@@ -36,7 +36,7 @@ def public(text: str) -> str:
 
 
 def public_values(value: Any) -> Any:
-    """The same for all texts of a JSON value; what a key calls a secret is taken out."""
+    """The same for all texts of a JSON value; values whose key names a secret are removed."""
     if isinstance(value, str):
         return public_path(value)
     if isinstance(value, Mapping):
@@ -50,7 +50,7 @@ def public_values(value: Any) -> Any:
 
 
 def public_path(text: str) -> str:
-    """A value that is a path as a whole, blanks and all, by its last name; else as `public`."""
+    """A value that is itself a path, cut to its last name; any other as in `public`."""
     whole = text.strip()
     if whole.startswith(("/", "~/", "file://")) or re.match(r"[A-Za-z]:\\", whole):
         return _last(whole.replace("\\", "/"))

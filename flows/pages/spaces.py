@@ -1,4 +1,4 @@
-"""Specs of what lies in a space: scores, cosines, the sphere, the plane."""
+"""Chart specs for scores, cosines, the sphere and the plane."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ def histogram(
 
 
 def shares(values: Sequence[Row], *, threshold: Sequence[Row], domain: tuple[float, float]) -> Spec:
-    """Two runs' distributions over each other. Rows: start, share (percent), run."""
+    """The distributions of two runs, overlaid. Rows: start, share (percent), run."""
     line = {
         "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 2},
         "encoding": {
@@ -110,15 +110,15 @@ def densities(values: Sequence[Row], labels: Sequence[Row], *, domain: tuple[flo
 
 
 def ways(points: Sequence[Row], moves: Sequence[Row]) -> Spec:
-    """Alignment against uniformity: a point a model and text set, a line from before to after.
+    """Alignment against uniformity: one point per model and text set, lines from before to after.
 
-    labelled: whether the texts are named beside the point.
+    labelled: whether points are labelled with their texts.
     """
     names = list(dict.fromkeys(point["model"] for point in points))
     x = {"scale": {"zero": False, "padding": 48}, "axis": {"tickCount": 6}}
     place = {
         "x": field("uniformity", "Q", "uniformity (lower: spread more evenly)", **x),
-        "y": field("alignment", "Q", "alignment (lower: pairs lie nearer)", **x),
+        "y": field("alignment", "Q", "alignment (lower: pairs closer)", **x),
     }
     return chart(
         [

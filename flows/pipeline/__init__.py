@@ -1,1 +1,1 @@
-"""Recipe to steps: what each reads, and the fingerprint of what it makes."""
+"""From recipe to steps: their inputs and the fingerprints of their results."""

@@ -1,11 +1,11 @@
-"""Steps that measure encoders."""
+"""Steps that evaluate encoders."""
 
 from tercet.flows.pipeline.step import Step, Weights
 from tercet.tasks.evaluation import awareness
 
 
 def awareness_step(settings: awareness.AwarenessSettings, by_model: bool) -> Step:
-    """What measures awareness; a language model extracts from training sentences alone."""
+    """The awareness steps; a language model extracts only from training sentences."""
     inputs = {"sentences": ("ingest",), "graph": ("graph",)}
     if not by_model:
         inputs["mentions"] = ("extract",)

@@ -1,4 +1,4 @@
-"""Fingerprints of a pipeline's steps: what each result depends on, and what of it changed."""
+"""Fingerprints of a pipeline's steps: what each result depends on, and what has changed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,24 +8,34 @@ from typing import Any
 
 from tercet.flows.pipeline.step import Made, Model, Step
 from tercet.models import weights
-from tercet.storage import code, fingerprint
+from tercet.storage import code, fingerprint, rounds
 from tercet.storage.accepted import accepted
 from tercet.storage.store import Store
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import BadInput, Stage
 
-UNKNOWN = "unknown until fetched"
+UNKNOWN = "weights not fetched yet"
 
-# It declares what a stage is and computes nothing: an edit there would make everything anew.
-DECLARATIONS = "tercet.tasks.stage"
+# These only declare things: counting an edit there would rebuild everything that imports them. The
+# modules named in a registry are in a stage's `modules`.
+DECLARATIONS = (
+    "tercet.tasks.stage",
+    "tercet.tasks.corpus.sources.registry",
+    "tercet.tasks.corpus.kinds.registry",
+    "tercet.tasks.synthesis.methods",
+    "tercet.models.losses.registry",
+)
+
+_ASKED = ("stage", "config", "models", "externals", "seed")
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a step's result depends on.
+    """The dependencies of a step's result.
 
-    version: digest of the components, or None while some weights are not here yet.
-    components: stage, config, inputs, models, externals, seed, code, libraries.
-    modules: digest of each module behind the component `code`, to say which one changed.
+    version: digest of the components, or None while some weights are not available yet.
+    components: stage, config, inputs, models, externals, seed, code, libraries; and round, once
+        failed rows have been retried.
+    modules: digest of each module behind the component `code`, to name the one that changed.
     """
 
     version: str | None
@@ -36,11 +46,11 @@ class Fingerprint:
 def fingerprints(
     steps: Sequence[Step], seed: int, store: Store, fetch: bool = False
 ) -> dict[str, Fingerprint]:
-    """Fingerprint of each step, from the recipe, the code and files alone: nothing is run.
+    """The fingerprint of each step, from the recipe, the code and files; nothing is run.
 
-    With `fetch`, weights that lie on a hub are downloaded; otherwise their version is unknown.
+    With `fetch`, weights on a hub are downloaded; otherwise their version is unknown.
 
-    Raises: BadInput when a model or a file that the recipe names does not exist.
+    Raises: BadInput if a model or file named in the recipe does not exist.
     """
     found: dict[str, Fingerprint] = {}
     for step in steps:
@@ -49,11 +59,22 @@ def fingerprints(
 
 
 def external_digests(step: Step, store: Store) -> dict[str, str]:
-    """Digests of what the step's config names outside the store, as it is now. Raises BadInput."""
+    """Digests of the files outside the store named in the step's config. Raises BadInput."""
     return {
         name: value if isinstance(value, str) else _content(value, store, step.name)
         for name, value in sorted(step.stage.externals(step.config).items())
     }
+
+
+def round_key(components: Mapping[str, Any]) -> str:
+    """The key of a step's rounds: its requests and model, independent of its inputs and code."""
+    return fingerprint.digest({name: components[name] for name in _ASKED})
+
+
+def closure(stage: Stage) -> dict[str, str]:
+    """The digest of each module whose code enters the stage's version."""
+    modules = code.code_digests([stage.run.__module__, *stage.modules])
+    return {name: digest for name, digest in modules.items() if name not in DECLARATIONS}
 
 
 def part_key(
@@ -62,7 +83,7 @@ def part_key(
     contents: Mapping[str, str],
     spec: Mapping[str, Any],
 ) -> str:
-    """Key of one part: as the fingerprint, with the content of what it reads for the versions."""
+    """The key of one part: like the fingerprint, but with its inputs' contents, not versions."""
     own = {k: v for k, v in components.items() if k not in ("inputs", "models")}
     return fingerprint.digest(
         {"own": own, "models": dict(models), "contents": dict(contents), "spec": dict(spec)}
@@ -70,7 +91,7 @@ def part_key(
 
 
 def model_path(name: str) -> Path:
-    """Where the weights of this name lie, fetched if need be. Raises BadInput."""
+    """The path of the weights with this name, fetched if necessary. Raises BadInput."""
     try:
         return weights.fetch(name)
     except weights.ModelMissing as error:
@@ -83,40 +104,41 @@ def changes(
     old_modules: Mapping[str, str],
     new_modules: Mapping[str, str],
 ) -> list[str]:
-    """Which components differ, in words: `config select.negative_max 0.75 → 0.8`, and so on."""
-    said: list[str] = []
+    """The components that differ, in words: `config select.negative_max 0.75 → 0.8`, and so on."""
+    found: list[str] = []
     for key, before, after in _differences(old.get("config"), new.get("config")):
-        said.append(f"config {key}: {_short(before)} → {_short(after)}")
+        found.append(f"config {key}: {_short(before)} → {_short(after)}")
     for name in ("externals", "models", "libraries"):
         for key, before, after in _differences(old.get(name), new.get(name)):
             label = {"externals": "file", "models": "model", "libraries": "library"}[name]
-            said.append(f"{label} {key}" + (f": {before} → {after}" if label == "library" else ""))
+            found.append(f"{label} {key}" + (f": {before} → {after}" if label == "library" else ""))
     if old.get("seed") != new.get("seed"):
-        said.append(f"seed: {old.get('seed')} → {new.get('seed')}")
+        found.append(f"seed: {old.get('seed')} → {new.get('seed')}")
     if old.get("code") != new.get("code"):
         names = sorted(
             name.removeprefix("tercet.")
             for name in old_modules.keys() | new_modules.keys()
             if old_modules.get(name) != new_modules.get(name)
         )
-        said.append(f"code of {', '.join(names) or 'the stage'}")
+        found.append(f"code of {', '.join(names) or 'the stage'}")
+    if old.get("round") != new.get("round"):
+        found.append("failed rows asked about again")
     for key, _, _ in _differences(old.get("inputs"), new.get("inputs")):
-        said.append(f"input {key.split('.')[0]}")
-    return list(dict.fromkeys(said))
+        found.append(f"input {key.split('.')[0]}")
+    return list(dict.fromkeys(found))
 
 
 def _fingerprint(
     step: Step, found: Mapping[str, Fingerprint], seed: int, store: Store, fetch: bool
 ) -> Fingerprint:
     stage = step.stage
-    modules = code.code_digests([stage.run.__module__, *stage.modules])
-    modules.pop(DECLARATIONS, None)
+    modules = closure(stage)
     digest = accepted(store, step.name, fingerprint.digest(dict(modules)))
     versions = {s: [found[n].version for n in names] for s, names in step.inputs.items()}
     models = {slot: _model(source, found, store, fetch) for slot, source in step.models.items()}
     components: dict[str, Any] = {
         "stage": stage.name,
-        "config": _without(step.config.model_dump(mode="json"), set(stage.locations)),
+        "config": without(step.config.model_dump(mode="json"), stage.locations),
         "inputs": versions,
         "models": models,
         "externals": external_digests(step, store),
@@ -124,6 +146,10 @@ def _fingerprint(
         "code": digest,
         "libraries": {name: _minor(name) for name in stage.libraries},
     }
+    if stage.asks is not None and (
+        number := rounds.current(store, step.name, round_key(components))
+    ):
+        components["round"] = number
     known = UNKNOWN not in models.values() and all(v for vs in versions.values() for v in vs)
     return Fingerprint(fingerprint.digest(components) if known else None, components, modules)
 
@@ -142,7 +168,7 @@ def _content(path: Path, store: Store, step: str) -> str:
     if not path.exists():
         raise BadInput(
             f"The file {str(path)!r} that the recipe names for {step} does not exist: "
-            "mend its path, or put the file there."
+            "correct its path, or put the file there."
         )
     if path.is_dir():
         return fingerprint.tree_digest(path, store)
@@ -150,19 +176,29 @@ def _content(path: Path, store: Store, step: str) -> str:
 
 
 def _minor(distribution: str) -> str:
-    """Major and minor version: patch releases are taken to leave results as they are."""
+    """Major and minor version: patch releases are assumed not to change results."""
     try:
         return ".".join(metadata.version(distribution).split("+")[0].split(".")[:2])
     except metadata.PackageNotFoundError:
         return "absent"
 
 
-def _without(value: Any, keys: set[str]) -> Any:
-    if isinstance(value, dict):
-        return {k: _without(v, keys) for k, v in value.items() if k not in keys}
-    if isinstance(value, list):
-        return [_without(v, keys) for v in value]
+def without(value: Any, paths: Sequence[str]) -> Any:
+    """A JSON value without the values at these dotted paths; `*` stands for all list members."""
+    for path in paths:
+        value = _pruned(value, path.split("."))
     return value
+
+
+def _pruned(value: Any, path: Sequence[str]) -> Any:
+    first, rest = path[0], path[1:]
+    if isinstance(value, list) and first == "*":
+        return [_pruned(member, rest) for member in value]
+    if not isinstance(value, dict) or first not in value:
+        return value
+    if not rest:
+        return {key: member for key, member in value.items() if key != first}
+    return {**value, first: _pruned(value[first], rest)}
 
 
 def _differences(old: Any, new: Any, prefix: str = "") -> list[tuple[str, Any, Any]]:

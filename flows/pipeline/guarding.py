@@ -1,4 +1,4 @@
-"""Steps that look for texts of evaluation sets among those trained on."""
+"""Steps that search the training texts for texts of evaluation sets."""
 
 from pathlib import Path
 
@@ -10,33 +10,30 @@ from tercet.tasks.guarding import guard
 
 
 def guarded(recipe: Recipe, what: str) -> dict[str, tuple[str, ...]]:
-    """The slot of the rows that must not be trained on, where there is something to guard."""
+    """The input slot with the rows to exclude from training, if there is anything to guard."""
     if not evaluate.measured_tasks(recipe.evaluate):
         return {}
     return {f"guarded_{what}": (f"guard.{what}",)}
 
 
-def guard_config(
-    recipe: Recipe, triplets: str | None = None, stored: bool = False
-) -> guard.GuardConfig:
+def guard_config(recipe: Recipe, stored: bool = False) -> guard.GuardConfig:
     encoding = recipe.embed.model_dump()
     if recipe.guard.encoder is not None and not stored:
-        encoding["pooling"] = None
+        encoding |= {"pooling": None, "prompt": None}
     choose = recipe.train.choose
     return guard.GuardConfig(
         **recipe.guard.model_dump(),
-        # Tasks of mteb, which are all there is without a suite, lie in no directory.
+        # Without a suite there are only tasks of mteb, which need no directory.
         suite=recipe.evaluate.suite or Path(),
         tasks=evaluate.measured_tasks(recipe.evaluate),
         splits=recipe.evaluate.splits,
         chosen_on=() if choose is None or choose.by == "retrieval" else (choose.by,),
-        triplets=triplets,
         **encoding,
     )
 
 
 def shortlist_encoder(recipe: Recipe) -> dict[str, Model]:
-    """What encodes where no vectors are stored: none that is itself still to be fitted."""
+    """The encoder to use if no vectors are stored; None if it is still to be fitted."""
     given = None if recipe.evaluator is None else recipe.evaluator.model
     name = recipe.guard.encoder or given
     off = name is None or recipe.guard.embedding_min is None
@@ -49,13 +46,20 @@ def sentences_guard(recipe: Recipe) -> Step:
     return Step("guard.sentences", guard.SENTENCES, guard_config(recipe), inputs, models)
 
 
+def pairs_guard(recipe: Recipe) -> Step:
+    inputs, models = {"document_pairs": ("ingest",)}, shortlist_encoder(recipe)
+    return Step("guard.document_pairs", guard.TRIPLETS, guard_config(recipe), inputs, models)
+
+
+def labelled_guard(recipe: Recipe) -> Step:
+    inputs = {"labelled": ("labelled",)}
+    models = shortlist_encoder(recipe)
+    return Step("guard.labelled", guard.LABELLED, guard_config(recipe), inputs, models)
+
+
 def triplets_guard(recipe: Recipe) -> Step:
-    """Over triplets that were scored here the evaluator's vectors of all their texts are stored."""
-    name, file = "guard.triplets", recipe.train.triplets
-    if file is not None:
-        models = shortlist_encoder(recipe)
-        return Step(name, guard.TRIPLETS, guard_config(recipe, file), {}, models)
-    inputs = {"triplets": ("select",)}
+    """Whether the evaluator's vectors of all texts are stored, as for triplets scored here."""
+    name, inputs = "guard.triplets", {"triplets": ("select",)}
     if recipe.guard.embedding_min is None:
         return Step(name, guard.TRIPLETS, guard_config(recipe), inputs)
     inputs["embeddings"] = ("embed",)

@@ -1,4 +1,4 @@
-"""Steps that find entities and quantities, and join them to a graph."""
+"""Steps that find entities and quantities and build a graph of them."""
 
 from tercet.flows.pipeline.language_model import llm, served
 from tercet.flows.pipeline.step import Step
@@ -12,7 +12,7 @@ def knowledge_steps(recipe: Recipe, by_model: bool) -> list[Step]:
 
 
 def extraction_steps(recipe: Recipe, by_model: bool) -> list[Step]:
-    """By rules one step, by a language model two: what it says, and what is made of that."""
+    """One step with rules; two with a language model, which answers and is then parsed."""
     sentences = {"sentences": ("ingest",)}
     if not by_model or recipe.extract_generate is None:
         return [Step("extract", extract.STAGE, recipe.extract, sentences)]

@@ -1,12 +1,16 @@
 """Steps from candidates to triplets."""
 
+from typing import Any
+
 from tercet.flows.pipeline.step import Made, Model, Step, Weights
 from tercet.flows.recipe.model import Recipe
-from tercet.tasks.scoring import embed, score, select
+from tercet.flows.recipe.scoring import MEASURES, scorers
+from tercet.tasks.scoring import embed, select
+from tercet.tasks.scoring.scorers import giving, scorer_named
 
 
 def evaluator(recipe: Recipe) -> Model:
-    """Where the evaluator's weights come from."""
+    """The source of the evaluator's weights."""
     assert recipe.evaluator is not None
     if recipe.evaluator.fit is not None:
         return Made("fit_evaluator")
@@ -14,29 +18,41 @@ def evaluator(recipe: Recipe) -> Model:
 
 
 def scoring_steps(recipe: Recipe) -> list[Step]:
-    return [
-        Step(
-            "embed",
-            embed.STAGE,
-            recipe.embed,
-            {"candidates": ("parse",), "sentences": ("ingest",)},
-            {"evaluator": evaluator(recipe)},
-        ),
-        Step(
-            "score",
-            score.STAGE,
-            score.ScoreConfig(),
-            {"candidates": ("parse",), "embeddings": ("embed",)},
-        ),
-        Step(
-            "select",
-            select.STAGE,
-            recipe.select,
-            {
-                "candidates": ("parse",),
-                "scores": ("score",),
-                "sentences": ("ingest",),
-                "document_pairs": ("ingest",),
-            },
-        ),
-    ]
+    """The candidates' vectors, one step per scorer, and the selection."""
+    embedding = Step(
+        "embed",
+        embed.STAGE,
+        recipe.embed,
+        {"candidates": ("parse",), "sentences": ("ingest",)},
+        {"evaluator": evaluator(recipe)},
+    )
+    scoring = [_score_step(recipe, name) for name in scorers(recipe.score)]
+    return [embedding, *scoring, _select_step(recipe)]
+
+
+def _score_step(recipe: Recipe, name: str) -> Step:
+    scorer = scorer_named(name)
+    sources = {"sentences": ("ingest",), "embeddings": ("embed",)}
+    inputs = {"candidates": ("parse",)} | {str(slot): sources[slot] for slot in scorer.reads}
+    config: Any = scorer.stage.config.model_validate(recipe.score.get(name) or {})
+    return Step(f"score.{name}", scorer.stage, config, inputs)
+
+
+def _select_step(recipe: Recipe) -> Step:
+    """The selection, which reads only the scorers that it uses; adding others changes nothing."""
+    config = recipe.select
+    asks_p = config.p_min is not None or any(m.p_min is not None for m in config.methods.values())
+    asked: dict[str, str | None] = {}
+    for measure in MEASURES:
+        named = getattr(config, measure)
+        wanted = measure == "similarity" or asks_p
+        own = giving(measure, scorers(recipe.score)) if wanted else []
+        asked[measure] = (named or own[0]) if wanted else None
+    steps = tuple(dict.fromkeys(f"score.{name}" for name in asked.values() if name is not None))
+    inputs = {
+        "candidates": ("parse",),
+        "scores": steps,
+        "sentences": ("ingest",),
+        "document_pairs": ("ingest",),
+    }
+    return Step("select", select.STAGE, config.model_copy(update=asked), inputs)

@@ -1,4 +1,4 @@
-"""One step of a pipeline, and which of several steps are wanted."""
+"""One step of a pipeline, and the selection of steps to run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,10 +28,10 @@ Model: TypeAlias = Made | Weights
 
 @dataclass(frozen=True)
 class Step:
-    """A stage in its place in one pipeline.
+    """A stage within one pipeline.
 
     inputs: slot to the names of the steps whose rows it reads.
-    models: slot to where the model comes from.
+    models: slot to the source of the model.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Step:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Names of the steps that must be done before."""
+        """The names of the steps that must be done first."""
         made = [model.step for model in self.models.values() if isinstance(model, Made)]
         return tuple(dict.fromkeys([*(n for names in self.inputs.values() for n in names), *made]))
 
@@ -50,13 +50,13 @@ class Step:
 def until(steps: Sequence[Step], target: str) -> tuple[Step, ...]:
     """The steps that a stage, a step or a table needs, itself included.
 
-    Raises: BadInput when nothing here is called so.
+    Raises: BadInput for an unknown name.
     """
     if target == "rejects":
         names = list(dict.fromkeys(step.stage.name for step in steps))
         raise BadInput(
-            "--until 'rejects': every stage makes this table, so name the stage whose rejects you "
-            f"want: one of {', '.join(names)}."
+            "--until 'rejects': every stage makes this table. Name the stage whose rejects you "
+            f"want, one of {', '.join(names)}."
         )
     wanted = [s for s in steps if target in (s.name, s.stage.name) or target in s.stage.tables]
     if not wanted:

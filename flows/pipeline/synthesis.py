@@ -7,14 +7,14 @@ from tercet.flows.pipeline.language_model import llm, served
 from tercet.flows.pipeline.scoring import scoring_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
-from tercet.tasks.synthesis import asking, parse, synthesise
-from tercet.tasks.synthesis import prompted as synthesise_prompted
+from tercet.tasks.synthesis import asking, parse, prompted, synthesise
+from tercet.tasks.synthesis.methods import PROMPTED_NAMES, needs
 
 
 def synthesis_steps(recipe: Recipe) -> list[Step]:
     steps: list[Step] = []
     extracted = "extract" if recipe.extract_generate is None else "extract_parse"
-    # The fallback of a triplet without a negative is a candidate like any other.
+    # The fallback for a missing negative is a candidate like any other.
     methods = {**recipe.synthesise}
     methods.setdefault("random", synthesise.MethodSettings())
     sources = {"mentions": extracted, "sentence_categories": extracted}
@@ -22,9 +22,9 @@ def synthesis_steps(recipe: Recipe) -> list[Step]:
     generators = []
     for method, settings in methods.items():
         inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
-        inputs |= {s: (sources[s],) for s in synthesise.needs(method) if s in sources}
+        inputs |= {s: (sources[s],) for s in needs(method) if s in sources}
         name, given = f"{synthesise.NAME}.{method}", {"method": method, **settings.model_dump()}
-        if method in synthesise.PROMPTED_NAMES:
+        if method in PROMPTED_NAMES:
             steps.append(prompted_step(recipe, name, given, inputs))
         else:
             config = synthesise.SynthesiseConfig(**given)
@@ -46,11 +46,11 @@ def prompted_step(
 ) -> Step:
     assert recipe.llm is not None
     sampling = asking.sampling_of(recipe.llm, given["params"])
-    config = synthesise_prompted.PromptedConfig(
+    config = prompted.PromptedConfig(
         method=given["method"],
         weight=given["weight"],
         params={**given["params"], **sampling.model_dump()},
         llm=served(recipe.llm),
     )
-    stage = synthesise_prompted.stage_for(config.method)
+    stage = prompted.stage_for(config.method)
     return Step(name, stage, config, inputs, llm(recipe))

@@ -1,69 +1,143 @@
-"""Steps that fit the evaluator and train the encoder, and what measures both."""
+"""Steps that train the encoder, one per phase, and evaluate it before and after."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from tercet.flows.pipeline.guarding import guarded
 from tercet.flows.pipeline.scoring import evaluator
-from tercet.flows.pipeline.step import Made, Step, Weights
+from tercet.flows.pipeline.step import Made, Model, Step, Weights
 from tercet.flows.recipe.model import Recipe
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.training import train
+from tercet.tasks.training.phases import (
+    OF_TRIPLETS,
+    SOURCES,
+    PhaseConfig,
+    PhaseSettings,
+    RowsConfig,
+)
+
+Inputs = dict[str, tuple[str, ...]]
 
 
 def training_steps(recipe: Recipe) -> list[Step]:
-    backbone = Weights(recipe.backbone)
-    start = evaluator(recipe) if recipe.start == "evaluator" else backbone
-    rows: dict[str, tuple[str, ...]] = {}
-    phases = recipe.train.phases if recipe.train.triplets is None else ()
-    if any(phase.rows == "dropout" for phase in phases):
-        rows |= {"sentences": ("ingest",), "anchors": ("sample",)}
-    if any(phase.rows != "dropout" for phase in phases):
-        rows["triplets"] = ("select",)
-        if any(phase.corpora for phase in phases):
-            rows["sentences"] = ("ingest",)
-    if "anchors" in rows:
-        rows |= guarded(recipe, "sentences")
-    if "triplets" in rows or recipe.train.triplets is not None:
-        rows |= guarded(recipe, "triplets")
-    pairs: dict[str, tuple[str, ...]] = {"document_pairs": ("ingest",)}
+    """The phases of each seed in order, and the evaluations of their encoders."""
+    pairs: Inputs = {"document_pairs": ("ingest",)}
     if recipe.awareness is not None:
         pairs["awareness"] = ("awareness",)
-    fixed, measured = recipe.train.model_dump(), recipe.evaluate.model_dump()
-    choose = recipe.train.choose
-    if choose is not None and choose.by == "retrieval":
-        rows["document_pairs"] = ("ingest",)
-    elif choose is not None:
-        fixed["suite"] = recipe.evaluate.suite
-    steps = [
-        Step(
-            "evaluate.base",
-            evaluate.STAGE,
-            evaluate.EvaluateConfig(**measured),
-            pairs,
-            {"model": backbone},
-        )
-    ]
-    for number in range(recipe.seeds):
-        # The first is what a recipe of one seed makes, and found again by it.
-        seed = recipe.seed + number if number else None
-        name = trained_by(recipe.seed, recipe.seed + number)
-        steps += [
-            Step(
-                name,
-                train.STAGE,
-                train.TrainConfig(**fixed, model_seed=seed),
-                rows,
-                {"backbone": start},
-            ),
-            Step(
-                name.replace("train", "evaluate.encoder"),
-                evaluate.STAGE,
-                evaluate.EvaluateConfig(**measured, model_seed=seed),
-                {**pairs, "baseline": ("evaluate.base",)},
-                {"model": Made(name)},
-            ),
-        ]
+    measured = recipe.evaluate.model_dump(exclude={"phases"})
+    base = evaluate.EvaluateConfig(**measured)
+    model: Mapping[str, Model] = {"model": Weights(recipe.backbone)}
+    steps = [Step("evaluate.base", evaluate.STAGE, base, pairs, model)]
+    last = recipe.train.phases[-1]
+    for seed in range(recipe.seed, recipe.seed + recipe.seeds):
+        evaluations = []
+        # The first seed's steps are those of a one-seed recipe, so that these are reused.
+        own = None if seed == recipe.seed else seed
+        for phase in recipe.train.phases:
+            step = trained_by(recipe, seed, phase.name)
+            stage = train.stage_for(phase.losses(), recipe.train.choose is not None)
+            config = _config(recipe, phase, own)
+            models = {"backbone": _model(recipe, phase, seed, phase.backbone)}
+            for part in phase.parts:
+                for slot, name in part.models.items():
+                    models[f"{part.name}.{slot}"] = _model(recipe, phase, seed, name)
+            steps.append(Step(step, stage, config, _inputs(recipe, phase), models))
+            if phase is last or recipe.evaluate.phases == "all":
+                name = "encoder" if phase is last else phase.name
+                evaluations.append(
+                    Step(
+                        _of_seed(recipe, f"evaluate.{name}", seed),
+                        evaluate.STAGE,
+                        evaluate.EvaluateConfig(**measured, model_seed=own, phase=name),
+                        {**pairs, "baseline": ("evaluate.base",)},
+                        {"model": Made(step)},
+                    )
+                )
+        steps += evaluations
     return steps
 
 
-def trained_by(recipe_seed: int, seed: int) -> str:
-    """Name of the step that trains with this seed."""
-    return "train" if seed == recipe_seed else f"train.seed{seed}"
+def trained_by(recipe: Recipe, seed: int, phase: str | None = None) -> str:
+    """The name of the step that trains this phase (by default the last) with this seed."""
+    phases = recipe.train.phases
+    name = "train" if len(phases) == 1 else f"train.{phase or phases[-1].name}"
+    return _of_seed(recipe, name, seed)
+
+
+def sources(recipe: Recipe) -> tuple[str, ...]:
+    """The sources of the rows of all phases."""
+    found = [source for phase in recipe.train.phases for source in phase.sources()]
+    return tuple(dict.fromkeys(found))
+
+
+def labelled(recipe: Recipe) -> bool:
+    """Whether any phase trains on a labelled corpus."""
+    return any(source not in SOURCES for source in sources(recipe))
+
+
+def _of_seed(recipe: Recipe, step: str, seed: int) -> str:
+    return step if seed == recipe.seed else f"{step}.seed{seed}"
+
+
+def _config(recipe: Recipe, phase: PhaseSettings, seed: int | None) -> train.TrainConfig:
+    """The config with only what this phase's result depends on."""
+    shared: dict[str, Any] = recipe.train.model_dump(exclude={"phases", "max_length"})
+    own = phase.model_dump(exclude={"backbone"})
+    for part, given in zip(own["parts"], phase.parts, strict=True):
+        part["rows"] |= {"corpora": _corpora(recipe, given.rows), "role": None}
+        # Which model it is stands among the step's models, by its content.
+        part["models"] = dict.fromkeys(part["models"], "")
+    choose = recipe.train.choose
+    if choose is not None and choose.by == "retrieval":
+        shared["max_pairs"] = recipe.evaluate.max_pairs
+    elif choose is not None:
+        shared["suite"] = recipe.evaluate.suite
+    return train.TrainConfig(**shared, phase=PhaseConfig.model_validate(own), model_seed=seed)
+
+
+def _corpora(recipe: Recipe, rows: RowsConfig) -> tuple[str, ...]:
+    """The names of the corpora that the rows are limited to; empty: all."""
+    if rows.role is None:
+        return rows.corpora
+    return tuple(corpus.name for corpus in recipe.corpora if corpus.role == rows.role)
+
+
+def _model(recipe: Recipe, phase: PhaseSettings, seed: int, name: str) -> Model:
+    """The model that the phase calls by this name: its backbone, or one that a loss reads."""
+    names = [other.name for other in recipe.train.phases]
+    place = names.index(phase.name)
+    if name == "evaluator":
+        return evaluator(recipe)
+    if name in names[:place]:
+        return Made(trained_by(recipe, seed, name))
+    if name == "previous" and place:
+        return Made(trained_by(recipe, seed, names[place - 1]))
+    if name in ("previous", "base"):
+        return Weights(recipe.backbone)
+    return Weights(name)
+
+
+def _inputs(recipe: Recipe, phase: PhaseSettings) -> Inputs:
+    """The tables that the phase's own parts read."""
+    inputs: Inputs = {}
+    for part in phase.parts:
+        source, chosen = part.rows.source, bool(_corpora(recipe, part.rows))
+        if source in OF_TRIPLETS:
+            inputs["triplets"] = ("select",)
+            inputs |= {"sentences": ("ingest",)} if chosen else {}
+            inputs |= guarded(recipe, "triplets")
+        elif source == "anchors":
+            inputs |= {"sentences": ("ingest",), "anchors": ("sample",)}
+            inputs |= guarded(recipe, "sentences")
+        elif source == "document_pairs":
+            inputs["document_pairs"] = ("ingest",)
+            inputs |= {"documents": ("ingest",)} if chosen else {}
+            inputs |= guarded(recipe, "document_pairs")
+        else:
+            inputs["labelled"] = ("labelled",)
+            inputs |= guarded(recipe, "labelled")
+    choose = recipe.train.choose
+    if choose is not None and choose.by == "retrieval":
+        inputs["document_pairs"] = ("ingest",)
+    return inputs

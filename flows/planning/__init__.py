@@ -1,1 +1,1 @@
-"""What a run would do and cost, without doing any of it."""
+"""What a run would do and cost, without running anything."""

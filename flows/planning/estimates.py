@@ -1,50 +1,57 @@
-"""What asking a language model will take, before anybody is asked.
+"""Estimates the requests to a language model before any is sent.
 
-Prompts are rendered for the rows of some parts and a sample of them is counted with the model's own
-tokenizer where its files are here; how long answers are, and how fast they come, is taken from the
-store's pool.
+Once the inputs of a step exist, its prompts are rendered for the rows of some parts, and a sample
+of them is counted with the model's own tokenizer if its files are available. Before that, the
+recipe's numbers give an upper bound. The length and speed of answers are taken from the store's
+pool.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tercet.flows.pipeline.step import Step
+from tercet.flows.planning.bounds import Most
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running import parts
-from tercet.flows.running.asker import cost, digested, identity
+from tercet.flows.running.asker import Identity, cost, digested, identity
 from tercet.flows.running.one_part import PartOrder
 from tercet.models import weights
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import LlmSettings
 from tercet.storage.answers.pool import Pool
-from tercet.tasks.corpus.sample import ANCHOR_COLUMNS, anchor_mask
+from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.stage import Work
 
-# Parts that are looked into, or more until so many anchors were seen; prompts that are counted.
+# Parts to sample, or more until this many anchors were seen; prompts to count.
 _PARTS = 8
 _ANCHORS = 200
 _PROMPTS = 2000
-# Multiples of it, modulo 1, lie evenly however many there are.
+# Any number of its multiples, modulo 1, is evenly spread.
 _GOLDEN = 0.6180339887498949
-# Of a model whose tokenizer is not here.
+# For a model whose tokenizer is not available.
 _CHARACTERS_A_TOKEN = 4.0
+# Technical prose has up to two tokens a word. A record may repeat all words of its sentence.
+_TOKENS_A_WORD = 2.0
+_MENTIONED_AGAIN = 2
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one step will ask.
+    """The estimated requests of one step.
 
     requests: rows to ask about, of which the pool has answered `answered`. prompt_tokens,
-    answer_tokens: of the rest; answers of a method nobody has asked yet are taken to be as long
-    as they may (`known_length` false). sampled: prompts behind these figures. counted: by the
-    model's tokenizer, not guessed.
-    seconds, money: None where no rate or price is known.
+    answer_tokens: of the rest. Without earlier answers of the method, their maximum length counts
+    (`known_length` false); None: no sentence length is known.
+    sampled: prompts behind these figures; 0 for an upper bound from the recipe alone.
+    counted: by the model's tokenizer, not estimated from the number of characters or words.
+    seconds, money: None if no rate or price is known.
     """
 
     requests: int
     answered: int
-    prompt_tokens: int
+    prompt_tokens: int | None
     answer_tokens: int
     sampled: int
     counted: bool
@@ -54,9 +61,9 @@ class Estimate:
 
 
 def estimate(recipe: Recipe, order: PartOrder, pool: Pool) -> Estimate:
-    """What the step of this order will ask; nothing is asked, and nothing is written.
+    """The estimate for the step of this order; nothing is sent, and nothing is written.
 
-    (Opening the pool, which the caller does, may seal what dead runs have left in it.)
+    (Opening the pool, which the caller does, may seal the journals of dead runs.)
     """
     assert recipe.llm is not None
     who = identity(recipe.llm, order.components)
@@ -68,12 +75,9 @@ def estimate(recipe: Recipe, order: PartOrder, pool: Pool) -> Estimate:
     scale = all_rows / len(keyed) if keyed else 0.0
     lengths = count([request.prompt for request in missing])
     longest = sum(request.sampling.max_tokens for request in missing)
-    rates = pool.rates(who.label)
-    method = str(getattr(order.step.config, "method", "extract"))
-    usual = None if rates is None else rates.mean_tokens.get(method)
+    usual, speed = _seen(order.step, pool, who)
     answers = longest if usual is None else usual * len(missing)
     prompt_tokens, answer_tokens = round(sum(lengths) * scale), round(answers * scale)
-    speed = None if rates is None else rates.tokens_per_second
     return Estimate(
         requests=round(len(keyed) * scale),
         answered=round((len(keyed) - len(missing)) * scale),
@@ -87,10 +91,61 @@ def estimate(recipe: Recipe, order: PartOrder, pool: Pool) -> Estimate:
     )
 
 
-def _sampled(order: PartOrder) -> tuple[list[Request], float]:
-    """Some requests, evenly among those of the parts looked into, and how many there are in all.
+def upper_bound(
+    recipe: Recipe, step: Step, components: Mapping[str, Any], most: Most, pool: Pool
+) -> Estimate | None:
+    """The most that the step will ask, before its inputs are made; None if unknown."""
+    assert recipe.llm is not None
+    if most.makes is None:
+        return None
+    count, _ = token_counter(recipe.llm)
+    usual, speed = _seen(step, pool, identity(recipe.llm, components))
+    length = _longest(step.config) if usual is None else usual
+    answer_tokens = round(length * most.makes)
+    prompt_tokens = None
+    if most.words is not None:
+        words = most.words * _TOKENS_A_WORD
+        if "sentence_categories" in step.inputs:
+            words *= _MENTIONED_AGAIN
+        prompt_tokens = round((count([_template(step)])[0] + words) * most.makes)
+    return Estimate(
+        requests=most.makes,
+        answered=0,
+        prompt_tokens=prompt_tokens,
+        answer_tokens=answer_tokens,
+        sampled=0,
+        counted=False,
+        known_length=usual is not None,
+        seconds=answer_tokens / speed if speed else None,
+        money=None if prompt_tokens is None else cost(recipe.run.llm, prompt_tokens, answer_tokens),
+    )
 
-    Those of the other parts are taken to be as many an anchor as in the parts looked into.
+
+def _seen(step: Step, pool: Pool, who: Identity) -> tuple[float | None, float | None]:
+    """Tokens of the method's average answer, and answer tokens per second, from the pool."""
+    rates = pool.rates(who.label)
+    if rates is None:
+        return None, None
+    return rates.mean_tokens.get(step.stage.method), rates.tokens_per_second
+
+
+def _longest(config: Any) -> int:
+    """The most tokens of an answer."""
+    return int(config.params["max_tokens"] if hasattr(config, "params") else config.max_tokens)
+
+
+def _template(step: Step) -> str:
+    """The prompt file's text, with the lists that all its prompts include."""
+    lists = [getattr(step.config, name, ()) for name in ("categories", "types")]
+    prompt = step.stage.externals(step.config)["prompt"]
+    assert isinstance(prompt, Path)
+    return " ".join([prompt.read_text(), *(", ".join(one) for one in lists)])
+
+
+def _sampled(order: PartOrder) -> tuple[list[Request], float]:
+    """Some requests, spread evenly over the sampled parts, and the total number.
+
+    The other parts are assumed to have as many per anchor as the sampled ones.
     """
     found: list[Request] = []
     count, every, seen = 0, 1, 0
@@ -112,31 +167,31 @@ def _sampled(order: PartOrder) -> tuple[list[Request], float]:
 
 
 def spread(sources: Sequence[str]) -> list[str]:
-    """The same in an order of which every beginning lies evenly among all."""
+    """The items in an order of which every prefix is spread evenly over all of them."""
     places = sorted(range(len(sources)), key=lambda place: place * _GOLDEN % 1)
     return [sources[place] for place in places]
 
 
 def requests_of(order: PartOrder, source: str) -> Iterator[Request]:
-    """What the part that is made from this file asks."""
+    """The requests of the part made from this file."""
     stage = order.step.stage
     assert stage.asks is not None
     return stage.asks(_work_of(order, source))
 
 
 def _work_of(order: PartOrder, source: str) -> Work:
-    reads, _ = parts.part_inputs(order.step, order.inputs, order.driving[source])
+    reads = parts.reads(order.step, order.inputs, order.driving[source])
     return order.work(reads, {}, Path(), lambda table, rows: None, order.resources)
 
 
 def _anchors(work: Work) -> int:
-    """How many anchors one part has."""
+    """The number of anchors of a part."""
     sentences = work.inputs["sentences"].table("sentences", ANCHOR_COLUMNS)
     return int(anchor_mask(sentences, work.inputs["anchors"].table("anchors"), work.seed).sum())
 
 
 def token_counter(llm: LlmSettings) -> tuple[Callable[[Sequence[str]], list[float]], bool]:
-    """Counts tokens of texts, and whether it really does: else by the number of characters."""
+    """A function that counts tokens, and whether it is exact rather than based on characters."""
     try:
         folder = None if llm.model is None else weights.cached(llm.model)
     except weights.ModelMissing:

@@ -1,6 +1,6 @@
-"""Says what a run would do, and why: nothing is run, nothing is fetched, no model is loaded.
+"""What a run would do, and why; nothing is run or fetched, and no model is loaded.
 
-The pool of answers is opened only where a step will ask: that may seal what dead runs left in it.
+The pool of answers is opened only if a step will ask; that may seal the journals of dead runs.
 """
 
 import tempfile
@@ -11,94 +11,130 @@ from functools import cache
 from pathlib import Path
 
 from tercet.flows.pipeline import fingerprints
-from tercet.flows.pipeline.fingerprints import Fingerprint
+from tercet.flows.pipeline.fingerprints import UNKNOWN, Fingerprint
 from tercet.flows.pipeline.step import Made, Step
-from tercet.flows.planning.estimates import Estimate, estimate
-from tercet.flows.running import parts
-from tercet.flows.running.one_part import PartOrder
-from tercet.flows.running.runner import RunPlan, check_inputs
+from tercet.flows.planning import earlier_times
+from tercet.flows.planning.bounds import Most, most_rows
+from tercet.flows.planning.estimates import Estimate, estimate, upper_bound
+from tercet.flows.running import failed_rows, parts
+from tercet.flows.running.one_part import PartOrder, part_order
+from tercet.flows.running.run_plan import RunPlan
 from tercet.storage import runs
 from tercet.storage.answers.pool import Pool, open_pool
 from tercet.storage.artifacts import Artifact, find_part, open_artifact
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import Resources
 
+NEVER = "never run here"
+
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """What would become of one step.
+    """The plan for one step.
 
     state: reuse, resume, run or unknown. why: the changed components, in words.
-    parts: parts that stand already and all parts, where that can be known beforehand.
-    rows: rows of its inputs, where they exist.
-    asking: of a step that asks a language model what that will take, once its inputs are there;
-        lacking: those of its inputs that are not.
+    parts: the number of existing parts and of all parts, if it can be known in advance.
+    rows: rows of its inputs or, while these do not exist yet (`at_most`), their upper bound.
+    seconds: its estimated time, from earlier times in this store.
+    asking: the estimate of its requests, if it asks a language model; lacking: inputs of such a
+        step that do not exist yet, so that the figures are upper bounds.
+    failed: rows whose requests failed.
     """
 
     step: str
     version: str | None
     state: str
-    why: tuple[str, ...]
-    parts: tuple[int, int] | None
-    rows: int | None
+    why: tuple[str, ...] = ()
+    parts: tuple[int, int] | None = None
+    rows: int | None = None
+    at_most: bool = False
+    seconds: float | None = None
     asking: Estimate | None = None
     lacking: tuple[str, ...] = ()
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The data for planning each step. pool: opens the pool of answers, once."""
+
+    run_plan: RunPlan
+    store: Store
+    prints: Mapping[str, Fingerprint]
+    earlier: Mapping[str, list[str]]
+    most: Mapping[str, Most]
+    pool: Callable[[], Pool]
 
 
 def plan(run_plan: RunPlan) -> list[PlannedStep]:
-    """One entry a step, in order. Raises BadInput for a corpus or model that does not exist."""
+    """One entry per step, in order. Raises BadInput for a file that does not exist."""
     if not Path(run_plan.store).exists():
-        # Nothing was ever run: the same questions to an empty store, which leaves no trace.
+        # Nothing was ever run: a temporary empty store answers the same questions.
         with tempfile.TemporaryDirectory() as folder:
             open_store(f"{folder}/store")
-            return plan(replace(run_plan, store=f"{folder}/store"))
+            arguments = replace(run_plan.arguments, store=f"{folder}/store")
+            return plan(replace(run_plan, arguments=arguments))
     store = open_store(run_plan.store, create=False)
-    check_inputs(run_plan.steps)
     prints = fingerprints.fingerprints(run_plan.steps, run_plan.recipe.seed, store)
     earlier = _earlier_versions(store, run_plan)
+    most = most_rows(run_plan.steps, lambda name: _complete(prints, name, store))
     with ExitStack() as stack:
 
         @cache
         def pool() -> Pool:
             return stack.enter_context(open_pool(store, run_plan.recipe.name, ""))
 
-        return [_planned(step, prints, store, run_plan, earlier, pool) for step in run_plan.steps]
+        look = _Look(run_plan, store, prints, earlier, most, pool)
+        return [_planned(step, look) for step in run_plan.steps]
 
 
-def _planned(
-    step: Step,
-    prints: Mapping[str, Fingerprint],
-    store: Store,
-    run_plan: RunPlan,
-    earlier: Mapping[str, list[str]],
-    pool: Callable[[], Pool],
-) -> PlannedStep:
-    own = prints[step.name]
+def _planned(step: Step, look: _Look) -> PlannedStep:
+    own, store = look.prints[step.name], look.store
     if own.version is None:
-        return PlannedStep(step.name, None, "unknown", (fingerprints.UNKNOWN,), None, None)
+        if not store.list(f"artifacts/{step.name}"):
+            # Whatever the weights turn out to be, nothing here was made with them.
+            return _to_make(step, look, PlannedStep(step.name, None, "run", (NEVER,)))
+        return _to_make(step, look, PlannedStep(step.name, None, "unknown", (UNKNOWN,)))
     artifact = open_artifact(store, step.name, own.version)
     if artifact.manifest() is not None:
         if artifact.intact():
-            return PlannedStep(step.name, own.version, "reuse", (), None, None)
-        gone = ("files of it are gone",)
-        return PlannedStep(step.name, own.version, "run", gone, None, None)
-    why = tuple(_why(step, own, store, earlier))
-    standing = artifact.plan()
-    records = artifact.records()
-    inputs = _ready_inputs(step, prints, store)
-    asking: Estimate | None = None
-    lacking: tuple[str, ...] = ()
-    if step.stage.asks is not None:
-        if inputs is None:
-            lacking = tuple(n for n in step.needs if _complete(prints, n, store) is None)
-        else:
-            asking = estimate(run_plan.recipe, _order(step, own, run_plan, inputs), pool())
+            failed = 0 if step.stage.asks is None else failed_rows.count(artifact)
+            return PlannedStep(step.name, own.version, "reuse", failed=failed)
+        gone = ("some of its files are missing",)
+        return _to_make(step, look, PlannedStep(step.name, own.version, "run", gone))
+    why = tuple(_why(step, own, store, look.earlier))
+    standing, records = artifact.plan(), artifact.records()
     if standing is not None and records:
         done = (len(records), len(standing))
-        return PlannedStep(step.name, own.version, "resume", why, done, None, asking, lacking)
-    done_parts = _known_parts(step, own, store, run_plan, inputs) if inputs is not None else None
-    rows = None if inputs is None else _count(step, prints, store)
-    return PlannedStep(step.name, own.version, "run", why, done_parts, rows, asking, lacking)
+        return _to_make(step, look, PlannedStep(step.name, own.version, "resume", why, done))
+    inputs = _ready_inputs(step, look.prints, store)
+    done_parts = None if inputs is None else _known_parts(step, own, look.run_plan, store, inputs)
+    return _to_make(step, look, PlannedStep(step.name, own.version, "run", why, done_parts))
+
+
+def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
+    """The entry with the amount of work, as far as it can be known."""
+    own = look.prints[step.name]
+    rows = earlier_times.rows_read(look.store, step, own.components["inputs"])
+    at_most = rows is None and look.most[step.name].reads is not None
+    if at_most:
+        rows = look.most[step.name].reads
+    planned = replace(planned, rows=rows, at_most=at_most)
+    if step.stage.asks is None:
+        seconds = earlier_times.seconds(look.store, step, own.components, rows)
+        if seconds is not None and planned.parts is not None:
+            done, total = planned.parts
+            seconds *= 1 - done / total
+        return replace(planned, seconds=seconds)
+    inputs = _ready_inputs(step, look.prints, look.store)
+    recipe = look.run_plan.recipe
+    if inputs is None or own.version is None:
+        lacking = tuple(n for n in step.needs if _complete(look.prints, n, look.store) is None)
+        most = look.most[step.name]
+        asking = upper_bound(recipe, step, own.components, most, look.pool())
+        return replace(planned, asking=asking, lacking=lacking)
+    asking = estimate(recipe, _order_of(look.run_plan, step, own, inputs), look.pool())
+    return replace(planned, asking=asking)
 
 
 def _earlier_versions(store: Store, run_plan: RunPlan) -> dict[str, list[str]]:
@@ -119,7 +155,7 @@ def _why(step: Step, own: Fingerprint, store: Store, earlier: Mapping[str, list[
                 manifest["components"], own.components, manifest.get("modules", {}), own.modules
             )
             return found or ["changed back from another result"]
-    return ["never run here"]
+    return [NEVER]
 
 
 def _ready_inputs(
@@ -147,60 +183,22 @@ def _complete(prints: Mapping[str, Fingerprint], name: str, store: Store) -> Art
 def _known_parts(
     step: Step,
     own: Fingerprint,
-    store: Store,
     run_plan: RunPlan,
+    store: Store,
     inputs: Mapping[str, list[parts.PartFile]],
 ) -> tuple[int, int] | None:
-    """How many of the parts an earlier version has made already, and how many there are."""
+    """The number of parts that an earlier version has made, and of all parts."""
     if step.stage.plan is not None:
         return None
-    order = _order(step, own, run_plan, inputs)
+    order = _order_of(run_plan, step, own, inputs)
     entries = parts.specs(step, None, order.inputs)
     keys = [order.part(index, entry).key for index, entry in enumerate(entries)]
     known = sum(find_part(store, step.name, key) is not None for key in keys)
     return known, len(entries)
 
 
-def _order(
-    step: Step,
-    own: Fingerprint,
-    run_plan: RunPlan,
-    inputs: Mapping[str, list[parts.PartFile]],
+def _order_of(
+    run_plan: RunPlan, step: Step, own: Fingerprint, inputs: Mapping[str, list[parts.PartFile]]
 ) -> PartOrder:
-    """What the step's parts have in common, without models: nothing is made with it."""
-    by_name = {other.name: other for other in run_plan.steps}
-    schemas = {
-        slot: {t: schema for name in names for t, schema in by_name[name].stage.tables.items()}
-        for slot, names in step.inputs.items()
-    }
-    return PartOrder(
-        location=run_plan.store,
-        step=step,
-        version=own.version or "",
-        seed=run_plan.recipe.seed,
-        components=dict(own.components),
-        inputs={name: parts.slot(name, files) for name, files in inputs.items()},
-        schemas=schemas,
-        models={},
-        model_digests={k: str(v) for k, v in own.components["models"].items()},
-        resources=Resources(),
-    )
-
-
-def _count(step: Step, prints: Mapping[str, Fingerprint], store: Store) -> int | None:
-    """Rows of the table that the step maps or, failing that, of all its input tables."""
-    if not step.inputs:
-        return None
-    total = 0
-    for slot, names in step.inputs.items():
-        for name in names:
-            artifact = _complete(prints, name, store)
-            manifest = None if artifact is None else artifact.manifest()
-            if manifest is None:
-                return None
-            tables = manifest["tables"]
-            if slot in tables and step.stage.each == slot:
-                return int(tables[slot]["rows"])
-            read = [slot] if slot in tables else [n for n in tables if n != parts.UNREAD]
-            total += sum(int(tables[n]["rows"]) for n in read)
-    return total
+    """The order shared by the step's parts, without models: it is used only for planning."""
+    return part_order(run_plan, step, own, inputs, {}, Resources())

@@ -1,4 +1,4 @@
-"""Reads a recipe from YAML; what is wrong in it is told with the file and the line."""
+"""Reads a recipe from YAML; faults are reported with file and line."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,14 +9,15 @@ from typing import Any, TypeGuard
 import yaml
 from pydantic import ValidationError
 
-from tercet.flows.recipe.model import Misplaced, Recipe
+from tercet.flows.recipe.checks import Misplaced
+from tercet.flows.recipe.model import Recipe
 from tercet.tasks.stage import BadInput
 
 Location = tuple[str | int, ...]
 
 
 def shipped() -> list[str]:
-    """Names of the recipes that come with Tercet."""
+    """The names of the recipes shipped with Tercet."""
     folder = resources.files("tercet.recipes")
     return sorted(
         entry.name.removesuffix(".yaml")
@@ -40,7 +41,7 @@ def find(recipe: str) -> Path:
         if entry.is_file():
             return entry
     raise BadInput(
-        f"There is no recipe {recipe!r}: give the path of a YAML file or one of the shipped names: "
+        f"There is no recipe {recipe!r}: give a YAML file's path or one of the shipped names: "
         f"{', '.join(shipped())}."
     )
 
@@ -52,18 +53,18 @@ def load(
     limit: int | None = None,
     seed: int | None = None,
 ) -> Recipe:
-    """The validated recipe, with `stage.key=value` overrides and the command line's short cuts.
+    """The validated recipe, with `stage.key=value` overrides and the command line's shortcuts.
 
-    Raises: BadInput with the file and the line of the first fault.
+    Raises: BadInput with the file and line of the first fault.
     """
     path = find(recipe)
     node, content = read_yaml(path, "recipe")
     if not isinstance(content, dict):
-        raise BadInput(f"{path} holds no recipe: it must be a mapping with the key `corpora`.")
+        raise BadInput(f"{path} is not a recipe: it must be a mapping with the key `corpora`.")
     for override in overrides:
         _apply(content, override)
     if "extract_generate" in content and content["extract_generate"] is None:
-        # As with a method, the key alone means its defaults.
+        # As with methods, the bare key means the defaults.
         content["extract_generate"] = {}
     if corpus is not None:
         content["corpora"] = [{"name": _corpus_name(corpus), "source": corpus}]
@@ -80,13 +81,13 @@ def load(
         typed: dict[str, str] = {o.partition("=")[0].strip(): f"--set {o}" for o in overrides}
         typed |= {"corpora": f"--corpus {corpus}"} if corpus is not None else {}
         typed |= {"seed": f"--seed {seed}"} if seed is not None else {}
-        raise BadInput(_sentence(path, node, error, typed)) from None
+        raise BadInput(_sentence(path, node, content, error, typed)) from None
 
 
 def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
-    """The file as YAML: its nodes, which know their lines, and its content.
+    """The file as YAML: its nodes, which carry line numbers, and its content.
 
-    Raises: BadInput for a file that cannot be read, and where a mapping has a key twice.
+    Raises: BadInput for an unreadable file or a duplicate key in a mapping.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -101,19 +102,19 @@ def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         problem = getattr(error, "problem", None) or "cannot be read"
-        raise BadInput(f"{where}: this is not YAML: {problem}.") from None
+        raise BadInput(f"{where}: not valid YAML: {problem}.") from None
     _no_key_twice(path, node)
     return node, content
 
 
 def _no_key_twice(path: Path, node: yaml.Node | None) -> None:
-    """YAML's reader would let the last of two equal keys win without a word."""
+    """Refuses duplicate keys: PyYAML silently keeps the last."""
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
             if key.value in seen:
                 line = key.start_mark.line + 1
-                raise BadInput(f"{path}:{line}: the key {key.value!r} stands twice.")
+                raise BadInput(f"{path}:{line}: duplicate key {key.value!r}.")
             seen.add(key.value)
             _no_key_twice(path, value)
     elif isinstance(node, yaml.SequenceNode):
@@ -122,7 +123,7 @@ def _no_key_twice(path: Path, node: yaml.Node | None) -> None:
 
 
 def _corpus_name(source: str) -> str:
-    name = Path(source).name.split(".")[0] if source != "pydocs" else source
+    name = Path(source).name.split(".")[0]
     return "".join(c if c.isalnum() or c in "_-" else "_" for c in name) or "corpus"
 
 
@@ -140,6 +141,8 @@ def _apply(content: dict[str, Any], override: str) -> None:
             else:
                 if target.get(name) is None:
                     target[name] = {}
+                elif name in _BARE and isinstance(target[name], str):
+                    target[name] = {_BARE[name]: target[name]}
                 target = target[name]
         parsed = yaml.safe_load(value)
         if isinstance(target, list):
@@ -147,21 +150,30 @@ def _apply(content: dict[str, Any], override: str) -> None:
         else:
             target[last] = parsed
     except (ValueError, IndexError, AttributeError, TypeError):
-        raise BadInput(f"--set {override!r}: the recipe has no place {key!r}.") from None
+        raise BadInput(f"--set {override!r}: the recipe has no key {key!r}.") from None
     except yaml.YAMLError:
-        raise BadInput(f"--set {override!r}: {value!r} cannot be read as a YAML value.") from None
+        raise BadInput(f"--set {override!r}: {value!r} is not a valid YAML value.") from None
+
+
+# Keys whose mapping may be written as a single value: `loss: in_batch`.
+_BARE = {"rows": "from", "loss": "name"}
 
 
 def _sentence(
-    path: Path, node: yaml.Node | None, error: ValidationError, typed: Mapping[str, str]
+    path: Path,
+    node: yaml.Node | None,
+    content: Mapping[str, Any],
+    error: ValidationError,
+    typed: Mapping[str, str],
 ) -> str:
     """The first fault as one sentence: file, line, key, what is wrong.
 
-    typed: keys that the command line gave, with the words that gave them, told for the file.
+    typed: keys set on the command line, each with the option to name instead of the file.
     """
     fault = error.errors()[0]
     raised = fault.get("ctx", {}).get("error")
     location: Location = (*fault["loc"], *(raised.location if _misplaced(raised) else ()))
+    location = _as_written(location, content)
     line, named = _line(node, location)
     said = _typed(location, typed, in_file=len(named) == len(location))
     if said:
@@ -178,15 +190,31 @@ def _sentence(
     message = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     if kind in _MAPPINGS:
         message = "a mapping of keys to values"
+    if kind in _LISTS:
+        message = "a list"
+    elif kind == "too_short":
+        message = f"a list of {fault['ctx']['min_length']} or more"
     shown = repr(given) if len(repr(given)) < 60 else repr(given)[:57] + "..."
     if kind == "value_error":
         return f"{where}: {key}: {message}."
     return f"{where}: {key} is {shown}, but must be {message}."
 
 
-# Names of union members in a location are no keys: `constrained-float`, `Quantile`.
+def _as_written(location: Location, content: Mapping[str, Any]) -> Location:
+    """The location as written: a phase's single part may be written flat."""
+    if location[:2] != ("train", "phases") or location[3:5] != ("parts", 0):
+        return location
+    try:
+        parts = "parts" in content["train"]["phases"][location[2]]
+    except (KeyError, IndexError, TypeError):
+        parts = False
+    return location if parts else (*location[:3], *location[5:])
+
+
+# Names of union members in a location (`constrained-float`, `Quantile`) are not keys.
 _KEY = re.compile(r"[a-z0-9_]+")
 _MAPPINGS = ("model_type", "model_attributes_type", "dict_type", "mapping_type")
+_LISTS = ("tuple_type", "list_type")
 
 
 def _misplaced(error: object) -> TypeGuard[Misplaced]:
@@ -194,9 +222,9 @@ def _misplaced(error: object) -> TypeGuard[Misplaced]:
 
 
 def _typed(location: Location, typed: Mapping[str, str], in_file: bool) -> str | None:
-    """The words of the command line that gave what stands at this place.
+    """The command-line option that set the value at this location, if any.
 
-    in_file: whether the file has the place itself; if not, a key typed below it made it.
+    in_file: whether the file has the location; if not, an option for a key below it created it.
     """
     for given, words in typed.items():
         if _within(location, given):
@@ -208,15 +236,15 @@ def _typed(location: Location, typed: Mapping[str, str], in_file: bool) -> str |
 
 
 def _within(location: Location, key: str) -> bool:
-    """Whether a place in the recipe is the one of this dotted key, or lies in it."""
+    """Whether a location is that of this dotted key, or below it."""
     parts = key.split(".")
     return [str(part) for part in location[: len(parts)]] == parts
 
 
 def _line(node: yaml.Node | None, location: Location) -> tuple[int | None, Location]:
-    """Line of a location in the YAML, and the part of the location that the YAML names.
+    """The line of a location in the YAML, and the part of the location found there.
 
-    Pydantic puts names of union members into a location; those the YAML does not have.
+    Pydantic adds names of union members to locations, which the YAML does not have.
     """
     if node is None:
         return None, location

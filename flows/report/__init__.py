@@ -1,1 +1,1 @@
-"""Runs as one HTML file: what was made, what was refused, what came of it."""
+"""Reports on runs as one HTML file: what was made and rejected, and the results."""

@@ -1,4 +1,4 @@
-"""Two runs against each other: figures, counts, and the recipe keys that differ."""
+"""Compares two runs: figures, counts, and the recipe keys that differ."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,23 +6,23 @@ from typing import Any
 
 from tercet.flows.pages.blocks import Block, Note, Section, Table
 from tercet.flows.pages.redaction import public_values
-from tercet.flows.report.figures import COUNTED, Figure, figures
 from tercet.flows.report.kept import plain
 from tercet.flows.report.made import counts
 from tercet.flows.report.subject import Subject, duration, interval, signed
 from tercet.flows.results import paired_items
-from tercet.flows.results.metric_names import Metric
+from tercet.flows.results.figures import Figure, figures, of_tasks
+from tercet.flows.results.metric_names import COUNTED
 from tercet.flows.results.paired_items import Measured
 
 Cells = list[str | int | float | None]
 
-# Where an older store does not say how often a run drew for its intervals.
+# For older stores, which do not record the number of resamples.
 _RESAMPLES = 2_000
 
 
 @dataclass(frozen=True)
 class Gap:
-    """B less A with its 95 % interval. over: what was drawn for it; seeds: whether trainings."""
+    """B minus A with its 95 % interval. over: what was resampled; seeds: whether that was seeds."""
 
     value: float
     low: float | None
@@ -32,7 +32,7 @@ class Gap:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves out zero."""
+        """Whether the interval excludes zero."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
@@ -40,23 +40,25 @@ def difference(a: Subject, b: Subject) -> Section:
     """B against A."""
     blocks: list[Block] = [_figures(a, b), _counts(a, b)]
     lead = (
-        "B less A. Where both trained with several of the same seeds, the interval is paired over "
-        "them; of one training each it is over the queries and pairs that both were measured on."
+        "B minus A. If both runs have several seeds in common, the interval is paired over these; "
+        "with one training each it is over the queries and pairs that both were evaluated on."
     )
     return Section("A and B", blocks, lead)
 
 
 def verdict(a: Subject, b: Subject) -> str | None:
-    """In words, how B's encoder does against A's by the first figure that both have."""
-    second = {figure.key: figure for figure in figures(b) if figure.headline}
-    for one in figures(a):
-        other = second.get(one.key)
+    """In words, how B's encoder compares with A's by the first figure that both have."""
+    second = {
+        figure.metric: figure for figure in of_tasks(figures(b.connection)) if figure.headline
+    }
+    for one in of_tasks(figures(a.connection)):
+        other = second.get(one.metric)
         mine, theirs = one.mean(), None if other is None else other.mean()
         if not one.headline or other is None or mine is None or theirs is None:
             continue
         said = f"{one.name}: A {mine:.2f}, B {theirs:.2f}, B − A {signed(theirs - mine)} points"
         if _digest(one) != _digest(other):
-            return f"The runs were measured on different data, so they cannot be compared. {said}."
+            return f"The runs were evaluated on different data and cannot be compared. {said}."
         if _encoders(one) == _encoders(other):
             return f"A and B have the same encoder. {one.name}: {mine:.2f}."
         gap = _gap(one, other, a, b)
@@ -68,26 +70,26 @@ def verdict(a: Subject, b: Subject) -> str | None:
         if gap is None or gap.low is None or gap.high is None:
             return (
                 "Whether B is better than A is not known: they have neither several seeds in "
-                f"common nor one training each over the same texts. {said}."
+                f"common nor one training each, evaluated on the same texts. {said}."
             )
         which = "B is better than A" if gap.low > 0 else "B is worse than A"
         if gap.low <= 0 <= gap.high:
             which = "No difference shown between A and B"
         text = f"{which}. {said}, 95 % interval {interval(gap.low, gap.high)} over {gap.over}."
         if not gap.seeds:
-            text += " One training of each: how far another would differ is not known."
+            text += " With one training each, the variation between trainings is not known."
         return text
     return None
 
 
 def keys(a: Subject, b: Subject) -> Section:
-    """Which keys of the recipes differ."""
+    """The recipe keys that differ."""
     rows = changed(a.recipe, b.recipe)
-    title = "What differs in the recipes"
+    title = "Differences between the recipes"
     if not rows:
-        return Section(title, [Note("Nothing: both runs had the same recipe.")])
+        return Section(title, [Note("None: both runs used the same recipe.")])
     told = [[row[0], *(_public(str(row[0]), value) for value in row[1:])] for row in rows]
-    caption = "– stands for a key that is not there; paths are cut to their last names."
+    caption = "– marks a missing key; paths are cut to their last names."
     return Section(title, [Table(["key", "A", "B"], told, caption)])
 
 
@@ -96,7 +98,7 @@ def _public(key: str, value: Any) -> Any:
 
 
 def changed(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Cells]:
-    """Key, value in A, value in B, for each leaf that differs."""
+    """Key, value in A and value in B of each leaf that differs."""
     one, other = dict(_leaves(plain(a))), dict(_leaves(plain(b)))
     return [
         [key, one.get(key), other.get(key)]
@@ -119,12 +121,14 @@ def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _figures(a: Subject, b: Subject) -> Block:
-    first = {figure.key: figure for figure in figures(a) if figure.headline}
-    second = {figure.key: figure for figure in figures(b) if figure.headline}
+    first = {figure.metric: figure for figure in of_tasks(figures(a.connection)) if figure.headline}
+    second = {
+        figure.metric: figure for figure in of_tasks(figures(b.connection)) if figure.headline
+    }
     rows: list[Cells] = []
     strong = set()
-    for key, one in first.items():
-        other = second.get(key)
+    for metric, one in first.items():
+        other = second.get(metric)
         mine, theirs = one.mean(), None if other is None else other.mean()
         if other is None or mine is None or theirs is None:
             continue
@@ -140,22 +144,22 @@ def _figures(a: Subject, b: Subject) -> Block:
                 signed(theirs - mine),
                 "–" if gap is None else interval(gap.low, gap.high),
                 None if gap is None else gap.over,
-                "the same" if same else "not the same",
+                "same" if same else "different",
             ]
         )
     if not rows:
-        return Note("No figure was measured in both runs.", "missing")
+        return Note("The runs have no figure in common.", "missing")
     heads = ["figure", "A", "B", "B − A", "95 % interval", "over", "data"]
     caption = (
-        "The trained encoders, means over seeds. Bold: the interval leaves out zero. An interval "
-        "over queries or pairs does not hold what another training would change. Data that are "
-        "not the same make figures that cannot be compared."
+        "The trained encoders, means over seeds. Bold: the interval excludes zero. An interval "
+        "over queries or pairs does not include the variation between trainings. Figures on "
+        "different data cannot be compared."
     )
     return Table(heads, rows, caption, "lrrrrll", frozenset(strong))
 
 
 def _gap(one: Figure, other: Figure, a: Subject, b: Subject) -> Gap | None:
-    """B less A, over the seeds that both have or, of one training each, over what they saw."""
+    """B minus A, over common seeds or, with one training each, over common queries or pairs."""
     from tercet.models.measures.comparisons import paired_over_seeds
 
     if _digest(one) != _digest(other):
@@ -164,20 +168,19 @@ def _gap(one: Figure, other: Figure, a: Subject, b: Subject) -> Gap | None:
     theirs = {seed: value for seed, value in other.values().items() if seed is not None}
     if len(mine.keys() & theirs.keys()) > 1:
         told = paired_over_seeds(theirs, mine)
-        return Gap(told.mean, told.low, told.high, f"{told.n} seeds of both", True)
+        return Gap(told.mean, told.low, told.high, f"{told.n} common seeds", True)
     if len(one.after) > 1 or len(other.after) > 1:
         return None
     ours, seen = (
-        Measured(subject.connection, row["model_version"], _resamples(subject))
+        Measured(subject.connection, value.model, _resamples(subject))
         for subject, figure in ((b, other), (a, one))
-        for row in figure.after.values()
+        for value in figure.after.values()
     )
-    metric = Metric(one.suite, one.task, one.subset, one.metric)
-    drawn = paired_items.difference(ours, seen, metric, int(b.recipe.get("seed") or 0))
+    drawn = paired_items.difference(ours, seen, one.metric, int(b.recipe.get("seed") or 0))
     if drawn is None:
         return None
-    n = next(iter(one.after.values()))["n"]
-    counted = COUNTED.get(one.suite, "examples")
+    n = None if one.first is None else one.first.n
+    counted = COUNTED.get(one.metric.suite, "examples")
     over = f"{n:,} {counted}" if n else f"the same {counted}"
     return Gap(drawn.value, drawn.low, drawn.high, over, False)
 
@@ -187,11 +190,11 @@ def _resamples(subject: Subject) -> int:
 
 
 def _encoders(figure: Figure) -> list[str]:
-    return sorted(str(row["model_version"]) for row in figure.after.values())
+    return sorted(value.model for value in figure.after.values())
 
 
 def _digest(figure: Figure) -> str | None:
-    return next((row.get("data_digest") for row in figure.after.values()), None)
+    return None if figure.first is None else figure.first.digest
 
 
 def _counts(a: Subject, b: Subject) -> Table:
@@ -199,4 +202,5 @@ def _counts(a: Subject, b: Subject) -> Table:
     for (name, one), (_, other) in zip(counts(a), counts(b), strict=True):
         rows.append([name, f"{one:,}", f"{other:,}", f"{other - one:+,}".replace("-", "−")])
     rows.append(["time", duration(a.seconds), duration(b.seconds), None])
-    return Table(["rows", "A", "B", "B − A"], rows, "How much there was of each.", "lrrr")
+    rows.append(["total time", duration(a.made_in), duration(b.made_in), None])
+    return Table(["rows", "A", "B", "B − A"], rows, "Rows of each kind.", "lrrr")

@@ -1,4 +1,4 @@
-"""A few candidates of each method: those in a triplet, and those that are not, and why."""
+"""A few candidates of each method: some in a triplet, and some that are not, with the reason."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from tercet.flows.report.subject import Row, Subject, short
 USED = 4
 REFUSED = 6
 
-# Ids are digests, so that the smallest of them are a draw, and the same one every time.
+# Ids are digests, so the smallest ones are a random sample, the same every time.
 _USED = f"""
 WITH used AS (
     SELECT positive_id AS candidate_id FROM triplets WHERE positive_id IS NOT NULL
@@ -61,7 +61,7 @@ ORDER BY g.method, g.generation_id
 
 
 def examples(subjects: Sequence[Subject]) -> Section:
-    """By method what was taken and what was not."""
+    """Used and unused candidates by method."""
     title = "Examples"
     if len(subjects) > 1:
         told_ids = " or ".join(f"`tercet report {subject.run_id}`" for subject in subjects)
@@ -75,27 +75,25 @@ def examples(subjects: Sequence[Subject]) -> Section:
     for method in dict.fromkeys(method for _, method in methods):
         taken = [_item(row, "good") for row in used if row["method"] == method][:USED]
         refused = [row for row in left if row["method"] == method]
-        # What was found wanting first; then what was merely not needed.
+        # Rejected candidates first, then those that were merely not needed.
         refused.sort(key=lambda row: row["reason"] in SPARE)
         sides = [
             Items(taken, "In a triplet")
             if taken
-            else Note("None of its candidates stands in a triplet.", "missing"),
+            else Note("None of its candidates is in a triplet.", "missing"),
             Items([_item(row, "bad") for row in refused[:REFUSED]], "Left out")
             if refused
             else Note("None of its candidates was left out.", "missing"),
         ]
         panels.append(Panel(method, [Grid(sides, least=20)]))
     lead = (
-        "Choose a method. Above each candidate stands its anchor, below it what became of it. The "
-        "draw is by digest: the same rows each time, and nobody's choice."
+        "Choose a method. Each candidate has its anchor above and its outcome below. The examples "
+        "are drawn by digest: always the same rows, and not picked by hand."
     )
     return Section(title, [Tabs("Method", panels)], lead)
 
 
-_NOTHING = (
-    "There are no candidates: this run synthesises nothing, or it has not reached `parse` yet."
-)
+_NOTHING = "There are no candidates: this run has no synthesis, or it has not reached `parse` yet."
 
 
 def _item(row: Row, tone: str) -> Item:

@@ -1,4 +1,4 @@
-"""What stands behind a run: contamination, time and cost, the recipe."""
+"""The background of a run: contamination, time and cost, the recipe."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -26,15 +26,15 @@ _EXAMPLES = 6
 
 
 def contamination(subjects: Sequence[Subject]) -> Section:
-    """Texts of evaluation sets that were found among the training rows."""
+    """Texts of evaluation sets found among the training rows."""
     title = "Contamination"
     blocks: list[Block] = []
     for subject in subjects:
         named = f"Run {subject.name}: " if len(subjects) > 1 else ""
         if not subject.reached("guard"):
             text = (
-                f"{named}Training rows were not compared with evaluation sets. That is done where "
-                "the recipe names a suite (`evaluate.suite`)."
+                f"{named}Training rows were not compared with evaluation sets. They are if the "
+                "recipe names a suite (`evaluate.suite`)."
             )
             blocks.append(Note(text, "missing"))
             continue
@@ -51,7 +51,7 @@ def contamination(subjects: Sequence[Subject]) -> Section:
             [r["suite"], r["task"], r["level"], r["texts"], r["removed"], _range(r)] for r in found
         ]
         heads = ["suite", "task", "level", "texts found", "removed", "score"]
-        caption = f"{named}Training texts that also stand in an evaluation set, by how alike."
+        caption = f"{named}Training texts that also occur in an evaluation set, by match level."
         blocks.append(Table(heads, rows, caption, "lllrrr"))
         examples = subject.rows(
             "SELECT task, level, score, removed, text, evaluation_text FROM contamination "
@@ -68,7 +68,7 @@ def contamination(subjects: Sequence[Subject]) -> Section:
             for row in examples
         ]
         blocks.append(Fold(f"{len(items)} of them", [Items(items)]))
-    lead = "Whether the training data hold texts that the models are measured on."
+    lead = "Whether the training data contain texts that the models are evaluated on."
     return Section(title, blocks, lead)
 
 
@@ -80,21 +80,12 @@ def _range(row: Row) -> str | None:
 
 
 def cost(subjects: Sequence[Subject]) -> Section:
-    """Seconds by step, and what language models were asked."""
+    """Seconds by step, and the use of language models."""
     several = len(subjects) > 1
     shown: list[Block] = []
     asked: list[Block] = []
     for subject in subjects:
-        values = [
-            {
-                "step": step["step"],
-                "seconds": float(step.get("seconds") or 0.0),
-                "said": "reused"
-                if step.get("state") == "reused"
-                else duration(float(step.get("seconds") or 0.0)),
-            }
-            for step in subject.steps
-        ]
+        values = [_took(subject, step) for step in subject.steps]
         named = f"Run {subject.name}" if several else ""
         if not values:
             shown.append(Note(f"{named or 'The run'} has reached no step yet.", "missing"))
@@ -103,13 +94,32 @@ def cost(subjects: Sequence[Subject]) -> Section:
             values, of="step", amount="seconds", said="said", title="seconds", row=26
         )
         alt = "Time by step: " + "; ".join(f"{value['step']} {value['said']}" for value in values)
-        total = sum(value["seconds"] for value in values)
-        caption = f"{duration(total)} in all. Reused: it stood in the store already."
-        shown.append(Chart(spec, caption, alt, named))
+        shown.append(Chart(spec, _times(values), alt, named))
         asked += _asked(subject, f"Run {subject.name}. " if several else "")
     if not asked:
         asked = [Note("No language model was asked: rules made the candidates.", "missing")]
     return Section("Time and cost", [Grid(shown, least=24), *asked], "Where the time went.")
+
+
+def _took(subject: Subject, step: Mapping[str, Any]) -> Row:
+    """The time of a step; for a reused one, the time it took when it was made."""
+    if step.get("state") != "reused":
+        seconds = float(step.get("seconds") or 0.0)
+        return {"step": step["step"], "seconds": seconds, "said": duration(seconds), "here": True}
+    noted = subject.manifest(step["step"], str(step["version"])).get("seconds")
+    said = "reused" if noted is None else f"reused: {duration(float(noted))} when made"
+    return {"step": step["step"], "seconds": float(noted or 0.0), "said": said, "here": False}
+
+
+def _times(values: Sequence[Row]) -> str:
+    here = sum(value["seconds"] for value in values if value["here"])
+    if all(value["here"] for value in values):
+        return f"{duration(here)} in all."
+    before = sum(value["seconds"] for value in values if not value["here"])
+    return (
+        f"{duration(here)} in this run. The steps it reused took {duration(before)} when they "
+        "were made."
+    )
 
 
 def _asked(subject: Subject, named: str) -> list[Block]:
@@ -136,12 +146,12 @@ def _asked(subject: Subject, named: str) -> list[Block]:
         for row in rows
     ]
     heads = ["method", "model", "answers", "failed", "retries", "tokens in", "tokens out"]
-    caption = f"{named}What this run asked; answers that the pool had already are not counted."
+    caption = f"{named}This run's requests; answers that were already in the pool do not count."
     return [Table([*heads, "tokens/s", "cost"], told, caption, "llrrrrrrr")]
 
 
 def recipe(subjects: Sequence[Subject]) -> Section:
-    """The recipe as the run took it, defaults filled in."""
+    """The run's recipe, with defaults filled in."""
     blocks: list[Block] = []
     for subject in subjects:
         text = yaml.safe_dump(
@@ -153,14 +163,14 @@ def recipe(subjects: Sequence[Subject]) -> Section:
         else:
             blocks.append(Fold(f"{len(text.splitlines())} lines of YAML", [code]))
     lead = (
-        "With every default filled in. Whoever gets this page sees no place of this machine: paths "
-        "are cut to their last names, and keys are taken out."
+        "With all defaults filled in. To keep this machine's layout private, paths are cut to "
+        "their last names and keys are removed."
     )
     return Section("Recipe", blocks, lead)
 
 
 def plain(value: Any) -> Any:
-    """Only what YAML knows by itself."""
+    """Converts to types that YAML has."""
     if isinstance(value, Mapping):
         return {str(key): plain(member) for key, member in value.items()}
     if isinstance(value, list | tuple):

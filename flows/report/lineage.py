@@ -1,4 +1,4 @@
-"""What each step was made from: a drawing of the steps, and the versions."""
+"""The lineage of a run: a graph of its steps, and their versions."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ _MEGABYTE = 1_000_000
 
 
 def lineage(subjects: Sequence[Subject]) -> Section:
-    """Which version each step came to, and what it was made from."""
+    """The version of each step, and its inputs."""
     blocks: list[Block] = []
     for subject in subjects:
         if not subject.steps:
@@ -29,14 +29,14 @@ def lineage(subjects: Sequence[Subject]) -> Section:
         if graph.number_of_edges():
             blocks.append(_drawing(graph, of_run))
         blocks.append(_versions(subject, parents, steps, of_run))
-    lead = "Every figure on this page comes from these versions; `tercet show` tells more of each."
+    lead = "Every figure on this page comes from these versions; `tercet show` describes each."
     return Section("Lineage", blocks, lead)
 
 
 def _graph(
     subject: Subject, parents: Mapping[str, Sequence[str]], steps: Mapping[str, str]
 ) -> "nx.DiGraph[str]":
-    """The families of steps, and which needs which; what follows from other edges is left out."""
+    """The families of steps and their dependencies, without edges implied by others."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     for step in subject.steps:
         family = _family(step["step"])
@@ -49,7 +49,7 @@ def _graph(
             one, other = _family(steps.get(parent, "")), _family(steps[child])
             if parent in steps and one != other:
                 graph.add_edge(one, other)
-    # Families of a store that somebody wrote may lead back to each other.
+    # In hand-written stores, families may depend on each other in circles.
     if not nx.is_directed_acyclic_graph(graph):
         return nx.DiGraph()
     reduced = nx.transitive_reduction(graph)
@@ -58,14 +58,14 @@ def _graph(
 
 
 def _drawing(graph: "nx.DiGraph[str]", of_run: str) -> Chart:
-    """Steps from top to bottom, each below all that it needs."""
+    """Steps from top to bottom, each below all its inputs."""
     places: dict[str, tuple[float, int]] = {}
     for depth, layer in enumerate(nx.topological_generations(graph)):
-        # Below what it is made from, so that few lines cross.
+        # Below its inputs, so that few lines cross.
         wish = {n: [places[parent][0] for parent in graph.predecessors(n)] for n in layer}
         ordered = sorted(layer, key=lambda n: (sum(wish[n]) / max(1, len(wish[n])), n))
         for rank, name in enumerate(ordered):
-            # Names stand to the right of their marks, on a phone too.
+            # Names are to the right of their marks, on a phone too.
             alone = len(ordered) == 1
             places[name] = (0.42 if alone else (rank + 0.25) / len(ordered), depth)
     nodes: list[Row] = []
@@ -85,8 +85,8 @@ def _drawing(graph: "nx.DiGraph[str]", of_run: str) -> Chart:
         if graph.in_degree(name)
     )
     caption = (
-        f"{of_run}From top to bottom: each step stands below what it is made from. A filled mark "
-        "was made in this run, a hollow one reused. Lines that follow from others are left out."
+        f"{of_run}Each step is below the steps that it is made from. Filled marks were made in "
+        "this run, hollow ones reused. Lines implied by others are left out."
     )
     return Chart(charts.flow(nodes, edges), caption, f"Which step is made from which: {told}.")
 
@@ -120,12 +120,12 @@ def _versions(
             ]
         )
     heads = ["step", "version", "state", "made (UTC)", "took", "rows", "MB", "made from"]
-    caption = f"{of_run}A version is a digest of all that decides a step's result."
+    caption = f"{of_run}A version is a digest of everything that a step's result depends on."
     return Table(heads, rows, caption, "nnlnrrrl")
 
 
 def _from(parents: Sequence[str], steps: Mapping[str, str]) -> str | None:
-    """Names of the steps, those of a family counted; weights by the beginning of their digest."""
+    """Names of the steps, with families counted; weights by the start of their digest."""
     names: dict[str, int] = {}
     for parent in parents:
         name = steps.get(parent)
@@ -135,7 +135,7 @@ def _from(parents: Sequence[str], steps: Mapping[str, str]) -> str | None:
 
 
 def _family(step: str) -> str:
-    """What ten methods, or five seeds, are one of."""
+    """The family of a step, such as that of ten methods or five seeds."""
     name, _, last = step.rpartition(".")
     if step.startswith("synthesise."):
         return "synthesise"

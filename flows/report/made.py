@@ -1,4 +1,4 @@
-"""What was made and what was refused: the funnel, the reasons, the scores."""
+"""What was made and what was rejected: the funnel, the reasons, the scores."""
 
 from collections.abc import Sequence
 
@@ -26,12 +26,12 @@ _COUNTS = (
 
 
 def counts(subject: Subject) -> list[tuple[str, int]]:
-    """How many rows there were on the way from documents to triplets."""
+    """Row counts on the way from documents to triplets."""
     return [(name, int(subject.value(query))) for name, query in _COUNTS]
 
 
 def funnel(subjects: Sequence[Subject]) -> Section:
-    """From the corpus to the triplets, and why rows were left out on the way."""
+    """From the corpus to the triplets, and why rows were dropped on the way."""
     shown: list[Block] = []
     for subject in subjects:
         values: list[Row] = [
@@ -40,11 +40,11 @@ def funnel(subjects: Sequence[Subject]) -> Section:
         spec = charts.bars(values, of="what", amount="rows", said="said", title="rows")
         alt = "; ".join(f"{value['what']} {value['said']}" for value in values)
         title = f"Run {subject.name}" if len(subjects) > 1 else ""
-        shown.append(Chart(spec, "", f"Bars of how many rows there were: {alt}.", title))
+        shown.append(Chart(spec, "", f"Bars with row counts: {alt}.", title))
     caption = (
-        "Generations are what the methods said, candidates what of it could be used. One anchor "
-        "can have several of either, so the bars may grow before they shrink. The random sentences "
-        "that stand in for a missing negative are not counted, but for the triplets they are in."
+        "Generations are the methods' raw outputs, candidates the usable ones. An anchor can have "
+        "several of either, so the bars may grow before they shrink. Random sentences that replace "
+        "a missing negative are counted only in the triplets."
     )
     blocks: list[Block] = [Grid(shown, caption, least=24)]
     blocks += [*_reasons(subjects)]
@@ -61,7 +61,7 @@ def _reasons(subjects: Sequence[Subject]) -> list[Block]:
         ):
             found.setdefault((row["stage"], row["reason"]), {})[subject.name] = row["rows"]
     if not found:
-        return [Note("No row was left out so far.", "missing")]
+        return [Note("No rows have been dropped so far.", "missing")]
     totals: dict[str, int] = {}
     for (stage, _), by_run in found.items():
         totals[stage] = totals.get(stage, 0) + sum(by_run.values())
@@ -76,7 +76,9 @@ def _reasons(subjects: Sequence[Subject]) -> list[Block]:
             numbers.append(f"{100 * sum(by_run.values()) / totals[stage]:.1f}")
         rows.append([stage, reason, told(reason), *numbers])
     align = "lll" + "r" * (len(heads) - 3)
-    first = Table(heads, rows[:FIRST_REASONS], "The commonest reasons to leave a row out.", align)
+    first = Table(
+        heads, rows[:FIRST_REASONS], "The most frequent reasons for dropping a row.", align
+    )
     if len(rows) <= FIRST_REASONS:
         return [first]
     rest = Table(heads, rows[FIRST_REASONS:], "", align)
@@ -85,7 +87,7 @@ def _reasons(subjects: Sequence[Subject]) -> list[Block]:
 
 
 def scores(subjects: Sequence[Subject]) -> Section:
-    """How the evaluator's cosines lie, by method, and where the thresholds cut them."""
+    """The distribution of the evaluator's cosines by method, with the thresholds."""
     title = "Scores by method"
     methods: dict[tuple[str, str], list[Subject]] = {}
     for subject in subjects:
@@ -105,25 +107,25 @@ def scores(subjects: Sequence[Subject]) -> Section:
         blocks += [Note(f"{role.capitalize()}s", "head"), Grid(made, least=15)]
     blocks += [_acceptance(subject, len(subjects) > 1) for subject in subjects]
     bounds = (
-        "Blue bars lie within the threshold (the dashed line), orange ones beyond it. "
+        "Blue bars are within the threshold (the dashed line), orange ones beyond it. "
         if len(subjects) == 1
         else "Lines: run A solid, run B dashed; the upright dashed lines are thresholds. "
     )
     lead = (
-        f"{bounds}A positive must lie near enough to its anchor, a negative far enough from it; a "
-        "hard negative is one that the evaluator still finds near."
+        f"{bounds}A positive must be close enough to its anchor, a negative far enough from it; a "
+        "hard negative is one that the evaluator still rates as close."
     )
     return Section(title, blocks, lead)
 
 
 _NO_SCORES = (
-    "No candidate was scored: this run synthesises nothing, or it has not reached the stage "
+    "No candidate was scored: this run has no synthesis, or it has not reached the stage "
     "`select` yet."
 )
 
 
 def _bins(subject: Subject) -> list[Row]:
-    """Counts by role, method, bin and outcome; a cosine of just 1 lies in the last bin."""
+    """Counts by role, method, bin and outcome; a cosine of exactly 1 is in the last bin."""
     listed = ", ".join(f"'{reason}'" for reason in BY_THRESHOLD)
     return subject.rows(
         f"""
@@ -182,12 +184,12 @@ def _of_method(
 
 
 def _begun(text: str) -> str:
-    """With a capital at its beginning, the rest as it is."""
+    """The text with its first letter capitalised."""
     return text[:1].upper() + text[1:]
 
 
 def _summed(rows: Sequence[Row]) -> list[Row]:
-    """One row a run and bin, whatever the outcome; bins between without a row are 0."""
+    """One row per run and bin over all outcomes; empty bins in between are 0."""
     found: dict[tuple[str, int], float] = {}
     for row in rows:
         key = (row["run"], round(row["start"] / BIN))
@@ -219,6 +221,8 @@ def _acceptance(subject: Subject, several: bool) -> Table:
         for row in rows
     ]
     heads = ["role", "method", "candidates", "accepted %", "used %", "threshold", "10 %", "median"]
-    caption = "Acceptance by method; 10 %, median and 90 % are of the candidates' cosines."
+    caption = (
+        "Acceptance by method; 10 %, median and 90 % are quantiles of the candidates' cosines."
+    )
     of_run = f"Run {subject.name}. " if several else ""
     return Table([*heads, "90 %"], told_rows, of_run + caption, "llrrrrrrr")

@@ -1,27 +1,28 @@
-"""What came of it: before and after, the seeds, the geometry of the space."""
+"""The results: before and after, the seeds, the geometry of the space."""
 
 from collections.abc import Sequence
 
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
-from tercet.flows.report.figures import COUNTED, Figure, figures, geometry, seeds
 from tercet.flows.report.subject import Row, Subject, fixed, interval, signed
+from tercet.flows.results.figures import Figure, figures, of_geometry, of_tasks, seeds
+from tercet.flows.results.metric_names import COUNTED
 
 NOTHING = (
-    "Nothing was measured: the run has not reached the stage `evaluate`, or it has neither "
-    "document pairs (`evaluate.retrieval`) nor a suite (`evaluate.suite` names its directory)."
+    "Nothing was evaluated: the run has not reached the stage `evaluate`, or it has neither "
+    "document pairs (`evaluate.retrieval`) nor a suite (`evaluate.suite`)."
 )
 
 
 def before_and_after(subjects: Sequence[Subject]) -> Section:
-    """The figures of the untouched and the trained model, with intervals of the gain."""
+    """Figures of the untouched and the trained model, with intervals of the gains."""
     title = "Before and after"
     several = len(subjects) > 1
     rows: list[Row] = []
     tables: list[Block] = []
     missing: list[Block] = []
     for subject in subjects:
-        found = figures(subject)
+        found = of_tasks(figures(subject.connection))
         if not found:
             named = f"Run {subject.name}: " if several else ""
             missing.append(Note(named + NOTHING, "missing"))
@@ -34,8 +35,8 @@ def before_and_after(subjects: Sequence[Subject]) -> Section:
         alt = "Gains with 95 % intervals. " + "; ".join(f"{r['name']}: {r['said']}" for r in rows)
         marks = "" if several else " A grey square marks one that includes zero, a circle others."
         caption = (
-            "The gain over the untouched model in points, with its 95 % interval. An interval that "
-            f"includes zero shows no difference.{marks}"
+            "The gain over the untouched model in points, with its 95 % interval. If the interval "
+            f"includes zero, no difference is shown.{marks}"
         )
         blocks.append(Chart(spec, caption, alt))
     blocks += [*tables, *missing]
@@ -47,26 +48,30 @@ def before_and_after(subjects: Sequence[Subject]) -> Section:
 
 
 def verdict(subject: Subject) -> str | None:
-    """In words: better or not, at what, by how much, and whether that is more than chance."""
-    found = [figure for figure in figures(subject) if figure.headline and figure.after]
+    """In words: whether the encoder is better, at what, by how much, and how surely."""
+    found = [
+        figure
+        for figure in of_tasks(figures(subject.connection))
+        if figure.headline and figure.after
+    ]
     told = next((f for f in found if f.gains and f.before is not None), None)
     if told is None or told.before is None:
         return (
-            None if found else "Whether the encoder is better is not known: nothing was measured."
+            None if found else "Whether the encoder is better is not known: nothing was evaluated."
         )
-    gain, low, high = told.first()
-    n = next(iter(told.gains.values()))["n"]
-    changed = f"{told.name} went from {told.before['value']:.2f} to {told.mean():.2f} by training"
+    gain, low, high = told.gain()
+    n = next(iter(told.gains.values())).n
+    changed = f"{told.name} went from {told.before.value:.2f} to {told.mean():.2f} by training"
     said = f"{changed}, {signed(gain)} points"
     several = len(told.gains) > 1
     if low is None or high is None:
-        return f"{said}; without an interval nobody can say whether that is chance."
-    counted = f"these {n:,} {COUNTED.get(told.suite, 'examples')}" if n else "these texts"
+        return f"{said}; without an interval, this may be chance."
+    counted = f"these {n:,} {COUNTED.get(told.metric.suite, 'examples')}" if n else "these texts"
     of_what = f"over {len(told.gains)} seeds" if several else f"over {counted}"
     word = "Better" if low > 0 else "Worse" if high < 0 else "No difference shown"
     why = "includes zero, so chance may explain it"
     if word != "No difference shown":
-        why = "leaves out zero, which is more than chance explains"
+        why = "excludes zero, so chance alone does not explain it"
     text = f"{word}: {said}; the 95 % interval {of_what}, {interval(low, high)}, {why}."
     rest = [_clear(figure) for figure in found]
     if len(rest) > 1:
@@ -75,7 +80,7 @@ def verdict(subject: Subject) -> str | None:
             f"{rest.count('down')} clearly worse."
         )
     if not several:
-        text += " One seed: how far another training would differ is not known."
+        text += " With one seed, the variation between trainings is not known."
     return text
 
 
@@ -84,14 +89,14 @@ def _are(count: int) -> str:
 
 
 def _clear(figure: Figure) -> str:
-    _, low, high = figure.first()
+    _, low, high = figure.gain()
     if low is None or high is None:
         return ""
     return "up" if low > 0 else "down" if high < 0 else ""
 
 
 def _gain_row(figure: Figure, subject: Subject) -> Row | None:
-    gain, low, high = figure.first()
+    gain, low, high = figure.gain()
     if gain is None or low is None or high is None or not figure.headline:
         return None
     return {
@@ -109,7 +114,7 @@ def _tables(found: Sequence[Figure], of_run: str) -> list[Block]:
     first = [figure for figure in found if figure.headline]
     rest = [figure for figure in found if not figure.headline]
     caption = (
-        of_run + "In percent, gains in points. Bold: the interval of the gain leaves out zero. n: "
+        of_run + "In percent, gains in points. Bold: the interval of the gain excludes zero. n: "
         "queries, pairs or examples."
     )
     blocks: list[Block] = [_table(first or rest, caption)]
@@ -122,22 +127,22 @@ def _table(found: Sequence[Figure], caption: str = "") -> Table:
     rows: list[list[str | int | float | None]] = []
     strong = set()
     for place, figure in enumerate(found):
-        gain, low, high = figure.first()
+        gain, low, high = figure.gain()
         after = figure.mean()
         if low is not None and high is not None and (low > 0 or high < 0):
             strong.add(place)
-        one = next(iter(figure.after.values()), figure.before) or {}
+        one = figure.first or figure.before
         rows.append(
             [
-                figure.suite,
+                figure.metric.suite,
                 figure.name,
-                None if figure.before is None else f"{figure.before['value']:.2f}",
+                None if figure.before is None else f"{figure.before.value:.2f}",
                 None if after is None else f"{after:.2f}",
                 signed(gain),
                 interval(low, high),
-                one.get("n"),
-                one.get("text_form"),
-                (one.get("data_digest") or "")[:8] or None,
+                None if one is None else one.n,
+                None if one is None else one.text_form or None,
+                None if one is None else (one.digest or "")[:8] or None,
             ]
         )
     heads = ["suite", "figure", "before", "after", "gain", "its 95 % interval", "n", "text", "data"]
@@ -145,19 +150,19 @@ def _table(found: Sequence[Figure], caption: str = "") -> Table:
 
 
 def over_seeds(subjects: Sequence[Subject]) -> Section:
-    """How far the figures scatter over seeds."""
-    from tercet.models.measures.comparisons import over_seeds as summary
+    """The spread of the figures over seeds."""
+    from tercet.models.measures import comparisons
 
     title = "Seeds"
     blocks: list[Block] = []
     for subject in subjects:
         named = f"Run {subject.name}" if len(subjects) > 1 else "This run"
-        found = figures(subject)
+        found = of_tasks(figures(subject.connection))
         drawn = seeds(found)
         if len(drawn) < 2:
             told = f"one seed ({drawn[0]})" if drawn else "no seed yet"
             text = (
-                f"{named} trained with {told}: `seeds: 5` in the recipe trains and measures five."
+                f"{named} trained with {told}: `seeds: 5` in the recipe trains and evaluates five."
             )
             blocks.append(Note(text, "missing"))
             continue
@@ -167,7 +172,7 @@ def over_seeds(subjects: Sequence[Subject]) -> Section:
             values = figure.values()
             if len(values) < 2 or not figure.headline:
                 continue
-            told_of = summary(list(values.values()))
+            told_of = comparisons.over_seeds(list(values.values()))
             rows.append(
                 [
                     figure.name,
@@ -186,13 +191,13 @@ def over_seeds(subjects: Sequence[Subject]) -> Section:
         spec = charts.strip(points, title="points from the mean over seeds")
         alt = f"Each seed's distance from the mean of {len(drawn)} seeds, by figure."
         caption = (
-            "Each mark is one training; its shape is its seed. A gain smaller than this scatter "
-            "says nothing about a recipe."
+            "Each mark is one training; its shape shows the seed. A gain smaller than this spread "
+            "is no evidence for a recipe."
         )
         blocks.append(Chart(spec, caption, alt, f"{named}, {len(drawn)} seeds"))
         heads = ["figure", "mean", "sd", "95 % interval of the mean", "seeds"]
         blocks.append(Table(heads, rows, "Student's t over the seeds' trainings.", "lrrrr"))
-    return Section(title, blocks, "The same recipe trained anew from other random numbers.")
+    return Section(title, blocks, "The same recipe, trained with other random numbers.")
 
 
 def space(subjects: Sequence[Subject]) -> Section:
@@ -203,18 +208,18 @@ def space(subjects: Sequence[Subject]) -> Section:
     moves: list[Row] = []
     rows: list[list[str | int | float | None]] = []
     for place, subject in enumerate(subjects):
-        found = geometry(subject)
-        sets = dict.fromkeys((figure.task, figure.subset) for figure in found)
+        found = of_geometry(figures(subject.connection))
+        sets = dict.fromkeys((f.metric.task, f.metric.subset) for f in found)
         for texts in sets:
-            mine = {f.metric: f for f in found if (f.task, f.subset) == texts}
+            mine = {f.metric.name: f for f in found if (f.metric.task, f.metric.subset) == texts}
             name = f"{texts[0].replace('_', ' ')} {texts[1]}".removesuffix(" all")
-            base = {m: f.before["value"] for m, f in mine.items() if f.before is not None}
+            base = {m: f.before.value for m, f in mine.items() if f.before is not None}
             made = {m: mean for m, f in mine.items() if (mean := f.mean()) is not None}
             after = f"after, run {subject.name}" if several else "after"
             for model, values in (("before", base), (after, made)):
-                # Two runs start from the same model, most often: it is told once.
+                # Two runs usually start from the same model: it is shown once.
                 if {"alignment", "uniformity"} <= set(values):
-                    # A dev set lies near its test set, whose name is enough.
+                    # A dev set's mark is close to its test set's, whose label is enough.
                     labelled = model == "before" and not place and not name.endswith(" dev")
                     point = {"model": model, "texts": name, "labelled": labelled, **values}
                     points.append(point)
@@ -231,15 +236,19 @@ def space(subjects: Sequence[Subject]) -> Section:
         f"{p['texts']} {p['model']}: {p['alignment']:.3f}, {p['uniformity']:.3f}" for p in points
     )
     caption = (
-        "Down and to the left is better. Alignment is the mean squared distance of texts that "
-        "belong together, uniformity the log of how crowded the sphere is. The dotted line leads "
-        "from the untouched model to the trained one on the same texts."
+        "Lower left is better. Alignment is the mean squared distance between texts that belong "
+        "together; uniformity measures, on a log scale, how crowded the sphere is. The dotted line "
+        "leads from the untouched model to the trained one on the same texts."
     )
     table = Table(
         ["texts", "model", "alignment", "uniformity", "isotropy"],
         rows,
-        "Isotropy: how evenly the directions are used, where it was measured.",
+        "Isotropy: how evenly the directions are used, if measured.",
         "llrrr",
     )
     blocks = [Grid([Chart(spec, caption, alt), table], least=24)]
-    return Section(title, blocks, "Why a model gained: pairs drawn together, or the rest apart?")
+    return Section(
+        title,
+        blocks,
+        "Where a gain comes from: are pairs closer together, or all other texts further apart?",
+    )

@@ -1,6 +1,6 @@
-"""What the models make of pairs that people scored: densities by score, and where they err.
+"""The models' cosines of pairs that people scored: densities by score, and errors.
 
-False positives and negatives are counted as GCSE does (figure 1 and appendix I).
+False positives and negatives are counted as in GCSE (figure 1 and appendix I).
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def density(subjects: Sequence[Subject]) -> Section:
-    """How the cosines lie for each score that people gave."""
+    """The distribution of cosines for each gold score."""
     title = "Cosine by gold score"
     task, having, missing = _task(subjects)
     if task is None:
@@ -38,12 +38,12 @@ def density(subjects: Sequence[Subject]) -> Section:
         alt = f"Density of the cosine of {name} by gold score. Median cosines by score: {medians}."
         shown.append(Chart(spec, f"Median cosine by score: {medians}.", alt, name.capitalize()))
     caption = (
-        f"Pairs of {task}, parted by the score that people gave (rounded; the number at each "
-        "peak). The clearer the hills stand apart and in order, the better the model ranks. A hill "
-        "that leans towards its neighbours is where the model cannot tell."
+        f"Pairs of {task}, grouped by the score that people gave (rounded; the number at each "
+        "peak). The better the curves are separated and ordered, the better the model ranks. Where "
+        "curves overlap, the model cannot distinguish their scores."
     )
     return Section(
-        title, [Grid(shown, caption, least=22), *missing], f"What the model says of {task}."
+        title, [Grid(shown, caption, least=22), *missing], f"The models' cosines on {task}."
     )
 
 
@@ -72,11 +72,11 @@ def false_pairs(subjects: Sequence[Subject]) -> Section:
         spec = charts.grouped(counted, of="model", kind="kind", amount="count", title="pairs")
         alt = "; ".join(f"{row['model']}: {row['said']} {row['kind']}" for row in counted)
         caption = (
-            "Scores are scaled to 0 to 1. Cosines are scaled so that the median of the pairs of "
-            "the lowest score becomes 0 and that of the highest 1, and cut off there: medians, so "
-            "that no single odd pair sets the scale, and models of different spread can be "
-            f"compared. A pair that lies more than {FAR} from its score is false: positive where "
-            "the model says more than people do, negative where it says less."
+            "Scores are scaled to 0 to 1. Cosines are scaled so that the median over pairs with "
+            "the lowest score becomes 0 and that of the highest 1, and are clipped there. Medians "
+            "keep single outliers from setting the scale, so that models of different spread can "
+            f"be compared. A pair more than {FAR} from its score is an error: a false positive if "
+            "the model rates it above people, a false negative if below."
         )
         blocks.append(Chart(spec, caption, f"Counts on {task}. {alt}."))
         heads = ["model", "false positives", "false negatives", "both, %", "pairs"]
@@ -86,12 +86,12 @@ def false_pairs(subjects: Sequence[Subject]) -> Section:
         blocks.append(Note(text, "missing"))
     lead = f"Where the model and people disagree on {task} (figure 1 of the GCSE paper)."
     if task != "STS-B dev":
-        lead += " The figure of the paper is on STS-B dev: add `dev` to `evaluate.splits`."
+        lead += " The paper's figure is on STS-B dev: add `dev` to `evaluate.splits`."
     return Section(title, [*blocks, *missing], lead)
 
 
 def errors(gold: Floats, values: Floats, lowest: float, highest: float) -> tuple[int, int] | None:
-    """False positives and false negatives; None where no pair has the lowest or highest score."""
+    """False positives and false negatives; None if no pair has the lowest or highest score."""
     bottom, top = values[gold == lowest], values[gold == highest]
     if not len(bottom) or not len(top):
         return None
@@ -104,14 +104,14 @@ def errors(gold: Floats, values: Floats, lowest: float, highest: float) -> tuple
 
 
 _MISSING = (
-    "No scored pairs were measured: `evaluate.suite` in the recipe names a directory with STS-B "
-    "and SICK in SentEval's layout, and `evaluate.splits: [dev, test]` adds STS-B dev."
+    "No scored pairs were evaluated: set `evaluate.suite` in the recipe to a directory with STS-B "
+    "and SICK in SentEval's layout, and `evaluate.splits: [dev, test]` for STS-B dev."
 )
 
 
 def _task(subjects: Sequence[Subject]) -> tuple[str | None, list[Subject], list[Block]]:
-    """The task to show (STS-B dev if there, else the next best), the runs that have items of it,
-    and a note for each that has not.
+    """The task to show (STS-B dev, or else the next best), the runs that have items of it,
+    and a note for each run that does not.
     """
     tasks: list[set[str]] = []
     for subject in subjects:
@@ -139,12 +139,13 @@ def _models(
     for subject in subjects:
         versions = subject.rows(
             "SELECT model_version, min(phase) AS phase, min(seed) AS seed FROM evaluations "
+            "WHERE phase IN ('base', 'encoder') "
             "GROUP BY model_version ORDER BY min(phase) <> 'base', min(seed)"
         )
         trained = False
         for version in versions:
             base = version["phase"] == "base"
-            # Of several seeds the first is shown; two runs may share the untouched model.
+            # Only the first of several seeds is shown; two runs may share the untouched model.
             if version["model_version"] in shown or (trained and not base):
                 continue
             items = subject.connection.execute(

@@ -1,4 +1,4 @@
-"""The evaluator's space in the plane: sources and what was made of them, by t-SNE."""
+"""The evaluator's space in two dimensions: anchors and their candidates, by t-SNE."""
 
 import time
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ STEPS = 600
 SEED = 42
 _SHAPES = {"positive": "triangle-up", "negative": "square"}
 
-# Sentence ids are digests, so that the smallest are a draw of anchors. A text stands once.
+# Sentence ids are digests, so the smallest are a random sample of anchors. Each text occurs once.
 _POINTS = f"""
 WITH chosen AS (
     SELECT DISTINCT sentence_id FROM candidates WHERE method <> 'random'
@@ -68,20 +68,20 @@ def plane(subjects: Sequence[Subject]) -> Section:
             f"drawn by digest; t-SNE of the evaluator's vectors, {seconds:.1f} s. Circles: "
             "sources, triangles: positives, squares: negatives. Point at one to read it."
         )
-        alt = f"Texts in the plane by what made them: {told}."
+        alt = f"Texts in the plane by method: {told}."
         shown.append(Chart(spaces.cloud(points, names), caption, alt, named))
     lead = (
-        "What lies near in the evaluator's space lies near here. Candidates that sit on their "
-        "source teach little as negatives; those far from every source are easy."
+        "Texts that are close in the evaluator's space are close here. Negatives right next to "
+        "their source teach little; those far from every source are easy."
     )
     return Section(title, [Grid(shown, least=24)] if several else shown, lead)
 
 
-_MISSING = "the stage `embed` writes the vectors that this plane is made of."
+_MISSING = "the stage `embed` writes the vectors that this projection needs."
 
 
 def legend(points: Sequence[Row]) -> list[Row]:
-    """Each method with a colour and shape that no other has, sources first."""
+    """Each method with its own colour and shape, sources first."""
     found: dict[tuple[str, str], int] = {}
     for point in points:
         key = (point["role"], point["method"])
@@ -95,7 +95,7 @@ def legend(points: Sequence[Row]) -> list[Row]:
             )
             continue
         counts[role] += 1
-        # Seven colours; positives and negatives count from either end and have shapes of their own.
+        # Seven colours; positives and negatives count from opposite ends and differ in shape.
         place = (counts[role] - 1) % 7 if role == "positive" else 6 - (counts[role] - 1) % 7
         colour = f"var(--c{place + 1})"
         names.append({"method": method, "colour": colour, "shape": _SHAPES[role], "count": count})
@@ -103,7 +103,7 @@ def legend(points: Sequence[Row]) -> list[Row]:
 
 
 def _places(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Two numbers a text."""
+    """Two coordinates per text."""
     from sklearn.manifold import TSNE
 
     perplexity = min(30.0, (len(vectors) - 1) / 3)

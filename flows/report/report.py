@@ -1,4 +1,4 @@
-"""The report of a run, or of two side by side: all sections, on one page."""
+"""The report of one run, or two side by side: all sections on one page."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -19,8 +19,8 @@ from tercet.flows.report import (
     projection,
     trained,
 )
-from tercet.flows.report.figures import figures
 from tercet.flows.report.subject import Subject, amount, duration, interval, signed
+from tercet.flows.results.figures import figures, of_tasks
 
 Part = Callable[[Sequence[Subject]], Section]
 
@@ -44,7 +44,7 @@ PARTS: tuple[Part, ...] = (
 
 
 def html(subjects: Sequence[Subject], tell: Callable[[str], None] = lambda said: None) -> str:
-    """The page. tell: hears what is being looked at."""
+    """The page. tell: called with the section in progress."""
     sections = []
     if len(subjects) > 1:
         a, b = subjects
@@ -63,13 +63,13 @@ def html(subjects: Sequence[Subject], tell: Callable[[str], None] = lambda said:
         ],
         footer=(
             f"Made by `tercet report` from {public_path(subjects[0].store.location)}. Everything "
-            "is in this one file; it asks for nothing from a network."
+            "is in this one file; it needs no network."
         ),
     )
 
 
 def _made(part: Part, subjects: Sequence[Subject]) -> Section:
-    """The section; where files of the store cannot be read, one that says so."""
+    """The section, or an explanation if files of the store cannot be read."""
     try:
         return part(subjects)
     except (
@@ -107,21 +107,21 @@ def _subtitle(subjects: Sequence[Subject]) -> str:
 
 
 def _notices(subject: Subject, several: bool) -> list[Note]:
-    """What must be known first of a run that is not done."""
+    """A notice about an unfinished run."""
     state = str(subject.run["state"])
     if state == "done":
         return []
     words = {
-        "running": "is still going on",
-        "crashed": "was killed before its end",
+        "running": "is still in progress",
+        "crashed": "was killed before it finished",
         "failed": "failed",
         "interrupted": "was interrupted",
     }
     named = f"Run {subject.name}" if several else "This run"
-    said = f"{named} {words.get(state, state)}: the page shows what it reached."
+    said = f"{named} {words.get(state, state)}: this page shows its results so far."
     error = (subject.run.get("end_info") or {}).get("error")
     if error:
-        said += f" It says: {public(str(error))}"
+        said += f" Error: {public(str(error))}"
     planned = (subject.run.get("info") or {}).get("steps") or []
     left = [step for step in planned if step not in {entry["step"] for entry in subject.steps}]
     if left:
@@ -130,10 +130,10 @@ def _notices(subject: Subject, several: bool) -> list[Note]:
 
 
 def _verdict(subjects: Sequence[Subject]) -> list[Note]:
-    """What a newcomer wants to know, in words; nothing where a run has no end yet."""
+    """The result in words; empty for an unfinished run."""
     if len(subjects) > 1:
         said = differences.verdict(*subjects)
-    elif subjects[0].run["state"] == "done" or figures(subjects[0]):
+    elif subjects[0].run["state"] == "done" or of_tasks(figures(subjects[0].connection)):
         said = measured.verdict(subjects[0])
     else:
         said = None
@@ -141,13 +141,12 @@ def _verdict(subjects: Sequence[Subject]) -> list[Note]:
 
 
 def _facts(subject: Subject) -> list[Fact]:
-    """The figures at the top."""
+    """The headline figures."""
     facts = []
-    found = next(
-        (f for f in figures(subject) if f.headline and f.gains and f.before is not None), None
-    )
+    measured_ones = of_tasks(figures(subject.connection))
+    found = next((f for f in measured_ones if f.headline and f.gains and f.before), None)
     if found is not None:
-        gain, low, high = found.first()
+        gain, low, high = found.gain()
         known = low is not None and high is not None
         note = f"points; 95 %: {interval(low, high)}" if known else "points"
         facts.append(Fact(found.name, signed(gain), note))
@@ -161,5 +160,7 @@ def _facts(subject: Subject) -> list[Fact]:
     states = [step.get("state") for step in subject.steps]
     again = sum(state == "reused" for state in states)
     note = f"{len(states)} steps" + (f", {again} of them reused" if again else "")
+    if again and subject.made_in is not None:
+        note += f"; {duration(subject.made_in)} when made"
     facts.append(Fact("time", duration(subject.seconds), note))
     return facts

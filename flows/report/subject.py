@@ -1,4 +1,4 @@
-"""A run as the report asks it: its tables by SQL, its notes in the store, a short name."""
+"""A run as the report sees it: its tables by SQL, its records in the store, a short name."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ LONGEST = 400
 
 @dataclass(frozen=True)
 class Subject:
-    """One run. name: what charts and tables call it, A or B where there are two."""
+    """One run. name: its label in charts and tables, A or B if there are two."""
 
     store: Store
     run: Mapping[str, Any]
@@ -30,7 +30,7 @@ class Subject:
     connection: duckdb.DuckDBPyConnection
 
     def rows(self, query: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
-        """Rows of a query over this run's tables; a number that is none (NaN) is None."""
+        """Rows of a query over this run's tables; NaN becomes None."""
         found = self.connection.execute(query, dict(parameters or {}))
         names = [column[0] for column in found.description or ()]
         return [dict(zip(names, map(_known, row), strict=True)) for row in found.fetchall()]
@@ -41,12 +41,12 @@ class Subject:
         return row[0] if row else None
 
     def count(self, table: str) -> int:
-        """How many rows a table has; 0 where an older store does not know it."""
+        """The number of rows of a table; 0 if an older store lacks it."""
         return int(self.value(f"SELECT count(*) FROM {table}")) if table in self.tables else 0
 
     @cached_property
     def tables(self) -> Mapping[str, frozenset[str]]:
-        """The columns of each table: those of older stores may lack some."""
+        """The columns of each table; older stores may lack some."""
         found: dict[str, set[str]] = {}
         for row in self.rows(
             "SELECT table_name, column_name FROM information_schema.columns "
@@ -56,7 +56,7 @@ class Subject:
         return {table: frozenset(columns) for table, columns in found.items()}
 
     def has(self, table: str, column: str) -> bool:
-        """Whether the table has such a column here."""
+        """Whether the table has this column in this store."""
         return column in self.tables.get(table, frozenset())
 
     @property
@@ -66,18 +66,18 @@ class Subject:
 
     @property
     def recipe(self) -> Mapping[str, Any]:
-        """The recipe as the run noted it."""
+        """The recipe recorded with the run."""
         found: Mapping[str, Any] = self.run.get("recipe") or {}
         return found
 
     @property
     def steps(self) -> Sequence[Mapping[str, Any]]:
-        """What the run came to, in its order."""
+        """The steps that the run reached, in order."""
         found: Sequence[Mapping[str, Any]] = self.run["steps"]
         return found
 
     def reached(self, stage: str) -> bool:
-        """Whether the run came to a step of this stage."""
+        """Whether the run reached a step of this stage."""
         return any(
             step.get("stage", step["step"].partition(".")[0]) == stage for step in self.steps
         )
@@ -90,14 +90,21 @@ class Subject:
         began = datetime.fromisoformat(self.run["started"])
         return (datetime.fromisoformat(self.run["ended"]) - began).total_seconds()
 
+    @property
+    def made_in(self) -> float | None:
+        """Total seconds to make all artifacts of the run; None if unknown."""
+        found = [self.manifest(step["step"], str(step["version"])) for step in self.steps]
+        seconds = [float(one["seconds"]) for one in found if one.get("seconds") is not None]
+        return sum(seconds) if seconds else None
+
     def manifest(self, step: str, version: str) -> Mapping[str, Any]:
-        """What is noted of an artifact; nothing where it was removed."""
+        """The records of an artifact; empty if it was removed."""
         return open_artifact(self.store, step, version).manifest() or {}
 
 
 @contextmanager
 def opened(store: Store, refs: Sequence[str | None]) -> Iterator[tuple[Subject, ...]]:
-    """The runs that these names mean, one or two; None is the newest. Raises UnknownRef."""
+    """The runs with these names, one or two; None means the newest. Raises UnknownRef."""
     found = [runs.resolve_run(store, ref) for ref in refs]
     names = ("A", "B") if len(found) > 1 else ("run",)
     subjects = tuple(
@@ -116,7 +123,7 @@ def _known(value: Any) -> Any:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as a person says them."""
+    """Seconds in readable units."""
     if seconds is None:
         return "–"
     if seconds < 60:
@@ -132,7 +139,7 @@ def amount(value: float | int | None) -> str:
 
 
 def fixed(value: float | None, digits: int = 2) -> str | None:
-    """A number with so many digits behind the point."""
+    """A number with this many decimals."""
     return None if value is None else f"{value:.{digits}f}".replace("-", "−")
 
 
@@ -147,12 +154,12 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def short(text: str | None, most: int = LONGEST) -> str:
-    """The text's beginning; nothing where there is none."""
+    """The start of the text; empty for None."""
     if text is None:
         return ""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def joined(*blocks: Any) -> list[Any]:
-    """The blocks that there are."""
+    """The blocks that are not None."""
     return [block for block in blocks if block is not None]

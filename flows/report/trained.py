@@ -1,4 +1,4 @@
-"""How training went: loss, dev, the gate, the cosines that the gate compares."""
+"""The course of training: loss, dev values, the gate and the cosines that it compares."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ _NOT_TRAINED = "Nothing was trained: this run has not reached the stage `train`.
 
 
 def curves(subjects: Sequence[Subject]) -> Section:
-    """Loss and, where a checkpoint is chosen on dev, the value that chose it."""
+    """The loss and, if checkpoints are chosen on dev, their values."""
     title = "Training"
     logs = {subject.name: log(subject) for subject in subjects}
     rows = [row for found in logs.values() for row in found]
@@ -28,7 +28,7 @@ def curves(subjects: Sequence[Subject]) -> Section:
             shown.append(
                 _chart(points, "dev_value", f"{metric} on dev", phase, "Dev", len(subjects) > 1)
             )
-    caption = "Each point is the mean of the steps since the one before."
+    caption = "Each point is the mean over the steps since the previous one."
     on_dev = {row["phase"] for row in rows if row["dev_value"] is not None}
     kept = [
         f"step {row['step']} of {row['phase']}"
@@ -37,12 +37,10 @@ def curves(subjects: Sequence[Subject]) -> Section:
         if row["chosen"] and row["phase"] in on_dev
     ]
     if kept:
-        caption += f" Kept for its value on dev: {', '.join(kept)}."
+        caption += f" Checkpoint kept for its value on dev: {', '.join(kept)}."
     blocks: list[Block] = [Grid(shown, caption, least=22)]
     if not on_dev:
-        text = (
-            "No value on dev was noted: `train.choose` measures checkpoints on dev and keeps one."
-        )
+        text = "No dev values were recorded: with `train.choose`, the best checkpoint is kept."
         blocks.append(Note(text, "missing"))
     return Section(title, blocks, "Loss by optimiser step, phase by phase.")
 
@@ -53,8 +51,8 @@ def gate(subjects: Sequence[Subject]) -> Section:
     rows = [row for s in subjects for row in log(s) if row["gate_opening"] is not None]
     if not rows:
         text = (
-            "No gate was at work: a phase with `loss: gaussian_decay` and `decay: true` writes its "
-            "opening into the training log."
+            "No gate was in use: phases whose loss is gaussian_decay, with a width above 0, record "
+            "its opening in the training log."
         )
         return Section(title, [Note(text, "missing")])
     several = len(subjects) > 1
@@ -81,19 +79,19 @@ def gate(subjects: Sequence[Subject]) -> Section:
             alt = f"Cosine of anchor and hard negative in {phase}: student and teacher by step."
             shown.append(Chart(spec, "", alt, f"Hard negatives, {phase}"))
     caption = (
-        "The opening is the share of the hard negatives' logits that count: near 0 while the "
-        "encoder in training (the student) still sees a negative where the evaluator (the "
-        "teacher) saw it, rising as the two cosines part."
+        "The opening is the share of the hard negatives' logits that counts. It is near 0 while "
+        "the encoder in training (the student) gives a negative the same cosine as the evaluator "
+        "(the teacher), and rises as the two diverge."
     )
     lead = (
-        "The Gaussian decay holds a hard negative back as long as the encoder agrees with the "
+        "The Gaussian decay suppresses a hard negative as long as the encoder agrees with the "
         "evaluator on it."
     )
     return Section(title, [Grid(shown, caption, least=22)], lead)
 
 
 def log(subject: Subject) -> list[Row]:
-    """The training log, thinned to so many rows a phase and seed."""
+    """The training log, thinned to a maximum number of rows per phase and seed."""
     if not subject.count("training_log"):
         return []
     absent = [

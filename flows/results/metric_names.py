@@ -1,11 +1,29 @@
-"""A figure of an encoder by the names that the table `evaluations` has for it."""
+"""Names of the metrics in the table `evaluations`, and their readable forms."""
 
 from dataclasses import dataclass, replace
 
 from tercet.tasks.stage import BadInput
 
+# The name of rows with the difference between the trained and the untouched model.
+GAIN = "_gain"
+# These describe the space rather than a task, and are not percentages.
+GEOMETRY = ("alignment", "uniformity", "isotropy")
 RETRIEVAL = ("recall@1", "recall@10", "mrr")
-# Without --metric: the first of these that some arm has.
+# Every metric as people write it, in the order of listing.
+SPELT = {
+    "recall@1": "recall@1",
+    "recall@10": "recall@10",
+    "mrr": "MRR",
+    "spearman": "Spearman",
+    "accuracy": "accuracy",
+    "map": "MAP",
+    "ap": "AP",
+    "f1": "F1",
+    **{name: name for name in GEOMETRY},
+}
+# The units counted in a suite's figures; by default: examples.
+COUNTED = {"retrieval": "queries", "sts": "pairs", "pairs": "pairs", "reranking": "queries"}
+# Without --metric: the first of these that any arm has.
 DEFAULTS = (
     "retrieval document_pairs test recall@1",
     "sts STS all spearman",
@@ -17,7 +35,7 @@ _YEARS = ("STS", "STS12", "STS13", "STS14", "STS15", "STS16")
 
 @dataclass(frozen=True)
 class Metric:
-    """A row of `evaluations`: suite, task, subset and metric, in the words of that table."""
+    """Names a row of `evaluations` by its suite, task, subset and metric."""
 
     suite: str
     task: str
@@ -28,12 +46,17 @@ class Metric:
         return f"{self.suite} {self.task} {self.subset} {self.name}"
 
     @property
+    def of_geometry(self) -> bool:
+        """Whether it describes the space rather than a task."""
+        return self.name in GEOMETRY
+
+    @property
     def of_dev(self) -> bool:
         """Whether it is measured on dev."""
         return self.subset == "dev" or self.task.endswith(" dev")
 
     def on_dev(self) -> "Metric | None":
-        """The same on dev, where there is such; of the years of STS, STS-B's dev set."""
+        """The same on dev, if it exists there; for the years of STS, STS-B's dev set."""
         if self.of_dev:
             return self
         if self.suite == "retrieval":
@@ -52,11 +75,11 @@ class Metric:
 
 
 def metric_of(text: str) -> Metric:
-    """The metric that somebody typed. Raises BadInput."""
+    """Parses a metric's name. Raises BadInput."""
     suite, *rest = text.split()
     if len(rest) < 3:
         raise BadInput(
-            f"--metric {text!r} is no metric: write suite, task, subset and metric as in the table "
-            f"`evaluations`, such as {DEFAULTS[0]!r}."
+            f"--metric {text!r} does not name a metric: write suite, task, subset and metric as in "
+            f"the table `evaluations`, such as {DEFAULTS[0]!r}."
         )
     return Metric(suite, " ".join(rest[:-2]), rest[-2], rest[-1])

@@ -1,4 +1,4 @@
-"""Two encoders on the same queries or pairs, from what their runs wrote down of each of them."""
+"""Compares two encoders on the same queries or pairs, from their recorded results per item."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from tercet.flows.results.metric_names import RETRIEVAL, Metric
 
 if TYPE_CHECKING:
     from tercet.models.measures.resampling import Difference, Sampled
-    from tercet.tasks.evaluation.scores import Metric as Kind
-    from tercet.tasks.evaluation.scores import Scores
+    from tercet.tasks.evaluation.items import Metric as Kind
+    from tercet.tasks.evaluation.items import Scores
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,10 +28,10 @@ _METRICS: "Mapping[str, Kind]" = {
 
 @dataclass(frozen=True)
 class Measured:
-    """An encoder as a run has measured it.
+    """An encoder as evaluated by a run.
 
-    connection: over the run's tables. model: its version, as the table `evaluations` has it.
-    resamples: how often the run drew for its intervals.
+    connection: to the run's tables. model: its version in the table `evaluations`.
+    resamples: the number of bootstrap resamples behind the run's intervals.
     """
 
     connection: duckdb.DuckDBPyConnection
@@ -40,9 +40,9 @@ class Measured:
 
 
 def difference(one: Measured, other: Measured, metric: Metric, seed: int) -> "Difference | None":
-    """The first minus the second in points, both drawn together, row by row.
+    """The first minus the second in points, resampled together, row by row.
 
-    None where it is not known how each row came out, or where the rows are not the same.
+    None if the results per row were not recorded, or if the rows differ.
     """
     from tercet.models.measures.resampling import paired_test
 
@@ -56,9 +56,9 @@ def difference(one: Measured, other: Measured, metric: Metric, seed: int) -> "Di
 def _sampled(
     measured: Measured, metric: Metric, resamples: int, seed: int
 ) -> "tuple[Sampled, list[object]] | None":
-    """The figure with its resamples, in percent, and what tells the rows apart that it is of."""
+    """The figure with its resamples, in percent, and the keys of its rows."""
     from tercet.models.measures import resampling
-    from tercet.tasks.evaluation import scores as evaluation_scores
+    from tercet.tasks.evaluation.items import figures
 
     if metric.suite == "retrieval":
         rows = measured.connection.execute(
@@ -82,7 +82,7 @@ def _sampled(
         return None
     scores = _scores(metric, items)
     groups = {metric.suite: len(scores)}
-    for figure in evaluation_scores.figures(scores, groups, resamples, seed):
+    for figure in figures(scores, groups, resamples, seed):
         if figure.name == (metric.suite, metric.task, metric.subset, metric.name):
             tasks = {score.data.task for score in scores}
             return figure.sampled, [item[:3] for item in items if item[0] in tasks]
@@ -90,7 +90,7 @@ def _sampled(
 
 
 def _of_ranks(name: str, ranks: Floats) -> Floats | None:
-    """One value a query, whose mean is the metric in percent; None where it is no such mean."""
+    """One value per query, whose mean is the metric in percent; None for any other metric."""
     if name == "mrr":
         return np.asarray(100.0 / ranks, dtype=np.float64)
     if name in RETRIEVAL:
@@ -100,9 +100,9 @@ def _of_ranks(name: str, ranks: Floats) -> Floats | None:
 
 
 def _scores(metric: Metric, items: Sequence[tuple[str, str, float, float]]) -> "list[Scores]":
-    """The tasks that the metric is made of, from the rows of `evaluation_items`."""
-    from tercet.tasks.evaluation.figures import Data
-    from tercet.tasks.evaluation.scores import AVERAGES, Part, Scores
+    """The tasks that the metric averages, from the rows of `evaluation_items`."""
+    from tercet.tasks.evaluation.evaluation_rows import Data
+    from tercet.tasks.evaluation.items import AVERAGES, Part, Scores
 
     kind = _METRICS.get(metric.suite)
     if kind is None:

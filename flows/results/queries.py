@@ -1,4 +1,4 @@
-"""A connection to what a store's runs have made."""
+"""A connection to the tables of a store's runs."""
 
 import duckdb
 
@@ -8,5 +8,5 @@ from tercet.tasks.stages import known_schemas
 
 
 def connect(store: Store, run_ref: str | None) -> duckdb.DuckDBPyConnection:
-    """The store's tables, those of all stages at once, with no rows where no run reached them."""
+    """The tables of all stages; those that no run has reached are empty."""
     return views.connect(store, run_ref, known_schemas=known_schemas())

@@ -1,4 +1,4 @@
-"""What a run has to measure encoders on: its document pairs and its awareness pairs."""
+"""A run's own evaluation data: its document pairs and its awareness pairs."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from tercet.storage.store import MARKER, Store, open_store
 from tercet.tasks.corpus import ingest
 from tercet.tasks.evaluation import awareness
 from tercet.tasks.evaluation.evaluate import EvaluateSettings, drawn_pairs
-from tercet.tasks.evaluation.figures import Pairs
+from tercet.tasks.evaluation.evaluation_rows import Pairs
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.sts import ScoredTask
 from tercet.tasks.stage import BadInput, Resources
 
 RETRIEVAL, AWARENESS = "retrieval", "awareness"
-# Tasks that are measured on the pairs of a run, not on a suite.
+# Tasks that are evaluated on a run's pairs, not on a suite.
 OF_A_RUN = (RETRIEVAL, AWARENESS)
 
 
 @dataclass(frozen=True)
 class RunPairs:
-    """The pairs of one run as its own stage `evaluate` would measure them, and by which settings.
+    """The pairs of one run, with the settings under which its stage `evaluate` uses them.
 
-    seed: draws pairs and resamples. batch_size: cosines that are all but tied change places with
-        the shape of a batch, and rank correlations with them.
+    seed: for the drawing of pairs and resamples. batch_size: nearly tied cosines swap ranks with
+        the shape of a batch, which changes rank correlations.
     """
 
     run_id: str
@@ -45,10 +45,10 @@ class RunPairs:
 def read_pairs(
     location: str, run_ref: str | None, wanted: Collection[str], splits: Sequence[Split]
 ) -> RunPairs:
-    """The pairs of the run that is named, else of the newest, for the wanted ones of `OF_A_RUN`.
+    """The pairs of the named run, or of the newest, for the requested tasks of `OF_A_RUN`.
 
-    Awareness pairs are of dev sentences, whatever the splits.
-    Raises: BadInput where there is no store, no such run, or none of the pairs in a split.
+    Awareness pairs always consist of dev sentences.
+    Raises: BadInput if there is no store, no such run, or a split without pairs.
     """
     store, run = _run(location, run_ref, wanted)
     settings = _settings(run)
@@ -74,7 +74,7 @@ def _run(location: str, run_ref: str | None, wanted: Collection[str]) -> tuple[S
     reads = f"reads the pairs of a run, and {location}"
     if not (Path(location).expanduser() / MARKER).is_file():
         raise BadInput(
-            f"--tasks {what} {reads} is no store: name one with --store, or run a recipe first."
+            f"--tasks {what} {reads} is not a store: name one with --store, or run a recipe first."
         )
     store = open_store(location, create=False)
     try:
@@ -84,8 +84,9 @@ def _run(location: str, run_ref: str | None, wanted: Collection[str]) -> tuple[S
 
 
 def _settings(run: Mapping[str, Any]) -> EvaluateSettings:
-    """What decides which pairs are drawn and how they are measured; by default where a recipe of
-    another version of Tercet does not say it.
+    """The settings that decide which pairs are drawn and how they are evaluated.
+
+    Defaults stand in where the recipe of another version of Tercet lacks a key.
     """
     said = run["recipe"].get("evaluate") or {}
     keys = ("max_pairs", "max_length", "bootstrap", "precision")
@@ -102,9 +103,9 @@ def _document_pairs(
     lacking = [split for split in splits if split not in {pairs.split for pairs in found}]
     if lacking:
         raise BadInput(
-            f"The {_named(run)} has no document pairs in split {' or '.join(lacking)}: name "
+            f"{_named(run)} has no document pairs in split {' or '.join(lacking)}: name "
             "another run with --run or other --splits, or run a recipe whose corpus names the "
-            f"columns `query` and `answer` and whose `ingest.{lacking[0]}` leaves some."
+            f"columns `query` and `answer` and whose `ingest.{lacking[0]}` is large enough."
         )
     return found
 
@@ -120,14 +121,14 @@ def _awareness(store: Store, run: Mapping[str, Any]) -> list[ScoredTask]:
             made = "found too few entities and quantities for awareness pairs"
             more = " and more dev sentences (`ingest.dev`)"
         raise BadInput(
-            f"The {_named(run)} {made}: name another run with --run, or run its recipe with "
+            f"{_named(run)} {made}: name another run with --run, or run its recipe with "
             f"`awareness: {{teacher: MODEL}}`{more}."
         )
     return found
 
 
 def _rows(store: Store, run: Mapping[str, Any], stage: str) -> Rows:
-    """What this run's steps of the stage made; nothing where it has reached none."""
+    """The artifacts of this stage's steps in this run; empty if it has reached none."""
     return joined(
         [
             open_artifact(store, entry["step"], entry["version"]).rows()
@@ -138,4 +139,4 @@ def _rows(store: Store, run: Mapping[str, Any], stage: str) -> Rows:
 
 
 def _named(run: Mapping[str, Any]) -> str:
-    return f"run {run['run_id']} of {run['recipe_name']}"
+    return f"Run {run['run_id']} of {run['recipe_name']}"

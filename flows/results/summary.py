@@ -1,12 +1,17 @@
-"""The last lines of a run: what came of it, where it lies, what to type and ask next."""
+"""The summary of a run: its results, where they are, and what to run next."""
 
 import shlex
+from collections.abc import Sequence
 
 import duckdb
 
-from tercet.flows.running.runner import RunPlan
+from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
+from tercet.flows.results.figures import Figure, figures
+from tercet.flows.results.metric_names import Metric
+from tercet.flows.running.arguments import DEFAULT_STORE
+from tercet.flows.running.run_plan import RunPlan
 from tercet.models.measures import comparisons
-from tercet.storage import runs
+from tercet.storage import runs, tags
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import Store, open_store
@@ -19,31 +24,36 @@ ACCEPTANCE_QUERY = "SELECT role, method, candidates, accepted, used, threshold F
 
 
 def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
-    """The summary of a run that is done, as text for the terminal."""
+    """The summary of a finished run, as text for the terminal."""
     store = open_store(run_plan.store)
-    steps = {entry["step"]: entry for entry in runs.resolve_run(store, run_id)["steps"]}
+    run = runs.resolve_run(store, run_id)
+    steps = {entry["step"]: entry for entry in run["steps"]}
     lines = [f"\nRun {run_id} is done."]
     with catalog.connect(store, run_id) as connection:
         lines += _asked(connection, run_id)
+        lines += _failed(connection, command)
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
-            lines += _before_and_after(connection, run_plan.recipe.seed)
-            lines += _over_seeds(connection)
-    if "train" in steps:
-        lines += _how_to_load(store, steps["train"]["version"])
-    option = "" if run_plan.store == "./tercet-store" else f" --store {shlex.quote(run_plan.store)}"
+            found = figures(connection)
+            lines += _before_and_after(found, run_plan.recipe.seed)
+            lines += _over_seeds(found)
+    trained = [name for name, step in steps.items() if step["stage"] == "train"]
+    if trained:
+        step = tags.meant("train", trained)
+        lines += _how_to_load(store, step, steps[step]["version"], run)
+    option = "" if run_plan.store == DEFAULT_STORE else f" --store {shlex.quote(run_plan.store)}"
     lines.append(
-        f"\nSame run again (all of it reused), or after a change of the recipe:\n  {command}"
+        f"\nSame run again (reuses everything), or after a change to the recipe:\n  {command}"
     )
     if "select" in steps:
-        lines.append(f'Ask next:\n  tercet sql "{NEXT_QUERY}"{option}')
-        lines.append(f'Accepted by method:\n  tercet sql "{ACCEPTANCE_QUERY}"{option}')
+        lines.append(f'Query next:\n  tercet sql "{NEXT_QUERY}"{option}')
+        lines.append(f'Acceptance by method:\n  tercet sql "{ACCEPTANCE_QUERY}"{option}')
     else:
-        lines.append(f'Ask next:\n  tercet sql "SELECT * FROM run_steps"{option}')
+        lines.append(f'Query next:\n  tercet sql "SELECT * FROM run_steps"{option}')
     return "\n".join(lines)
 
 
 def _asked(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
-    """What the language model was asked in this run, by method; nothing where it was not."""
+    """This run's use of the language model, by method; empty if there was none."""
     rows = connection.execute(
         """
         SELECT method, model, answers, failed, retries, prompt_tokens, n_tokens, cost
@@ -53,7 +63,7 @@ def _asked(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
     ).fetchall()
     if not rows:
         return []
-    lines = [f"\nAsked of {rows[0][1]}, answers, failed, retries, tokens in and out:"]
+    lines = [f"\nUse of {rows[0][1]}: answers, failed, retries, tokens in and out"]
     for method, _, answers, failed, retries, asked, said, cost in rows:
         money = "" if cost is None else f"   {cost:.4f}"
         lines.append(
@@ -62,75 +72,82 @@ def _asked(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
     return lines
 
 
-def _before_and_after(connection: duckdb.DuckDBPyConnection, seed: int) -> list[str]:
-    rows = connection.execute(
-        """
-        WITH told AS (
-            SELECT phase, suite, task, subset, metric, value, n FROM evaluations
-            WHERE (ci_low IS NOT NULL OR suite = 'sts') AND seed = $seed
-        )
-        SELECT b.suite, b.task, b.subset, b.metric, b.value, a.value, b.n,
-               g.value, g.ci_low, g.ci_high
-        FROM told b JOIN told a USING (suite, task, subset, metric)
-        LEFT JOIN evaluations g ON g.metric = b.metric || '_gain' AND g.suite = b.suite
-             AND g.task = b.task AND g.subset = b.subset AND g.seed = $seed
-        WHERE b.phase = 'base' AND a.phase <> 'base' AND b.metric NOT LIKE '%_gain'
-          AND (b.suite <> 'sts' OR b.subset = 'all')
-        ORDER BY b.suite, b.task, b.subset, b.metric
-        """,
-        {"seed": seed},
-    ).fetchall()
-    if not rows:
-        return [
-            "\nNothing was measured: the corpus has no document pairs (evaluate.retrieval), and "
-            "evaluate.suite names no directory of STS sets."
-        ]
-    lines = [f"\n{'':<44}{'before':>8}{'after':>8}   {'gain (95 % interval)':<26}{'n':>7}"]
-    gains = []
-    for suite, task, subset, metric, before, after, n, gain, low, high in rows:
-        name = f"{suite} {task.replace('_', ' ')} {subset} {metric}"
-        told = f"{after - before:+.2f}"
-        if low is not None:
-            told = f"{gain:+.2f} ({low:+.2f} to {high:+.2f})"
-            gains.append((metric, gain, low))
-        lines.append(f"{name:<44}{before:>8.2f}{after:>8.2f}   {told:<26}{n:>7,}")
-    if gains and not any(low > 0 for _, _, low in gains):
-        lines.append(
-            "The encoder is not measurably better. Try: more rows (sample.rows), a lower "
-            "select.negative_max, other weights of the methods, a larger learning rate; and look "
-            "at the triplets with the query below."
-        )
-    return lines
-
-
-def _over_seeds(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Mean and spread over the trainings of this run; nothing where there is one."""
-    rows = connection.execute(
-        """
-        SELECT suite, task, subset, metric, list(value ORDER BY seed) AS found
-        FROM evaluations
-        WHERE phase <> 'base' AND metric LIKE '%_gain' AND (suite <> 'sts' OR subset = 'all')
-        GROUP BY suite, task, subset, metric HAVING count(DISTINCT seed) > 1
-        ORDER BY suite, task, subset, metric
-        """
+def _failed(connection: duckdb.DuckDBPyConnection, command: str) -> list[str]:
+    """The number of rows that the language model failed to answer, and how to ask again."""
+    ((rows,),) = connection.execute(
+        "SELECT count(*) FROM rejects WHERE reason = 'failed'"
     ).fetchall()
     if not rows:
         return []
-    lines = [f"\nOver {len(rows[0][4])} seeds:{'':<32}{'mean':>8}{'sd':>7}   95 % interval"]
-    for suite, task, subset, metric, values in rows:
-        told = comparisons.over_seeds(values)
-        name = f"{suite} {task.replace('_', ' ')} {subset} {metric.replace('_', ' ')}"
-        known = told.low is not None and told.high is not None
-        spread = f"({told.low:+.2f} to {told.high:+.2f})" if known else "the same with each"
-        lines.append(f"{name:<46}{told.mean:>+8.2f}{told.sd:>7.2f}   {spread}")
+    said = "1 row" if rows == 1 else f"{rows:,} rows"
+    return [f"\n{said} failed; to ask again:\n  {command} --retry-failed"]
+
+
+def _before_and_after(found: Sequence[Figure], seed: int) -> list[str]:
+    """Each figure of this seed before and after, with its gain."""
+    rows = []
+    for figure in found:
+        before, after, gain = figure.before, figure.after.get(seed), figure.gains.get(seed)
+        if figure.headline and before is not None and after is not None:
+            # Only STS figures are shown without an interval, as is usual for them.
+            known = before.low is not None and after.low is not None
+            if known or figure.metric.suite == "sts":
+                rows.append((figure.metric, before, after, gain))
+    if not rows:
+        return [
+            "\nNothing was evaluated: the corpus has no document pairs (evaluate.retrieval), and "
+            "evaluate.suite does not name a directory of STS sets."
+        ]
+    lines = [f"\n{'':<44}{'before':>8}{'after':>8}   {'gain (95 % interval)':<26}{'n':>7}"]
+    lows = []
+    for metric, before, after, gain in rows:
+        text = f"{after.value - before.value:+.2f}"
+        if gain is not None and gain.low is not None:
+            text = f"{gain.value:+.2f} ({gain.low:+.2f} to {gain.high:+.2f})"
+            lows.append(gain.low)
+        name = _named(metric)
+        lines.append(
+            f"{name:<44}{before.value:>8.2f}{after.value:>8.2f}   {text:<26}{before.n:>7,}"
+        )
+    if lows and not any(low > 0 for low in lows):
+        lines.append(
+            "The encoder is not measurably better. Try: more rows (sample.rows), a lower "
+            "select.negative_max, other method weights, a larger learning rate; and look at the "
+            "triplets with the query below."
+        )
     return lines
 
 
-def _how_to_load(store: Store, version: str) -> list[str]:
-    folder = open_artifact(store, "train", version).model_dir()
-    return [
-        f"\nThe encoder lies in {folder}",
-        "  from sentence_transformers import SentenceTransformer",
-        f"  model = SentenceTransformer({str(folder)!r})",
-        '  model.encode(["a sentence of your field"])',
-    ]
+def _over_seeds(found: Sequence[Figure]) -> list[str]:
+    """Mean and spread of the gains over the seeds of this run; empty if there is only one."""
+    several = [figure for figure in found if figure.headline and len(figure.gains) > 1]
+    if not several:
+        return []
+    seeds = len(several[0].gains)
+    lines = [f"\nOver {seeds} seeds:{'':<32}{'mean':>8}{'sd':>7}   95 % interval"]
+    for figure in several:
+        over = comparisons.over_seeds([gain.value for gain in figure.gains.values()])
+        known = over.low is not None and over.high is not None
+        spread = f"({over.low:+.2f} to {over.high:+.2f})" if known else "the same for each"
+        name = f"{_named(figure.metric)} gain"
+        lines.append(f"{name:<46}{over.mean:>+8.2f}{over.sd:>7.2f}   {spread}")
+    return lines
+
+
+def _named(metric: Metric) -> str:
+    return f"{metric.suite} {metric.task.replace('_', ' ')} {metric.subset} {metric.name}"
+
+
+def _how_to_load(store: Store, step: str, version: str, run: runs.Run) -> list[str]:
+    artifact = open_artifact(store, step, version)
+    folder = artifact.model_dir()
+    if folder is None:
+        return []
+    lines = [f"\nThe encoder is in {folder}", *(f"  {line}" for line in how_to_load(folder))]
+    other = reformed(folder, measured_form(store, run, artifact))
+    if other is not None:
+        lines.append(
+            f"It pools as it was trained ({other.trained}) but was evaluated with "
+            f"{other.measured}; `tercet export train DIRECTORY` writes the evaluated form."
+        )
+    return lines

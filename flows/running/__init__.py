@@ -1,1 +1,1 @@
-"""Steps to artifacts: plain functions, nothing of Prefect."""
+"""From steps to artifacts: plain functions without Prefect."""

@@ -1,8 +1,8 @@
-"""What a run's steps ask their language model through: the pool of answers, ceilings, a server.
+"""Connects a run's steps to their language model, through the pool of answers and the ceilings.
 
-Answers that the store has are never asked for again. The rest goes to the endpoints that the
-recipe names or, where it names none, to a vLLM server that is started when the first question is
-really open and ended before any other stage wants its memory.
+A request whose answer is in the store is never sent again. The rest go to the recipe's endpoints
+or, without any, to a vLLM server, which is started for the first request that the pool cannot
+answer and stopped before another stage needs its memory.
 """
 
 import hashlib
@@ -21,7 +21,8 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.recipe.model import Recipe
 from tercet.models.llm.errors import CeilingReached, Stopped
 from tercet.models.llm.messages import Answer, Ask, Request
-from tercet.models.llm.settings import AskingSettings, LlmSettings
+from tercet.models.llm.run_settings import AskingSettings
+from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.wire import ANSWER, STOP
 from tercet.storage import fingerprint, locks
 from tercet.storage.answers.pool import Pool, Response, open_pool
@@ -31,17 +32,17 @@ if TYPE_CHECKING:
     from tercet.models.llm.client.client import Client
     from tercet.models.llm.vllm.engine import Engine
 
-# How the folder of a run's server begins, in the store's scratch.
+# Prefix of the folder of a run's server in the store's scratch.
 ENGINE = "engine-"
-# Requests that are looked up in the pool at once.
+# Number of requests looked up in the pool at once.
 _BLOCK = 4096
 
 
 @dataclass(frozen=True)
 class Identity:
-    """The model that answers, as far as it decides what is said.
+    """The identity of the language model, as far as it affects the answers.
 
-    label: its name for people. digest: of weights, adapter, precision, or of the name alone.
+    label: its name for people. digest: of weights, adapter and precision, or of the name alone.
     """
 
     label: str
@@ -49,7 +50,7 @@ class Identity:
 
 
 def identity(llm: LlmSettings, components: Mapping[str, Any]) -> Identity:
-    """Who answers, by a step's fingerprint components (`fingerprints.Fingerprint`)."""
+    """The model's identity, from a step's fingerprint components (`fingerprints.Fingerprint`)."""
     if llm.name is not None:
         return Identity(llm.name, fingerprint.digest({"name": llm.name}))
     weights = str(components["models"]["llm"])
@@ -65,15 +66,15 @@ def identity(llm: LlmSettings, components: Mapping[str, Any]) -> Identity:
 def digested(
     requests: Iterable[Request], method: str, llm: LlmSettings, who: Identity
 ) -> Iterator[Request]:
-    """The requests with their keys in the pool: of prompt, model, sampling, schema and seed."""
-    # Whatever is looked up by its identity is held beside it.
+    """The requests with their pool keys: digests of prompt, model, sampling, schema and seed."""
+    # Keyed by object identity, so the objects are kept alive with their digests.
     bases: dict[tuple[int, int], tuple[Request, Any]] = {}
     for request in requests:
         key = id(request.sampling), id(request.schema)
         if key not in bases:
             common = {
                 "model": who.digest,
-                # What is put behind a base model's prompt, and where its answer ends.
+                # The text appended to a base model's prompt, and its stop strings.
                 "api": "chat" if llm.api == "chat" else [ANSWER, *STOP],
                 "template": llm.template_kwargs,
                 "sampling": request.sampling,
@@ -87,7 +88,7 @@ def digested(
 
 
 class Asker:
-    """Asks for the steps of one run; safe to be used by several threads."""
+    """Sends the requests of one run's steps; threads may share it."""
 
     def __init__(
         self, store: Store, recipe: Recipe, run_id: str, say: Callable[[str], None]
@@ -109,13 +110,13 @@ class Asker:
         _sweep(self._folder.parent)
 
     def begin(self) -> None:
-        """Forgets that an earlier attempt failed: the step is tried anew."""
+        """Clears an earlier failure so that the step is tried again."""
         if self._fault is not None:
             self.release()
             self._fault = None
 
     def asking(self, components: Mapping[str, Any]) -> Ask:
-        """What the parts of a step with these fingerprint components ask with."""
+        """The function with which the parts of a step with these fingerprint components ask."""
         who = identity(self._llm, components)
 
         def ask(method: str, requests: Iterable[Request]) -> Iterator[Answer]:
@@ -124,8 +125,8 @@ class Asker:
         return ask
 
     def cancel(self) -> None:
-        """Lets nobody wait any longer: whoever asks gets an error, and a start is broken off."""
-        self._fault = self._fault or Stopped("Asking was ended.")
+        """Fails every pending request, and aborts a server that is starting."""
+        self._fault = self._fault or Stopped("Asking was cancelled.")
         engine, client = self._engine, self._client
         if engine is not None and client is None:
             engine.cancel()
@@ -133,7 +134,7 @@ class Asker:
             client.close()
 
     def release(self) -> None:
-        """Ends client and server, so that the next stage has the memory."""
+        """Stops client and server to free the memory for the next stage."""
         with self._lock:
             if self._client is not None:
                 self._client.close()
@@ -142,11 +143,11 @@ class Asker:
                 engine, self._engine = self._engine, None
                 engine.stop()
                 if self._fault is None:
-                    # The log of one that failed is named in what was said of it.
+                    # If the server failed, its error has named the log.
                     shutil.rmtree(self._folder, ignore_errors=True)
 
     def close(self) -> None:
-        """Ends all of it; what was answered lies in the pool."""
+        """Stops everything; the answers are in the pool."""
         try:
             self.release()
         finally:
@@ -178,10 +179,10 @@ class Asker:
         who: Identity,
         turn: ExitStack,
     ) -> Iterator[Request]:
-        """The requests that the pool has no answer to; the other answers go to `recalled`.
+        """The requests without an answer in the pool; answers to the others go to `recalled`.
 
-        Before the first of them this run takes its turn: nobody else asks this model for this
-        method then, so that two runs at once do not both pay for what both want.
+        Before the first of them this run takes a lock on the model and method, so that two
+        concurrent runs do not both pay for the same answers.
         """
         waited = False
         while block := list(islice(requests, _BLOCK)):
@@ -200,7 +201,7 @@ class Asker:
 
     @contextmanager
     def _alone(self, name: str) -> Iterator[None]:
-        """Holds the store's lock of that name; the threads of this run hold it together."""
+        """Holds the store's lock of that name, shared by the threads of this run."""
         with self._turn:
             count, held = self._turns.get(name) or (0, ExitStack())
             if not count:
@@ -208,7 +209,7 @@ class Asker:
                     locks.hold(
                         self._store,
                         name,
-                        lambda holder: self._say(f"waits for {holder}, which asks the same"),
+                        lambda holder: self._say(f"waits for {holder}, which asks the same model"),
                         f"run {self._run_id}",
                         self._raise_fault,
                     )
@@ -229,9 +230,9 @@ class Asker:
             raise self._fault
 
     def _ready(self, who: Identity) -> "Client":
-        """The client, with a server behind it."""
+        """The client, with a running server."""
         with self._lock:
-            # What could not be had for one part is not tried again for the next.
+            # A failure for one part is not retried for the next.
             self._raise_fault()
             if self._client is None:
                 try:
@@ -254,20 +255,20 @@ class Asker:
         else:
             assert path is not None
             if self._llm.api == "chat":
-                # Told before a server is started in vain.
+                # Raises before a server is started for nothing.
                 chat_renderer(path, self._llm.template_kwargs)
             self._engine = Engine(path, self._llm, settings.engine, self._folder, self._say)
             url = self._engine.start()
             served = [Endpoint(url, self._engine.name, None)]
             check = self._engine.check
-            # It may be started again in the middle; whether it is dead for good, `check` tells.
+            # The server may be restarting; `check` raises once it is dead for good.
             patience = max(settings.patience, settings.engine.start_seconds)
             settings = settings.model_copy(update={"patience": patience})
         look = wire(self._llm, path, served)
         return Client(served, look, settings, who.label, self._record, check)
 
     def _record(self, request: Request, answer: Answer) -> None:
-        """Writes the answer down before anybody else sees it. Raises Stopped at a ceiling."""
+        """Stores the answer before anything else sees it. Raises Stopped at a ceiling."""
         self._pool.add(
             {
                 "request_digest": answer.digest,
@@ -296,13 +297,13 @@ class Asker:
         else:
             return
         raise CeilingReached(
-            f"The ceiling run.llm.{reached} spent on {spent.answers:,} answers, which are safe. "
-            "Raise it to go on."
+            f"The ceiling run.llm.{reached} spent on {spent.answers:,} answers, which are kept. "
+            "Raise it to continue."
         )
 
 
 def cost(settings: AskingSettings, prompt_tokens: int, n_tokens: int) -> float | None:
-    """What so many tokens cost by the recipe's prices; None without any."""
+    """The cost of these tokens at the recipe's prices; None if it has none."""
     if settings.price_in is None and settings.price_out is None:
         return None
     return (
@@ -326,7 +327,7 @@ def _recalled(request: Request, found: Response) -> Answer:
 
 
 def _sweep(scratch: Path) -> None:
-    """Removes what servers of killed runs have left; not that of one that still lives."""
+    """Removes the remains of killed runs' servers, except those still running."""
     for folder in scratch.glob(f"{ENGINE}*"):
         try:
             pids = json.loads((folder / "vllm.json").read_text())
@@ -337,4 +338,4 @@ def _sweep(scratch: Path) -> None:
 
 
 def _nothing() -> None:
-    """An endpoint of somebody else's: whether it lives is told by its answers."""
+    """An endpoint that we did not start: its answers show whether it is up."""

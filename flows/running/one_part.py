@@ -1,15 +1,16 @@
-"""Makes one part of one artifact: reads its inputs, calls the stage's function, commits."""
+"""Makes one part of an artifact: reads its inputs, calls the stage's function, commits."""
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from tercet.flows.pipeline import fingerprints
+from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
 from tercet.flows.running import parts
 from tercet.flows.running.parts import PartFile, Slot
@@ -18,12 +19,16 @@ from tercet.storage.part_writer import PartWriter
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
 
+if TYPE_CHECKING:
+    # At run time this would import every stage in each worker process.
+    from tercet.flows.running.run_plan import RunPlan
+
 Progress = Callable[[int, int | None, str], None]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One entry of an artifact's plan, with the key of its result and what its record tells."""
+    """One entry of an artifact's plan, with its result's key and its record's contents."""
 
     index: int
     entry: Mapping[str, Any]
@@ -34,7 +39,7 @@ class Part:
 
 @dataclass(frozen=True)
 class PartOrder:
-    """What all parts of a step have in common."""
+    """The data that all parts of a step share."""
 
     location: str
     step: Step
@@ -56,17 +61,22 @@ class PartOrder:
         return parts.driving_files(self.step, self.inputs)
 
     def planned_specs(self) -> list[dict[str, Any]]:
-        """The specs that the stage itself cuts its work into."""
+        """The specs into which the stage itself divides its work."""
         assert self.step.stage.plan is not None
         scratch = self.artifact().scratch()
-        reads, _ = parts.part_inputs(self.step, self.inputs, None)
-        work = self.work(reads, {}, scratch, lambda table, rows: None, self.resources)
+        work = self.work(
+            parts.reads(self.step, self.inputs, None),
+            {},
+            scratch,
+            lambda table, rows: None,
+            self.resources,
+        )
         return self.step.stage.plan(work)
 
     def part(self, index: int, entry: Mapping[str, Any]) -> Part:
         """A part of the plan, with its key."""
         driving = self.driving[entry["source"]] if "source" in entry else None
-        _, contents = parts.part_inputs(self.step, self.inputs, driving)
+        contents = parts.contents(self.step, self.inputs, driving)
         key = fingerprints.part_key(self.components, self.model_digests, contents, dict(entry))
         origins = [] if driving is None else sorted(set(driving.family))
         return Part(index, entry, driving, key, {"origins": origins})
@@ -82,6 +92,7 @@ class PartOrder:
         store = open_store(self.location)
         empty = {slot: _empty_files(store, tables) for slot, tables in self.schemas.items()}
         return Work(
+            stage=self.step.stage.name,
             config=self.step.config,
             seed=self.seed,
             inputs=parts.rows(reads, empty),
@@ -93,17 +104,51 @@ class PartOrder:
         )
 
 
+def part_order(
+    plan: "RunPlan",
+    step: Step,
+    own: Fingerprint,
+    inputs: Mapping[str, Sequence[PartFile]],
+    models: Mapping[str, Path],
+    resources: Resources,
+) -> PartOrder:
+    """The order of a step whose inputs are these files.
+
+    inputs: by slot; `known` holds what the step recalls from its earlier versions. models: their
+    directories; none where parts are only planned.
+    """
+    stages = {other.name: other.stage for other in plan.steps}
+    schemas = {
+        slot: {table: schema for name in names for table, schema in stages[name].tables.items()}
+        for slot, names in step.inputs.items()
+    }
+    if "known" in inputs:
+        schemas["known"] = dict(step.stage.tables)
+    return PartOrder(
+        location=plan.store,
+        step=step,
+        version=own.version or "",
+        seed=plan.recipe.seed,
+        components=dict(own.components),
+        inputs={name: parts.slot(name, files) for name, files in inputs.items()},
+        schemas=schemas,
+        models=models,
+        model_digests={slot: str(digest) for slot, digest in own.components["models"].items()},
+        resources=resources,
+    )
+
+
 def commit_part(order: PartOrder, part: Part, progress: Progress) -> None:
     """Makes and commits one part."""
     artifact = order.artifact()
     scratch = artifact.scratch() / f"part-{part.index:05d}"
     scratch.mkdir(parents=True, exist_ok=True)
     staging = artifact.scratch() / f"staging-{part.index:05d}"
-    # What a killed attempt staged is not trusted; what a stage keeps in its scratch is its own.
+    # A killed attempt's staged files are discarded; the stage manages its own scratch files.
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     resources = replace(order.resources, progress=progress)
-    reads, _ = parts.part_inputs(order.step, order.inputs, part.driving)
+    reads = parts.reads(order.step, order.inputs, part.driving)
     schemas = {**order.step.stage.tables, "rejects": REJECTS}
     with PartWriter(staging, schemas, order.resources.part_rows) as writer:
         work = order.work(reads, part.entry["spec"], scratch, writer.emit, resources)
@@ -115,19 +160,19 @@ def commit_part(order: PartOrder, part: Part, progress: Progress) -> None:
 
 
 def _unchanged(order: PartOrder) -> None:
-    """Raises BadInput where a file that the recipe names is another one than at the beginning."""
+    """Raises BadInput if a file named in the recipe has changed since the run began."""
     found = fingerprints.external_digests(order.step, open_store(order.location))
     changed = [
         name for name, digest in found.items() if digest != order.components["externals"][name]
     ]
     if changed:
         raise BadInput(
-            f"The file behind {order.step.name}'s {changed[0]!r} was changed while the run went "
-            "on: run again, and what depends on it is made of the new one."
+            f"The file behind {order.step.name}'s {changed[0]!r} changed during the run: run again "
+            "to rebuild what depends on it."
         )
 
 
 def _empty_files(store: Store, tables: Mapping[str, pa.Schema]) -> dict[str, str]:
-    """A file without rows for each table of a slot, so that an empty input has its columns."""
+    """A file without rows for each table of a slot, so that empty inputs have their columns."""
     known = {**tables, parts.UNREAD: REJECTS}
     return {name: str(store.local(put_schema(store, schema))) for name, schema in known.items()}

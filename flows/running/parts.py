@@ -1,4 +1,4 @@
-"""How a step's work is cut into parts, and what each part reads."""
+"""Divides a step's work into parts and finds the files that each part reads."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store
 
-# Rejects tell of rows that went nowhere: no stage reads them.
+# Rejects are dropped rows: no stage reads them.
 UNREAD = "rejects"
 
 
@@ -33,10 +33,10 @@ class PartFile:
 
 @dataclass(frozen=True)
 class Slot:
-    """The files of one input slot, indexed so that ten thousand parts find theirs at once.
+    """The files of one input slot, indexed so that ten thousand parts find theirs quickly.
 
-    content: digest of what a part that reads all of it depends on.
-    related: file digest to the places of the files that are this file or descend from it.
+    content: the digest for a part that reads all of the slot.
+    related: file digest to the positions of that file and of the files that descend from it.
     """
 
     files: tuple[PartFile, ...]
@@ -50,7 +50,7 @@ class Slot:
 
 
 def slot(name: str, files: Sequence[PartFile]) -> Slot:
-    """A slot of these files. One that has a table's name is read for that table alone."""
+    """A slot of these files. A slot named after a table is read for that table alone."""
     related: dict[str, list[int]] = {}
     for place, file in enumerate(files):
         for digest in file.family:
@@ -73,40 +73,51 @@ def input_files(store: Store, artifacts: Iterable[Artifact]) -> list[PartFile]:
 
 
 def driving_files(step: Step, inputs: Mapping[str, Slot]) -> dict[str, PartFile]:
-    """The files that the parts of a mapping stage are made from, one a part, by digest."""
+    """The files that drive the parts of a mapping stage, one per part, by digest."""
     each = step.stage.each
     if each is None:
         return {}
     return {f.digest: f for f in inputs[each].files if f.table == each}
 
 
-def part_inputs(
+def reads(
     step: Step, inputs: Mapping[str, Slot], driving: PartFile | None
-) -> tuple[dict[str, Sequence[PartFile]], dict[str, str]]:
-    """What one part reads, and the digest of that, by slot.
+) -> dict[str, Sequence[PartFile]]:
+    """The files that one part reads, by slot.
 
-    All of every slot; of `each` and the aligned slots only its own share.
+    These are all files of a slot, except that from `each` and aligned slots a part reads only its
+    own.
     """
-    reads: dict[str, Sequence[PartFile]] = {}
-    contents: dict[str, str] = {}
+    shares = {name: _share(step, name, whole, driving) for name, whole in inputs.items()}
+    return {name: inputs[name].files if own is None else own for name, own in shares.items()}
+
+
+def contents(step: Step, inputs: Mapping[str, Slot], driving: PartFile | None) -> dict[str, str]:
+    """The digest of one part's inputs, by slot."""
+    digests = {}
     for name, whole in inputs.items():
-        if driving is not None and name == step.stage.each:
-            reads[name] = [driving]
-        elif driving is not None and name in step.stage.aligned:
-            reads[name] = whole.aligned(driving)
-        else:
-            reads[name], contents[name] = whole.files, whole.content
-            continue
-        contents[name] = fingerprint.digest(_contents(name, reads[name]))
-    return reads, contents
+        own = _share(step, name, whole, driving)
+        digests[name] = whole.content if own is None else fingerprint.digest(_contents(name, own))
+    return digests
+
+
+def _share(
+    step: Step, name: str, whole: Slot, driving: PartFile | None
+) -> Sequence[PartFile] | None:
+    """A part's own files in a slot; None if it reads all of them."""
+    if driving is not None and name == step.stage.each:
+        return [driving]
+    if driving is not None and name in step.stage.aligned:
+        return whole.aligned(driving)
+    return None
 
 
 def rows(
-    reads: Mapping[str, Sequence[PartFile]], empty: Mapping[str, Mapping[str, str]]
+    files_of: Mapping[str, Sequence[PartFile]], empty: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Rows]:
-    """Readers a slot; `empty` gives, for each slot, a file without rows for each table."""
+    """Readers by slot; `empty` has, for each slot, a file without rows for each table."""
     readers = {}
-    for name, files in reads.items():
+    for name, files in files_of.items():
         tables: dict[str, list[str]] = {table: [] for table in empty[name]}
         for file in files:
             tables.setdefault(file.table, []).append(file.path)
@@ -120,10 +131,10 @@ def specs(
     inputs: Mapping[str, Slot],
     known: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """The plan of an artifact, in JSON's types: one entry a part.
+    """The plan of an artifact in JSON types, one entry per part.
 
-    planned: what the stage itself cut its work into. known: earlier versions that it recalls.
-    Work that comes to nothing is one empty part, so that its tables exist all the same.
+    planned: the stage's own division of its work. known: the earlier versions that it recalls.
+    Without any work the plan has one empty part, so that the tables exist.
     """
     entries: list[dict[str, Any]]
     if planned is not None:

@@ -1,7 +1,7 @@
-"""Several processes that share a stage's parts, where a recipe asks for `run.workers`.
+"""Worker processes that share a stage's parts, if a recipe sets `run.workers`.
 
-They are plain processes inside the stage's one Prefect task, not a task run a part: a task run
-costs milliseconds and 18 KB of Prefect's database, and the store already knows what each part did.
+They are plain processes inside the stage's one Prefect task rather than one task run per part: a
+task run costs milliseconds and 18 KB in Prefect's database, and the store records each part anyway.
 """
 
 import os
@@ -25,7 +25,7 @@ from tercet.tasks.stage import silent
 Progress = Callable[[int, int | None, str], None]
 
 THREADS = "OMP_NUM_THREADS"
-# Parts of a stage that asks, which are made at once; and seconds between looks at them.
+# Concurrent parts of a stage that asks a language model, and seconds between checks on them.
 PARTS_AT_ONCE = 3
 _GLANCE = 1.0
 
@@ -33,7 +33,7 @@ _GLANCE = 1.0
 def commit_parts(order: PartOrder, pending: Sequence[Part], workers: int, show: Progress) -> None:
     """Makes and commits all of these parts, one after another or in `workers` processes.
 
-    Raises what the first failing part raised; parts that are done by then stay.
+    Raises the error of the first part that fails; finished parts are kept.
     """
     if min(workers, len(pending)) < 2:
         for part in pending:
@@ -44,7 +44,7 @@ def commit_parts(order: PartOrder, pending: Sequence[Part], workers: int, show: 
         pool = ProcessPoolExecutor(
             min(workers, len(pending)), get_context("spawn"), _begin, (quiet, os.getpid())
         )
-        # The children start here, one a submit until there are enough of them.
+        # The children start here, one per submit until there are enough.
         open_parts = {pool.submit(_commit, part) for part in pending}
     try:
         with _ended_on_interrupt():
@@ -62,10 +62,10 @@ def commit_asking_parts(
 ) -> None:
     """Makes and commits parts of a stage that asks a language model.
 
-    Several at once, in threads: while the last answers of one part come, those of the next are
-    already being written. `cancel` ends whoever waits for an answer, where one part has failed.
+    Several run at once in threads, so that the next part's requests are sent while the last
+    answers of one part arrive. If a part fails, `cancel` stops the others' waiting for answers.
 
-    Raises what the first failing part raised; parts that are done by then stay.
+    Raises the error of the first part that fails; finished parts are kept.
     """
     answers: dict[int, tuple[int, int]] = {}
     pool = ThreadPoolExecutor(min(PARTS_AT_ONCE, max(len(pending), 1)), "asking")
@@ -79,7 +79,7 @@ def commit_asking_parts(
                 future.result()
             if answers:
                 counts = list(answers.values())
-                # What parts that have not begun will ask is taken to be like the others.
+                # Parts that have not started are assumed to ask as much as the others.
                 expected = sum(total for _, total in counts) * len(pending) // len(counts)
                 order.resources.progress(sum(count for count, _ in counts), expected, "answers")
     except BaseException:
@@ -90,7 +90,7 @@ def commit_asking_parts(
 
 
 def _noted(answers: dict[int, tuple[int, int]], index: int) -> Progress:
-    """Progress of one part: answers it has, and answers it waits for in all."""
+    """Progress of one part: answers received, and answers expected in total."""
 
     def note(done: int, total: int | None, unit: str) -> None:
         if unit == "answers" and total is not None:
@@ -101,7 +101,7 @@ def _noted(answers: dict[int, tuple[int, int]], index: int) -> Progress:
 
 @contextmanager
 def _threads_shared(workers: int) -> Iterator[None]:
-    """Children share the cores: two that spin on all of them slow each other several-fold."""
+    """Divides the cores among children: two that use all of them slow each other several-fold."""
     before = os.environ.get(THREADS)
     if before is None:
         os.environ[THREADS] = str(max(1, (os.cpu_count() or 1) // workers))
@@ -114,7 +114,7 @@ def _threads_shared(workers: int) -> Iterator[None]:
 
 @contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Ctrl-C reaches a terminal's whole group: what the children do about it is ours to say."""
+    """Makes children ignore Ctrl-C, which reaches the whole process group."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -127,7 +127,7 @@ def _deaf_children() -> Iterator[None]:
 
 @contextmanager
 def _ended_on_interrupt() -> Iterator[None]:
-    """Whoever interrupts does not wait for the parts that are being made."""
+    """On Ctrl-C, ends the children without waiting for the parts that they are making."""
     try:
         yield
     except KeyboardInterrupt:
@@ -136,12 +136,12 @@ def _ended_on_interrupt() -> Iterator[None]:
         raise
 
 
-# What all parts of a child's pool have in common: sent once a child, not once a part.
+# The data shared by all parts of a child's pool: sent once per child, not per part.
 _order: list[PartOrder] = []
 
 
 def _begin(order: PartOrder, parent: int) -> None:
-    """Takes the order; a child whose parent was killed would wait for work for ever."""
+    """Takes the order, and ends the child if its parent is killed, lest it wait for ever."""
     _order.append(order)
 
     def watch() -> None:

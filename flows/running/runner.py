@@ -1,54 +1,39 @@
-"""Runs a pipeline's steps against the store: plain functions, with nothing of Prefect."""
+"""Runs a pipeline's steps against the store: plain functions without Prefect."""
 
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
 from tercet.flows.pipeline import fingerprints
-from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step, Weights
 from tercet.flows.pipeline.step import schemas as step_schemas
-from tercet.flows.pipeline.step import until as steps_until
-from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.model import Recipe
-from tercet.flows.running import parts
+from tercet.flows.running import failed_rows, parts
 from tercet.flows.running.asker import Asker
-from tercet.flows.running.one_part import PartOrder
+from tercet.flows.running.one_part import PartOrder, part_order
 from tercet.flows.running.processes import commit_asking_parts, commit_parts
-from tercet.models import weights
+from tercet.flows.running.run_plan import RunPlan
 from tercet.models.llm.messages import Ask
 from tercet.storage import locks, runs
 from tercet.storage.artifacts import Artifact, find_part, open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import Store, open_store
-from tercet.tasks.corpus.ingest import IngestConfig, check_corpora
 from tercet.tasks.stage import BadInput, Resources, silent
 
 Progress = Callable[[int, int | None, str], None]
 Say = Callable[[str], None]
 
-# Their versions are told in each manifest, for whoever wonders why two results differ.
-TOLD_LIBRARIES = ("tercet", "torch", "transformers", "sentence-transformers", "duckdb", "pyarrow")
-
-
-@dataclass(frozen=True)
-class RunPlan:
-    """A validated recipe, its steps, and the arguments that would start the same run again."""
-
-    recipe: Recipe
-    steps: tuple[Step, ...]
-    store: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+# Each manifest records their versions, to help explain why two results differ.
+NOTED_LIBRARIES = ("tercet", "torch", "transformers", "sentence-transformers", "duckdb", "pyarrow")
 
 
 @dataclass
 class RunHandle:
-    """A run that is going on. `asker`: of a run with steps that ask a language model."""
+    """A run in progress. `asker`: set if some step asks a language model."""
 
     plan: RunPlan
     store: Store
@@ -60,7 +45,7 @@ class RunHandle:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What became of one step. state: reused, resumed or made; tables: rows by table."""
+    """The outcome of one step. state: reused, resumed or made; tables: rows by table."""
 
     step: str
     version: str
@@ -69,71 +54,24 @@ class StepResult:
     tables: Mapping[str, int]
 
 
-def prepare(
-    recipe: str,
-    store: str,
-    overrides: Sequence[str] = (),
-    corpus: str | None = None,
-    until: str | None = None,
-    limit: int | None = None,
-    seed: int | None = None,
-) -> RunPlan:
-    """The plan of a run, from what a person typed. Raises BadInput."""
-    loaded = recipe_file.load(recipe, overrides, corpus, limit, seed)
-    steps = compile_steps(loaded)
-    if until is not None:
-        steps = steps_until(steps, until)
-    arguments = {
-        "recipe": recipe,
-        "overrides": list(overrides),
-        "corpus": corpus,
-        "until": until,
-        "limit": limit,
-        "seed": seed,
-    }
-    return RunPlan(loaded, steps, store, arguments)
-
-
-def check_inputs(steps: Sequence[Step], checked: list[IngestConfig] | None = None) -> None:
-    """See that the corpora can be read, and that weights which need no hub are there.
-
-    Nothing is fetched, digested or written: it comes before the store, which a bad recipe must not
-    leave behind.
-
-    checked: corpora that were looked at already, and are not again; these steps' are added.
-
-    Raises: BadInput.
-    """
-    checked = [] if checked is None else checked
-    for step in steps:
-        if isinstance(step.config, IngestConfig) and step.config not in checked:
-            check_corpora(step.config)
-            checked.append(step.config)
-    sources = dict.fromkeys(source for step in steps for source in step.models.values())
-    for source in sources:
-        if isinstance(source, Weights):
-            try:
-                weights.locate(source.name)
-            except weights.ModelMissing as error:
-                raise BadInput(str(error)) from None
-
-
 @contextmanager
 def open_run(plan: RunPlan, say: Say = lambda text: None) -> Iterator[RunHandle]:
-    """A run in the store: its start is written now, its end when the block is left.
+    """A run in the store: its start is recorded on entry, its end on exit.
 
-    The run's lock is held meanwhile and released by the system if the process is killed, so
-    that a run without an end and without a holder is known to have crashed.
+    The run's lock is held in between. The system releases it if the process is killed, so a run
+    without an end whose lock is free has crashed.
     """
-    check_inputs(plan.steps)
     store = open_store(plan.store)
-    prints = fingerprints.fingerprints(plan.steps, plan.recipe.seed, store, fetch=True)
+    prints = _fingerprints(plan, store, say)
+    arguments = plan.arguments.parameters()
+    # The store's path is left out so that its records stay true if it is moved.
+    del arguments["store"]
     run_id = runs.start_run(
         store,
         plan.recipe.name,
         plan.recipe.model_dump(mode="json"),
         {
-            "arguments": dict(plan.arguments),
+            "arguments": arguments,
             "pid": os.getpid(),
             "seed": plan.recipe.seed,
             "steps": [step.name for step in plan.steps],
@@ -153,9 +91,23 @@ def open_run(plan: RunPlan, say: Say = lambda text: None) -> Iterator[RunHandle]
     catalog.write_catalog(store, step_schemas(plan.steps))
 
 
+def _fingerprints(plan: RunPlan, store: Store, say: Say) -> dict[str, Fingerprint]:
+    """The steps' fingerprints, after starting new rounds for failed rows if the run asks for it."""
+    prints = fingerprints.fingerprints(plan.steps, plan.recipe.seed, store, fetch=True)
+    if not plan.arguments.retry_failed:
+        return prints
+    failed = failed_rows.ask_again(store, plan.steps, prints)
+    for name, rows in failed.items():
+        say(f"{name:<32} asks again about {rows:,} failed {'row' if rows == 1 else 'rows'}")
+    if not failed:
+        say("No rows have failed: there is nothing to ask again.")
+        return prints
+    return fingerprints.fingerprints(plan.steps, plan.recipe.seed, store, fetch=True)
+
+
 @contextmanager
 def _asker(plan: RunPlan, store: Store, run_id: str, say: Say) -> Iterator[Asker | None]:
-    """What asks the language model, for a run with steps that do."""
+    """The asker, if the run has steps that ask a language model."""
     if all(step.stage.asks is None for step in plan.steps):
         yield None
         return
@@ -167,35 +119,35 @@ def _asker(plan: RunPlan, store: Store, run_id: str, say: Say) -> Iterator[Asker
 
 
 def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
-    """Makes the step's artifact, or what is missing of it, and notes it in the run.
+    """Makes the step's artifact, or the missing parts of it, and records it in the run.
 
-    Nothing is done where the artifact is complete. Two runs that want the same artifact take
-    turns: the second waits, says so, and finds it done.
+    A complete artifact is reused. If two runs want the same artifact, the second prints that it
+    waits, and then reuses the first one's.
     """
     began = time.monotonic()
-    print_ = handle.fingerprints[step.name]
-    assert print_.version is not None
-    artifact = open_artifact(handle.store, step.name, print_.version)
+    own = handle.fingerprints[step.name]
+    assert own.version is not None
+    artifact = open_artifact(handle.store, step.name, own.version)
     manifest = artifact.manifest()
     state = "reused"
     if manifest is not None and artifact.intact():
         artifact.clear_scratch()
     else:
-        name = f"artifact-{step.name}-{print_.version}"
+        name = f"artifact-{step.name}-{own.version}"
         with locks.hold(handle.store, name, _waiting(handle, step), f"run {handle.run_id}"):
             manifest = artifact.manifest()
             if not artifact.intact():
-                handle.say(f"{step.name:<32} lacks files that its records name: made anew")
+                handle.say(f"{step.name:<32} has lost files that its records name: rebuilding it")
                 artifact.discard()
                 manifest = None
             if manifest is None:
                 state = "resumed" if artifact.records() else "made"
-                manifest = _make(handle, step, print_, artifact, progress)
+                manifest = _make(handle, step, own, artifact, progress)
     if handle.asker is not None and not _asked_later(handle.plan, step):
         handle.asker.release()
     result = StepResult(
         step.name,
-        print_.version,
+        own.version,
         state,
         round(time.monotonic() - began, 3),
         {name: int(entry["rows"]) for name, entry in manifest["tables"].items()},
@@ -219,13 +171,13 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
 
 
 def _asked_later(plan: RunPlan, step: Step) -> bool:
-    """Whether some step behind this one asks the language model."""
+    """Whether a later step asks the language model."""
     names = [other.name for other in plan.steps]
     return any(other.stage.asks is not None for other in plan.steps[names.index(step.name) + 1 :])
 
 
 def _waiting(handle: RunHandle, step: Step) -> Say:
-    """Says who makes the step's artifact now."""
+    """Prints who is making the step's artifact."""
     return lambda holder: handle.say(f"{step.name:<32} waits for {holder}, which is making it")
 
 
@@ -237,17 +189,17 @@ def artifact_of(handle: RunHandle, step: str) -> Artifact:
 
 
 def order_of(handle: RunHandle, step: Step) -> PartOrder:
-    """What the parts of a step of this run have in common, once its inputs are made."""
+    """The order shared by the parts of a step, once its inputs are made."""
     return _order(handle, step, handle.fingerprints[step.name], [], silent)
 
 
 def _make(
-    handle: RunHandle, step: Step, print_: Fingerprint, artifact: Artifact, progress: Progress
+    handle: RunHandle, step: Step, own: Fingerprint, artifact: Artifact, progress: Progress
 ) -> dict[str, Any]:
     began = time.monotonic()
     standing = artifact.plan()
-    recalled = _recalled(handle, step, print_, standing)
-    order = _order(handle, step, print_, recalled, progress)
+    recalled = _recalled(handle, step, own, standing)
+    order = _order(handle, step, own, recalled, progress)
     if standing is None:
         planned = None if step.stage.plan is None else order.planned_specs()
         proposed = parts.specs(step, planned, order.inputs, [a.version for a in recalled])
@@ -274,11 +226,11 @@ def _make(
         {
             "step": step.name,
             "stage": step.stage.name,
-            "version": print_.version,
+            "version": own.version,
             "run": handle.run_id,
-            "inputs": _lineage(print_.components),
-            "components": dict(print_.components),
-            "modules": dict(print_.modules),
+            "inputs": _lineage(own.components),
+            "components": dict(own.components),
+            "modules": dict(own.modules),
             "libraries": _libraries(),
             "seconds": round(time.monotonic() - began, 3),
         }
@@ -288,24 +240,18 @@ def _make(
 def _order(
     handle: RunHandle,
     step: Step,
-    print_: Fingerprint,
+    own: Fingerprint,
     recalled: Sequence[Artifact],
     progress: Progress,
 ) -> PartOrder:
-    """Everything that the parts of this step have in common."""
+    """The order shared by the parts of this step, ready to run."""
     settings = handle.plan.recipe.run
-    by_name = {s.name: s for s in handle.plan.steps}
     inputs = {
         slot: parts.input_files(handle.store, [artifact_of(handle, name) for name in names])
         for slot, names in step.inputs.items()
     }
-    schemas = {
-        slot: {t: schema for name in names for t, schema in by_name[name].stage.tables.items()}
-        for slot, names in step.inputs.items()
-    }
     if recalled:
         inputs["known"] = parts.input_files(handle.store, recalled)
-        schemas["known"] = dict(step.stage.tables)
     models = {}
     for slot, model in step.models.items():
         if isinstance(model, Weights):
@@ -313,42 +259,32 @@ def _order(
             continue
         folder = artifact_of(handle, model.step).model_dir()
         if folder is None:
-            raise BadInput(f"The step {model.step!r} has left no model for {step.name!r}.")
+            raise BadInput(f"The step {model.step!r} did not leave a model for {step.name!r}.")
         models[slot] = folder
-    return PartOrder(
-        location=handle.plan.store,
-        step=step,
-        version=print_.version or "",
-        seed=handle.plan.recipe.seed,
-        components=dict(print_.components),
-        inputs={name: parts.slot(name, files) for name, files in inputs.items()},
-        schemas=schemas,
-        models=models,
-        model_digests={k: str(v) for k, v in print_.components["models"].items()},
-        resources=Resources(
-            device=device(settings.device),
-            batch_size=settings.batch_size,
-            part_rows=settings.part_rows,
-            memory_limit=settings.memory_limit,
-            progress=progress,
-            ask=_ask(handle, step, print_),
-        ),
+    resources = Resources(
+        device=device(settings.device),
+        batch_size=settings.batch_size,
+        part_rows=settings.part_rows,
+        memory_limit=settings.memory_limit,
+        progress=progress,
+        ask=_ask(handle, step, own),
     )
+    return part_order(handle.plan, step, own, inputs, models, resources)
 
 
-def _ask(handle: RunHandle, step: Step, print_: Fingerprint) -> Ask | None:
+def _ask(handle: RunHandle, step: Step, own: Fingerprint) -> Ask | None:
     if step.stage.asks is None:
         return None
     assert handle.asker is not None
-    return handle.asker.asking(print_.components)
+    return handle.asker.asking(own.components)
 
 
 def _recalled(
-    handle: RunHandle, step: Step, print_: Fingerprint, standing: Sequence[Mapping[str, Any]] | None
+    handle: RunHandle, step: Step, own: Fingerprint, standing: Sequence[Mapping[str, Any]] | None
 ) -> list[Artifact]:
-    """Complete earlier versions of the step that differ in their inputs alone.
+    """Complete earlier versions of the step that differ only in their inputs.
 
-    A plan that stands names those it was made with: what came since would change its parts.
+    An existing plan names the versions that it was made with: newer ones would change its parts.
     """
     if not step.stage.recalls:
         return []
@@ -358,9 +294,9 @@ def _recalled(
         for artifact in known:
             if artifact.manifest() is None or not artifact.intact():
                 raise BadInput(
-                    f"{step.name}@{artifact.version}, which {step.name}@{print_.version} builds "
+                    f"{step.name}@{artifact.version}, which {step.name}@{own.version} builds "
                     f"on, was removed: delete {handle.plan.store}/artifacts/{step.name}/"
-                    f"{print_.version} and run again."
+                    f"{own.version} and run again."
                 )
         return known
     fixed = ("stage", "config", "models", "externals", "code", "libraries")
@@ -368,9 +304,9 @@ def _recalled(
     for version in handle.store.list(f"artifacts/{step.name}"):
         artifact = open_artifact(handle.store, step.name, version)
         manifest = artifact.manifest()
-        if manifest is not None and version != print_.version:
+        if manifest is not None and version != own.version:
             components = manifest["components"]
-            if all(components.get(k) == print_.components.get(k) for k in fixed):
+            if all(components.get(k) == own.components.get(k) for k in fixed):
                 found.append(artifact)
     return found
 
@@ -382,7 +318,7 @@ def device(wanted: str) -> str:
     try:
         metadata.version("nvidia-cuda-runtime-cu12")
     except metadata.PackageNotFoundError:
-        if not os.path.exists("/dev/nvidia0"):  # noqa: PTH110 - a device file, no path of ours
+        if not os.path.exists("/dev/nvidia0"):  # noqa: PTH110 - a device file, not one of our paths
             return "cpu"
     import torch
 
@@ -390,7 +326,7 @@ def device(wanted: str) -> str:
 
 
 def _by_part(progress: Progress, done: int, total: int) -> Progress:
-    """Progress in parts: a part's own steps count as fractions of it."""
+    """Progress in parts: progress within a part counts as a fraction of it."""
     finished = done
 
     def show(current: int, of: int | None, unit: str) -> None:
@@ -410,7 +346,7 @@ def _lineage(components: Mapping[str, Any]) -> list[str]:
 
 def _libraries() -> dict[str, str]:
     versions = {}
-    for name in TOLD_LIBRARIES:
+    for name in NOTED_LIBRARIES:
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -1,16 +1,16 @@
 """The Prefect flow that runs a recipe, and the one generic task that runs any of its steps.
 
-Prefect shows, schedules, retries and alerts; what is done is decided by the store. So nothing is
-cached or persisted by Prefect, tasks take and return names, and a run that was killed goes on
-when the same flow runs again.
+Prefect shows, schedules, retries and alerts; the store knows what is done. So Prefect caches and
+persists nothing, tasks take and return names, and a killed run resumes when the same flow runs
+again.
 
-Importing this module imports prefect: enter `server.prefect_server` before.
+Importing this module imports prefect: enter `server.prefect_server` first.
 """
 
 import contextlib
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,8 +24,11 @@ from prefect.runtime import flow_run as running_flow
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 from prefect.states import Completed, Crashed, Failed
 
+from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import server
+from tercet.flows.service.progress import PrefectArtifact
 from tercet.flows.terminal.failures import exit_code, sentence
+from tercet.flows.terminal.lines import say, step_line
 from tercet.flows.terminal.progress import reporter
 from tercet.models.llm.errors import CeilingReached
 from tercet.tasks.stage import Interrupted
@@ -33,6 +36,7 @@ from tercet.tasks.stage import Interrupted
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun, State
 
+    from tercet.flows.running.run_plan import RunPlan
     from tercet.flows.running.runner import RunHandle, StepResult
     from tercet.storage.store import Store
 
@@ -40,13 +44,13 @@ LABEL_RUN = "tercet.run"
 LABEL_STORE = "tercet.store"
 LABEL_HOST = "tercet.host"
 RETRY_SECONDS = 5
-# A flow run without a lock may be about to take it: its process is starting.
+# A flow run without a lock may be about to take it while its process starts.
 STARTING = timedelta(seconds=120)
 
 
 @dataclass
 class _Open:
-    """A run that this process has open, for its tasks, which are given its name alone."""
+    """A run open in this process, for its tasks, which get only its name."""
 
     handle: "RunHandle"
     results: dict[str, "StepResult"] = field(default_factory=dict)
@@ -54,6 +58,8 @@ class _Open:
 
 
 _runs: dict[str, _Open] = {}
+# Plans passed to `run`, kept for the flow, whose parameters have JSON types.
+_plans: dict[RunArguments, "RunPlan"] = {}
 
 
 def _flow_run_name() -> str:
@@ -62,7 +68,7 @@ def _flow_run_name() -> str:
 
 
 def _may_retry(task: Any, task_run: Any, state: "State[Any]") -> bool:
-    """Whether a failure may go away by itself: what the user has to mend does not."""
+    """Whether a retry may help: not with faults that the user has to fix."""
     try:
         state.result(raise_on_failure=True)
     except BaseException as error:
@@ -80,14 +86,14 @@ def _may_retry(task: Any, task_run: Any, state: "State[Any]") -> bool:
 def run_stage(step_name: str, run_id: str) -> Any:
     """Runs one step of an open run, or finds it done.
 
-    Returns a state named Cached where the step was reused; else its version, time and row counts.
+    Returns a state named Cached if the step was reused; else its version, time and row counts.
     """
     from tercet.flows.running.runner import run_step
 
     opened = _runs[run_id]
     step = next(s for s in opened.handle.plan.steps if s.name == step_name)
     try:
-        with reporter(step_name, sys.stderr.isatty(), prefect=True) as progress:
+        with reporter(step_name, sys.stderr.isatty(), PrefectArtifact(step_name)) as progress:
             result = run_step(opened.handle, step, progress)
     except Exception as error:
         opened.errors[step_name] = error
@@ -96,10 +102,10 @@ def run_stage(step_name: str, run_id: str) -> Any:
     if result.state == "reused":
         return Completed(name="Cached", message=f"Reused version {result.version}.")
     rows = ", ".join(f"{count:,} {table}" for table, count in result.tables.items() if count)
-    told = (
+    message = (
         f"Version {result.version}, {result.state} in {result.seconds:.1f} s: {rows or 'no rows'}."
     )
-    return Completed(message=told)
+    return Completed(message=message)
 
 
 @flow(  # type: ignore[untyped-decorator]
@@ -113,11 +119,12 @@ def pipeline(
     until: str | None = None,
     limit: int | None = None,
     seed: int | None = None,
+    retry_failed: bool = False,
 ) -> Any:
-    """Runs a recipe: each step a task, in order. Returns the run's id in the store.
+    """Runs a recipe: each step is a task, in order. Returns the run's id in the store.
 
-    Parameters are those of `tercet run`, in JSON's types, so that a deployment can carry them.
-    Raises what the failing step raised; the flow run's state says it in one sentence.
+    Parameters are those of `tercet run` in JSON types, as deployments require.
+    Raises the failing step's error; the flow run's state has it in one sentence.
     """
     from tercet.storage.store import open_store
 
@@ -128,48 +135,46 @@ def pipeline(
     try:
         place = open_store(store)
         with server.joined(place.root), _marked(place, flow_run):
-            return _run_steps(
-                place,
-                flow_run,
-                {
-                    "recipe": recipe,
-                    "overrides": overrides or [],
-                    "corpus": corpus,
-                    "until": until,
-                    "limit": limit,
-                    "seed": seed,
-                },
+            arguments = RunArguments(
+                recipe, store, tuple(overrides or ()), corpus, until, limit, seed, retry_failed
             )
+            return _run_steps(_plan(arguments), flow_run)
     except Interrupted as error:
         raise KeyboardInterrupt from error
     except Exception as error:
         return Failed(message=sentence(error), data=error)
 
 
-def run(arguments: Mapping[str, Any], store: str) -> str:
-    """Runs the pipeline in this process and returns the run's id; what `tercet run` calls.
+def run(plan: "RunPlan") -> str:
+    """Runs the pipeline in this process and returns the run's id; called by `tercet run`.
 
-    Raises what the failing step raised.
+    Raises the failing step's error.
     """
-    # Prefect waits up to a second for its heartbeat thread; our own sweep finds dead runs.
-    alone = server.owned(Path(store))
+    # Prefect would wait up to a second for its heartbeat thread; our own sweep finds dead runs.
+    alone = server.owned(Path(plan.arguments.store))
     quick = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None} if alone else {}
+    _plans[plan.arguments] = plan
     with temporary_settings(quick):
         try:
-            return str(pipeline(store=store, **arguments))
+            return str(pipeline(**plan.arguments.parameters()))
         finally:
             _drain()
 
 
-def _run_steps(place: "Store", flow_run: "FlowRun", arguments: Mapping[str, Any]) -> str:
-    from tercet.flows.commands.run import step_line
-    from tercet.flows.running.runner import open_run, prepare
+def _plan(arguments: RunArguments) -> "RunPlan":
+    """The plan already made by this process or, in a deployment, made now."""
+    from tercet.flows.running.run_plan import prepare
 
-    plan = prepare(store=place.location, **arguments)
+    return _plans.pop(arguments, None) or prepare(arguments)
+
+
+def _run_steps(plan: "RunPlan", flow_run: "FlowRun") -> str:
+    from tercet.flows.running.runner import open_run
+
     stage_task = run_stage.with_options(
         retries=plan.recipe.run.retries, retry_delay_seconds=RETRY_SECONDS
     )
-    with open_run(plan, _say) as handle:
+    with open_run(plan, say) as handle:
         _label(flow_run, {LABEL_RUN: handle.run_id})
         opened = _runs[handle.run_id] = _Open(handle)
         try:
@@ -182,7 +187,7 @@ def _run_steps(place: "Store", flow_run: "FlowRun", arguments: Mapping[str, Any]
                         f"The step {step.name!r} ended as {state.name}: {state.message}"
                     )
                 states[step.name] = state
-                _say(step_line(opened.results[step.name]))
+                say(step_line(opened.results[step.name]))
         finally:
             del _runs[handle.run_id]
         return handle.run_id
@@ -190,7 +195,7 @@ def _run_steps(place: "Store", flow_run: "FlowRun", arguments: Mapping[str, Any]
 
 @contextmanager
 def _marked(place: "Store", flow_run: "FlowRun") -> Iterator[None]:
-    """Sweeps up after dead runs, and marks this one so that others can see whether it lives."""
+    """Sweeps up after dead runs, and marks this one so that others can see whether it is alive."""
     from tercet.storage import locks
 
     with locks.hold(place, _lock_name(flow_run), who="its flow run"):
@@ -202,10 +207,11 @@ def _marked(place: "Store", flow_run: "FlowRun") -> Iterator[None]:
 
 
 def sweep(place: "Store", now: datetime | None = None) -> list[str]:
-    """Sets flow runs of this store Crashed whose process is gone. Returns their names.
+    """Marks this store's flow runs as Crashed if their process is gone. Returns their names.
 
-    A process that dies of `kill -9` leaves its flow run RUNNING. Each holds a lock of the store,
-    which the system takes from the dead; on a server of several machines only this one's count.
+    A process killed with `kill -9` leaves its flow run RUNNING. Each process holds a lock in the
+    store, which the system then releases. On a server shared by several machines, only runs on this
+    one count.
     """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import (
@@ -230,7 +236,7 @@ def sweep(place: "Store", now: datetime | None = None) -> list[str]:
             marked = all(found.labels.get(k) == v for k, v in here.items())
             if locks.is_held(place, _lock_name(found)) or not (marked or alone):
                 continue
-            # Marked by an earlier attempt, say, and about to take its lock.
+            # It may have been marked by an earlier attempt, and be about to take its lock.
             if found.state is None or now - found.state.timestamp < _patience(found, marked):
                 continue
             dead = Crashed(message="Its process is gone; the same command resumes it.")
@@ -246,7 +252,7 @@ def sweep(place: "Store", now: datetime | None = None) -> list[str]:
 
 
 def _patience(found: "FlowRun", marked: bool) -> timedelta:
-    """How long a flow run without a lock is given: one of a deployment waits for its process."""
+    """The grace time of a flow run without a lock: a deployment's waits for its process."""
     first = marked and found.run_count <= 1 and found.state is not None and found.state.is_running()
     return timedelta(0) if first else STARTING
 
@@ -258,21 +264,16 @@ def _lock_name(flow_run: "FlowRun") -> str:
 def _label(flow_run: "FlowRun", labels: dict[str, Any]) -> None:
     from prefect.client.orchestration import get_client
 
-    # Labels are for people and the sweep: a server that refuses them is no reason to stop.
+    # Labels are for people and the sweep: if the server refuses them, the run continues.
     with contextlib.suppress(Exception), get_client(sync_client=True) as client:
         client.update_flow_run_labels(flow_run.id, labels)
 
 
 def _drain() -> None:
-    """Sends what Prefect has queued (states of tasks, logs) before its server may go."""
+    """Sends Prefect's queued task states and logs before its server may stop."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 
     with contextlib.suppress(Exception):
         EventsWorker.drain_all(timeout=15)
         APILogWorker.drain_all(timeout=15)
-
-
-def _say(text: str) -> None:
-    with contextlib.suppress(BrokenPipeError):
-        print(text, file=sys.stderr, flush=True)

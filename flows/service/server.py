@@ -1,12 +1,12 @@
-"""The Prefect server of a store: one child process, shared by the runs on it, gone with the last.
+"""The Prefect server of a store: one child process, shared by its runs, stopped with the last.
 
-Three locks of the operating system, which lets go of them however a process ends, hold it together:
+It relies on three locks, which the operating system releases however a process ends:
 
-- `server.lock` is held by the server for as long as it lives, so that a store never has two, and
-  the process recorded in `server.json` is the server exactly while the lock is held;
-- `users.lock` is shared by everyone who uses it. Whoever leaves and finds nobody else stops the
-  server; where all of them were killed, the server notices by itself and stops;
-- `door.lock` lets one process at a time start or stop it.
+- `server.lock` is held by the server while it runs, so a store never has two servers, and the
+  process recorded in `server.json` is the server exactly while the lock is held;
+- `users.lock` is shared by all users of the server. The last user to leave stops the server; if all
+  were killed, the server notices and stops by itself;
+- `door.lock` lets only one process at a time start or stop the server.
 """
 
 import contextlib
@@ -29,15 +29,15 @@ import psutil
 
 HOST = "127.0.0.1"
 START_SECONDS = 300.0
-# A server that is up answers in milliseconds; a loaded machine gets more time than that.
+# A running server answers in milliseconds; this leaves room for a loaded machine.
 HEALTH_SECONDS = 10.0
-# psutil reckons a start from the clock that is set, which may be set anew while a server lives.
+# psutil derives start times from the system clock, which may be reset while a server runs.
 SAME_START_SECONDS = 5.0
 FOLDER = "prefect"
 PROCESS = "tercet.flows.service.server_process"
 MIGRATED = "prefect.db.ready"
 TAKEN = 75
-"""Exit code of a server process that found the store's lock taken."""
+"""Exit code of a server process if the store's lock is taken."""
 
 
 class ServerError(RuntimeError):
@@ -54,7 +54,7 @@ class Server:
 
     @property
     def address(self) -> str:
-        """What a browser opens."""
+        """The address for a browser."""
         return f"http://{HOST}:{self.port}"
 
     @property
@@ -63,7 +63,7 @@ class Server:
 
 
 def folder(store_root: Path) -> Path:
-    """Where a store keeps what belongs to its Prefect server."""
+    """The folder of a store's Prefect server."""
     return store_root / FOLDER
 
 
@@ -71,15 +71,15 @@ def folder(store_root: Path) -> Path:
 def prefect_server(
     store_root: Path, announce: Callable[[str], None], quiet: bool = True
 ) -> Iterator[str]:
-    """A Prefect API for this process and its children while the block lasts; yields its URL.
+    """A Prefect API for this process and its children within the block; yields its URL.
 
-    `PREFECT_API_URL` is used where it is set. Otherwise it is the store's own server, started
-    here unless another run has it up already. The settings go to the environment, so enter this
-    before anything imports prefect (where that has happened, its settings are renewed).
+    `PREFECT_API_URL` is used if set. Otherwise it is the store's own server, which is started here
+    unless another run has started it. The settings are passed by the environment, so enter this
+    before anything imports prefect (if it is already imported, its settings are reloaded).
 
-    quiet: keeps Prefect's own log lines from the terminal; its API gets them all the same.
+    quiet: keeps Prefect's own log lines off the terminal; its API still gets them.
 
-    Raises: ServerError when the server does not come up; OSError when the store cannot be written.
+    Raises: ServerError if the server does not start; OSError if the store cannot be written.
     """
     given = os.environ.get("PREFECT_API_URL")
     shared = {"PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore"}
@@ -97,7 +97,7 @@ def prefect_server(
         stack.callback(_leave, home, users)
 
         def meanwhile(server: Server) -> None:
-            """Done while the server starts, which takes as long as importing prefect here."""
+            """Runs while the server starts, which takes as long as importing prefect here."""
             stack.enter_context(_environment({**shared, **_client_settings(home, server)}))
             importlib.import_module("prefect.flows")
 
@@ -108,9 +108,9 @@ def prefect_server(
 
 @contextmanager
 def joined(store_root: Path) -> Iterator[None]:
-    """Counts this process among the users of the store's server, if that is what it talks to.
+    """Registers this process as a user of the store's server, if that is its API.
 
-    For flow runs started by somebody else's process, which may be killed before they end.
+    For flow runs started by another process, which may be killed before they end.
     """
     home = folder(store_root.resolve())
     server = _recorded(home)
@@ -125,13 +125,13 @@ def joined(store_root: Path) -> Iterator[None]:
 
 
 def owned(store_root: Path) -> bool:
-    """Whether this process talks to the store's own server rather than to somebody else's."""
+    """Whether this process uses the store's own server rather than an external one."""
     server = _recorded(folder(store_root.resolve()))
     return server is not None and os.environ.get("PREFECT_API_URL") == server.api
 
 
 def running(store_root: Path) -> Server | None:
-    """The store's server, if it lives."""
+    """The store's server, if it is running."""
     home = folder(store_root.resolve())
     return _recorded(home) if _is_held(home / "server.lock") else None
 
@@ -149,7 +149,7 @@ def healthy(server: Server, seconds: float = HEALTH_SECONDS) -> bool:
 
 
 def _enter(home: Path, meanwhile: Callable[[Server], None]) -> Server:
-    """The store's server, up and answering. The caller holds `users.lock` already.
+    """The store's server, running and answering. The caller already holds `users.lock`.
 
     meanwhile: called once with the server, which may not answer yet.
     """
@@ -182,10 +182,10 @@ def _enter(home: Path, meanwhile: Callable[[Server], None]) -> Server:
 
 
 def _leave(home: Path, users: IO[bytes]) -> None:
-    """Lets go of the server, and stops it if nobody else uses it."""
+    """Releases the server, and stops it if it has no other users."""
     with _lock(home / "door.lock", fcntl.LOCK_EX):
         fcntl.flock(users, fcntl.LOCK_UN)
-        # The server, which looks for users by itself, holds the lock for an instant.
+        # The server itself takes the lock for an instant to check for users.
         for attempt in range(3):
             try:
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -199,18 +199,18 @@ def _leave(home: Path, users: IO[bytes]) -> None:
 
 
 def _spawn(home: Path) -> "subprocess.Popen[bytes]":
-    """Starts the server in a session of its own, so that Ctrl-C at a terminal passes it by."""
+    """Starts the server in its own session, so that Ctrl-C at the terminal does not reach it."""
     before = _recorded(home)
-    # One whose starter was killed may come up only now: then its tables and its record stay.
+    # A server whose starter was killed may come up only now: then its tables and record stay.
     with contextlib.suppress(BlockingIOError), (home / "server.lock").open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not (home / MIGRATED).exists():
-            # Killed while it made its tables, it would never start again; nothing is in it yet.
+            # If it was killed while creating its tables, it could not start again; they are empty.
             for name in ("prefect.db", "prefect.db-wal", "prefect.db-shm", "prefect.db-journal"):
                 (home / name).unlink(missing_ok=True)
         (home / "server.json").unlink(missing_ok=True)
     with (home / "server.log").open("wb") as log:
-        # The port of last time, if it can be had, keeps bookmarks alive.
+        # Reuses the last port if it is free, so that bookmarks keep working.
         return subprocess.Popen(
             [sys.executable, "-m", PROCESS, str(home), str(before.port if before else 0)],
             stdin=subprocess.DEVNULL,
@@ -223,7 +223,7 @@ def _spawn(home: Path) -> "subprocess.Popen[bytes]":
 
 
 def _await_record(home: Path, child: "subprocess.Popen[bytes]") -> Server | None:
-    """The server that has taken the lock and told its address; None if none does in time."""
+    """The server that has taken the lock and recorded its address; None if none does in time."""
     deadline = time.monotonic() + START_SECONDS
     while child.poll() in (None, TAKEN) and time.monotonic() < deadline:
         server = _recorded(home)
@@ -252,13 +252,13 @@ def _await_answer(home: Path, child: "subprocess.Popen[bytes] | None") -> Server
 
 
 def _kill_holder(home: Path) -> None:
-    """Ends the server, gently for five seconds. Only a process that is the recorded one is hit."""
+    """Stops the server, killing it after five seconds. Only the recorded process is affected."""
     server = _recorded(home)
     if server is None:
         return
     with contextlib.suppress(psutil.NoSuchProcess):
         process = psutil.Process(server.pid)
-        # Another store's server may have got the number of ours, which has ended.
+        # Our server has ended, and its process id may have been reused.
         same = abs(process.create_time() - server.started) < SAME_START_SECONDS
         if same and PROCESS in process.cmdline():
             process.terminate()
@@ -270,7 +270,7 @@ def _kill_holder(home: Path) -> None:
 
 
 def _released(home: Path, seconds: float) -> bool:
-    """Whether the server's lock comes free in time, which tells of its end (a zombie has none)."""
+    """Whether the server's lock is released in time, i.e. it has ended (zombies hold no locks)."""
     deadline = time.monotonic() + seconds
     while _is_held(home / "server.lock"):
         if time.monotonic() > deadline:
@@ -294,23 +294,23 @@ def _last_lines(log: Path, count: int = 15) -> str:
 
 
 def _shown(url: str) -> str:
-    """The URL without what may be secret in it: user, password, parameters."""
+    """The URL without its possibly secret parts: user, password, parameters."""
     scheme, slashes, rest = url.partition("://")
     return f"{scheme}{slashes}{rest.rpartition('@')[2].partition('?')[0]}"
 
 
 def _server_settings(home: Path) -> dict[str, str]:
-    """The server's environment: nothing of the user's own Prefect configuration reaches it."""
+    """The server's environment, without the user's own Prefect configuration."""
     mine = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
     mine |= {
         "PREFECT_HOME": str(home),
-        # Relative to where the server is started, `home`: a URL has no form for every path.
+        # Relative to `home`, where the server is started: some paths cannot be written in a URL.
         "PREFECT_API_DATABASE_CONNECTION_URL": "sqlite+aiosqlite:///prefect.db",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT__SERVER_FINAL": "1",
     }
-    # Prefect unpacks its pages beside its own code; where that is read-only, they go to the store.
+    # Prefect unpacks its UI beside its own code; if that is read-only, it goes to the store.
     spec = importlib.util.find_spec("prefect")
     if spec is None or not os.access(Path(spec.origin or "/").parent / "server", os.W_OK):
         mine["PREFECT_UI_STATIC_DIRECTORY"] = str(home / "ui")
@@ -327,7 +327,7 @@ def _client_settings(home: Path, server: Server) -> dict[str, str]:
         "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
         "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",
         "DO_NOT_TRACK": "1",
-        # httpx asks the environment's proxy even for this machine.
+        # httpx uses the environment's proxy even for this machine.
         "NO_PROXY": unproxied,
         "no_proxy": unproxied,
     }
@@ -335,7 +335,7 @@ def _client_settings(home: Path, server: Server) -> dict[str, str]:
 
 @contextmanager
 def _environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables for the block, and lets an imported prefect see them."""
+    """Sets environment variables for the block, and reloads them in an imported prefect."""
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:
@@ -363,7 +363,7 @@ def _lock(path: Path, kind: int) -> Iterator[IO[bytes]]:
 
 
 def _is_held(path: Path) -> bool:
-    """Whether somebody holds the lock exclusively."""
+    """Whether any process holds the lock exclusively."""
     with path.open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

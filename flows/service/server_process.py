@@ -1,4 +1,4 @@
-"""The process that is a store's Prefect server: started by `server`, never by a person."""
+"""The process of a store's Prefect server: started by `server`, not by hand."""
 
 import fcntl
 import json
@@ -15,7 +15,7 @@ import psutil
 
 from tercet.flows.service.server import HOST, TAKEN, Server
 
-# How long the server waits for somebody new after everybody was killed.
+# How long the server waits for a new user after all users were killed.
 ORPHAN_SECONDS = 30.0
 
 
@@ -34,7 +34,7 @@ def _bound(preferred: int) -> socket.socket:
 
 
 def _stop_when_alone(home: Path) -> None:
-    """Ends this process once nobody has used it for a while: its users were killed."""
+    """Ends this process once it has had no users for a while because they were killed."""
     alone = 0.0
     step = ORPHAN_SECONDS / 6
     with (home / "users.lock").open("ab") as users:
@@ -47,7 +47,7 @@ def _stop_when_alone(home: Path) -> None:
                 continue
             alone += step
             if alone >= ORPHAN_SECONDS:
-                # The lock stays held: whoever comes now waits, and then starts a new server.
+                # The lock stays held: new users wait, and then start a new server.
                 os.kill(os.getpid(), signal.SIGTERM)
                 time.sleep(10)
                 os._exit(1)
@@ -55,9 +55,9 @@ def _stop_when_alone(home: Path) -> None:
 
 
 def _serve(home: Path, port: int) -> int:
-    """The child: takes the server lock, records itself, and serves until it is told to end."""
+    """The child: takes the server lock, records itself, and serves until it is stopped."""
     with (home / "server.lock").open("ab") as lock:
-        # Somebody who merely looks holds the lock for an instant; a server holds it for good.
+        # A process that only checks the lock holds it for an instant; a server keeps it.
         for attempt in range(20):
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,7 +73,7 @@ def _serve(home: Path, port: int) -> int:
         fresh.write_text(json.dumps(asdict(server)))
         fresh.rename(home / "server.json")
         threading.Thread(target=_stop_when_alone, args=(home,), daemon=True).start()
-        # Where the pages of the server, and its own services, look for its API.
+        # The address at which the server's UI and services look for its API.
         os.environ["PREFECT_SERVER_API_HOST"] = HOST
         os.environ["PREFECT_SERVER_API_PORT"] = str(port)
         os.environ["PREFECT_UI_API_URL"] = server.api

@@ -1,12 +1,12 @@
 """A study: arms of one or more recipes, run one after the other in one store.
 
-An arm is an ordinary run, so that arms share every artifact that is the same, and a study that was
-stopped goes on where it stood. What came of it says `tercet.flows.studies.results`.
+An arm is an ordinary run, so arms share all identical artifacts, and an interrupted study resumes
+where it stopped. `tercet.flows.studies.results` reads the results.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,29 +16,21 @@ import yaml
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.running.runner import (
-    Progress,
-    RunPlan,
-    Say,
-    StepResult,
-    check_inputs,
-    open_run,
-    prepare,
-    run_step,
-)
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.run_plan import RunPlan, prepare
+from tercet.flows.running.runner import Progress, Say, StepResult, open_run, run_step
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store
-from tercet.tasks.corpus.ingest import IngestConfig
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import BadInput, Config
 
 RECIPE_KEY = "recipe"
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to run a recipe: its name, the recipe, and `key=value` changes of it.
+    """One variant of a recipe: its name, the recipe, and `key=value` changes to it.
 
-    values: the grid's keys with this arm's values. base: its name in the file of arms, or nothing.
+    values: the grid's keys with this arm's values. base: its name in the file of arms, or "".
     """
 
     name: str
@@ -50,7 +42,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class PlannedArm:
-    """An arm that has been validated, with the version of each of its steps."""
+    """A validated arm, with the version of each of its steps."""
 
     arm: Arm
     plan: RunPlan
@@ -59,7 +51,7 @@ class PlannedArm:
 
 @dataclass(frozen=True)
 class StepCount:
-    """A step over all arms: in how many it is, how many artifacts that makes, how many stand."""
+    """A step over all arms: how many have it, how many artifacts it has, how many exist."""
 
     step: str
     arms: int
@@ -69,7 +61,7 @@ class StepCount:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of an arm. run_id and steps: as far as it came; error: why it went no further."""
+    """The outcome of an arm. run_id and steps: as far as it got; error: why it stopped."""
 
     planned: PlannedArm
     run_id: str | None
@@ -80,11 +72,11 @@ class Outcome:
 def arms_of(
     recipe: str, vary: Sequence[str] = (), file: str | None = None, common: Sequence[str] = ()
 ) -> list[Arm]:
-    """The arms: those of the file, each with every combination of what `vary` lists.
+    """The arms: those of the file, each with every combination of the values in `vary`.
 
-    vary: `KEY=[V1, V2]`, one for each key. common: changes of every arm, before its own.
+    vary: `KEY=[V1, V2]`, one for each key. common: changes to every arm, before its own.
 
-    Raises: BadInput for what cannot be read and for two arms of one name.
+    Raises: BadInput for unreadable input and for two arms with the same name.
     """
     named = [Arm("", recipe, tuple(common))] if file is None else _named(file, recipe, common)
     grid = [_varied(text) for text in vary]
@@ -102,25 +94,26 @@ def arms_of(
             arms.append(Arm(name, base.recipe, changes, values, base.name))
     if len(arms) < 2:
         raise BadInput(
-            "A study compares at least two arms: give --vary KEY=[V1, V2], or --arms FILE with two "
-            "of them; one alone is `tercet run`."
+            "A study compares at least two arms: give --vary KEY=[V1, V2] or --arms FILE with two "
+            "arms; for a single one use `tercet run`."
         )
     names = [arm.name for arm in arms]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise BadInput(f"Two arms have the name {twice[0]!r}: give each value once.")
+        raise BadInput(f"Two arms have the name {twice[0]!r}: list each value once.")
     return arms
 
 
-def plan_arms(
-    arms: Sequence[Arm], store: Store, corpus: str | None, limit: int | None, seed: int | None
-) -> list[PlannedArm]:
-    """The arms' plans, all validated before anything runs. Raises BadInput that names the arm."""
+def plan_arms(arms: Sequence[Arm], store: Store, arguments: RunArguments) -> list[PlannedArm]:
+    """The arms' plans, all validated before anything runs. Raises BadInput naming the arm.
+
+    arguments: those that all arms share, apart from the recipe and its changes.
+    """
     found: list[PlannedArm] = []
-    checked: list[IngestConfig] = []
+    checked: list[Config] = []
     for arm in arms:
         try:
-            plan = prepare(arm.recipe, store.location, arm.overrides, corpus, None, limit, seed)
-            check_inputs(plan.steps, checked)
+            own = replace(arguments, recipe=arm.recipe, overrides=arm.overrides)
+            plan = prepare(own, checked)
             prints = fingerprints.fingerprints(plan.steps, plan.recipe.seed, store, fetch=True)
         except BadInput as error:
             raise BadInput(f"Arm {arm.name!r}: {error}") from None
@@ -136,7 +129,7 @@ def plan_arms(
 
 
 def step_counts(planned: Sequence[PlannedArm], store: Store) -> list[StepCount]:
-    """What the arms share, step by step, in the order of the steps."""
+    """How the arms share artifacts, step by step, in the order of the steps."""
     counts = []
     for name in _ordered(planned):
         versions = [arm.versions[name] for arm in planned if name in arm.versions]
@@ -152,7 +145,7 @@ def run_arm(
     report: Callable[[StepResult], None],
     progress: Callable[[str], AbstractContextManager[Progress]],
 ) -> Outcome:
-    """Runs one arm to its end; a failure is its outcome. KeyboardInterrupt goes through."""
+    """Runs one arm; a failure becomes its outcome. KeyboardInterrupt passes through."""
     run_id: str | None = None
     done: list[StepResult] = []
     try:
@@ -168,7 +161,7 @@ def run_arm(
 
 
 def made_and_reused(outcomes: Sequence[Outcome]) -> dict[str, tuple[int, int]]:
-    """Step to how often it was made (or made to its end) and how often reused."""
+    """For each step, how often it was made (or resumed) and how often reused."""
     counts: dict[str, list[int]] = {}
     for outcome in outcomes:
         for result in outcome.steps:
@@ -179,13 +172,13 @@ def made_and_reused(outcomes: Sequence[Outcome]) -> dict[str, tuple[int, int]]:
 
 
 def as_text(value: Any) -> str:
-    """A value as one would type it."""
+    """A value as typed on the command line."""
     text = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
     return text.removesuffix("\n").removesuffix("\n...")
 
 
 def short_keys(keys: Sequence[str]) -> dict[str, str]:
-    """What a table calls each key: its last word, or all of it where two keys end alike."""
+    """The short name of each key: its last word, or all of it if two keys end alike."""
     ends = [key.rpartition(".")[2] for key in keys]
     return {
         key: key if ends.count(end) > 1 or end.isdigit() else end
@@ -199,7 +192,7 @@ def _named(file: str, recipe: str, common: Sequence[str]) -> list[Arm]:
         raise BadInput(f"There is no file of arms {file!r}: give the path of a YAML file.")
     _, content = recipe_file.read_yaml(path, "arms")
     if not isinstance(content, dict) or not content:
-        raise BadInput(f"{path} holds no arms: write names, each with the keys that it changes.")
+        raise BadInput(f"{path} has no arms: write names, each with the keys that it changes.")
     arms = []
     for name, changes in content.items():
         if changes is not None and not isinstance(changes, dict):
@@ -220,7 +213,7 @@ def _varied(text: str) -> tuple[str, list[Any]]:
     except yaml.YAMLError:
         values = None
     if not key.strip() or not isinstance(values, list) or not values:
-        raise BadInput(f"--vary {text!r} lists no values: write --vary KEY=[V1, V2].")
+        raise BadInput(f"--vary {text!r} does not list values: write --vary KEY=[V1, V2].")
     return key.strip(), values
 
 
@@ -229,7 +222,7 @@ def _overrides(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _versions(prints: Mapping[str, Fingerprint]) -> dict[str, str]:
-    return {name: str(print_.version) for name, print_ in prints.items()}
+    return {name: str(fingerprint.version) for name, fingerprint in prints.items()}
 
 
 def _stands(store: Store, step: str, version: str) -> bool:
@@ -238,7 +231,7 @@ def _stands(store: Store, step: str, version: str) -> bool:
 
 
 def _ordered(planned: Sequence[PlannedArm]) -> list[str]:
-    """The steps of all arms, each behind those that stand before it in some arm."""
+    """The steps of all arms, each after those that precede it in any arm."""
     order: list[str] = []
     for arm in sorted(planned, key=lambda arm: -len(arm.plan.steps)):
         place = 0

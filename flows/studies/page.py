@@ -1,4 +1,4 @@
-"""A study as something to look at: its table and plot as one HTML page, and its table as CSV."""
+"""Shows a study: its table and plot as one HTML page, and its table as CSV."""
 
 import csv
 import io
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tercet.flows.exports.rows import whole_file
+from tercet.flows.exports.whole import whole_file
 from tercet.flows.pages import charts, page
 from tercet.flows.pages.blocks import Chart, Code, Fact, Note, Section, Table
 from tercet.flows.pages.redaction import public
@@ -20,13 +20,13 @@ _CSV = (
 )
 
 _AGAIN = (
-    "The same study; what is done is reused. Paths are cut to their last names, so that the page "
-    "can be given away."
+    "The same study; finished arms are reused. Paths are cut to their last names, so that the page "
+    "can be shared."
 )
 
 
 def write_csv(path: Path, results: Results) -> None:
-    """A line an arm, with the grid's keys and the value of each seed."""
+    """One line per arm, with the grid's keys and the value of each seed."""
     keys = list(dict.fromkeys(key for row in results.rows for key in row.arm.values))
     text = io.StringIO()
     writer = csv.writer(text)
@@ -39,7 +39,7 @@ def write_csv(path: Path, results: Results) -> None:
 
 
 def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
-    """The page: what was compared, one plot, one table, and the command that makes it again."""
+    """The page: what was compared, one plot, one table, and the command that repeats it."""
     best = None if results.best is None else results.rows[results.best]
     facts = [Fact("arms", str(len(results.rows))), Fact("over", _over(results))]
     if best is not None and best.dev is not None:
@@ -65,20 +65,21 @@ def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
         [
             Section("Plot", [plot]),
             Section("Table", [table]),
-            Section("Again", [Code(public(command), "The command")], _AGAIN),
+            Section("Repeat", [Code(public(command), "The command")], _AGAIN),
         ],
         subtitle=str(results.metric),
         facts=facts,
         notices=notices,
         footer="Made by tercet study.",
     )
-    page.write_page(path, html)
+    with whole_file(path) as sink:
+        sink.write(html.encode("utf-8", "replace"))
 
 
 def table_of(results: Results) -> tuple[list[str], list[list[str | None]]]:
-    """Header and cells, as text: the arm that is best by dev has a star."""
+    """Header and cells as text; the arm that is best on dev has a star."""
     header = ["arm", "dev", "test", "sd", "seeds", "95 % interval"]
-    header += ["less first", "its interval", "visible from"]
+    header += ["vs first", "its interval", "smallest detectable"]
     rows: list[list[str | None]] = []
     for place, row in enumerate(results.rows):
         if row.asked is None:
@@ -102,21 +103,21 @@ def table_of(results: Results) -> tuple[list[str], list[list[str | None]]]:
 
 
 def notes_of(results: Results) -> list[str]:
-    """What the table's figures are, and how the best arm was found."""
+    """Notes on the table's figures, and on how the best arm was chosen."""
     notes = [
-        f"Figures are {results.metric}; intervals {_interval_words(results)}; `less first` is each "
-        f"arm minus {results.rows[0].arm.name!r}, {_paired_words(results)}, and `visible from` the "
-        "smallest difference that could have been seen."
+        f"Figures are {results.metric}, with intervals {_interval_words(results)}. `vs first` is "
+        f"each arm minus {results.rows[0].arm.name!r}, {_paired_words(results)}; `smallest "
+        "detectable` is the smallest difference that this study could have shown."
     ]
     untouched = dict.fromkeys(
         f"{row.untouched:.2f}" for row in results.rows if row.untouched is not None
     )
     if untouched:
-        notes.append(f"The untouched backbone has {', '.join(untouched)}.")
+        notes.append(f"The untouched backbone scores {', '.join(untouched)}.")
     dev = results.metric.on_dev()
     if results.best is not None:
         name = results.rows[results.best].arm.name
-        notes.append(f"* {name!r} is the best by dev ({dev}): chosen on dev, never on test.")
+        notes.append(f"* {name!r} is the best on dev ({dev}): chosen on dev, never on test.")
     elif dev is None:
         notes.append(f"{results.metric.suite} has no dev set, so no arm is marked as the best.")
     else:
@@ -127,7 +128,7 @@ def notes_of(results: Results) -> list[str]:
 
 
 def spec_of(results: Results) -> dict[str, Any]:
-    """The plot: a line over a key with numbers where there is one, else a dot an arm."""
+    """The plot: a line over a numeric key if there is one, otherwise one dot per arm."""
     rows = [row for row in results.rows if row.asked is not None]
     key = _numeric_key(rows)
     values = [_point(row, key) for row in rows]
@@ -149,7 +150,7 @@ def spec_of(results: Results) -> dict[str, Any]:
         ]
         return charts.chart(layers, 34 * max(1, len(values)), values)
     series = list(dict.fromkeys(value["series"] for value in values))
-    # Legends of equal domains are one.
+    # Vega-Lite merges legends of equal domains.
     legend: dict[str, Any] = {"legend": None if len(series) < 2 else {"title": None, "columns": 1}}
     told = {
         "color": charts.field("series", "N", scale={"domain": series}, **legend),
@@ -194,7 +195,7 @@ def _point(row: Row, key: str | None) -> dict[str, Any]:
 
 
 def _series(row: Row, key: str) -> str:
-    """What tells an arm's line from the others: its name without the key on the axis."""
+    """The label of an arm's line: its name without the key on the axis."""
     short = short_keys(list(row.arm.values))
     others = [f"{short[k]}={as_text(v)}" for k, v in row.arm.values.items() if k != key]
     return ", ".join(part for part in (row.arm.base, *others) if part) or key
@@ -216,7 +217,7 @@ def _cells(results: Results, row: Row, best: bool) -> list[object]:
     ]
 
 
-def _by_seed(values: Mapping[int, float]) -> str:
+def _by_seed(values: Mapping[int | None, float]) -> str:
     return " ".join(f"{seed}:{value:.6g}" for seed, value in sorted(values.items()))
 
 
@@ -233,7 +234,7 @@ def _interval_words(results: Results) -> str:
 
 def _paired_words(results: Results) -> str:
     if results.over == "seeds":
-        return "over the seeds that both have"
+        return "over the seeds in common"
     return "over the same queries"
 
 

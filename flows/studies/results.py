@@ -1,65 +1,46 @@
-"""What a study found: the arms' figures out of the store, and each arm against the first.
+"""The results of a study: the arms' figures from the store, and each arm against the first.
 
-With several seeds an arm has one value a seed, and arms are compared over the seeds that both have.
-With one seed the interval is over the queries or pairs that the encoder was measured on.
+With several seeds an arm has one value per seed, and arms are compared over their common seeds.
+With one seed the interval is over the queries or pairs that the encoder was evaluated on.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-
-import numpy as np
+from dataclasses import dataclass, field, replace
 
 from tercet.flows.results import paired_items
-from tercet.flows.results.metric_names import DEFAULTS, RETRIEVAL, Metric, metric_of
+from tercet.flows.results.figures import Value, figures
+from tercet.flows.results.metric_names import (
+    DEFAULTS,
+    GAIN,
+    GEOMETRY,
+    RETRIEVAL,
+    Metric,
+    metric_of,
+)
 from tercet.flows.results.paired_items import Measured
 from tercet.flows.studies.arms import Arm, Outcome, PlannedArm
-from tercet.models.measures.comparisons import over_seeds, paired_over_seeds
+from tercet.models.measures.comparisons import SeedSummary, over_seeds, paired_over_seeds
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput
 
-_GEOMETRY = ("alignment", "uniformity", "isotropy")
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One encoder's value. low, high: its interval over what it was measured on (digest)."""
-
-    value: float
-    low: float | None
-    high: float | None
-    n: int
-    model: str
-    digest: str | None = None
-
 
 @dataclass
 class Found:
-    """What one arm's run left: metric to seed to figure, and the untouched backbone's values."""
+    """One arm's values by metric and seed, and those of the untouched backbone."""
 
     arm: Arm
     run_id: str | None
     failed: str | None
     seed: int
     resamples: int
-    figures: dict[Metric, dict[int, Figure]] = field(default_factory=dict)
+    figures: dict[Metric, Mapping[int | None, Value]] = field(default_factory=dict)
     untouched: dict[Metric, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Summary:
-    """A mean with its spread over seeds (n of them) and its interval, where they are known."""
-
-    mean: float
-    sd: float | None
-    low: float | None
-    high: float | None
-    n: int
-
-
-@dataclass(frozen=True)
 class Difference:
-    """An arm minus the first. visible: the smallest difference that could have been told."""
+    """An arm minus the first. visible: the smallest difference that could have been detected."""
 
     mean: float
     low: float | None
@@ -69,14 +50,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Row:
-    """An arm in the study's table. why: in place of figures that are not there."""
+    """An arm in the study's table. why: the reason for missing figures."""
 
     arm: Arm
-    dev: Summary | None
-    test: Summary | None
-    asked: Summary | None
+    dev: SeedSummary | None
+    test: SeedSummary | None
+    asked: SeedSummary | None
     difference: Difference | None
-    values: Mapping[int, float]
+    values: Mapping[int | None, float]
     untouched: float | None
     run_id: str | None
     why: str | None
@@ -84,7 +65,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Results:
-    """The table. best: the place of the row that is best on dev; None where dev is not measured."""
+    """The table. best: the index of the row that is best on dev; None without figures on dev."""
 
     metric: Metric
     rows: tuple[Row, ...]
@@ -93,24 +74,24 @@ class Results:
 
 
 def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
-    """What can be known beforehand: that some arm will have the metric. Raises BadInput."""
+    """Checks in advance that some arm will have the metric. Raises BadInput."""
     evaluations = [arm.plan.recipe.evaluate for arm in planned]
     if metric.suite == "retrieval":
         measured = any(e.retrieval and metric.subset in e.splits for e in evaluations)
-        if not measured or metric.name.removesuffix("_gain") not in (*RETRIEVAL, *_GEOMETRY):
+        if not measured or metric.name.removesuffix(GAIN) not in (*RETRIEVAL, *GEOMETRY):
             raise BadInput(
-                f"No arm has the metric {str(metric)!r}: of retrieval there are "
+                f"No arm has the metric {str(metric)!r}: retrieval has "
                 f"{', '.join(RETRIEVAL)} on the splits of evaluate.splits."
             )
     elif metric.suite == "sts" and all(e.suite is None for e in evaluations):
         raise BadInput(
-            f"No arm has the metric {str(metric)!r}: evaluate.suite names no directory "
+            f"No arm has the metric {str(metric)!r}: evaluate.suite is not set "
             "(--set evaluate.suite=DIRECTORY)."
         )
 
 
 def found_of(outcome: Outcome, store: Store) -> Found:
-    """An arm's figures, as far as it came."""
+    """An arm's figures, as far as it got."""
     recipe = outcome.planned.plan.recipe
     failed = None if outcome.error is None else str(outcome.error)
     found = Found(
@@ -123,19 +104,12 @@ def found_of(outcome: Outcome, store: Store) -> Found:
     if outcome.run_id is None or not any(r.tables.get("evaluations") for r in outcome.steps):
         return found
     with catalog.connect(store, outcome.run_id) as connection:
-        rows = connection.execute(
-            """SELECT suite, task, subset, metric, phase, seed, value, ci_low, ci_high, n,
-                      model_version, data_digest FROM evaluations"""
-        ).fetchall()
-    for suite, task, subset, name, phase, seed, value, low, high, n, model, digest in rows:
-        if value is None or not np.isfinite(value):
-            continue  # undefined there, such as a rank correlation of equal cosines
-        metric = Metric(suite, task, subset, name)
-        if phase == "base":
-            found.untouched[metric] = value
-        else:
-            figure = Figure(value, low, high, n, model, digest)
-            found.figures.setdefault(metric, {})[seed] = figure
+        for figure in figures(connection):
+            if figure.before is not None:
+                found.untouched[figure.metric] = figure.before.value
+            found.figures[figure.metric] = figure.after
+            # --metric may name the gain itself, which is a metric of its own in the table.
+            found.figures[replace(figure.metric, name=figure.metric.name + GAIN)] = figure.gains
     return found
 
 
@@ -146,16 +120,16 @@ def results(found: Sequence[Found], asked: str | None, store: Store) -> Results:
     first = found[0]
     rows = []
     for one in found:
-        figures = one.figures.get(metric, {})
-        why = one.failed or (None if figures else f"has no {metric}")
+        mine = one.figures.get(metric, {})
+        why = one.failed or (None if mine else f"has no {metric}")
         rows.append(
             Row(
                 arm=one.arm,
                 dev=None if dev is None else _summary(one.figures.get(dev, {})),
                 test=_summary(one.figures.get(test, {})),
-                asked=_summary(figures),
+                asked=_summary(mine),
                 difference=None if one is first else _difference(one, first, metric, store),
-                values={seed: figure.value for seed, figure in figures.items()},
+                values={seed: figure.value for seed, figure in mine.items()},
                 untouched=one.untouched.get(metric),
                 run_id=one.run_id,
                 why=why,
@@ -167,69 +141,68 @@ def results(found: Sequence[Found], asked: str | None, store: Store) -> Results:
     return Results(metric, tuple(rows), best, "seeds" if several else "queries")
 
 
-def _mean(summary: Summary | None) -> float:
+def _mean(summary: SeedSummary | None) -> float:
     return float("-inf") if summary is None else summary.mean
 
 
 def _asked(found: Sequence[Found], asked: str | None) -> Metric:
-    there = {metric for one in found for metric in one.figures}
+    there = {metric for one in found for metric, values in one.figures.items() if values}
     wanted = [asked] if asked is not None else list(DEFAULTS)
     for text in wanted:
         if metric_of(text) in there:
             return metric_of(text)
     if not there:
-        raise BadInput("No arm was measured: mend what failed, and type the same command again.")
+        raise BadInput("No arm was evaluated: fix what failed and repeat the command.")
     told = "; ".join(sorted(map(str, there))[:8])
-    said = f"No arm has the metric {asked!r}" if asked else "No arm has a metric of the usual ones"
+    said = f"No arm has the metric {asked!r}" if asked else "No arm has one of the usual metrics"
     raise BadInput(f"{said}: choose one with --metric, such as {told}.")
 
 
-def _summary(figures: Mapping[int, Figure]) -> Summary | None:
-    if not figures:
+def _summary(values: Mapping[int | None, Value]) -> SeedSummary | None:
+    if not values:
         return None
-    told = over_seeds([figure.value for figure in figures.values()])
-    if len(figures) > 1:
-        return Summary(told.mean, told.sd, told.low, told.high, told.n)
-    (figure,) = figures.values()
-    return Summary(figure.value, None, figure.low, figure.high, 1)
+    if len(values) > 1:
+        return over_seeds([found.value for found in values.values()])
+    (found,) = values.values()
+    return SeedSummary(found.value, None, found.low, found.high, 1)
 
 
 def _difference(one: Found, first: Found, metric: Metric, store: Store) -> Difference | None:
-    """The arm minus the first: over the seeds that both have or, of one each, over the queries."""
+    """The arm minus the first: over their common seeds, or over the queries for one seed each."""
     ours, theirs = one.figures.get(metric, {}), first.figures.get(metric, {})
-    if len({figure.digest for figure in (*ours.values(), *theirs.values())}) > 1:
+    if len({found.digest for found in (*ours.values(), *theirs.values())}) > 1:
         return None  # on other data
-    common = ours.keys() & theirs.keys()
-    if len(common) > 1:
-        told = paired_over_seeds(
-            {seed: figure.value for seed, figure in ours.items()},
-            {seed: figure.value for seed, figure in theirs.items()},
-        )
-        return Difference(told.mean, told.low, told.high, told.smallest_visible)
+    if len(ours.keys() & theirs.keys()) > 1:
+        over = paired_over_seeds(_by_seed(ours), _by_seed(theirs))
+        return Difference(over.mean, over.low, over.high, over.smallest_visible)
     if len(ours) != 1 or len(theirs) != 1:
-        # Means over other seeds are no matter of the seeds in common, be it one.
+        # Means over different seeds cannot be compared pairwise, even with one seed in common.
         return None
-    (seed,) = ours
-    (other,) = theirs
-    return _over_queries(one, first, metric, store, (ours[seed], theirs[other]))
+    (our,) = ours.values()
+    (their,) = theirs.values()
+    return _over_queries(one, first, metric, store, (our, their))
+
+
+def _by_seed(values: Mapping[int | None, Value]) -> dict[int, float]:
+    return {seed: found.value for seed, found in values.items() if seed is not None}
 
 
 def _over_queries(
-    one: Found, first: Found, metric: Metric, store: Store, figures: tuple[Figure, Figure]
+    one: Found, first: Found, metric: Metric, store: Store, values: tuple[Value, Value]
 ) -> Difference:
-    """Both encoders on the same queries or pairs, drawn together; no interval where they differ."""
+    """Both encoders resampled together on the same queries or pairs; None if these differ."""
     with (
         catalog.connect(store, one.run_id or "") as ours,
         catalog.connect(store, first.run_id or "") as theirs,
     ):
-        told = paired_items.difference(
-            Measured(ours, figures[0].model, one.resamples),
-            Measured(theirs, figures[1].model, first.resamples),
+        drawn = paired_items.difference(
+            Measured(ours, values[0].model, one.resamples),
+            Measured(theirs, values[1].model, first.resamples),
             metric,
             one.seed,
         )
-    if told is None:
-        return Difference(figures[0].value - figures[1].value, None, None, None)
-    if told.low is None or told.high is None:
-        return Difference(told.value, None, None, None)
-    return Difference(told.value, told.low, told.high, (told.high - told.low) / 2)
+    if drawn is None:
+        return Difference(values[0].value - values[1].value, None, None, None)
+    if drawn.low is None or drawn.high is None:
+        return Difference(drawn.value, None, None, None)
+    return Difference(drawn.value, drawn.low, drawn.high, (drawn.high - drawn.low) / 2)

@@ -1,1 +1,1 @@
-"""What a person at a terminal sees: failures, progress, tables."""
+"""Terminal output: failures, progress, tables."""

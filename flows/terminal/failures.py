@@ -1,4 +1,4 @@
-"""What a failure is to the person at the terminal: one sentence and an exit code."""
+"""Failures as the terminal shows them: one sentence and an exit code."""
 
 import errno
 
@@ -10,11 +10,11 @@ from tercet.tasks.stage import BadInput
 
 
 class StageFailed(Exception):
-    """A stage broke: one sentence, and the command that resumes the run. Exit code 1."""
+    """A stage failed: one sentence, and the command that resumes the run. Exit code 1."""
 
 
 def exit_code(error: BaseException) -> int:
-    """0 done; 1 a stage failed, a full disk too; 2 bad input or usage; 130 interrupted."""
+    """0 done; 1 a stage failed or the disk is full; 2 bad input or usage; 130 interrupted."""
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         return 130
     if isinstance(error, FullDisk):
@@ -25,7 +25,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def sentence(error: BaseException) -> str:
-    """One line that says what is wrong."""
+    """One line that describes the failure."""
     if _wrong_usage(error):
         return f"{error.format_message()} (tercet --help)"  # type: ignore[attr-defined]
     text = " ".join(str(error).split())
@@ -37,5 +37,5 @@ def sentence(error: BaseException) -> str:
 
 
 def _wrong_usage(error: BaseException) -> bool:
-    """Whether the command line itself could not be parsed (typer carries its own click)."""
+    """Whether the command line could not be parsed (typer vendors its own click)."""
     return hasattr(error, "format_message")

@@ -1,4 +1,4 @@
-"""Being asked to stop, by Ctrl-C or by whoever ends processes (SIGTERM)."""
+"""Interrupts: Ctrl-C (SIGINT) and SIGTERM."""
 
 import signal
 import threading
@@ -9,21 +9,21 @@ _asked = threading.Event()
 
 
 def listen() -> None:
-    """From now on both signals raise KeyboardInterrupt in the main thread.
+    """Makes both signals raise KeyboardInterrupt in the main thread.
 
-    Python prints and forgets an exception that is raised within a `__del__`. So nothing is raised
-    there: the signal is remembered, and `check` raises where the work goes on.
+    Python prints and then drops an exception raised within a `__del__`. So nothing is raised
+    there: the signal is remembered, and the next `check` raises.
     """
     _asked.clear()
     with suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, _interrupt)
-        # A shell's background job ignores Ctrl-C, and goes on doing so.
+        # A shell's background job ignores Ctrl-C and should keep doing so.
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, _interrupt)
 
 
 def check() -> None:
-    """Raises KeyboardInterrupt in the main thread if it was asked to stop."""
+    """Raises KeyboardInterrupt in the main thread if a signal has arrived."""
     if _asked.is_set() and threading.current_thread() is threading.main_thread():
         raise KeyboardInterrupt
 

@@ -1,10 +1,9 @@
-"""Progress of a step: a bar on a terminal, log lines elsewhere, an artifact in Prefect.
+"""Progress of a step: a bar on a terminal, log lines elsewhere, and any other view.
 
-Nothing shows for a step that takes less than two seconds. All of them tell the same numbers: how
-much is done, the rate since the step began to tell, and the time left at that rate.
+A step that takes less than two seconds shows nothing. All views show the same numbers: the amount
+done, the rate since the step first reported, and the time left at that rate.
 """
 
-import re
 import sys
 import time
 from collections.abc import Callable
@@ -17,7 +16,6 @@ from tercet.flows.terminal import interrupts
 QUIET_SECONDS = 2.0
 BAR_SECONDS = 0.1
 LINE_SECONDS = 10.0
-ARTIFACT_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Numbers:
         return min(100.0, 100.0 * self.done / self.total) if self.total else 0.0
 
     def text(self) -> str:
-        """What a log line says, e.g. `1,200 of 4,000 rows, 85 rows/s, 0:33 left`."""
+        """The text of a log line, e.g. `1,200 of 4,000 rows, 85 rows/s, 0:33 left`."""
         of = f" of {self.total:,}" if self.total is not None else ""
         parts = [f"{self.done:,}{of} {self.unit}"]
         if self.rate:
@@ -47,7 +45,7 @@ class Numbers:
 
 
 class View(Protocol):
-    """Somewhere that progress is shown, at most once in `every` seconds."""
+    """A display of progress, updated at most once every `every` seconds."""
 
     every: float
 
@@ -56,7 +54,7 @@ class View(Protocol):
 
 
 class Bar:
-    """A bar on the terminal (standard error), gone when it is full or closed."""
+    """A bar on the terminal (standard error), removed when it is full or closed."""
 
     every = BAR_SECONDS
 
@@ -108,44 +106,10 @@ class Lines:
         pass
 
 
-class PrefectArtifact:
-    """A progress artifact of the Prefect task around. A server that fails never fails the run."""
-
-    every = ARTIFACT_SECONDS
-
-    def __init__(self, step: str) -> None:
-        self._step = step
-        self._id: Any = None
-        self._broken = False
-
-    def show(self, numbers: Numbers) -> None:
-        self._tell(numbers.percent, numbers.text())
-
-    def close(self, numbers: Numbers) -> None:
-        if self._id is not None:
-            self._tell(100.0, numbers.text())
-
-    def _tell(self, percent: float, text: str) -> None:
-        if self._broken:
-            return
-        try:
-            from prefect.artifacts import create_progress_artifact, update_progress_artifact
-
-            if self._id is None:
-                key = re.sub(r"[^a-z0-9]+", "-", self._step.lower()).strip("-")
-                told = f"{self._step}: {text}"
-                self._id = create_progress_artifact(percent, key=key, description=told)
-            else:
-                told = f"{self._step}: {text}"
-                update_progress_artifact(self._id, percent, description=told)
-        except Exception:
-            self._broken = True
-
-
 class Reporter:
-    """What a stage calls with (done, total or None, unit); cheap enough for a tight loop.
+    """Called by a stage with (done, total or None, unit); cheap enough for a tight loop.
 
-    A context manager, which takes the bar away at its end; a bar that is full goes by itself.
+    A context manager that removes the bar at its end; a full bar disappears by itself.
     """
 
     def __init__(self, views: list[View], clock: Callable[[], float] = time.monotonic) -> None:
@@ -160,7 +124,7 @@ class Reporter:
         interrupts.check()
         now = self._clock()
         if self._start is None or self._start[2] != unit or done < self._start[1]:
-            # What a resumed step finds done was not done at this run's rate.
+            # Work that a resumed step finds done must not count towards this run's rate.
             self._start = (now, done, unit)
         ended = total is not None and done >= total
         if not ended and now < min(self._next):
@@ -179,7 +143,7 @@ class Reporter:
         return Numbers(done, total, unit, rate, left)
 
     def close(self) -> None:
-        """Takes the bar away, and marks the artifact as complete."""
+        """Removes the bar and closes the other views."""
         if self._last is not None:
             for view in self._views:
                 view.close(self._last)
@@ -201,16 +165,13 @@ class Reporter:
                     view.close(self._last)
 
 
-def reporter(step_name: str, tty: bool, prefect: bool = False) -> Reporter:
-    """The progress of a step: a bar on a terminal (`tty`), else lines; in Prefect too, if asked."""
-    views: list[View] = [Bar(step_name) if tty else Lines(step_name)]
-    if prefect:
-        views.append(PrefectArtifact(step_name))
-    return Reporter(views)
+def reporter(step_name: str, tty: bool, *more: View) -> Reporter:
+    """A step's reporter: a bar on a terminal (`tty`), otherwise lines, plus the given views."""
+    return Reporter([Bar(step_name) if tty else Lines(step_name), *more])
 
 
 def readable_rate(rate: float) -> str:
-    """`1,234`, `85`, `3.2` or `0.25`: about two digits that matter."""
+    """`1,234`, `85`, `3.2` or `0.25`: about two significant digits."""
     if rate >= 10:
         return f"{rate:,.0f}"
     return f"{rate:.1f}" if rate >= 1 else f"{rate:.2g}"

@@ -1,4 +1,4 @@
-"""Rows as text on a terminal: columns that fit, or one record below the other where they do not."""
+"""Rows as text on a terminal: a table if the columns fit, otherwise one record after another."""
 
 import json
 import os
@@ -10,14 +10,14 @@ from typing import Any
 
 from rich.cells import cell_len
 
-# A column of texts is never squeezed below this; what then does not fit is shown as records.
+# No text column gets narrower than this; rows that still do not fit are shown as records.
 NARROWEST = 16
 MOST_LINES = 4
 NULL = "·"
 
 
 def terminal_width() -> int | None:
-    """Columns of the terminal, or None where the output goes elsewhere and nothing is cut."""
+    """The terminal's width in columns, or None if the output goes elsewhere and is not cut."""
     known = sys.stdout.isatty() or bool(os.environ.get("COLUMNS"))
     return shutil.get_terminal_size((100, 24)).columns if known else None
 
@@ -28,9 +28,9 @@ def render(
     width: int | None = None,
     right: Sequence[bool] | None = None,
 ) -> tuple[list[str], bool]:
-    """Lines of a table, and whether some text was cut to fit.
+    """The lines of a table, and whether any text was cut to fit.
 
-    Columns of numbers stand right, or those that `right` says. Texts wider than their share of
+    Number columns are right-aligned, or those marked in `right`. Texts wider than their share of
     `width` are wrapped to at most `MOST_LINES` lines. Without `width` nothing is wrapped or cut.
     """
     texts = [[cell(value) for value in row] for row in rows]
@@ -59,7 +59,7 @@ def render(
 
 
 def cell(value: Any) -> str:
-    """A value in one line, with nothing in it that a terminal would take for a command."""
+    """A value in one line, with control characters escaped."""
     if value is None:
         return NULL
     if isinstance(value, bool):
@@ -69,7 +69,7 @@ def cell(value: Any) -> str:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):
-        # What a struct does not say only fills the line.
+        # A struct's empty members would only fill the line.
         value = {key: member for key, member in value.items() if member is not None}
     if isinstance(value, dict | list):
         value = json.dumps(value, ensure_ascii=False, default=str)
@@ -80,7 +80,7 @@ def cell(value: Any) -> str:
 
 
 def amount(count: int) -> str:
-    """A size in bytes, readable."""
+    """A size in bytes in readable units."""
     size = float(count)
     for unit in ("B", "KB", "MB", "GB"):
         if size < 1000:
@@ -99,7 +99,7 @@ def _numeric(values: Sequence[Any]) -> bool:
 def _fit(
     natural: Sequence[int], columns: Sequence[str], right: Sequence[bool], width: int | None
 ) -> list[int] | None:
-    """Widths of the columns, the widest squeezed first; None where they cannot fit."""
+    """Widths of the columns, the widest narrowed first; None if they cannot fit."""
     widths = list(natural)
     if width is None:
         return widths
@@ -122,7 +122,7 @@ def _fit(
 def _wrapped(text: str, room: int) -> tuple[list[str], bool]:
     if cell_len(text) <= room:
         return [text], False
-    # Wide characters take two cells: such a text is wrapped as if all its characters did.
+    # Wide characters take two cells; a text with any is wrapped as if all of its were wide.
     chars = room if cell_len(text) == len(text) else max(1, room // 2)
     lines = textwrap.wrap(text, chars, max_lines=MOST_LINES, placeholder="…")
     return lines or [""], bool(lines) and lines[-1].endswith("…") and not text.endswith("…")

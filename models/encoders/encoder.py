@@ -1,4 +1,4 @@
-"""Sentence encoders: how one is loaded, and a fast way to encode many sentences."""
+"""Sentence encoders: loads one, and encodes many sentences fast."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -10,19 +10,18 @@ import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
+from tercet.models.encoders import forms, own_modules
 from tercet.models.encoders.pooling import PoolingMode
 
 Precision: TypeAlias = Literal["fp32", "bf16"]
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
-# A batch holds about this many tokens a text of `batch_size`: short texts come in larger batches.
+# A batch has about this many tokens per unit of `batch_size`: short texts get larger batches.
 _TOKENS_PER_TEXT = 16
 # Texts are tokenised in blocks of this many, so that memory does not grow with the whole list.
-_BLOCK = 32_768
+_BLOCK = 4_096
 
 
 def load_encoder(
@@ -31,12 +30,16 @@ def load_encoder(
     max_length: int | None = None,
     device: str = "cpu",
     trust_remote_code: bool = False,
+    prompt: str | None = None,
 ) -> SentenceTransformer:
     """The encoder at `path`, in fp32 and in eval mode.
 
-    pooling: how token states become one vector; None keeps what the directory says of itself. A
-        plain checkpoint says nothing: it gets "mean", the library's own default.
+    pooling: how token states become one vector; None keeps the directory's own. A
+        plain checkpoint has none: it gets "mean", the library's default.
+    prompt: the template of pooling "mask", or what follows the sentence with "first_decoder"; None
+        keeps the encoder's own, else takes the default.
     max_length: longest input in tokens, special ones included; None keeps the model's own.
+    Modules of ours are loaded without trust_remote_code, and no file beside the weights is run.
     Raises ValueError with one sentence when no encoder can be loaded from there.
     """
     own = (Path(path) / "modules.json").is_file()
@@ -45,28 +48,24 @@ def load_encoder(
     weights = {"dtype": "float32", "use_safetensors": True}
     transformers_logging.disable_progress_bar()
     try:
-        if own:
+        if own and own_modules.has_own(Path(path)):
+            model = own_modules.load_own(Path(path), device, weights)
+        elif own:
             model = SentenceTransformer(str(path), device=device, model_kwargs=weights, **remote)
         else:
-            body = Transformer(
-                str(path),
-                model_kwargs={**weights, **remote},
-                processor_kwargs=remote,
-                config_kwargs=remote,
-            )
-            modules = [body, Pooling(body.get_embedding_dimension(), pooling or "mean")]
-            model = SentenceTransformer(modules=modules, device=device)
+            modules = forms.form_modules(path, pooling or "mean", prompt, weights, remote)
+            model = SentenceTransformer(modules=list(modules), device=device)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        if "custom code" in reason:
+        if "custom code" in str(error):
             reason = (
-                "it comes with Python code of its own, which runs only where the recipe says "
+                "it comes with Python code of its own, which runs only if the recipe sets "
                 "trust_remote_code: true"
             )
         raise ValueError(f"No sentence encoder can be loaded from {path}: {reason}") from error
     _check_tokenizer(model, path)
-    if pooling is not None:
-        _set_pooling(model, pooling, path)
+    if own and pooling is not None:
+        forms.set_form(model, Path(path), pooling, prompt, weights, remote)
     # Static embeddings have no longest input, and none can be set.
     if max_length is not None and model.max_seq_length != math.inf:
         model.max_seq_length = min(max_length, _longest(model))
@@ -74,7 +73,7 @@ def load_encoder(
 
 
 def _check_tokenizer(model: SentenceTransformer, path: Path | str) -> None:
-    """Where its files are missing, transformers makes one that knows nothing but special tokens."""
+    """If its files are missing, transformers makes one that has only special tokens."""
     tokenizer: Any = getattr(model, "tokenizer", None)
     special = getattr(tokenizer, "all_special_tokens", None)
     if special is not None and len(tokenizer) <= len(special):
@@ -82,19 +81,6 @@ def _check_tokenizer(model: SentenceTransformer, path: Path | str) -> None:
             f"No sentence encoder can be loaded from {path}: its tokenizer is missing "
             "(tokenizer.json, or the files it is made from)"
         )
-
-
-def _set_pooling(model: SentenceTransformer, pooling: PoolingMode, path: Path | str) -> None:
-    """Replaces the pooling module by one of the asked mode."""
-    for index, module in enumerate(model):
-        if isinstance(module, Pooling):
-            if module.pooling_mode != pooling:
-                model[index] = Pooling(module.embedding_dimension, pooling)
-            return
-    raise ValueError(
-        f"The encoder at {path} has no pooling module, so pooling: {pooling} cannot be set: "
-        "leave pooling out."
-    )
 
 
 def _longest(model: SentenceTransformer) -> int:
@@ -123,8 +109,9 @@ def encode(
 ) -> Vectors:
     """Vectors of shape (texts, dimension), in the order of the texts.
 
-    Texts are tokenised in one go, sorted by length in tokens, and put into batches of about
-    `batch_size` * 16 tokens, so that little is padded. `progress` gets the number of texts done.
+    Texts go through the model's own preprocessing, with its default prompt, are sorted by length
+    and put into batches of about `batch_size` * 16 tokens, so that little is padded. `progress`
+    gets the number of texts done.
     precision: "bf16" computes under autocast, which moves cosines by up to 4e-3.
     normalise: to length one; else as the model gives them, which is what classifiers are fitted on.
     """
@@ -137,44 +124,78 @@ def encode(
             torch.inference_mode(),
             torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bf16"),
         ):
-            for start in range(0, len(texts), _BLOCK):
-                block = list(texts[start : start + _BLOCK])
-                for rows, features in _batches(model, block, batch_size * _TOKENS_PER_TEXT):
-                    features = {key: value.to(model.device) for key, value in features.items()}
-                    output = model(features)["sentence_embedding"].float()
-                    if normalise:
-                        output = torch.nn.functional.normalize(output, dim=-1)
-                    vectors[start + rows] = output.cpu().numpy()
-                    done += len(rows)
-                    progress(done)
+            for rows, features in _batches(model, texts, batch_size):
+                output = model(_on(features, model.device))["sentence_embedding"].float()
+                if normalise:
+                    output = torch.nn.functional.normalize(output, dim=-1)
+                vectors[rows] = output.cpu().numpy()
+                done += len(rows)
+                progress(done)
     finally:
         model.train(was_training)
     return vectors
 
 
+def default_prompt(model: SentenceTransformer) -> str | None:
+    """The text that the model puts before each input by default."""
+    return model.prompts.get(model.default_prompt_name or "") or None
+
+
+def _on(features: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    return {key: v.to(device) if torch.is_tensor(v) else v for key, v in features.items()}
+
+
 def _batches(
-    model: SentenceTransformer, texts: list[str], budget: int
-) -> Iterator[tuple[npt.NDArray[np.int64], dict[str, torch.Tensor]]]:
+    model: SentenceTransformer, texts: Sequence[str], batch_size: int
+) -> Iterator[tuple[npt.NDArray[np.int64], dict[str, Any]]]:
     """Row numbers and padded features, longest texts first."""
-    tokenizer = model.tokenizer
-    prompt = model.prompts.get(model.default_prompt_name or "", "") or ""
-    if prompt:
-        texts = [prompt + text for text in texts]
-    if not isinstance(tokenizer, PreTrainedTokenizerBase):
-        # Static embeddings, bags of words: what is no transformer has its own way.
-        step = max(budget // _TOKENS_PER_TEXT, 1)
-        for start in range(0, len(texts), step):
-            rows = np.arange(start, min(start + step, len(texts)))
-            yield rows, model.preprocess(texts[start : start + step])
+    if not len(texts):
         return
-    tokens = tokenizer(texts, truncation=True, max_length=model.max_seq_length, padding=False)
-    lengths = np.fromiter(map(len, tokens["input_ids"]), dtype=np.int64, count=len(texts))
-    order = np.argsort(-lengths, kind="stable")
-    start = 0
-    while start < len(order):
-        # The first is the longest of its batch, hence the width of it.
-        width = max(int(lengths[order[start]]), 1)
-        rows = order[start : start + max(budget // width, 1)]
-        columns = {key: [tokens[key][row] for row in rows] for key in tokens}
-        yield rows, dict(tokenizer.pad(columns, padding=True, return_tensors="pt"))
-        start += len(rows)
+    prompt = default_prompt(model)
+    if _is_padded(model.preprocess([texts[0]], prompt=prompt), 1):
+        yield from _batches_by_tokens(model, texts, prompt, batch_size * _TOKENS_PER_TEXT)
+        return
+    # Static embeddings and flattened inputs: unpadded features cannot be cut into rows either.
+    for start in range(0, len(texts), batch_size):
+        some = list(texts[start : start + batch_size])
+        yield np.arange(start, start + len(some)), model.preprocess(some, prompt=prompt)
+
+
+def _batches_by_tokens(
+    model: SentenceTransformer, texts: Sequence[str], prompt: str | None, budget: int
+) -> Iterator[tuple[npt.NDArray[np.int64], dict[str, Any]]]:
+    """The same where features are padded to (texts, tokens): so many tokens a batch."""
+    by_letters = np.argsort([-len(text) for text in texts], kind="stable")
+    for first in range(0, len(texts), _BLOCK):
+        block = np.sort(by_letters[first : first + _BLOCK])
+        features = model.preprocess([texts[int(row)] for row in block], prompt=prompt)
+        mask = features["attention_mask"]
+        lengths = mask.sum(dim=1).numpy()
+        order = np.argsort(-lengths, kind="stable")
+        start = 0
+        while start < len(order):
+            # The first is the longest of its batch and so gives its width.
+            chosen = order[start : start + max(budget // max(int(lengths[order[start]]), 1), 1)]
+            yield block[chosen], _rows(features, chosen)
+            start += len(chosen)
+
+
+def _is_padded(features: dict[str, Any], texts: int) -> bool:
+    """Whether the features are rows of tokens, a row a text."""
+    mask: Any = features.get("attention_mask")
+    return torch.is_tensor(mask) and mask.ndim == 2 and len(mask) == texts
+
+
+def _rows(features: dict[str, Any], rows: npt.NDArray[np.int64]) -> dict[str, Any]:
+    """Features of these rows, without the columns that are padding in all of them."""
+    mask = features["attention_mask"]
+    used = torch.nonzero(mask[rows].any(dim=0))
+    columns = slice(int(used[0]), int(used[-1]) + 1) if len(used) else slice(0, 1)
+    chosen: dict[str, Any] = {}
+    for key, value in features.items():
+        if torch.is_tensor(value) and value.ndim and len(value) == len(mask):
+            value = value[rows]
+            if value.ndim > 1 and value.shape[1] == mask.shape[1]:
+                value = value[:, columns]
+        chosen[key] = value
+    return chosen

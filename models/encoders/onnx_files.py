@@ -19,12 +19,14 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import PreTrainedTokenizerBase
 
+from tercet.models.encoders.own_modules import OWN
+
 HIDDEN, EMBEDDING = "last_hidden_state", "sentence_embedding"
 _EXAMPLE = ["one sentence of a batch", "and another sentence that is somewhat longer"]
 
 
 class OnnxEncoder:
-    """An ONNX file behind the few methods that `encoder.encode` asks of an encoder.
+    """An ONNX file with the few methods that `encoder.encode` needs of an encoder.
 
     So both are given the same batches, and their speeds can be compared.
     """
@@ -45,7 +47,7 @@ class OnnxEncoder:
         self.device = torch.device("cpu")
 
     def __getattr__(self, name: str) -> Any:
-        # Tokenizer, prompts, lengths: the file has none of its own.
+        # Tokenizer, prompts and lengths: the file itself has none.
         return getattr(self._original, name)
 
     def eval(self) -> "OnnxEncoder":
@@ -68,7 +70,11 @@ def write_onnx(model: SentenceTransformer, path: Path) -> None:
     Raises: ValueError with one sentence for an architecture that torch cannot write so.
     """
     if not isinstance(model.tokenizer, PreTrainedTokenizerBase):
-        raise ValueError("The encoder is no transformer, and only those are written as ONNX")
+        raise ValueError("The encoder is not a transformer, and only those are written as ONNX")
+    if any(type(module) in OWN for module in model):
+        raise ValueError(
+            "The encoder reads its texts inside a template, for which an ONNX file has no place"
+        )
     model.eval()
     features = dict(model.tokenizer(_EXAMPLE, padding=True, return_tensors="pt"))
     batch = torch.export.Dim("batch")
@@ -120,7 +126,7 @@ def write_int8(source: Path, path: Path) -> None:
 
 
 class _Graph(torch.nn.Module):  # type: ignore[misc]
-    """All modules of the encoder in a row, with the outputs that the file gives."""
+    """All modules of the encoder in sequence, with the file's outputs."""
 
     def __init__(self, model: SentenceTransformer) -> None:
         super().__init__()
@@ -144,13 +150,13 @@ def _processor() -> str:
 
 
 def _weights() -> str:
-    # Without instructions for it, signed weights overflow 16 bits on the way.
+    # Without special instructions, signed weights overflow 16 bits in between.
     return "quint8" if _processor() == "avx2" else "qint8"
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Exporter and quantiser talk at length of what does not concern whoever exports."""
+    """Silences exporter and quantiser, whose long output does not concern the user."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

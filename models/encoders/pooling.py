@@ -1,9 +1,104 @@
-"""How token states become one vector: the modes of sentence-transformers' module `Pooling`."""
+"""How the token states of a text become one vector: the names, and their settings in a recipe.
 
-from typing import Literal, TypeAlias, get_args
+Separate from the encoder, so that a config can name them without torch.
+"""
 
-# Apart from the encoder, so that a config can name them without torch.
-PoolingMode: TypeAlias = Literal[
+from typing import Annotated, Literal, TypeAlias, get_args
+
+from pydantic import (
+    BaseModel,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+# The modes of sentence-transformers' module `Pooling`. Several are concatenated.
+TokenPooling: TypeAlias = Literal[
     "mean", "cls", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens"
 ]
-POOLING_MODES: tuple[PoolingMode, ...] = get_args(PoolingMode)
+# One state of a text inside a template: the mask's (PromptBERT), the decoder's first (GenSE).
+StatePooling: TypeAlias = Literal["mask", "first_decoder"]
+PoolingMode: TypeAlias = (
+    TokenPooling | StatePooling | Annotated[tuple[TokenPooling, ...], Field(min_length=2)]
+)
+
+TOKEN_POOLINGS: tuple[TokenPooling, ...] = get_args(TokenPooling)
+STATE_POOLINGS: tuple[StatePooling, ...] = get_args(StatePooling)
+_MODES: TypeAdapter[PoolingMode] = TypeAdapter(PoolingMode)
+
+SENTENCE, MASK = "{sentence}", "{mask}"
+DEFAULT_PROMPTS: dict[StatePooling, str] = {
+    "mask": f'"{SENTENCE}" is a way of saying {MASK}.',
+    "first_decoder": " What does this sentence say?",
+}
+
+
+class FormSettings(BaseModel):
+    """The form of an encoder, wherever a recipe names a pooling."""
+
+    pooling: PoolingMode | None = Field(
+        default=None, description="How token states become a vector; null: as the model does it."
+    )
+    prompt: str | None = Field(
+        default=None,
+        max_length=1_000,
+        description="pooling: mask: a template with {sentence} and {mask}; "
+        "pooling: first_decoder: what follows the sentence; null: a default, or the model's own.",
+    )
+
+    @field_validator("prompt")
+    @classmethod
+    def _prompt_fits(cls, prompt: str | None, info: ValidationInfo) -> str | None:
+        if prompt is not None and "pooling" in info.data:
+            check_prompt(info.data["pooling"], prompt)
+        return prompt
+
+
+def check_prompt(pooling: PoolingMode | None, prompt: str) -> None:
+    """Raises ValueError with one sentence if this pooling cannot use the prompt."""
+    if pooling == "mask":
+        for piece in (SENTENCE, MASK):
+            if prompt.count(piece) != 1:
+                raise ValueError(
+                    f"the template of pooling: mask has {prompt.count(piece)} {piece}, and needs "
+                    f"exactly one, as in {DEFAULT_PROMPTS['mask']!r}"
+                )
+    elif pooling == "first_decoder":
+        for piece in (SENTENCE, MASK):
+            if piece in prompt:
+                raise ValueError(
+                    f"the prompt of pooling: first_decoder follows the sentence as it is: leave "
+                    f"{piece} out"
+                )
+    else:
+        raise ValueError("a prompt needs pooling: mask or pooling: first_decoder beside it")
+
+
+def template_of(pooling: StatePooling, prompt: str | None) -> str:
+    """The template that a text is put into, with {sentence} and, for `mask`, {mask}.
+
+    Raises ValueError with one sentence where the prompt does not fit.
+    """
+    if prompt is None:
+        prompt = DEFAULT_PROMPTS[pooling]
+    check_prompt(pooling, prompt)
+    return prompt if pooling == "mask" else SENTENCE + prompt
+
+
+def pooling_name(pooling: PoolingMode) -> str:
+    """As tables and cards write it: `mean`, `cls+mean`, `mask`."""
+    return pooling if isinstance(pooling, str) else "+".join(pooling)
+
+
+def read_pooling(name: str) -> PoolingMode:
+    """The pooling that `pooling_name` writes so. Raises ValueError with one sentence."""
+    parts = tuple(name.split("+"))
+    try:
+        return _MODES.validate_python(parts if len(parts) > 1 else name)
+    except ValidationError:
+        known = ", ".join((*TOKEN_POOLINGS, *STATE_POOLINGS))
+        raise ValueError(
+            f"there is no pooling {name!r}: choose {known}; the first six may be joined by +"
+        ) from None

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from tercet.models.english.openers import third_person
-from tercet.models.english.words import word_set
+from tercet.models.english.words import third_person, word_set
 
 # base past participle; the participle is left out where it is the past
 _IRREGULAR_FORMS = """

@@ -1,4 +1,4 @@
-"""What a language model says that a sentence mentions, read from its answers.
+"""Reads what a sentence mentions from a language model's answer.
 
 Nothing is believed: each text must stand in the sentence, each number must be read there.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tercet.models.english.inflection import singulars
+from tercet.models.english.plurals import singulars
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.extraction import Mentions
 from tercet.models.knowledge.places import ARTICLE, Fault, Mention, Reader, listed, shown
@@ -47,7 +47,7 @@ def read(
     in other letter case, else as the beginning of its own plural; scripts without spaces know no
     words. A quantity is what `quantities` reads at such a place, if it has the value that was said
     (of a range, its middle or an end). The longest are placed first, and spans never overlap; a
-    quantity that an entity's text begins with is no part of it.
+    quantity that an entity's text begins with is not part of it.
     Whatever an answer holds, nothing is raised.
     """
     mentions: list[tuple[int, list[Mention]]] = []
@@ -76,7 +76,7 @@ def read(
 
 
 def _json(answer: str) -> dict[str, Any] | None:
-    """The object that the answer is, or the first that stands in it among other words."""
+    """The JSON object that the answer is, or the first one inside other words."""
     try:
         content = _JSON.decode(answer)
     except (ValueError, RecursionError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.english.inflection import NUMBER_WORDS
+from tercet.models.english.word_classes import NUMBER_WORDS
 from tercet.models.knowledge.lexicon import Lexicon
 from tercet.models.knowledge.phrases import MAX_WORDS
 from tercet.models.knowledge.tokens import CAPITALISED, CAPITALS, IDENTIFIER, LOWER, ROMAN, Tokens
@@ -29,7 +29,7 @@ class Spans:
 
 
 def nouns(tokens: Tokens, lexicon: Lexicon) -> Spans:
-    """Every phrase of the lexicon that stands in the texts, of whatever length.
+    """Every phrase of the lexicon that occurs in the texts, of whatever length.
 
     The last word may be a plural. Closed-class words never begin or end a match, a part of a
     hyphened word is none, and a lone word after a pronoun or a modal is a verb.

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.english import inflection as words
+from tercet.models.english.word_classes import AFTER_OF
 from tercet.models.knowledge.quantities import Quantity, is_year_like
 from tercet.models.knowledge.tokens import LOWER, Tokens
 
@@ -72,7 +72,7 @@ class _Reader:
         of = self._word(token) == "of" and self._gap(place, token)
         if of:
             place, token = self._ends[token], token + 1
-        if (of or share) and self._word(token) in words.AFTER_OF and self._gap(place, token):
+        if (of or share) and self._word(token) in AFTER_OF and self._gap(place, token):
             place, token = self._ends[token], token + 1
         if of or not has_unit:
             noun = self._noun(place, token, quantity, any_number=share or (of and has_unit))

@@ -117,7 +117,7 @@ def _columns(spans: Spans) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _outside_code(found: list[Quantity], tokens: Tokens) -> list[Quantity]:
-    """Quantities that are no part of a link or of a name from code."""
+    """Quantities outside links and names from code."""
     if not found or not len(tokens.starts):
         return found
     starts = np.array([quantity.start for quantity in found], dtype=np.int64)

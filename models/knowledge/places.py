@@ -1,4 +1,4 @@
-"""Where in a sentence stands what a language model says of it: entities and quantities, placed."""
+"""Finds the entities and quantities that a language model names in their sentence."""
 
 import json
 import math
@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tercet.models.english.inflection import singulars
+from tercet.models.english.plurals import singulars
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.quantities import Quantity
 from tercet.models.text.whole_words import inside
 
 _BETWEEN = re.compile(r"\s?[-–—−]\s?|\s(?:to|and)\s")
 ARTICLE = re.compile(r"(?:an?|the)\s+(?=[^\W\d_])", re.IGNORECASE)
-# A fraction is said in few digits: 0.33 for a third.
+# Models round fractions: 0.33 for a third.
 _NEAR, _NEAR_FRACTION = 1e-6, 1e-2
 
 
@@ -76,7 +76,7 @@ def shown(said: Any) -> str:
 
 
 class Reader:
-    """Finds what is said in one text."""
+    """Finds what a model names in one text."""
 
     def __init__(self, row: int, text: str, faults: list[Fault]) -> None:
         self._row, self._text, self._faults = row, text, faults
@@ -207,7 +207,7 @@ class Reader:
         return longer
 
     def _occurrences(self, said: str) -> list[tuple[int, int]]:
-        """Where the text stands in whatever letter case."""
+        """Where the text occurs, in any letter case."""
         lower = _lowered(said)
         spans = []
         at = self._lower.find(lower) if said else -1

@@ -1,6 +1,6 @@
 """Quantities in text: digits, number words, fractions, percentages, ranges and their units.
 
-Ordinals, dates in digits, clock times, version numbers and digits inside names are no quantities.
+Ordinals, dates in digits, clock times, version numbers and digits inside names are not quantities.
 """
 
 import re
@@ -9,13 +9,33 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from tercet.models.english import number_words
-from tercet.models.english.inflection import listed
-from tercet.models.english.number_words import PARTS, SCALES, SMALL, TENS
+from tercet.models.english.numbers import (
+    PARTS,
+    SCALE_VALUES,
+    TEN_VALUES,
+    UNIT_VALUES,
+    is_ordinal,
+    spelled,
+)
+from tercet.models.english.words import word_set
 
 DATA_FILES = ("units.tsv",)
 
-_SCALE = "|".join(SCALES)
+
+def _either_case(words: list[str]) -> str:
+    """A regular expression for any of the words, small or with a capital at the start.
+
+    Words are grouped by their first letter, which makes the search fast.
+    """
+    by_letter: dict[str, list[str]] = {}
+    for word in sorted(words, key=len, reverse=True):
+        by_letter.setdefault(word[0], []).append(word[1:])
+    return "|".join(
+        f"[{letter.upper()}{letter}](?:{'|'.join(rest)})" for letter, rest in by_letter.items()
+    )
+
+
+_SCALE = "|".join(SCALE_VALUES)
 _NUMBER = r"(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?+(?:[eE][+-]?\d++)?+"
 _VULGAR = {"¼": 0.25, "½": 0.5, "¾": 0.75, "⅓": 1 / 3, "⅔": 2 / 3, "⅛": 0.125, "⅜": 0.375}
 _VULGAR |= {"⅝": 0.625, "⅞": 0.875}
@@ -27,13 +47,13 @@ _DIGITS = re.compile(
     rf"|(?P<number>{_NUMBER}|\.\d++)(?![:.,/]?\d|\.[a-z])"
     rf"(?:[ -](?P<scale>{_SCALE})(?!\w))?(?P<half>[ ]and[ ](?:a|one)[ ]half(?!\w))?)"
 )
-_ONES = [word for word, value in SMALL.items() if value]
-_WORD = number_words.either_case([*SMALL, *TENS])
-_ANY = number_words.either_case([*SMALL, *TENS, *SCALES])
+_ONES = [word for word, value in UNIT_VALUES.items() if value]
+_WORD = _either_case([*UNIT_VALUES, *TEN_VALUES])
+_ANY = _either_case([*UNIT_VALUES, *TEN_VALUES, *SCALE_VALUES])
 _WORDS = re.compile(
     r"(?<![\w])(?:"
     rf"(?P<part>[Hh]alf)(?:(?=[ ](?:of|the)(?!\w))|[ ]an?[ ](?P<scale>{_SCALE})(?!\w))"
-    rf"|(?P<top>{number_words.either_case(_ONES[:9])})[ -](?P<under>{'|'.join(PARTS)})(?!\w)"
+    rf"|(?P<top>{_either_case(_ONES[:9])})[ -](?P<under>{'|'.join(PARTS)})(?!\w)"
     rf"|(?P<run>(?:{_WORD}|[Aa](?=[ ](?:{_SCALE})(?!\w)))(?!\w)"
     rf"(?:(?:[ -]|[ ]and[ ])(?:{_ANY})(?!\w))*)(?P<half>[ ]and[ ](?:a|one)[ ]half(?!\w))?)"
 )
@@ -42,20 +62,16 @@ _BARE_HYPHEN = re.compile(r"[-–]")
 _CURRENCY = re.compile(r"([$€£¥])[ ]?\Z")
 _BEFORE = re.compile(r"(\w+)[ ,]*\Z")
 _YEAR = re.compile(r"(?:1\d{3}|20\d\d|2100)")
-_BEFORE_YEARS = frozenset(
-    listed(
-        """in since by from until till during before after around circa ca early late mid spring
-        summer autumn winter fall year between and to january february march april may june july
-        august september october november december jan feb mar apr jun jul aug sep sept oct nov
-        dec"""
-    )
+_BEFORE_YEARS = word_set(
+    """in since by from until till during before after around circa ca early late mid spring
+    summer autumn winter fall year between and to january february march april may june july
+    august september october november december jan feb mar apr jun jul aug sep sept oct nov
+    dec"""
 )
-_BEFORE_ONE = frozenset(
-    listed("the this that which no any each every another only last next other first")
-)
-# Words that make a number of what stands before their hyphen, whatever follows: "2-dimensional".
-_AFTER_HYPHEN = frozenset(
-    listed("dimensional d fold way bit byte element digit tuple sided point step layer letter")
+_BEFORE_ONE = word_set("the this that which no any each every another only last next other first")
+# Words that make whatever precedes their hyphen a number: "2-dimensional".
+_AFTER_HYPHEN = word_set(
+    "dimensional d fold way bit byte element digit tuple sided point step layer letter"
 )
 _HYPHENED = re.compile(r"-([A-Za-z]+)")
 _MONEY = frozenset("$€£¥")
@@ -116,7 +132,7 @@ def _digits(text: str) -> Iterator[Quantity]:
         form = "number"
         if match["number"]:
             value = float(match["number"].replace(",", ""))
-            value *= SCALES[match["scale"]] if match["scale"] else 1
+            value *= SCALE_VALUES[match["scale"]] if match["scale"] else 1
             value += 0.5 if match["half"] else 0
         elif match["vulgar"]:
             value, form = float(match["of"] or 0) + _VULGAR[match["vulgar"]], "fraction"
@@ -132,7 +148,7 @@ def _words(text: str) -> Iterator[Quantity]:
     for match in _WORDS.finditer(text):
         start = match.start()
         if match["run"] is None:
-            top = 1 if match["part"] else SMALL[match["top"].casefold()]
+            top = 1 if match["part"] else UNIT_VALUES[match["top"].casefold()]
             under = match["part"] or match["under"]
             if (top > 1) != (under.endswith("s") or under == "halves"):
                 if top > 1 or not match["part"]:
@@ -141,16 +157,16 @@ def _words(text: str) -> Iterator[Quantity]:
                     if text[end] != "-":
                         yield _one_flag(text, _atom(start, end, float(top)))
                 continue
-            value = top / PARTS[under.casefold()] * SCALES.get(match["scale"] or "", 1.0)
+            value = top / PARTS[under.casefold()] * SCALE_VALUES.get(match["scale"] or "", 1.0)
             form = "number" if match["scale"] else "fraction"
             yield _atom(start, match.end(), value, form)
             continue
         run = match["run"]
-        spelt = number_words.parse(run)
+        spelt = spelled(run)
         for number, (first, last, value) in enumerate(spelt):
             end = start + last
             final = number == len(spelt) - 1
-            if final and number_words.is_ordinal(text, end, run[first:last].split()[-1]):
+            if final and is_ordinal(text, end, run[first:last].split()[-1]):
                 continue
             if final and match["half"]:
                 value, end = value + 0.5, match.end()

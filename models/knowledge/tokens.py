@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tercet.models.english import inflection as words
-from tercet.models.english.openers import OPENERS
+from tercet.models.english import word_classes
+from tercet.models.english.opening_verbs import OPENERS
+from tercet.models.english.plurals import may_be_plural, singulars
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -77,7 +78,7 @@ class Tokens:
 def tokenise(texts: Sequence[str], vocabulary: Mapping[str, int], *, identifiers: bool) -> Tokens:
     """The words of the texts; `vocabulary` numbers the words that phrases are made of.
 
-    identifiers: whether names from code are told from other words.
+    identifiers: whether names from code are recognised.
     """
     buffer = SEPARATOR.join([text.replace(SEPARATOR, " ") for text in texts]) + SEPARATOR
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
@@ -96,7 +97,7 @@ def tokenise(texts: Sequence[str], vocabulary: Mapping[str, int], *, identifiers
         kinds.append(kind_of(word, identifiers=identifiers))
         surfaces.append(vocabulary.get(fold, -1))
         lemma = -1
-        for singular in words.singulars(fold):
+        for singular in singulars(fold):
             lemma = vocabulary.get(singular, -1)
             if lemma >= 0:
                 break
@@ -136,14 +137,14 @@ def tokenise(texts: Sequence[str], vocabulary: Mapping[str, int], *, identifiers
         kind=numbers(kinds),
         surface=numbers(surfaces),
         lemma=numbers(lemmas),
-        stop=column([fold in words.STOP_WORDS or len(fold) == 1 for fold in folded]),
-        weak=column([fold in words.WEAK_WORDS for fold in folded]),
-        plural=column([words.is_plural(fold) for fold in folded]),
-        link=column([word in words.NAME_LINKS for word in distinct]),
-        title=column([fold in words.TITLES for fold in folded]),
+        stop=column([fold in word_classes.STOP_WORDS or len(fold) == 1 for fold in folded]),
+        weak=column([fold in word_classes.WEAK_WORDS for fold in folded]),
+        plural=column([may_be_plural(fold) for fold in folded]),
+        link=column([word in word_classes.NAME_LINKS for word in distinct]),
+        title=column([fold in word_classes.TITLES for fold in folded]),
         inflected=column([fold.endswith(("ing", "ed", "ly")) for fold in folded]),
         opener=column([fold in OPENERS for fold in folded]),
-        before_verb=column([fold in words.BEFORE_VERBS for fold in folded]),
+        before_verb=column([fold in word_classes.BEFORE_VERBS for fold in folded]),
     )
 
 
@@ -188,4 +189,6 @@ def _is_dotted_name(word: str) -> bool:
     parts = word.split(".")
     if max(map(len, parts)) == 1 or word in ("Ph.D", "vs.", "B.Sc", "M.Sc"):
         return False
-    return not any(part.istitle() and part.casefold() in words.STOP_WORDS for part in parts[1:])
+    return not any(
+        part.istitle() and part.casefold() in word_classes.STOP_WORDS for part in parts[1:]
+    )

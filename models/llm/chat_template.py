@@ -1,4 +1,4 @@
-"""The chat template of a model, applied here: so prompts can go out as lists of plain texts."""
+"""A model's chat template, applied here, so that prompts can go out as lists of plain texts."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -25,21 +25,21 @@ def has_chat_template(model: Path) -> bool:
 def chat_renderer(
     model: Path, template_kwargs: Mapping[str, Any]
 ) -> Callable[[list[str]], list[str]]:
-    """Makes of prompts what the model is to continue: each as the user's one message of a chat.
+    """A function from prompts to what the model continues: each is the only message of a chat.
 
-    The texts hold the template's special tokens, so no others may be added to them.
+    The texts contain the template's special tokens, so no others may be added.
 
     template_kwargs: further variables of the template.
 
-    Raises: Unusable when the model has no template or no tokenizer; what is returned raises it
-        when the template does not take a message.
+    Raises: Unusable when the model has no template or no tokenizer; the returned function raises
+        it when the template does not take a message.
     """
     from transformers import AutoTokenizer
 
     if not has_chat_template(model):
         raise Unusable(
-            f"The model {model} has no chat template: set llm.api: completions, or take a model "
-            "that was made for chat."
+            f"The model {model} has no chat template: set llm.api: completions, or use a chat "
+            "model."
         )
     try:
         tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
@@ -57,7 +57,7 @@ def chat_renderer(
             )
         except Exception as error:
             raise Unusable(
-                f"The chat template of {model} fails ({type(error).__name__}: {error}): mind "
+                f"The chat template of {model} fails ({type(error).__name__}: {error}): check "
                 "llm.template_kwargs, or set llm.api: completions."
             ) from None
         return texts

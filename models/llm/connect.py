@@ -1,4 +1,4 @@
-"""Whom a recipe's `llm` and `run.llm` mean, and how requests to them look."""
+"""Which endpoints a recipe's `llm` and `run.llm` mean, and how requests to them look."""
 
 import os
 from collections.abc import Sequence
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tercet.models.llm.client.client import Endpoint
 from tercet.models.llm.client.exchange import never_to_be_had, no_proxy
 from tercet.models.llm.errors import Stopped, Unusable
-from tercet.models.llm.settings import AskingSettings, LlmSettings
+from tercet.models.llm.run_settings import AskingSettings
+from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.wire import Wire
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ _SECONDS = 10.0
 
 
 def endpoints(settings: AskingSettings, llm: LlmSettings) -> list[Endpoint]:
-    """The endpoints of the recipe, each with the name that it calls the model by.
+    """The endpoints of the recipe, each with its own name for the model.
 
-    A model that the recipe gives as files may be called anything there: each endpoint is asked.
-    Raises Unusable where one is asked and serves several models or none, or for a key that cannot
-    be one, Stopped where an endpoint is down.
+    A model that the recipe gives as files may have any name there: each endpoint is asked. Raises
+    Unusable if one serves several models or none, or for a malformed key; Stopped if an endpoint is
+    down.
     """
     key = _key(settings.key_env)
     found = []
@@ -40,16 +41,16 @@ def _key(key_env: str) -> str | None:
     if not (key.isascii() and key.isprintable()):
         raise Unusable(
             f"The key in the environment variable {key_env} holds characters that no header can"
-            " carry: it is printable ASCII in one line; put it there again."
+            " carry: set it again, as one line of printable ASCII."
         )
     return key or None
 
 
 def wire(llm: LlmSettings, model: Path | None, served: Sequence[Endpoint]) -> Wire:
-    """How requests look: lists of prompts wherever they are sure to say the same, as the quicker.
+    """How requests look: lists of prompts, which are faster, wherever they surely mean the same.
 
-    A list needs the completions API. What a chat model is asked goes that way to vLLM alone, with
-    the template of the model's own files filled in here; other servers might add tokens to it.
+    A list needs the completions API. For a chat model only vLLM is asked that way, with the
+    template of the model's own files applied here; other servers might add tokens to it.
     """
     if llm.api == "completions":
         return Wire("completions", lists=True)
@@ -79,7 +80,7 @@ def _served(endpoint: Endpoint, key_env: str) -> str:
     if status != 200 or len(names) != 1:
         said = f"lists {len(names)} models" if status == 200 else f"answers HTTP {status}"
         raise Unusable(
-            f"The endpoint {endpoint.shown} {said} at /models: say which one you mean as llm.name,"
+            f"The endpoint {endpoint.shown} {said} at /models: name the one you mean as llm.name,"
             " and check that the address ends in /v1."
         )
     return names[0]
@@ -91,21 +92,21 @@ def _is_vllm(endpoint: Endpoint) -> bool:
 
 
 def _get(endpoint: Endpoint, url: "httpx.URL") -> tuple[int, Any]:
-    """Status and JSON of a page; None for what is no JSON.
+    """Status and JSON of a page; None if it is not JSON.
 
-    Raises Stopped if nobody answers, Unusable if nobody ever can.
+    Raises Stopped if nothing answers, Unusable if nothing ever can.
     """
     import httpx
 
     headers = {} if endpoint.key is None else {"Authorization": f"Bearer {endpoint.key}"}
-    # A proxy of the environment is for the world outside.
+    # A proxy from the environment is for other hosts.
     inside = url.host in ("127.0.0.1", "localhost", "::1")
     try:
         found = httpx.get(url, headers=headers, timeout=_SECONDS, trust_env=not inside)
     except httpx.HTTPError as error:
         raise never_to_be_had(error, endpoint) or Stopped(
             f"The endpoint {endpoint.shown} does not answer ({type(error).__name__}): "
-            "start it, or mend run.llm.endpoints."
+            "start it, or correct run.llm.endpoints."
         ) from None
     except (ImportError, ValueError) as error:
         raise no_proxy(error) from None

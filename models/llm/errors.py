@@ -2,18 +2,18 @@
 
 
 class Unusable(ValueError):
-    """Something that the user must mend (a path, a prompt file, a missing package): one sentence.
+    """Something that the user must fix (a path, a prompt file, a missing package): one sentence.
 
-    It is bad input: exit code 2.
+    This is bad input: exit code 2.
     """
 
 
 class Stopped(Exception):
-    """Asking cannot go on (an endpoint that only fails, a ceiling): one sentence.
+    """Asking cannot continue (an endpoint that only fails, a ceiling): one sentence.
 
-    What was answered so far is safe, and the same command goes on from there: exit code 1.
+    Answers so far are safe, and the same command continues from there: exit code 1.
     """
 
 
 class CeilingReached(Stopped):
-    """The recipe's ceiling of tokens or money: only a person may raise it."""
+    """The recipe's ceiling on tokens or money is reached: only a person may raise it."""

@@ -11,12 +11,12 @@ from tercet.models.llm.settings import Sampling
 class Request:
     """One thing to ask.
 
-    place: the asker's own number for it, which its answer carries.
-    prompt: the rendered text: of a chat the user's one message, else the text to be continued.
+    place: the caller's own number for it, which the answer carries.
+    prompt: the rendered text: in a chat the user's only message, else the text to be continued.
     seed: the row's, so that one prompt asked twice on purpose is two requests.
-    schema: JSON schema that the answer must keep; None for free text.
-    method, digest: for what it is asked, and the answer's key in the store's pool; the asker
-        leaves them empty, and whoever keeps the pool fills them.
+    schema: JSON schema that the answer must follow; None for free text.
+    method, digest: what it is asked for, and the answer's key in the store's pool; the caller
+        leaves them empty, and whoever keeps the pool fills them in.
     """
 
     place: int
@@ -32,12 +32,12 @@ class Request:
 class Answer:
     """What came of one request.
 
-    raw: what the model said, word for word; "" where asking failed.
+    raw: what the model said, word for word; "" if the request failed.
     finish_reason: stop, length (cut off by max_tokens), or failed.
-    prompt_tokens, n_tokens: of prompt and answer. Where prompts went out in one list the server
-        tells the list's totals alone: they are shared out by length, so that sums are exact.
-    attempts: how often it was sent. seconds: from first sending to the answer.
-    endpoint: whom it came from, without secrets. error: why asking failed, in words.
+    prompt_tokens, n_tokens: of prompt and answer. For a list of prompts the server reports only
+        totals: they are shared out by length, so that sums are exact.
+    attempts: how often it was sent. seconds: from the first attempt to the answer.
+    endpoint: where it came from, without secrets. error: why the request failed, in words.
     """
 
     place: int
@@ -53,6 +53,6 @@ class Answer:
     error: str | None = None
 
 
-# (method, requests) to their answers in the order in which they come, failed ones among
-# them; answers that the pool has are not asked again. Raises Stopped and Unusable.
+# (method, requests) to their answers as they arrive, failed ones included; what the pool has is
+# not asked again. Raises Stopped and Unusable.
 Ask: TypeAlias = Callable[[str, Iterable[Request]], Iterator[Answer]]

@@ -1,18 +1,18 @@
 """How requests and answers look on the wire of an OpenAI-compatible endpoint.
 
-Three ways, one `Wire` each:
+There are three ways, one `Wire` each:
 
-- `chat`: one user message a request, through the endpoint's own template.
-- `completions` of a base model: lists of prompts, each ended by `ANSWER`. A base model goes on with
-  what it reads: behind a prompt that ends in a sentence it would write more of that sentence, so
-  that the word which announces an answer must stand last. `STOP` ends what it says at the first
-  blank line, where it would go on to invent the next task; a prompt asks for one paragraph.
+- `chat`: one user message per request, through the endpoint's own template.
+- `completions` for a base model: lists of prompts, each ending in `ANSWER`. A base model continues
+  what it reads: after a prompt that ends in a sentence it would write more of that sentence, so the
+  word that announces an answer must come last. `STOP` ends the answer at the first blank line,
+  where the model would go on to invent the next task; a prompt asks for one paragraph.
 - `completions` with `render`, the chat template applied here: lists of prompts to a chat model.
   The template says where an answer ends, and its special tokens are not added a second time.
 
-No seed is sent. A list takes one seed for all of its prompts; what a server draws depends on the
-rows that it computes beside each other anyway; and vLLM is slower where each row has a generator of
-its own. Answers are kept, and never asked for again.
+No seed is sent. A list takes one seed for all of its prompts; what a server samples depends on the
+batch anyway; and vLLM is slower if each row has a generator of its own. Answers are kept, and never
+asked for again.
 """
 
 import json
@@ -24,24 +24,24 @@ from tercet.models.llm.messages import Request
 
 ANSWER = "\n\nAnswer:"
 STOP = ("\n\n",)
-# Of a server that tells no tokens: characters of a token, on the average of English prose.
+# For a server that reports no token counts: characters per token in English prose.
 _CHARACTERS = 4
 # Tokens of one prompt or answer that no model has: a count above it is nonsense.
 _MOST_TOKENS = 10**7
-# What a server says of an answer that it broke off itself.
+# Finish reasons of an answer that the server itself aborted.
 _BROKEN = ("abort", "error")
 
 
 class Malformed(Exception):
-    """An answer's body is not what the API promises; `str` says in a few words what it is."""
+    """The body of an answer is not what the API promises; `str` says in a few words what it is."""
 
 
 class Miscounted(Malformed):
-    """A list came back with another number of answers."""
+    """A list came back with the wrong number of answers."""
 
 
 class Withheld(Exception):
-    """The endpoint's filter keeps the answer to itself."""
+    """The endpoint's content filter withheld the answer."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Said:
 class Wire:
     """One of the three ways.
 
-    lists: several prompts may go out in one request; of completions alone.
-    render: rendered prompts to what a chat model reads; None: the endpoint's template (chat) or
-        none at all (a base model).
+    lists: several prompts may go out in one request; completions only.
+    render: turns rendered prompts into what a chat model reads; None: the endpoint's template
+        (chat) or none at all (a base model).
     template_kwargs: what the endpoint's chat template takes; `render` has its own.
     """
 
@@ -71,7 +71,7 @@ class Wire:
 
     def __post_init__(self) -> None:
         if self.kind == "chat" and (self.lists or self.render is not None):
-            raise ValueError("a chat takes no list and no text that is rendered here")
+            raise ValueError("a chat request takes neither lists nor texts rendered here")
 
     @property
     def path(self) -> str:
@@ -87,7 +87,7 @@ class Wire:
         return [prompt + ANSWER for prompt in prompts]
 
     def body(self, model: str, request: Request, texts: Sequence[str]) -> dict[str, Any]:
-        """The body for `texts` that share `request`'s sampling and schema; of a chat, one text."""
+        """The body for `texts` that share `request`'s sampling and schema; for a chat, one text."""
         sampling = request.sampling
         body: dict[str, Any] = {
             "model": model,
@@ -105,7 +105,7 @@ class Wire:
             if self.template_kwargs:
                 body["chat_template_kwargs"] = dict(self.template_kwargs)
             return body
-        # One prompt goes as a plain string: there are servers that know no lists.
+        # One prompt goes as a plain string: some servers do not take lists.
         body["prompt"] = list(texts) if len(texts) > 1 else texts[0]
         if self.render is not None:
             body["add_special_tokens"] = False
@@ -124,8 +124,8 @@ class Wire:
         placed: list[tuple[str, str] | None] = [None] * len(texts)
         for choice in choices:
             if not isinstance(choice, dict):
-                raise Malformed("a choice that is no object")
-            # Of several, the order that they come in says nothing.
+                raise Malformed("a choice that is not an object")
+            # With several choices, their order says nothing.
             index = choice.get("index", 0 if len(texts) == 1 else None)
             if type(index) is not int or not 0 <= index < len(texts) or placed[index]:
                 raise Miscounted("choices that do not say which prompt they answer")
@@ -141,7 +141,7 @@ class Wire:
     def _said(self, choice: Mapping[str, Any]) -> tuple[str, str]:
         reason = choice.get("finish_reason")
         if reason in _BROKEN:
-            raise Malformed(f"an answer broken off by the server ({reason})")
+            raise Malformed(f"an answer aborted by the server ({reason})")
         if reason == "content_filter":
             raise Withheld("the endpoint withheld the answer (content_filter)")
         if self.kind == "chat":
@@ -155,15 +155,15 @@ class Wire:
             raw = choice.get("text")
         if not isinstance(raw, str):
             raise Malformed("a choice without a text")
-        # JSON may hold halves of characters, which no file and no column can.
+        # JSON may hold lone surrogates, which no file and no column can.
         raw = raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return raw, "length" if reason == "length" else "stop"
 
 
 def message(payload: bytes, secret: str | None = None) -> str:
-    """What a server says of its refusal: the error's message, else the body; one line.
+    """What a server says when it refuses: the error's message, else the body; one line.
 
-    secret: is left out of it.
+    secret: is masked.
     """
     try:
         answer = _object(payload)
@@ -179,7 +179,7 @@ def message(payload: bytes, secret: str | None = None) -> str:
 
 
 def error_told(payload: bytes, secret: str | None = None) -> str:
-    """The message of an error that a server sends in the place of an answer; "" without one."""
+    """The message of an error that a server sends instead of an answer; "" if there is none."""
     try:
         return message(payload, secret) if _object(payload).get("error") else ""
     except Malformed:
@@ -187,9 +187,9 @@ def error_told(payload: bytes, secret: str | None = None) -> str:
 
 
 def share_out(total: int, weights: Sequence[int]) -> list[int]:
-    """`total` >= 0 in whole shares by weight (largest remainder, the earlier first).
+    """`total` >= 0 in whole shares by weight (largest remainder, earlier ones first).
 
-    Shares sum to `total`; where all weights are 0, they are even.
+    Shares sum to `total`; if all weights are 0, they are even.
     """
     weights = weights if any(weights) else [1] * len(weights)
     whole = sum(weights)
@@ -207,9 +207,9 @@ def _object(payload: bytes) -> dict[str, Any]:
     try:
         answer = json.loads(payload)
     except (ValueError, RecursionError):
-        raise Malformed(f"a body of {len(payload)} bytes that is no JSON") from None
+        raise Malformed(f"a body of {len(payload)} bytes that is not JSON") from None
     if not isinstance(answer, dict):
-        raise Malformed("a body that is no JSON object")
+        raise Malformed("a body that is not a JSON object")
     return answer
 
 

@@ -1,190 +1,70 @@
-"""The Gaussian-decayed contrastive loss of GCSE (eqs. 11-12; eq. 12 mended by an exponential).
+"""The Gaussian-decayed contrastive loss of GCSE (eqs. 11-12): its numbers, and how it is built.
 
-A hard negative that the student sees as its teacher does is let off; the further the student's
-cosine moves away from the teacher's, the more of the negative's logit counts.
+The loss itself lies in `gaussian_decay_loss.py`, which needs torch.
 """
 
-from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-import torch
-from sentence_transformers import SentenceTransformer
-from torch import Tensor, nn
+import pyarrow as pa
+from pydantic import Field, model_validator
 
-Gate: TypeAlias = Literal["symmetric", "one_sided"]
+from tercet.models.losses.loss import Loss, Params
 
-
-def gate_opening(student: Tensor, teacher: Tensor, width: float, gate: Gate) -> Tensor:
-    """How much of the hard negative's logit counts, in [0, 1], elementwise.
-
-    1 - exp(-(student - teacher)^2 / (2 width^2)) of the two cosines. `one_sided`: 1 where the
-    student's is above the teacher's. Width 0, and a teacher's cosine that is not a number (a row
-    without one), open the gate fully.
-    """
-    known = ~torch.isnan(teacher)
-    if width == 0:
-        return torch.ones_like(student)
-    apart = student - torch.where(known, teacher, torch.zeros_like(teacher))
-    opening = -torch.expm1(-(apart**2) / (2 * width**2))
-    decayed = known & (apart <= 0) if gate == "one_sided" else known
-    return torch.where(decayed, opening, torch.ones_like(opening))
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from torch import nn
 
 
-def gaussian_decay_loss(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    teacher: Tensor,
-    tau: float = 0.05,
-    width: float = 0.1,
-    gate: Gate = "symmetric",
-    detach: bool = True,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean loss of a batch, the student's cosines of the hard negatives, the gate's openings.
+class GaussianDecay(Params):
+    """The numbers of `gaussian_decay`."""
 
-    With u = cos / tau, row i has
-    L_i = -log( e^{u_ii+} / (sum_j e^{u_ij+} + sum_{j != i} e^{u_ij-} + e^{G_i}) ),
-    G_i = u_ii- * opening_i: where the gate is shut the term is e^0 = 1. Width 0 gives the plain
-    InfoNCE with hard negatives.
-
-    anchor, positive, negative: vectors (batch, dimension), of any length and float type.
-    teacher: its cosine of each row's hard negative (batch,), in [-1, 1]; nan: no decay in the row.
-    tau > 0, the temperature; width >= 0, the gate's half-width in cosine.
-    detach: no gradient through the opening. Without it the gradient's sign turns near the
-        teacher, and negatives are pinned there.
-    """
-    anchor, positive, negative = (
-        nn.functional.normalize(vectors, dim=-1) for vectors in (anchor, positive, negative)
+    tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
+    width: float = Field(
+        default=0.2,
+        ge=0.0,
+        le=2.0,
+        description="Half-width of the gate in cosine; 0 means no decay.",
     )
-    to_positives = anchor @ positive.T / tau  # (batch, batch)
-    to_negatives = anchor @ negative.T / tau  # (batch, batch)
-    student = (anchor * negative).sum(-1)  # (batch,)
-    opening = gate_opening(student.detach() if detach else student, teacher, width, gate)
-    own = torch.eye(len(anchor), dtype=torch.bool, device=anchor.device)
-    decayed = (student / tau * opening).to(to_negatives.dtype)
-    to_negatives = torch.where(own, decayed[:, None], to_negatives)
-    logits = torch.cat([to_positives, to_negatives], dim=1)  # (batch, 2 batch)
-    targets = torch.arange(len(anchor), device=anchor.device)
-    loss = nn.functional.cross_entropy(logits, targets)
-    return loss, student.detach(), opening.detach()
+    gate: Literal["symmetric", "one_sided"] = Field(
+        default="symmetric",
+        description="symmetric (the paper), or one_sided (its code): decay only where the "
+        "student's cosine is at most the teacher's.",
+    )
+    detach: bool = Field(default=True, description="Keep the gate out of the gradient.")
+    head: bool = Field(
+        default=False, description="A dense layer with tanh on the vector, in training only."
+    )
 
-
-class ProjectionHead(nn.Module):  # type: ignore[misc]
-    """Dense layer and tanh on the sentence vector, used in training only (SimCSE, GCSE)."""
-
-    def __init__(self, dimension: int) -> None:
-        super().__init__()
-        self.dense = nn.Linear(dimension, dimension)
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """(batch, dimension) to (batch, dimension)."""
-        return torch.tanh(self.dense(vectors))
-
-
-class HeadedEncoder(nn.Module):  # type: ignore[misc]
-    """An encoder whose sentence vectors pass through a head, for any loss that takes a model."""
-
-    def __init__(self, model: SentenceTransformer, head: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-        self.head = head
-
-    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The encoder's output with its `sentence_embedding` projected."""
-        output = self.model(features)
-        return {**output, "sentence_embedding": self.head(output["sentence_embedding"])}
-
-
-class GaussianDecayLoss(nn.Module):  # type: ignore[misc]
-    """The loss in the shape that sentence-transformers' trainer expects.
-
-    Args:
-        model: the encoder to train.
-        tau: temperature, > 0.
-        width: half-width of the gate in cosine, >= 0; 0 switches the decay off.
-        gate: "symmetric" (the paper) or "one_sided" (its code: decay only where the student's
-            cosine is at most the teacher's).
-        detach: keep the gate out of the gradient (the paper's prose and code).
-        head: projection in training only. The teacher's cosine must come from the space that the
-            loss uses: with a head the teacher's similarity has to pass through the same kind.
-
-    Inputs: (anchor, positive, negative) with the teacher's cosine of the negative as the label.
-
-    Reference: GCSE, eqs. 11-12. After each forward pass `statistics` holds the row-wise means
-    since they were last taken.
-
-    Example::
-
-        loss = GaussianDecayLoss(model, width=0.1)
-        trainer = SentenceTransformerTrainer(model=model, train_dataset=dataset, loss=loss)
-    """
-
-    def __init__(
-        self,
-        model: SentenceTransformer,
-        tau: float = 0.05,
-        width: float = 0.1,
-        gate: Gate = "symmetric",
-        detach: bool = True,
-        head: nn.Module | None = None,
-    ) -> None:
-        super().__init__()
-        if tau <= 0:
-            raise ValueError(f"tau is {tau}: the temperature must be above 0, 0.05 is usual.")
-        if width < 0:
-            raise ValueError(f"width is {width}: pass a half-width in cosine >= 0, 0 for no decay.")
-        if gate not in ("symmetric", "one_sided"):
-            raise ValueError(f'gate is {gate!r}: pass "symmetric" or "one_sided".')
-        self.model = model
-        self.head = head
-        self.tau, self.width, self.gate, self.detach = tau, width, gate, detach
-        # Sums of openings, student's and teacher's cosines; rows, rows with a teacher's cosine.
-        # They stay on the device: only the log asks for numbers.
-        self._sums: Tensor | None = None
-
-    def forward(
-        self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None
-    ) -> Tensor:
-        """The batch's mean loss; three feature dictionaries and labels of shape (batch,)."""
-        vectors = [self.model(features)["sentence_embedding"] for features in sentence_features]
-        if len(vectors) != 3:
+    @model_validator(mode="after")
+    def _same_space(self) -> "GaussianDecay":
+        if self.head and self.width > 0:
             raise ValueError(
-                f"The Gaussian-decayed loss got {len(vectors)} columns of text: "
-                "pass anchor, positive and negative."
+                "head: true with the Gaussian decay would compare the student's cosine after the "
+                "head with the teacher's, which has none: leave out head, or set width: 0"
             )
-        if self.head is not None:
-            vectors = [self.head(v) for v in vectors]
-        anchor, positive, negative = (v.float() for v in vectors)
-        teacher = torch.full_like(anchor[:, 0], torch.nan) if labels is None else labels.to(anchor)
-        # Logits of cosine / tau want more than bf16's 8 bits: keep autocast out.
-        with torch.autocast(anchor.device.type, enabled=False):
-            loss, student, opening = gaussian_decay_loss(
-                anchor, positive, negative, teacher, self.tau, self.width, self.gate, self.detach
-            )
-        self._count(student, teacher.detach(), opening)
-        return loss
+        return self
 
-    def _count(self, student: Tensor, teacher: Tensor, opening: Tensor) -> None:
-        known = ~torch.isnan(teacher)
-        columns = [opening, student, torch.nan_to_num(teacher), torch.ones_like(student), known]
-        sums = torch.stack([column.double().sum() for column in columns])
-        self._sums = sums if self._sums is None else self._sums + sums
 
-    def statistics(self) -> dict[str, float | None]:
-        """Means over the rows since the last call; None where there were none.
+def build(
+    model: "SentenceTransformer", params: GaussianDecay, slots: Mapping[str, Path]
+) -> "nn.Module":
+    """The loss module around the encoder."""
+    from tercet.models.losses.gaussian_decay_loss import GaussianDecayLoss
+    from tercet.models.losses.heads import ProjectionHead
 
-        `gate_opening` in [0, 1]; `student_negative`, `teacher_negative`: cosines of the hard
-        negatives.
-        """
-        sums = [0.0] * 5 if self._sums is None else self._sums.tolist()
-        self._sums = None
-        opening, student, teacher, rows, taught = sums
-        return {
-            "gate_opening": opening / rows if rows else None,
-            "student_negative": student / rows if rows else None,
-            "teacher_negative": teacher / taught if taught else None,
-        }
+    head = ProjectionHead(int(model.get_embedding_dimension() or 0)) if params.head else None
+    return GaussianDecayLoss(model, params.tau, params.width, params.gate, params.detach, head)
 
-    def get_config_dict(self) -> dict[str, Any]:
-        """The loss's numbers, as sentence-transformers' losses tell theirs."""
-        return {"tau": self.tau, "width": self.width, "gate": self.gate, "detach": self.detach}
+
+LOSS = Loss(
+    name="gaussian_decay",
+    params=GaussianDecay,
+    build=build,
+    texts=("anchor", "positive", "negative"),
+    optional=(),
+    # The teacher's cosine of the negative, in [-1, 1]; without one the negative counts in full.
+    labels={"label": pa.float32()},
+    terms=("gate_opening", "student_negative", "teacher_negative"),
+)

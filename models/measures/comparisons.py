@@ -1,4 +1,4 @@
-"""What several seeds say: mean and deviation of one arm, and two arms over the same seeds.
+"""Statistics over seeds: mean and deviation of one arm, and two arms over the same seeds.
 
 Student's t over seeds: a few values that training scattered, taken as independent draws from a
 normal distribution.
@@ -16,7 +16,7 @@ _NO_SCATTER = 1e-12
 
 @dataclass(frozen=True)
 class SeedSummary:
-    """Mean over seeds, standard deviation (n − 1) and the mean's interval.
+    """Mean over n seeds, standard deviation (n − 1) and the mean's interval.
 
     Without an interval where there is one seed, and where all of them gave the same: that tells
     nothing of how they scatter.
@@ -34,7 +34,7 @@ class PairedDifference:
     """Mean difference of two arms over the seeds that both have.
 
     sd: of the differences. smallest_visible: half the width of the interval, which is the smallest
-        difference that these seeds could have told from none.
+        difference that these seeds could have detected.
     """
 
     mean: float
@@ -48,7 +48,7 @@ class PairedDifference:
 def over_seeds(values: Sequence[float], level: float = 0.95) -> SeedSummary:
     """Mean, deviation and interval of a figure over seeds.
 
-    Raises: ValueError without values and with one that is no finite number.
+    Raises: ValueError without values and with one that is not finite.
     """
     table = np.asarray(values, dtype=np.float64)
     if table.ndim != 1 or len(table) == 0:
@@ -72,7 +72,7 @@ def paired_over_seeds(
 ) -> PairedDifference:
     """a − b, seed by seed, over the seeds that both have: values by seed, in the same unit.
 
-    What a seed does to both arms (the order of the rows, the head's start) drops out.
+    What a seed does to both arms (row order, the head's initial weights) cancels out.
     Raises: ValueError where no seed is in both, and for values that are no finite numbers.
     """
     common = sorted(a.keys() & b.keys())

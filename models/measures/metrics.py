@@ -33,7 +33,7 @@ def midranks(values: npt.ArrayLike) -> Floats:
 def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     """Spearman's rank correlation in [-1, 1], with ties at their mean rank.
 
-    Raises: ValueError for unequal lengths, fewer than two values, a value that is no finite
+    Raises: ValueError for unequal lengths, fewer than two values, a value that is not a finite
         number, and where one side is constant (the correlation is then undefined).
     """
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
@@ -153,23 +153,23 @@ def average_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float:
     """Mean over the positives of the precision at their score, in (0, 1].
 
     The area under the steps of precision over recall, as scikit-learn computes it: equal scores
-    are one threshold, so that no order of the rows matters. labels: 0 or 1 (or False, True).
+    are one threshold, so that the order of rows does not matter. labels: 0 or 1 (or False, True).
 
     Raises: ValueError for unequal lengths, no positive, another label, a score that is not finite.
     """
-    told, value = np.asarray(labels), np.asarray(scores, dtype=np.float64)
-    if told.shape != value.shape or told.ndim != 1:
-        raise ValueError(f"labels and scores differ in length, {told.shape} and {value.shape}")
+    label, value = np.asarray(labels), np.asarray(scores, dtype=np.float64)
+    if label.shape != value.shape or label.ndim != 1:
+        raise ValueError(f"labels and scores differ in length, {label.shape} and {value.shape}")
     if not np.isfinite(value).all():
         raise ValueError("average precision needs finite numbers, got NaN or infinity")
-    if not np.isin(told, (0, 1)).all():
+    if not np.isin(label, (0, 1)).all():
         raise ValueError("average precision needs labels of 0 and 1")
-    if not told.any():
-        raise ValueError(f"average precision is undefined: none of {len(told)} labels is 1")
+    if not label.any():
+        raise ValueError(f"average precision is undefined: none of {len(label)} labels is 1")
     order = np.argsort(-value, kind="stable")
     ordered = value[order]
     ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
-    hits = np.cumsum(told[order], dtype=np.float64)[ends]
+    hits = np.cumsum(label[order], dtype=np.float64)[ends]
     return float((np.diff(hits, prepend=0.0) * hits / (ends + 1)).sum() / hits[-1])
 
 

@@ -1,6 +1,6 @@
 """Logistic regression on frozen vectors, by the protocol of SentEval's transfer tasks.
 
-SentEval (`senteval/tools/validation.py`) has three, told apart by what a task comes with:
+SentEval (`senteval/tools/validation.py`) has three, depending on the splits that a task comes with:
 
 - training data alone (MR, CR, SUBJ, MPQA): nested cross-validation. Of ten stratified outer folds
   each is held out once; C is chosen from 2^-2 … 2^3 by ten inner folds of the other nine.
@@ -10,7 +10,7 @@ SentEval (`senteval/tools/validation.py`) has three, told apart by what a task c
 
 As there: scikit-learn's `LogisticRegression`, no standardisation, folds shuffled with seed 1111
 over the examples in SentEval's order (by length), accuracies compared at two decimals, the smallest
-C among equals, and the best C fitted anew on all training data.
+C among equals, and the best C is refitted on all training data.
 
 Ours: the vectors are float64 and the fit is run to the optimum by Newton's method, the fits of a
 grid each starting from the one before. The optimum is unique, so this changes seconds and not
@@ -45,7 +45,7 @@ _ITERATIONS = 500
 class Sample:
     """Labelled examples: features of shape (n, d), dense or scipy's sparse, and labels (n,).
 
-    order: the examples in the order in which folds deal them; without it as they stand.
+    order: the order in which examples are dealt to folds; by default as given.
     """
 
     features: Any
@@ -55,7 +55,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was said of each test example, in the order of the sample, and each C chosen."""
+    """The predicted class of each test example, in sample order, and each C chosen."""
 
     predictions: Labels
     labels: Labels
@@ -73,7 +73,7 @@ class Outcome:
 
     @property
     def f1(self) -> float:
-        """F1 of class 1 in percent; 0 where it is never said rightly."""
+        """F1 of class 1 in percent; 0 where it is never predicted correctly."""
         hits = int(((self.predictions == 1) & (self.labels == 1)).sum())
         named = int((self.predictions == 1).sum() + (self.labels == 1).sum())
         return 200.0 * hits / named if named else 0.0
@@ -176,7 +176,7 @@ def _folds(labels: Labels) -> Iterator[tuple[Order, Order]]:
 
     folds = StratifiedKFold(n_splits=FOLDS, shuffle=True, random_state=FOLD_SEED)
     with warnings.catch_warnings():
-        # Of a class that has nine left inside, one fold is without.
+        # If a class has nine examples left inside, one fold has none.
         warnings.filterwarnings("ignore", message="The least populated class", append=False)
         yield from folds.split(np.zeros((len(labels), 1)), labels)
 

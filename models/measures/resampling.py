@@ -1,8 +1,8 @@
 """How sure a figure is: bootstrap intervals and a paired test, one way for every measure.
 
-A `Measure` says what a figure is in a resample that is told by how often each row was drawn. So a
+A `Measure` computes a figure for a resample, given as how often each row was drawn. So a
 mean, a rank correlation and an average precision are resampled by the same code, ranks and all
-computed anew in each resample. Two models are compared on the same resamples: `sampled` draws them
+computed again in each resample. Two models are compared on the same resamples: `sampled` draws them
 from the seed and the number of rows alone.
 """
 
@@ -24,7 +24,7 @@ Measure: TypeAlias = Callable[[Counts], Floats]
 # Numbers in one block of counts.
 _BLOCK = 1 << 20
 
-# Where the figure is undefined in more than this share of the resamples, there is no interval.
+# If the figure is undefined in more than this share of the resamples, there is no interval.
 _MOST_UNDEFINED = 0.05
 
 
@@ -56,7 +56,7 @@ class Difference:
 
 
 def mean_of(values: npt.ArrayLike) -> Measure:
-    """The mean of one value a row. Raises ValueError for a value that is no finite number."""
+    """The mean of one value per row. Raises ValueError for a value that is not finite."""
     column = np.asarray(values, dtype=np.float64)
     if not np.isfinite(column).all():
         raise ValueError("a mean needs finite numbers, got NaN or infinity")
@@ -130,7 +130,7 @@ def sampled(measure: Measure, rows: int, resamples: int, seed: int) -> Sampled:
 
 
 def combined(parts: Sequence[Sampled], weights: Sequence[float] | None = None) -> Sampled:
-    """The (weighted) mean of several figures, each resampled by itself."""
+    """The (weighted) mean of several figures, each resampled separately."""
     draws = np.average([part.draws for part in parts], axis=0, weights=weights)
     return Sampled(float(np.average([part.value for part in parts], weights=weights)), draws)
 

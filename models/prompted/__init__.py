@@ -1,1 +1,1 @@
-"""Methods whose generations a language model says: what each asks, and about which knowledge."""
+"""Methods whose generations a language model writes: what each asks, and about what."""

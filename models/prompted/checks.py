@@ -1,4 +1,4 @@
-"""What a language model's answer must be to stand for a sentence: wrapping taken off, faults told.
+"""Unwraps a language model's answer and checks that it can serve as a sentence.
 
 All checks are conservative: a sentence that only resembles a fault passes, and what the source
 says itself is no fault of its answer.
@@ -16,9 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tercet.models.english import numerals
-from tercet.models.english.inflection import singulars
-from tercet.models.english.words import plural
+from tercet.models.english.numbers import SCALES, Number, numbers_in
+from tercet.models.english.plurals import plural, singulars
 from tercet.models.prompted import wording
 from tercet.models.text.languages import foreign_language, foreign_script
 from tercet.models.text.whole_words import inside
@@ -28,7 +27,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 # Operation of a sentence that was written from a changed record.
 _RECORD = "write_from_changed_knowledge"
 # A piece of the prompt that comes again in the answer has at least so many characters; the whole
-# source, and a piece that the answer says twice, have at least these.
+# source, and a piece that the answer repeats, have at least these.
 _ECHO, _REPEATED = 30, 20
 
 _THOUGHTS = r"(?s)^.*</think(?:ing)?>"
@@ -45,7 +44,7 @@ _OTHERWISE = [
     (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), Fraction(value))
     for words, value in (
         *(("no|none", 0), ("an?|single|once", 1), ("pair|couple|both|twice", 2), ("dozen", 12)),
-        *((f"an? {scale}", value) for scale, value in {"hundred": 100, **numerals.SCALES}.items()),
+        *((f"an? {scale}", value) for scale, value in {"hundred": 100, **SCALES}.items()),
     )
 ]
 
@@ -153,7 +152,7 @@ def _tells(said: pa.Table, bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray)
 
 
 def _repeats(texts: pa.ChunkedArray, sources: pa.ChunkedArray) -> Flags:
-    """Whether a text says a longer piece twice, and its source none."""
+    """Whether a text repeats a longer piece, and its source repeats none."""
     flags = np.zeros(len(texts), dtype=np.bool_)
     rows = np.flatnonzero(_fits(texts, r"[.!?;:]\s"))
     some = zip(*(one.take(pa.array(rows)).to_pylist() for one in (texts, sources)), strict=True)
@@ -169,7 +168,7 @@ def _twice(text: str) -> bool:
 
 
 def _echoes(said: pa.Table, sources: pa.ChunkedArray) -> Flags:
-    """Whether a longer piece of the prompt, that is not the source's own, stands in the answer."""
+    """Whether the answer repeats a longer piece of the prompt that is not from the source."""
     flags = np.zeros(said.num_rows, dtype=np.bool_)
     columns = [pc.utf8_lower(column) for column in (said["prompt"], said["text"], sources)]
     rows = zip(*(column.to_pylist() for column in columns), strict=True)
@@ -255,10 +254,10 @@ def _is_left(text: str, source: str, old: str | None, new: str) -> bool:
 
 
 def _values(text: str) -> Counter[Fraction]:
-    """How often each number is said; "three and a half" is one."""
+    """How often each number occurs; "three and a half" is one."""
     values: Counter[Fraction] = Counter()
-    whole: numerals.Number | None = None
-    for one in numerals.find(text):
+    whole: Number | None = None
+    for one in numbers_in(text):
         joined = whole is not None and text[whole.end : one.start] in (" ", " and ", "-and-")
         if whole is not None and joined and one.form.startswith("fraction") and one.value < 1:
             values[whole.value] -= 1
@@ -271,6 +270,6 @@ def _values(text: str) -> Counter[Fraction]:
 
 
 def _otherwise(text: str) -> Counter[Fraction]:
-    """How often numbers are said in other words than numerals."""
+    """How often numbers occur in other words than numerals."""
     found = {value: len(words.findall(text)) for words, value in _OTHERWISE}
     return +Counter(found)

@@ -80,7 +80,7 @@ class _Record:
 
 
 def from_knowledge(given: Given, params: Prompted, seed: int) -> pa.Table:
-    """Sentences with mentions, to be written anew from their own record."""
+    """Sentences with mentions, to be rewritten from their own record."""
     ids, texts = given.ids().tolist(), given.texts()
     return asked.table(
         Asking(ids[row], record.values(texts[row], {}), {"operation": "write_from_knowledge"})
@@ -90,7 +90,7 @@ def from_knowledge(given: Given, params: Prompted, seed: int) -> pa.Table:
 
 
 def from_changed_knowledge(given: Given, params: Prompted, seed: int) -> pa.Table:
-    """Sentences with mentions, to be written anew from a record in which one thing is changed.
+    """Sentences with mentions, to be rewritten from a record in which one thing is changed.
 
     That is an entity, in all its mentions, or a number; which one comes first is drawn, and
     further rows of the sentence alternate, as long as there are changes that none before has made.

@@ -22,7 +22,7 @@ from tercet.models.rules.entity_swap import (
 )
 from tercet.models.rules.quantity_change import Change, changes
 
-# Rounds in which a sentence's numbers are drawn anew, for each generation that is wanted.
+# How often a sentence's numbers are drawn again, for each generation that is wanted.
 _ROUNDS = 3
 
 _Swap = tuple[Choice, Option, str]  # the entity, its replacement, and how that is written

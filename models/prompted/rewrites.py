@@ -15,7 +15,7 @@ class Preceding(Prompted):
 
 
 def rewrite(given: Given, params: Prompted, seed: int) -> pa.Table:
-    """Every sentence, to be said in other words (GCSE, rewriting 1)."""
+    """Every sentence, to be put in other words (GCSE, rewriting 1)."""
     return asked.table(
         Asking(sentence_id, {"sentence": text}, {"operation": "rewrite"})
         for sentence_id, text in zip(given.ids().tolist(), given.texts(), strict=True)

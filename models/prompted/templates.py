@@ -114,7 +114,7 @@ def _environment() -> "ImmutableSandboxedEnvironment":
 
 def _text(path: Path) -> str:
     try:
-        # White space at the end says nothing, and keeps a base model from its first word.
+        # White space at the end adds nothing, and keeps a base model from its first word.
         return path.read_bytes().decode("utf-8-sig").rstrip()
     except FileNotFoundError:
         raise Unusable(f"there is no prompt file {path}: mend its path") from None

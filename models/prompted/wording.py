@@ -94,7 +94,7 @@ LABEL = (
     r" (?:is|would be|could be|might be)\s*:"
 )
 THINGS = rf"\b(?:{_PIECE}|answer|passage|assistant)s?\b"
-# What stands behind an answer, about it.
+# Remarks about an answer that follow it.
 AFTERWORD = (
     r"\((?:note:|explanation:|i (?:have )?(?:changed|kept|replaced|rephrased|rewrote|rewritten)"
     r"|this (?:version|rewrite)|same meaning)[^()]*\)[^\p{L}\p{N}]*$"
@@ -103,7 +103,7 @@ AFTERWORD = (
     r"|\b(?:let me know if you|i hope (?:this|that|it) helps|anything else i can (?:help|assist))\b"
     r"|[.!?]\s+(?:user|human|assistant)\s*:"
 )
-# Somebody says it in the text: no refusal and no preamble is told of so.
+# Somebody says it in the text: then it is neither a refusal nor a preamble.
 SPOKEN = (
     r"[,.!?…][\"”’']?\s+(?:[\w.]+\s+){0,3}(?:said|says|replied|answered|admitted|explained)\b"
     r"|[,.!?…][\"”’']\s+(?:said|says|replied|answered)\b"

@@ -17,7 +17,7 @@ _SKIPPED = word_set(
 
 
 def antonym(given: Given, params: Several, seed: int) -> pa.Table:
-    """One word of the sentence exchanged for an antonym, in the form in which it stands."""
+    """One word of the sentence replaced by an antonym in the same form."""
     return exchanged(given, seed, "antonym", "exchange_antonym", _senses(), params.per_sentence, 1)
 
 

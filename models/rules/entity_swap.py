@@ -11,7 +11,9 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.english.words import capitalised, is_plural, plural, replaced
+from tercet.models.english.articles import replaced
+from tercet.models.english.plurals import is_plural, plural
+from tercet.models.english.words import capitalised
 from tercet.models.generation import JOINT, Given, Method, Output, Several, methods
 from tercet.models.knowledge.replacements import POOLS, PREFERRED, Replacements
 

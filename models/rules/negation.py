@@ -6,9 +6,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from tercet.models import seeding
-from tercet.models.english.openers import DOCUMENTATION_VERBS, PLAIN_VERBS, third_person
+from tercet.models.english.articles import replaced
+from tercet.models.english.opening_verbs import DOCUMENTATION_VERBS, PLAIN_VERBS
 from tercet.models.english.verbs import IRREGULAR, forms_of
-from tercet.models.english.words import capitalised, in_shape_of, replaced, word_set
+from tercet.models.english.words import capitalised, in_shape_of, third_person, word_set
 from tercet.models.generation import Given, Method, Output, Several, methods
 
 _PAST = {past: base for base, (past, _) in IRREGULAR.items() if past != base and base != "be"}
@@ -20,7 +21,7 @@ _ED = {forms_of(verb).past: verb for verb in sorted(PLAIN_VERBS)}
 # Sentences of documentation begin with their verb, in the base or in the third person.
 _FIRST = (DOCUMENTATION_VERBS | frozenset(IRREGULAR)) - {"be", "do", "have", "show"}
 _FIRST_THIRD = {third_person(verb): verb for verb in sorted(_FIRST)}
-# "See the guide" points elsewhere; its negation says nothing about the matter.
+# "See the guide" points elsewhere; its negation does not alter what the text is about.
 _POINTERS = frozenset(("see", "refer"))
 
 _AUXILIARY = re.compile(
@@ -76,7 +77,7 @@ _WITH = re.compile(
     r"(?<!beginning )(?<!compared )(?<!coincide )\bwith (?!respect|regard|whom|which)"
 )
 
-# (start, end, what stands there instead) of each way to put a negation in
+# (start, end, replacement) of each way to put a negation in
 _Edit = tuple[int, int, str]
 
 

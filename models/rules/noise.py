@@ -16,7 +16,7 @@ _COPY = 1 << 32
 
 
 class Repetition(Several):
-    """Word repetition: N from [1, max(1, floor(share * (words - 1)))] words are said twice."""
+    """Word repetition: N from [1, max(1, floor(share * (words - 1)))] words are repeated."""
 
     share: float = Field(0.3, gt=0, le=1, description="share of the words repeated, at most")
 
@@ -50,7 +50,7 @@ class _Words:
 
 
 def word_repetition(given: Given, params: Repetition, seed: int) -> pa.Table:
-    """Some words said twice in a row, in place."""
+    """Some words repeated in place."""
 
     def repeated(words: _Words, copy: int) -> tuple[Any, Any]:
         most = np.maximum(1, np.floor(params.share * (words.counts - 1))).astype(np.int64)

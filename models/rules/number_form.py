@@ -5,9 +5,9 @@ import re
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.english import numerals
-from tercet.models.english.numerals import FRACTIONS, SCALES, Number
-from tercet.models.english.words import in_shape_of, replaced
+from tercet.models.english.articles import replaced
+from tercet.models.english.numbers import FRACTIONS, SCALES, Number, in_words, numbers_in
+from tercet.models.english.words import in_shape_of
 from tercet.models.generation import JOINT, Given, Method, Output, Params, methods
 
 _MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
@@ -61,7 +61,7 @@ def _changes(
     changes: list[tuple[int, int, str, int, int]] = []
     done = 0
     for mention_id, node_id, said, start in quantities:
-        for number in numerals.find(said):
+        for number in numbers_in(said):
             begin, end = start + number.start, start + number.end
             if begin >= done:
                 change = rewritten(text, begin, end, number)
@@ -150,7 +150,7 @@ def _in_digits(value: int) -> str:
 def _in_short_words(value: int) -> str | None:
     if value >= 10**15:
         return None
-    said = numerals.in_words(value)
+    said = in_words(value)
     return said if len(said.split()) <= _LONGEST_IN_WORDS else None
 
 

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.models import seeding
-from tercet.models.english import numerals
-from tercet.models.english.numerals import FRACTIONS, TENS, UNITS, Number
-from tercet.models.english.words import in_shape_of, plural, replaced
+from tercet.models.english.articles import replaced
+from tercet.models.english.numbers import FRACTIONS, TENS, UNITS, Number, in_words, numbers_in
+from tercet.models.english.plurals import plural
+from tercet.models.english.words import in_shape_of
 from tercet.models.generation import Given, Method, Output, Several, methods
 
 _TRIES = 8
@@ -22,7 +23,7 @@ _PERCENT = re.compile(r" ?%| per ?cent\b")
 _MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _AFTER_MONTH = re.compile(rf"{_MONTH} $")
 _BEFORE_MONTH = re.compile(rf" (?:of )?{_MONTH}\b")
-# What the number says here hardly depends on its value.
+# Here the value of the number hardly matters.
 _ONE_OF = re.compile(r" of\b| or (?:more|several|other|another|many|both|two|the)\b")
 _AT_ONE = re.compile(r"\b(?:at (?:least|most)) $", re.IGNORECASE)
 _EITHER = re.compile(r"\beither $", re.IGNORECASE)
@@ -109,7 +110,7 @@ def changes(given: Given, seed: int, purpose: str, count: int, rounds: int = 1) 
                 continue
             raw, old, new = change
             seen.add((i, new))
-            number = next(number for number in numerals.find(said) if number.text == old)
+            number = next(number for number in numbers_in(said) if number.text == old)
             other = said[: number.start] + new + said[number.end :]
             yield Change(row, mention_id, node_id, other, raw, old, new)
 
@@ -122,7 +123,7 @@ def changed(
     text: the sentence; said, start: the mention in it; counted: where the noun that it counts ends;
     draws: 64-bit draws, the first that gives another value decides.
     """
-    numbers = numerals.find(said)
+    numbers = numbers_in(said)
     for number in numbers:
         begin, end = start + number.start, start + number.end
         if _fixed(text, begin, end, number):
@@ -142,7 +143,7 @@ def changed(
 
 
 def _fixed(text: str, begin: int, end: int, number: Number) -> bool:
-    """Whether another number would be no statement of its own: "one of", "2-D", "x - 1"."""
+    """Whether another number would state nothing different: "one of", "2-D", "x - 1"."""
     before = text[max(0, begin - 16) : begin]
     if _EITHER.search(before) or _OF_THE_BEST.match(text, end):
         return True
@@ -163,12 +164,12 @@ def _falls(said: str, numbers: Sequence[Number], number: Number, new: str) -> bo
     """Whether a range would no longer rise."""
     if len(numbers) != 2 or numbers[0].value >= numbers[1].value:
         return False
-    after = numerals.find(said[: number.start] + new + said[number.end :])
+    after = numbers_in(said[: number.start] + new + said[number.end :])
     return len(after) == 2 and after[0].value >= after[1].value
 
 
 def _same(new: str, number: Number) -> bool:
-    found = numerals.find(new)
+    found = numbers_in(new)
     return not found or found[0].value == number.value or found[0].value == 1
 
 
@@ -261,11 +262,11 @@ def _other_words(number: Number, draw: int) -> str | None:
     if value < 100 and value % 10 == 0:
         return TENS[2 + draw % 8]
     if value < 100:
-        new = numerals.in_words(10 * (2 + draw % 8) + 1 + draw // 8 % 9)
+        new = in_words(10 * (2 + draw % 8) + 1 + draw // 8 % 9)
         return new if "-" in number.text else new.replace("-", " ")
     # Of a longer one the first word changes: "two hundred million" to "seven hundred million".
-    first = numerals.find(number.text.replace("-", " ").split(" ", 1)[0].lower())
-    # A scale word that stands first ("hundred-and-one") has nothing before it to change.
+    first = numbers_in(number.text.replace("-", " ").split(" ", 1)[0].lower())
+    # A scale word in first place ("hundred-and-one") has nothing before it to change.
     if not first or not 0 < first[0].value < 100:
         return None
     head = _other_words(first[0], draw)

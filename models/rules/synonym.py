@@ -27,7 +27,7 @@ class Synonyms(Several):
 
 
 def synonym(given: Given, params: Synonyms, seed: int) -> pa.Table:
-    """Some words of the sentence exchanged for synonyms, each in the form in which it stands."""
+    """Some words of the sentence replaced by synonyms, each in the same form."""
     copies, words = params.per_sentence, params.words
     return exchanged(given, seed, "synonym", "exchange_synonym", _senses(), copies, words)
 

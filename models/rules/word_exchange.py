@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from tercet.models import seeding
+from tercet.models.english.articles import replaced
+from tercet.models.english.plurals import plural
 from tercet.models.english.verbs import forms_of
-from tercet.models.english.words import WORD, in_shape_of, plural, replaced, word_set
+from tercet.models.english.words import WORD, in_shape_of, word_set
 from tercet.models.generation import JOINT, Given, Output
 from tercet.models.knowledge.lexicon import Group
 
@@ -43,7 +45,7 @@ _SURE = frozenset(("left", "right"))
 
 @dataclass(frozen=True)
 class Sense:
-    """What stands for a word in one of its readings, in the same form.
+    """What replaces a word in one of its readings, in the same form.
 
     part: noun, verb, adjective, adverb, preposition; past: for a form that is both past and
     participle, the exchange for the past.

@@ -18,7 +18,7 @@ _SCRIPTS = (
     *(r"\p{Latin}", r"\p{Cyrillic}", r"\p{Greek}", r"\p{Arabic}", r"\p{Hebrew}", r"\p{Hangul}"),
     *(r"\p{Devanagari}", r"\p{Thai}", r"[\p{Han}\p{Hiragana}\p{Katakana}]"),
 )
-# Words that hardly a sentence of the language does without, and that are no words of the others,
+# Words that few sentences of the language lack, and that are not words of the others,
 # nor names or abbreviations there.
 _FUNCTION_WORDS = {
     "en": "the of and to that with are this from which have has been by for it its not is they",

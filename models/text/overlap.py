@@ -1,16 +1,16 @@
-"""Which training texts say what an evaluation sentence says, told by hashes of words.
+"""Finds training texts that repeat an evaluation sentence, by hashes of words.
 
 Three levels, from the surest to the weakest:
 
-- *exact*: the same letters and digits in the same order. Case, punctuation, white space and how
-  somebody cut the text into tokens do not count.
-- *near*: the same words but for one, which is another, or is missing, or came in.
+- *exact*: the same letters and digits in the same order, whatever the case, punctuation, white
+  space and tokenisation.
+- *near*: the same words but for one that is replaced, missing or added.
 - *ngram*: one training text holds a good share of the evaluation sentence's word n-grams.
 
-All works on columns: a batch of training texts against an index of the evaluation sentences. What
-may be common to very many pairs, a frequent n-gram, never makes a pair by itself: a text that holds
-the share asked for holds at least one of any (all − share · all + 1) n-grams of the sentence, so
-that it is enough to look at its rarest ones (prefix filtering), and no pair is missed.
+Everything works on columns: a batch of training texts against an index of the evaluation sentences.
+A frequent n-gram, which very many pairs share, never makes a pair by itself: a text with the share
+asked for holds at least one of any (all − share · all + 1) n-grams of the sentence, so that looking
+up its rarest ones (prefix filtering) misses no pair.
 """
 
 from collections.abc import Iterator
@@ -24,19 +24,16 @@ import pyarrow.compute as pc
 
 from tercet.models import seeding
 from tercet.models.seeding import Ids
+from tercet.models.text import ngrams
+from tercet.models.text.ngrams import Places, powers, spaced, word_hashes
 
-Places: TypeAlias = npt.NDArray[np.int64]
 Shares: TypeAlias = npt.NDArray[np.float64]
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
 # Words cut apart by a tokeniser: "do n't", "the man 's".
 _CUT_OFF = r"\s+(n?)['’](t|s|re|ve|ll|d|m)\b"
 _APOSTROPHE = r"['’]"
-_NO_WORD = r"[^\p{L}\p{M}\p{N}]+"
-
-# An odd number has an inverse modulo 2^64, by which a word can be taken out of a sum of words.
-_BASE = 0x9E3779B97F4A7C15
-_INVERSE = pow(_BASE, -1, 1 << 64)
+_INVERSE = pow(ngrams.BASE, -1, 1 << 64)
 _MASK = np.uint64(0xD6E8FEB86659FD93)
 _DROP = np.uint64(0xA0761D6478BD642F)
 
@@ -88,34 +85,22 @@ def normalised(texts: pa.Array) -> pa.Array:
     lower = pc.utf8_lower(pc.utf8_normalize(texts, "NFKC"))
     joined = pc.replace_substring_regex(lower, _CUT_OFF, r"\1\2")
     whole = pc.replace_substring_regex(joined, _APOSTROPHE, "")
-    return pc.utf8_trim_whitespace(pc.replace_substring_regex(whole, _NO_WORD, " "))
+    return spaced(whole)
 
 
 def words_of(texts: pa.Array) -> Words:
     """The words of a column of texts."""
-    spaced = normalised(texts)
-    lists = pc.utf8_split_whitespace(spaced)
-    flat = pc.list_flatten(lists)
-    counts = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
-    # A text without a word is split into one empty word.
-    counts[pc.equal(spaced, "").to_numpy(zero_copy_only=False)] = 0
-    coded = flat.filter(pc.not_equal(flat, "")).dictionary_encode()
-    distinct = seeding.text_ids(coded.dictionary.to_pylist())
-    hashes = distinct[coded.indices.to_numpy()] if len(distinct) else np.empty(0, np.uint64)
-    letters = seeding.text_ids(pc.replace_substring(spaced, " ", "").to_pylist())
+    plain = normalised(texts)
+    hashes, counts = word_hashes(plain)
+    letters = seeding.text_ids(pc.replace_substring(plain, " ", "").to_pylist())
     return Words(hashes, np.concatenate([[0], np.cumsum(counts)]), letters)
 
 
 def grams(words: Words, order: int) -> tuple[Ids, Places]:
     """The n-grams of each text, each once, with their rows; in order of row, then of n-gram."""
-    count = max(len(words.hashes) - order + 1, 0)
-    total = np.zeros(count, dtype=np.uint64)
-    for place in range(order):
-        power = np.uint64(pow(_BASE, place, 1 << 64))
-        total += words.hashes[place : place + count] * power
     row = np.repeat(np.arange(len(words)), words.counts)
-    within = row[:count] == row[order - 1 :][:count]
-    found, rows = seeding.mix(total[within]), row[:count][within]
+    found, first = ngrams.grams(words.hashes, row, order)
+    rows = row[first]
     sorted_ = np.lexsort((found, rows))
     found, rows = found[sorted_], rows[sorted_]
     fresh = np.ones(len(found), dtype=np.bool_)
@@ -132,7 +117,7 @@ def variants(words: Words) -> tuple[Ids, Ids, Places]:
     counts = words.counts
     row = np.repeat(np.arange(len(words)), counts)
     place = np.arange(len(words.hashes)) - words.starts[row]
-    parts = words.hashes * _powers(int(counts.max(initial=0)))[place]
+    parts = words.hashes * powers(int(counts.max(initial=0)))[place]
     before = np.concatenate([[np.uint64(0)], np.cumsum(parts, dtype=np.uint64)])
     whole = _sums(words, before)[row]
     ahead = before[:-1] - before[words.starts[:-1]][row]
@@ -146,7 +131,7 @@ def variants(words: Words) -> tuple[Ids, Ids, Places]:
 def whole(words: Words) -> Ids:
     """Hash of all words of each text, the same as `variants` gives for a text of one word more."""
     place = np.arange(len(words.hashes)) - np.repeat(words.starts[:-1], words.counts)
-    parts = words.hashes * _powers(int(words.counts.max(initial=0)))[place]
+    parts = words.hashes * powers(int(words.counts.max(initial=0)))[place]
     before = np.concatenate([[np.uint64(0)], np.cumsum(parts, dtype=np.uint64)])
     size = words.counts.astype(np.uint64)
     return seeding.mix(seeding.mix(_sums(words, before) + _DROP) ^ size)
@@ -154,12 +139,6 @@ def whole(words: Words) -> Ids:
 
 def _sums(words: Words, before: Ids) -> Ids:
     return before[words.starts[1:]] - before[words.starts[:-1]]
-
-
-def _powers(count: int) -> Ids:
-    powers = np.full(max(count, 1), _BASE, dtype=np.uint64)
-    powers[0] = 1
-    return np.multiply.accumulate(powers)
 
 
 class Table:
@@ -208,7 +187,7 @@ class Index:
     """The evaluation sentences, ready to be looked for.
 
     texts: the sentences. order: words of an n-gram. min_words: sentences with fewer are looked for
-    exactly alone, since little of them is their own. least: the lowest share to be told.
+    exactly alone, since little of them is their own. least: the lowest share to be reported.
     """
 
     def __init__(self, texts: pa.Array, order: int, min_words: int, least: float) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
+from torch import nn
 
 _PREFIX = "checkpoint-"
 _WRITING = ".writing"
@@ -58,8 +59,49 @@ def write(directory: Path, step: int, files: Mapping[str, State | dict[str, torc
     return target
 
 
+def weights(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and persistent buffers by name, each tensor once however often it is used."""
+    lasting = module.state_dict().keys()
+    named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {name: tensor for name, tensor in named.items() if name in lasting}
+
+
+def put_weights(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
+    """The inverse of `weights`."""
+    with torch.no_grad():
+        for name, tensor in weights(module).items():
+            tensor.copy_(tensors[name])
+
+
+def write_training(
+    directory: Path,
+    step: int,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer | None,
+    state: State,
+) -> None:
+    """A checkpoint of a training; without an optimizer it can be read, but not resumed."""
+    files: dict[str, Any] = {"model.safetensors": weights(module), "log.json": state}
+    if optimizer is not None:
+        tensors, rest = split_optimizer(optimizer.state_dict())
+        files |= {"optimizer.safetensors": tensors, "optimizer.json": rest}
+    write(directory, step, files)
+
+
+def load_weights(module: nn.Module, checkpoint: Path) -> None:
+    """Puts the checkpoint's weights into the module."""
+    put_weights(module, read_tensors(checkpoint, "model.safetensors"))
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, checkpoint: Path) -> None:
+    """Puts the checkpoint's state into the optimizer."""
+    tensors = read_tensors(checkpoint, "optimizer.safetensors")
+    rest = read_json(checkpoint, "optimizer.json")
+    optimizer.load_state_dict(join_optimizer(tensors, rest))
+
+
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Writes one file of tensors by name; it is whole wherever it is there."""
+    """Writes one file of tensors by name; it is complete if it exists."""
     draft = path.with_name(f"{path.name}{_WRITING}")
     _save(draft, tensors)
     draft.rename(path)

@@ -1,90 +1,53 @@
-"""Training in phases with sentence-transformers' trainer, resumable in the middle of an epoch.
+"""Trains any module, and resumes after a kill as if nothing had happened.
 
-Everything random follows from (seed, phase, epoch, step, row): a step's dropout is seeded by the
-step itself, so that a resumed training needs no state of random generators to go on exactly.
+Everything random follows from (seed, phase, step): each step seeds its own dropout, so that a
+resumed training needs no state of random generators. AdamW, the linear schedule with warm-up and
+the clipping are what sentence-transformers' trainer does by default.
 """
 
-import dataclasses
-import json
 import math
-import shutil
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 import torch
-from datasets import Dataset
-from datasets.table import InMemoryTable
-from sentence_transformers import (
-    SentenceTransformer,
-    SentenceTransformerTrainer,
-    SentenceTransformerTrainingArguments,
-)
-from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
-from torch import nn
-from transformers import PrinterCallback, TrainerCallback
-from transformers.utils import logging as transformers_logging
+from accelerate import PartialState
+from accelerate.utils import convert_outputs_to_fp32, recursively_apply, reduce, send_to_device
+from torch import Tensor, nn
 
 from tercet.models import seeding
-from tercet.models.encoders.encoder import Precision, dimension
-from tercet.models.losses.gaussian_decay import (
-    Gate,
-    GaussianDecayLoss,
-    HeadedEncoder,
-    ProjectionHead,
-)
 from tercet.models.training import checkpoints
-from tercet.models.training.batches import Collator, LengthWindows
 from tercet.models.training.choosing import Choice, Chooser
+from tercet.models.training.phase import Numbers
 
 LogRow = dict[str, Any]
 Progress = Callable[[int, int | None, str], None]
+Step: TypeAlias = Callable[[Any], tuple[Tensor, Mapping[str, Tensor]]]
 
-
-@dataclass(frozen=True)
-class Phase:
-    """One phase's numbers; `tasks.training.train` documents and checks them."""
-
-    name: str
-    loss: Literal["gaussian_decay", "contrastive"]
-    batch_size: int
-    learning_rate: float
-    epochs: float
-    max_steps: int | None
-    warmup: float
-    weight_decay: float
-    max_length: int
-    tau: float
-    width: float
-    gate: Gate
-    detach: bool
-    head: bool
-    word_repetition: bool
-
-    def steps(self, rows: int) -> int:
-        """How many steps the phase takes over that many rows."""
-        if self.max_steps is not None:
-            return self.max_steps
-        return max(1, math.ceil(self.epochs * math.ceil(rows / self.batch_size)))
+# The library's default: gradients are clipped to this norm.
+_LONGEST_GRADIENT = 1.0
+# Parameters of these names, and all of a LayerNorm, are free of weight decay, as in transformers.
+_NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.)")
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Where and how a training runs: none of it but seed, precision and choice changes the result.
+    """Where and how a training runs; only seed, precision and choice change the result.
 
     directory: checkpoints lie there, and a training finds its own again.
-    checkpoint_seconds, checkpoint_steps: at the first logged step after either has passed since
-        the last checkpoint, another one is written.
-    choice: how the step is found whose weights each phase leaves; None: the last.
+    checkpoint_seconds, checkpoint_steps: a checkpoint is written at the first logged step after
+        either has passed since the last one.
+    choice: how the step is found whose weights the phase leaves; None: the last.
     """
 
     directory: Path
     seed: int
-    precision: Precision = "fp32"
+    precision: Literal["fp32", "bf16"] = "fp32"
     device: str = "cpu"
     log_steps: int = 10
     checkpoint_seconds: float = 60.0
@@ -93,288 +56,249 @@ class Setting:
     choice: Choice | None = None
 
 
-def train_phases(
-    load: Callable[[], SentenceTransformer],
-    phases: Sequence[tuple[Phase, bool, pa.Table]],
+@dataclass(frozen=True)
+class Batch:
+    """rows: how many, for the log's rate. inputs: what a step takes, tensors at any depth."""
+
+    rows: int
+    inputs: Any
+
+
+class Batches(Protocol):
+    """The batches of a training."""
+
+    def __len__(self) -> int:
+        """Batches of one epoch."""
+
+    def __getitem__(self, step: int) -> Batch:
+        """The batch of a step, counted from 0 through all epochs: a function of it alone."""
+
+
+def train(
+    module: nn.Module,
+    batches: Batches,
+    step: Step,
+    numbers: Numbers,
     setting: Setting,
-) -> tuple[SentenceTransformer, list[LogRow]]:
-    """The encoder after all phases, and the rows of `training_log`.
-
-    load: the untouched backbone.
-    phases: each with whether it starts from the backbone again, and its rows: row_id (uint64),
-        anchor, positive, perhaps negative, perhaps label (the teacher's cosine of the negative).
-    A phase that an earlier attempt finished is not trained again.
-    """
-    total = sum(phase.steps(rows.num_rows) for phase, _, rows in phases)
-    done, log = 0, []
-    finished: Path | None = None
-    model: SentenceTransformer | None = None
-    for number, (phase, from_backbone, rows) in enumerate(phases):
-        directory = setting.directory / f"phase-{number:03d}"
-        checkpoint = checkpoints.latest(directory)
-        earlier = checkpoints.read_json(checkpoint, "log.json") if checkpoint else {}
-        if earlier.get("finished"):
-            finished, model = checkpoint, None
-            log.extend(earlier["rows"])
-        else:
-            if model is None or from_backbone:
-                model = load()
-                if finished and not from_backbone:
-                    _restore(model, finished)
-            offset = done
-
-            def progress(step: int, _: int | None, unit: str, offset: int = offset) -> None:
-                setting.progress(offset + step, total, unit)
-
-            own = dataclasses.replace(setting, directory=directory, progress=progress)
-            log.extend(train_phase(model, phase, rows, own))
-        done += phase.steps(rows.num_rows)
-    if model is None:
-        model = load()
-        if finished:
-            _restore(model, finished)
-    return model.eval(), log
-
-
-def _restore(model: SentenceTransformer, checkpoint: Path) -> None:
-    """Weights of the model alone, from a checkpoint of model and loss."""
-    tensors = checkpoints.read_tensors(checkpoint, "model.safetensors")
-    own = {key.removeprefix("model."): t for key, t in tensors.items() if key.startswith("model.")}
-    model.load_state_dict(own)
-
-
-def train_phase(
-    model: SentenceTransformer, phase: Phase, rows: pa.Table, setting: Setting
+    network: nn.Module | None = None,
 ) -> list[LogRow]:
-    """Trains the model in place, from the last checkpoint in the directory if there is one."""
-    transformers_logging.set_verbosity_error()
+    """Trains the module in place, from the last checkpoint in the directory if there is one.
+
+    step: the loss of a batch's inputs, a scalar, and detached scalars by name for the log, which
+        has their means over the steps where they are numbers.
+    network: the part of the module whose forward pass runs in the setting's precision, whose
+        gradients are clipped, and which the setting's choice measures; None: the module itself.
+    Returns the rows of the log, as `Trained` describes them. Raises ValueError where the logged
+    loss is NaN or infinite, unless a choice keeps the weights of an earlier step.
+
+    One device trains, `setting.device`. Where `accelerate launch` has started several processes,
+    each takes its share of every batch on its own device, and their gradients are averaged: the
+    steps stay the same, but a row's in-batch negatives are those of its own share. The log then
+    tells of the first process's share.
+    """
+    network = module if network is None else network
+    place = PartialState(cpu=setting.device == "cpu")
+    device = place.device if place.num_processes > 1 else torch.device(setting.device)
+    module.to(device).train()
+    chooser = None
+    if setting.choice is not None:
+        chooser = Chooser(setting.choice, network, module, setting.directory)
+    total = numbers.steps(len(batches))
+    warmup = math.ceil(numbers.warmup * total)
+    step_seed = phase_seed(setting.seed, numbers.name)
+    optimizer = torch.optim.AdamW(
+        _groups(module, numbers.weight_decay), lr=numbers.learning_rate, fused=True
+    )
+    log, done = _Log(), 0
+
     setting.directory.mkdir(parents=True, exist_ok=True)
-    rows = rows.sort_by("row_id")
-    step_seed = seeding.text_id(str(setting.seed), phase.name)
-    # The head's first weights are drawn here.
-    torch.manual_seed(step_seed)
-    chooser = Chooser(setting.choice, model, setting.directory) if setting.choice else None
-    watch = _Watch(phase, setting, step_seed, chooser)
-    trainer = _Trainer(model, phase, rows, setting, watch)
     checkpoint = checkpoints.latest(setting.directory)
     if checkpoint is not None:
-        watch.resume(checkpoints.read_json(checkpoint, "log.json"))
-    trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-    steps = phase.steps(rows.num_rows)
-    chosen = steps if chooser is None else chooser.restore()
-    log = [{**row, "chosen": row["step"] == chosen} for row in watch.rows]
-    model.eval()
-    checkpoints.write(
-        setting.directory,
-        steps,
-        {
-            "model.safetensors": {f"model.{k}": v for k, v in model.state_dict().items()},
-            "log.json": {"rows": log, "finished": True},
-        },
+        checkpoints.load_weights(module, checkpoint)
+        state = checkpoints.read_json(checkpoint, "log.json")
+        if state["finished"]:
+            module.eval()
+            return list(state["rows"])
+        checkpoints.load_optimizer(optimizer, checkpoint)
+        log.rows, done = state["rows"], state["step"]
+        if chooser is not None:
+            chooser.resume(state["best"])
+    place.wait_for_everyone()
+
+    def save(finished: bool) -> None:
+        best = {} if chooser is None else chooser.state()
+        state = {"step": done, "rows": log.rows, "best": best, "finished": finished}
+        kept = None if finished else optimizer
+        checkpoints.write_training(setting.directory, done, module, kept, state)
+        if chooser is not None:
+            chooser.tidy()
+
+    saved_at, saved_step = time.monotonic(), done
+    with _precision(network, setting.precision, device):
+        for number in range(done, total):
+            # Different for each process, so that no two draw the same dropout.
+            torch.manual_seed(_draw(step_seed, number, place.process_index))
+            rate = numbers.learning_rate * schedule(number, total, warmup)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            batch = batches[number]
+            inputs = _share(batch.inputs, place.process_index, place.num_processes)
+            loss, terms = step(send_to_device(inputs, device))
+            loss.backward()
+            if place.num_processes > 1:
+                _average_gradients(module.parameters())
+            nn.utils.clip_grad_norm_(network.parameters(), _LONGEST_GRADIENT)
+            optimizer.step()
+            optimizer.zero_grad()
+            done, last = number + 1, number + 1 == total
+            log.add(loss.detach(), terms, batch.rows)
+            setting.progress(done, total, "steps")
+            if not place.is_main_process:
+                continue
+            measured = None
+            if chooser is not None and chooser.due(done, last):
+                began = time.monotonic()
+                measured = chooser.look(done)
+                module.train()
+                log.pause(time.monotonic() - began)
+            logged = last or done % setting.log_steps == 0
+            if logged or measured is not None:
+                log.note(done, done / len(batches), rate if logged else None, measured)
+                # Where a step is chosen, an earlier one may still be good.
+                if logged and chooser is None and not math.isfinite(log.rows[-1]["loss"]):
+                    raise ValueError(
+                        f"train: phase {numbers.name}: the loss is {log.rows[-1]['loss']} after "
+                        f"step {done}, and the encoder is lost: lower the learning rate, or use "
+                        "precision: fp32"
+                    )
+            # At a logged step only: the sums of the next log row begin there.
+            due = time.monotonic() - saved_at >= setting.checkpoint_seconds
+            if setting.checkpoint_steps is not None:
+                due = due or done - saved_step >= setting.checkpoint_steps
+            if logged and due and not last:
+                save(finished=False)
+                saved_at, saved_step = time.monotonic(), done
+
+    if place.is_main_process:
+        chosen = total if chooser is None else chooser.restore()
+        for row in log.rows:
+            row["chosen"] = row["step"] == chosen
+        save(finished=True)
+    place.wait_for_everyone()
+    if not place.is_main_process:
+        finished = checkpoints.latest(setting.directory)
+        assert finished is not None
+        checkpoints.load_weights(module, finished)
+    module.eval()
+    return log.rows
+
+
+def phase_seed(seed: int, phase: str) -> int:
+    """The seed of a phase's draws; no other phase affects it."""
+    return seeding.text_id(str(seed), phase)
+
+
+def schedule(step: int, total: int, warmup: int) -> float:
+    """Share of the learning rate at a step from 0: up to 1 over the warm-up, then down to 0."""
+    if step < warmup:
+        return step / warmup
+    return (total - step) / max(1, total - warmup)
+
+
+def _draw(seed: int, step: int, process: int) -> int:
+    return int(seeding.draws(seed, "step", np.array([step], dtype=np.uint64), process)[0])
+
+
+def _groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """The parameters with and those without weight decay."""
+    norms = [part for part in module.modules() if isinstance(part, nn.LayerNorm)]
+    free = {id(parameter) for norm in norms for parameter in norm.parameters()}
+    groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            decays = id(parameter) not in free and _NO_DECAY.search(name.lower()) is None
+            groups[decays].append(parameter)
+    return [
+        {"params": groups[True], "weight_decay": weight_decay},
+        {"params": groups[False], "weight_decay": 0.0},
+    ]
+
+
+@contextmanager
+def _precision(
+    network: nn.Module, precision: Literal["fp32", "bf16"], device: torch.device
+) -> Iterator[None]:
+    """The network's forward pass under autocast, its outputs in fp32: a loss needs the digits."""
+    if precision == "fp32":
+        yield
+        return
+    plain = network.forward
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(device.type, torch.bfloat16):
+            return plain(*args, **kwargs)
+
+    network.forward = convert_outputs_to_fp32(forward)
+    try:
+        yield
+    finally:
+        # The class's own is behind it.
+        del network.forward
+
+
+def _share(inputs: Any, process: int, processes: int) -> Any:
+    """This process's rows of a batch; with fewer rows than processes, each gets the whole batch."""
+    if processes == 1:
+        return inputs
+    return recursively_apply(
+        lambda tensor: tensor[process::processes] if len(tensor) >= processes else tensor, inputs
     )
-    return log
 
 
-def save_encoder(model: SentenceTransformer, directory: Path) -> Path:
-    """Writes the encoder as a plain SentenceTransformer directory of safetensors and JSON."""
-    shutil.rmtree(directory, ignore_errors=True)
-    model.save_pretrained(str(directory), create_model_card=False)
-    return directory
+def _average_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """The mean over all processes, in one message."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    mean = reduce(torch.cat([gradient.flatten() for gradient in gradients]), reduction="mean")
+    sizes = [gradient.numel() for gradient in gradients]
+    for gradient, part in zip(gradients, mean.split(sizes), strict=True):
+        gradient.copy_(part.view_as(gradient))
 
 
-def make_loss(model: SentenceTransformer, phase: Phase) -> nn.Module:
-    """The phase's loss around the model; in-batch contrast is sentence-transformers' own."""
-    head = ProjectionHead(dimension(model)) if phase.head else None
-    if phase.loss == "gaussian_decay":
-        return GaussianDecayLoss(model, phase.tau, phase.width, phase.gate, phase.detach, head)
-    contrasted = model if head is None else HeadedEncoder(model, head)
-    return MultipleNegativesRankingLoss(contrasted, scale=1 / phase.tau)
+class _Log:
+    """Rows of the log; values between two rows are summed on the device."""
 
-
-class _Watch(TrainerCallback):  # type: ignore[misc]
-    """Seeds each step, keeps the log, tells progress, measures, and says when to checkpoint."""
-
-    def __init__(
-        self, phase: Phase, setting: Setting, step_seed: int, chooser: Chooser | None
-    ) -> None:
+    def __init__(self) -> None:
         self.rows: list[LogRow] = []
-        self.trained = 0
-        self._phase, self._setting, self._step_seed = phase, setting, step_seed
-        self._chooser = chooser
-        self._measured: LogRow = _NOT_MEASURED
-        self._saved_at, self._saved_step = time.monotonic(), 0
-        self._logged_at, self._logged_rows = time.monotonic(), 0
+        self._since = time.monotonic()
+        self._clear()
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self._saved_at = self._logged_at = time.monotonic()
-        self._saved_step = state.global_step
+    def _clear(self) -> None:
+        self._steps = self._trained = 0
+        self._loss: Tensor | float = 0.0
+        self._terms: dict[str, tuple[Tensor | float, Tensor | float]] = {}
 
-    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        step = np.array([state.global_step], dtype=np.uint64)
-        torch.manual_seed(int(seeding.draws(self._step_seed, "step", step)[0]))
+    def add(self, loss: Tensor, terms: Mapping[str, Tensor], rows: int) -> None:
+        """Counts one step."""
+        self._steps, self._trained = self._steps + 1, self._trained + rows
+        self._loss = self._loss + loss
+        for name, value in terms.items():
+            total, count = self._terms.get(name, (0.0, 0.0))
+            self._terms[name] = (total + torch.nan_to_num(value), count + ~torch.isnan(value))
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        step, setting = state.global_step, self._setting
-        last = step >= state.max_steps
-        control.should_log = last or step % setting.log_steps == 0
-        # At a logged step only: what the next row of the log sums up begins with the checkpoint.
-        due = time.monotonic() - self._saved_at >= setting.checkpoint_seconds
-        if setting.checkpoint_steps is not None:
-            due = due or step - self._saved_step >= setting.checkpoint_steps
-        control.should_save = control.should_log and due and not last
-        setting.progress(step, state.max_steps, "steps")
-        if self._chooser is not None and self._chooser.due(step, last):
-            began = time.monotonic()
-            self._measured = self._chooser.look(step)
-            self._logged_at += time.monotonic() - began
-            if not control.should_log:
-                self._note(state, dict.fromkeys(_OF_THE_LOSS))
+    def pause(self, seconds: float) -> None:
+        """So long nothing was trained."""
+        self._since += seconds
 
-    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        logs = kwargs.get("logs") or {}
-        if "loss" not in logs:
-            return
-        now = time.monotonic()
-        seconds, rows = now - self._logged_at, self.trained - self._logged_rows
-        self._logged_at, self._logged_rows = now, self.trained
-        told = {
-            "loss": logs["loss"],
-            "learning_rate": logs["learning_rate"],
-            **logs.get("statistics", _NO_STATISTICS),
-            "rows_per_second": rows / seconds if seconds > 0 else None,
-        }
-        self._note(state, told)
-
-    def _note(self, state: Any, told: LogRow) -> None:
-        place = {"phase": self._phase.name, "step": state.global_step, "epoch": state.epoch}
-        self.rows.append({**place, **told, **self._measured})
-        self._measured = _NOT_MEASURED
-
-    def resume(self, log: dict[str, Any]) -> None:
-        """Goes on from what a checkpoint says was seen."""
-        self.rows.extend(log["rows"])
-        if self._chooser is not None:
-            self._chooser.resume(log.get("best", {}))
-
-    def state(self) -> dict[str, Any]:
-        """What a checkpoint must say to be resumed."""
-        best = {} if self._chooser is None else {"best": self._chooser.state()}
-        return {"rows": self.rows, "finished": False, **best}
-
-    def saved(self, step: int) -> None:
-        """A checkpoint was just written."""
-        self._saved_at, self._saved_step = time.monotonic(), step
-        if self._chooser is not None:
-            self._chooser.tidy()
-
-
-_NO_STATISTICS = {"gate_opening": None, "student_negative": None, "teacher_negative": None}
-_OF_THE_LOSS = ("loss", "learning_rate", *_NO_STATISTICS, "rows_per_second")
-_NOT_MEASURED: LogRow = {"dev_metric": None, "dev_value": None}
-
-
-class _Trainer(SentenceTransformerTrainer):  # type: ignore[misc]
-    """The library's trainer with our batches and our checkpoints."""
-
-    def __init__(
-        self,
-        model: SentenceTransformer,
-        phase: Phase,
-        rows: pa.Table,
-        setting: Setting,
-        watch: _Watch,
-    ) -> None:
-        self._rows, self._phase, self._setting, self._watch = rows, phase, setting, watch
-        steps = phase.steps(rows.num_rows)
-        args = SentenceTransformerTrainingArguments(
-            output_dir=str(setting.directory),
-            per_device_train_batch_size=phase.batch_size,
-            learning_rate=phase.learning_rate,
-            max_steps=steps,
-            warmup_steps=math.ceil(phase.warmup * steps),
-            weight_decay=phase.weight_decay,
-            bf16=setting.precision == "bf16",
-            use_cpu=setting.device == "cpu",
-            seed=setting.seed % 2**32,
-            save_strategy="no",
-            # `_Watch` says when to log.
-            logging_strategy="no",
-            logging_nan_inf_filter=False,
-            dataloader_pin_memory=False,
-            report_to="none",
-            disable_tqdm=True,
-        )
-        if setting.device != "cpu":
-            # One device trains: several would each see a part of the batch's negatives.
-            _ = args.device
-            args._n_gpu = 1
-        collator = Collator(
-            preprocess_fn=model.preprocess,
-            max_length=phase.max_length,
-            seed=setting.seed,
-            word_repetition=phase.word_repetition,
-        )
-        super().__init__(
-            model=model,
-            args=args,
-            train_dataset=Dataset(InMemoryTable(rows)),
-            loss=make_loss(model, phase),
-            data_collator=collator,
-            callbacks=[watch],
-        )
-        self.remove_callback(PrinterCallback)
-
-    def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
-        """No model card: the artifact's manifest says where the model comes from."""
-
-    def get_batch_sampler(self, dataset: Dataset, batch_size: int, **_: Any) -> LengthWindows:
-        """Seeded batches of rows of like length."""
-        purpose = f"batches of {self._phase.name}"
-        return LengthWindows(self._rows, batch_size, self._setting.seed, purpose)
-
-    def _run_epoch(self, *, epoch: int, **kwargs: Any) -> None:
-        self.data_collator.epoch = epoch
-        super()._run_epoch(epoch=epoch, **kwargs)
-
-    def training_step(self, model: nn.Module, inputs: Any, *args: Any) -> torch.Tensor:
-        """One step, its rows counted."""
-        self._watch.trained += len(inputs["anchor_input_ids"])
-        return super().training_step(model, inputs, *args)
-
-    def log(self, logs: dict[str, Any], start_time: float | None = None) -> None:
-        """Adds the loss's own means to what is logged."""
-        if "loss" in logs and isinstance(self.loss, GaussianDecayLoss):
-            logs = {**logs, "statistics": self.loss.statistics()}
-        super().log(logs, start_time)
-
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        tensors, rest = checkpoints.split_optimizer(self.optimizer.state_dict())
-        state = json.loads(json.dumps({**dataclasses.asdict(self.state), "log_history": []}))
-        files = {
-            "model.safetensors": self.loss.state_dict(),
-            "optimizer.safetensors": tensors,
-            "optimizer.json": rest,
-            "scheduler.json": self.lr_scheduler.state_dict(),
-            "trainer_state.json": state,
-            "log.json": self._watch.state(),
-        }
-        checkpoints.write(self._setting.directory, self.state.global_step, files)
-        self._watch.saved(self.state.global_step)
-
-    def _load_from_checkpoint(self, path: str, model: nn.Module | None = None) -> None:
-        self.loss.load_state_dict(checkpoints.read_tensors(Path(path), "model.safetensors"))
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        if checkpoint is None:
-            return
-        path = Path(checkpoint)
-        tensors = checkpoints.read_tensors(path, "optimizer.safetensors")
-        rest = checkpoints.read_json(path, "optimizer.json")
-        self.optimizer.load_state_dict(checkpoints.join_optimizer(tensors, rest))
-        self.lr_scheduler.load_state_dict(checkpoints.read_json(path, "scheduler.json"))
-
-    def _load_rng_state(self, checkpoint: str | None) -> None:
-        """Nothing to load: each step is seeded by itself."""
-
-    def _load_scaler(self, checkpoint: str | None) -> None:
-        """fp32 and bf16 know no gradient scaler."""
+    def note(self, step: int, epoch: float, rate: float | None, measured: LogRow | None) -> None:
+        """A row; without a learning rate it has only the dev measure, and the sums continue."""
+        row: LogRow = {"step": step, "epoch": epoch, "loss": None, "terms": {}}
+        row |= {"learning_rate": rate, "rows_per_second": None}
+        if rate is not None:
+            now = time.monotonic()
+            means = {name: (float(total), float(n)) for name, (total, n) in self._terms.items()}
+            row["loss"] = float(self._loss) / self._steps
+            row["terms"] = {name: total / n for name, (total, n) in means.items() if n}
+            row["rows_per_second"] = self._trained / max(now - self._since, 1e-9)
+            self._since = now
+            self._clear()
+        self.rows.append({**row, **(measured or {"dev_metric": None, "dev_value": None})})

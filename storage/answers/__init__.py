@@ -1,1 +1,1 @@
-"""The append-only pool of what language models answered."""
+"""The append-only pool of language models' answers."""

@@ -1,10 +1,10 @@
-"""Journals: what language models answered, safe against a kill, then sealed into Parquet.
+"""Journals: language models' answers, recorded so that a kill loses none, then sealed as Parquet.
 
-    responses/journal/<name>.jsonl   a line an answer, appended by one living process
+    responses/journal/<name>.jsonl   one line per answer, appended by one living process
     responses/<name>.parquet         the same rows, once the journal is full or its process ended
 
-Whoever appends holds the lock ``journal-<name>``, taken before the file is made: a journal whose
-lock is free has lost its writer. A journal beside a Parquet file of its name holds nothing new.
+The writer holds the lock ``journal-<name>``, taken before it creates the file: a journal whose lock
+is free has lost its writer. A journal with a Parquet file of its name contains nothing new.
 """
 
 import json
@@ -54,10 +54,10 @@ _BATCH_ROWS = 1_000
 
 
 class Journal:
-    """A journal that this process appends to.
+    """A journal to which this process appends.
 
-    rows, size: how many answers and bytes it holds.
-    Raises FullDisk and StoreError as the store does.
+    rows, size: the number of answers and of bytes in it.
+    Raises FullDisk and StoreError like the store.
     """
 
     def __init__(self, store: Store, name: str, who: str) -> None:
@@ -77,7 +77,7 @@ class Journal:
             self._open = opening.pop_all()
 
     def append(self, row: Row) -> tuple[int, int]:
-        """Writes the row: a kill after the return cannot lose it. Returns its place."""
+        """Writes the row, safe from a kill after the return. Returns its position."""
         line = _line(row)
         start = self.size
         with clear_errors(self._store.location):
@@ -86,7 +86,7 @@ class Journal:
                 while rest:
                     rest = rest[os.write(self._handle, rest) :]
             finally:
-                # A full disk takes the beginning of a line; an interrupt may come after its end.
+                # A full disk may cut a line short; an interrupt may come after its end.
                 if os.fstat(self._handle).st_size == start + len(line):
                     self.rows += 1
                     self.size += len(line)
@@ -95,24 +95,24 @@ class Journal:
         return start, len(line)
 
     def full(self) -> bool:
-        """Whether it should be sealed and another one begun."""
+        """Whether it should be sealed and a new one started."""
         return self.rows >= SEAL_ROWS or self.size >= SEAL_BYTES
 
     def seal(self) -> None:
-        """Makes it a Parquet file and lets it go. What fails here leaves the journal as it is."""
+        """Seals it as a Parquet file and releases it. On failure the journal stays as it is."""
         _seal(self._store, self.name)
         self.release()
 
     def release(self) -> None:
-        """Lets it go as it is: the next process that opens the pool seals it."""
+        """Releases it unsealed: the next process that opens the pool seals it."""
         self._open.close()
 
 
 class Tail:
-    """What a journal says so far, by digest; each look reads on where the last one ended.
+    """The contents of a journal so far, by digest; each read continues where the last one ended.
 
-    The file stays open, so that it can be read on after somebody has sealed and removed it.
-    Raises FileNotFoundError where it is removed already.
+    The file stays open so that it can still be read after it has been sealed and removed.
+    Raises FileNotFoundError if it is already removed.
     """
 
     def __init__(self, store: Store, name: str) -> None:
@@ -123,7 +123,7 @@ class Tail:
             self._handle = os.open(_journal(store, name), os.O_RDONLY | os.O_CLOEXEC)
 
     def advance(self) -> list[Row]:
-        """The rows that have come since the last look."""
+        """The rows added since the last read."""
         come = []
         with (
             clear_errors(self._location),
@@ -138,7 +138,7 @@ class Tail:
         return come
 
     def note(self, row: Row, start: int, length: int) -> None:
-        """Notes where an answer stands; the first one to a digest counts."""
+        """Records the position of an answer; the first answer to a digest counts."""
         if row["finish_reason"] != FAILED:
             self._places.setdefault(row["request_digest"], (start, length))
 
@@ -155,14 +155,14 @@ class Tail:
         return found
 
     def close(self) -> None:
-        """Lets the file go."""
+        """Closes the file."""
         os.close(self._handle)
 
 
 def checked(values: Mapping[str, Any]) -> Row:
-    """The values as a row of `RESPONSES`; code units that are no text become U+FFFD.
+    """The values as a row of `RESPONSES`; unpaired surrogates become U+FFFD.
 
-    Raises ValueError, naming the column, for one that is missing or does not fit its type.
+    Raises ValueError, naming the column, for a value that is missing or does not fit its type.
     """
     row: Row = {}
     for field in RESPONSES:
@@ -184,13 +184,13 @@ def sealed_names(store: Store) -> list[str]:
 
 
 def sealed_path(store: Store, name: str) -> str:
-    """Where a sealed file can be read."""
+    """The path of a sealed file."""
     return str(store.local(f"{POOL}/{name}.parquet"))
 
 
 def contents(store: Store) -> tuple[list[str], pa.Table]:
-    """The pool at one moment: its sealed files, and the rows (`RESPONSES`) that are in none."""
-    # Journals first: one that is sealed in between is then among the files, and not nowhere.
+    """A snapshot of the pool: its sealed files, and the rows (`RESPONSES`) not yet in any."""
+    # Journals first: one that is sealed in between then appears among the files.
     unsealed = {}
     with clear_errors(store.location):
         for name in journal_names(store):
@@ -203,7 +203,7 @@ def contents(store: Store) -> tuple[list[str], pa.Table]:
 
 
 def seal_left(store: Store) -> None:
-    """Seals the journals of processes that have ended; those of living ones are let alone."""
+    """Seals the journals of processes that have ended; those of living ones stay."""
     for name in journal_names(store):
         if not locks.is_held(store, _lock(name)):
             with locks.hold(store, _lock(name), who="sealing answers"):
@@ -211,7 +211,7 @@ def seal_left(store: Store) -> None:
 
 
 def _seal(store: Store, name: str) -> None:
-    """Makes the journal a Parquet file, if nobody has; whoever calls holds its lock."""
+    """Seals the journal as a Parquet file, unless that is done; the caller holds its lock."""
     journal, sealed = _journal(store, name), Path(sealed_path(store, name))
     with clear_errors(store.location):
         if not journal.exists():
@@ -238,7 +238,7 @@ def _write(rows: pa.Table, target: Path) -> None:
 
 
 def _table(journal: Path) -> pa.Table:
-    """The journal's whole lines as a table."""
+    """The journal's complete lines as a table."""
     tables, waiting = [RESPONSES.empty_table()], []
     with journal.open("rb") as file:
         for row, _ in _read(file):
@@ -251,7 +251,7 @@ def _table(journal: Path) -> pa.Table:
 
 
 def _read(file: BinaryIO) -> Iterator[tuple[Row | None, int]]:
-    """Whole lines from here on, with their bytes: a row, or None where a line is none."""
+    """The complete lines from here on, with their bytes: a row each, or None for a bad line."""
     for line in file:
         if not line.endswith(b"\n"):
             return
@@ -291,7 +291,7 @@ def _text(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        # JSON may escape halves of surrogate pairs; two halves that belong together are joined.
+        # JSON may escape surrogates one by one; those that form a pair are joined.
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return value
 

@@ -1,6 +1,6 @@
-"""The pool: every answer of a language model that the store has ever got, by the request's digest.
+"""The pool: every answer that the store ever got from a language model, by its request's digest.
 
-Nothing here is changed or removed. An answer is in a journal before `Pool.add` returns, and in a
+Nothing in it is changed or removed. An answer is in a journal before `Pool.add` returns, and in a
 Parquet file once the journal is full or its process has ended (`tercet.storage.answers.journal`).
 """
 
@@ -35,10 +35,10 @@ MEMORY_LIMIT = "512MB"
 
 
 class Response(NamedTuple):
-    """An answer that the pool has.
+    """An answer in the pool.
 
-    raw: what the model said, word for word. finish_reason: never ``failed``.
-    seconds: from the first of `attempts` sendings to the answer.
+    raw: the model's verbatim answer. finish_reason: never ``failed``.
+    seconds: from the first of `attempts` attempts to the answer.
     """
 
     raw: str
@@ -52,7 +52,7 @@ class Response(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """What was spent: tokens asked and answered, money, and answers got (failed ones are none)."""
+    """Usage so far: prompt and answer tokens, money, and answers (not counting failures)."""
 
     tokens: int = 0
     cost: float = 0.0
@@ -62,10 +62,10 @@ class Spent(NamedTuple):
 class Rates(NamedTuple):
     """How fast a model has answered.
 
-    tokens_per_second: answer tokens a second in which any request was open, over all runs; None
-        where no time was noted.
-    mean_tokens: method to the mean of `n_tokens` of its answers.
-    answers: how many are behind the figures.
+    tokens_per_second: answer tokens per second with any request open, over all runs; None if no
+        times were recorded.
+    mean_tokens: the mean `n_tokens` of each method's answers.
+    answers: the number of answers behind the figures.
     """
 
     tokens_per_second: float | None
@@ -74,10 +74,9 @@ class Rates(NamedTuple):
 
 
 class Pool:
-    """The store's answers, for one run to look up and to add to. Threads may share it.
+    """The store's answers, for one run to look up and add to. Threads may share it.
 
-    Opening it seals what dead processes have left. Raises FullDisk and StoreError as the store
-    does.
+    Opening it seals the journals of dead processes. Raises FullDisk and StoreError like the store.
     """
 
     def __init__(self, store: Store, recipe: str, run_id: str) -> None:
@@ -93,7 +92,7 @@ class Pool:
         self._spent_here = Spent()
         self._spent_before = Spent()
         self._spent_beside: dict[str, Spent] = {}
-        # A disk that is full or read-only prevents no look-up: journals can be read as they are.
+        # Look-ups work even if the disk is full or read-only: journals can be read unsealed.
         with suppress(StoreError):
             seal_left(store)
         self._connection = duckdb.connect()
@@ -115,9 +114,9 @@ class Pool:
     def find(self, digests: Sequence[str]) -> dict[str, Response]:
         """The answers to those of the digests that have one; failed requests have none.
 
-        A look costs a scan of the pool's digests however few are asked for (2,000,000: about 0.3
-        seconds), so ask for thousands at once. Of two answers to one digest the first that came
-        is given. Answers of other processes that are asking now are found too.
+        Each call scans all of the pool's digests (2,000,000: about 0.3 seconds), so look up
+        thousands at once. If a digest has several answers, the earliest is returned. Answers that
+        other processes are adding are found too.
         """
         wanted = set(digests)
         if not wanted:
@@ -137,11 +136,11 @@ class Pool:
         """Keeps an answer, or a request that failed for good (`finish_reason` ``failed``).
 
         Args:
-            row: The columns of `RESPONSES` but recipe and run_id, which are the pool's; `cost` and
-                `error` may be missing, `created` is now.
+            row: The columns of `RESPONSES` except recipe and run_id, which the pool adds; `cost`
+                and `error` may be missing, `created` is now.
 
-        When it returns, a kill cannot lose the row. Raises ValueError for a row that is none.
-        After `close` it still works: the next process then seals the row.
+        Once it returns, a kill cannot lose the row. Raises ValueError for an invalid row.
+        It works even after `close`: the next process then seals the row.
         """
         known = {"recipe": self._recipe, "run_id": self._run_id, "created": datetime.now(UTC)}
         whole = checked({**known, **row})
@@ -156,15 +155,15 @@ class Pool:
                 self._own = None
 
     def spent(self) -> Spent:
-        """What this recipe has spent in this store, over all runs.
+        """The recipe's usage in this store, over all runs.
 
-        What this pool adds counts at once, what other processes spend now from the next `find`.
+        This pool's own additions count at once, those of other processes after the next `find`.
         """
         parts = (self._spent_before, self._spent_here, *self._spent_beside.copy().values())
         return Spent(*(sum(values) for values in zip(*parts, strict=True)))
 
     def rates(self, model: str) -> Rates | None:
-        """How fast the model has answered in this store, whoever asked; None where it never has."""
+        """How fast the model has answered in this store, for any run; None if it never has."""
         files, unsealed = contents(self._store)
         with self._reading:
             self._connection.register("unsealed", unsealed)
@@ -183,7 +182,7 @@ class Pool:
         )
 
     def close(self) -> None:
-        """Seals what was added. Where the disk has no room for that, the journal stays."""
+        """Seals what was added. If the disk is full, the journal stays."""
         with self._writing:
             if self._own is not None:
                 journal, tail = self._own
@@ -199,7 +198,7 @@ class Pool:
                 tail.close()
             self._others.clear()
             self._connection.close()
-            # Else an error's frames would keep it to the interpreter's end, which complains.
+            # Otherwise an error's frames would keep it alive until exit, with complaints.
             del self._connection
 
     def _begin(self) -> tuple[Journal, Tail]:
@@ -214,10 +213,10 @@ class Pool:
         return self._own
 
     def _look_around(self, wanted: Iterable[str]) -> list[Row]:
-        """Reads on in other processes' journals, then notes which files are sealed by now.
+        """Reads the news in other processes' journals, then lists the sealed files.
 
-        Returns what the journals have of the digests. In this order a journal that is sealed in
-        between has been read, or stands among the files.
+        Returns the journals' answers to the digests. In this order, a journal that is sealed in
+        between has either been read or is among the files.
         """
         digests = set(wanted)
         rows = []
@@ -241,7 +240,7 @@ class Pool:
         return rows
 
     def _count(self, names: list[str]) -> None:
-        """Adds what other processes' sealed files say was spent, in the place of their journals."""
+        """Adds the usage in other processes' sealed files, replacing that of their journals."""
         if names:
             files = [sealed_path(self._store, name) for name in names]
             (row,) = self._rows_of(
@@ -256,7 +255,7 @@ class Pool:
             self._spent_beside.pop(name, None)
 
     def _sealed_rows(self, wanted: set[str]) -> list[Row]:
-        """The answers that sealed files have: their digests are read first, then whole rows."""
+        """The answers in sealed files: digests are read first, then only the matching rows."""
         if not self._sealed:
             return []
         among = "finish_reason <> 'failed' AND request_digest IN (FROM wanted)"
@@ -286,7 +285,7 @@ class Pool:
 
 
 def open_pool(store: Store, recipe: str, run_id: str) -> Pool:
-    """The store's pool, for a run of that recipe; close it at the end."""
+    """The store's pool, for a run of this recipe; close it at the end."""
     return Pool(store, recipe, run_id)
 
 

@@ -1,4 +1,4 @@
-"""SQL over the pool of answers: one row a request, what was used, and at what rate."""
+"""SQL over the pool of answers: one row per request, usage, and rates."""
 
 import pyarrow as pa
 
@@ -24,9 +24,9 @@ USAGE = pa.schema(
 
 
 def answers_sql(asked: str) -> str:
-    """One row a digest of the query `asked`: its first answer; without any, its latest failure.
+    """One row per digest of the query `asked`: its first answer or else its latest failure.
 
-    Only digests that occur twice are ordered, so that long answers are never held in memory.
+    Only digests that occur twice are sorted, so that long answers are never held in memory.
     """
     return f"""
 WITH asked AS NOT MATERIALIZED ({asked}),
@@ -41,7 +41,7 @@ QUALIFY row_number() OVER (
 
 
 def usage_sql(asked: str) -> str:
-    """`USAGE` of the query `asked`: every row counts, those of one digest as well."""
+    """`USAGE` of the query `asked`: every row counts, even several of one digest."""
     keys = "run_id, recipe, method, model"
     return f"""
 SELECT {keys}, count(*) FILTER (finish_reason <> 'failed') AS answers,
@@ -63,7 +63,7 @@ ORDER BY method"""
 
 
 def _busy_sql(asked: str, keys: str) -> str:
-    """The rows with `busy`: seconds of a request in which no earlier one of its group was open."""
+    """The rows with `busy`: a request's seconds in which no earlier one of its group was open."""
     return f"""
 SELECT *, greatest(0, closed - greatest(opened, coalesce(max(closed) OVER (
     PARTITION BY {keys} ORDER BY opened, closed

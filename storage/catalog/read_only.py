@@ -1,9 +1,9 @@
-"""What SQL a person may run: one SELECT, or one EXPLAIN of one, that only reads all through.
+"""The SQL that users may run: one SELECT, or one EXPLAIN of one, that only reads.
 
-DuckDB's `read_only` does not stop ``COPY … TO``, nor does it stop ``EXPLAIN ANALYZE COPY``, and
-what it types as SELECT may write as well: by a CTE (``WITH x AS (COPY …)``) and by functions in
-FROM (``enable_logging(storage_path = …)``). So everything in the parsed query is looked at before
-it runs, and only what is known to read may be there.
+DuckDB's `read_only` prevents neither ``COPY … TO`` nor ``EXPLAIN ANALYZE COPY``, and statements
+that it classifies as SELECT can write too: by a CTE (``WITH x AS (COPY …)``) or by functions in
+FROM (``enable_logging(storage_path = …)``). So the whole parsed query is checked before it runs,
+and only nodes and functions known to be read-only are allowed.
 """
 
 import json
@@ -13,16 +13,17 @@ import duckdb
 
 
 class SqlError(Exception):
-    """The query is at fault: one clear sentence; exit code 2."""
+    """A fault in the query: one clear sentence; exit code 2."""
 
 
 _ALLOWED = "Only one SELECT, or one EXPLAIN of one, can be run here"
 
-# Queries of a parse tree that read; DuckDB 2.0 has INSERT_, UPDATE_, DELETE_ and COPY_QUERY_NODE.
+# The parse tree's query nodes that only read; DuckDB 2.0 also has INSERT_, UPDATE_, DELETE_ and
+# COPY_QUERY_NODE.
 _READING = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
 
-# Functions in FROM that only read. Among the others are some that write files, run SQL that is
-# text to the parser (query, json_execute_serialized_sql) or read memory (arrow_scan).
+# Functions in FROM that only read. Some of the others write files, run SQL hidden in strings
+# (query, json_execute_serialized_sql) or read memory (arrow_scan).
 _TABLE_FUNCTIONS = {
     "generate_series", "generate_subscripts", "glob", "histogram", "histogram_values", "json_each",
     "json_tree", "parquet_bloom_probe", "parquet_file_metadata", "parquet_full_metadata",
@@ -42,15 +43,15 @@ _CHANGES = {"COPY", "DELETE", "INSERT", "MERGE", "TRUNCATE", "UPDATE"}
 def checked(connection: duckdb.DuckDBPyConnection, text: str) -> str:
     """The query, if it only reads.
 
-    Raises SqlError with one sentence for a syntax error, for several statements, and for whatever
-    is not a SELECT, or EXPLAIN of one, that holds nothing but what is known to read.
+    Raises SqlError with one sentence for a syntax error, for several statements, and for anything
+    but a SELECT, or EXPLAIN of one, whose parts are all known to be read-only.
     """
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise SqlError("The query is not UTF-8 text.") from error
     if "\0" in text:
-        raise SqlError("The query holds a NUL character.")
+        raise SqlError("The query contains a NUL character.")
     statements = _statements(connection, text)
     if not statements:
         raise SqlError("The query is empty.")
@@ -63,8 +64,8 @@ def checked(connection: duckdb.DuckDBPyConnection, text: str) -> str:
         _check_explained(connection, text)
     elif kind == duckdb.StatementType.MULTI:
         raise SqlError(
-            f"{_ALLOWED}: DuckDB makes several statements of this; a PIVOT is one with "
-            "its values named, ON column IN (…)."
+            f"{_ALLOWED}: DuckDB turns this into several statements; a PIVOT stays one if its "
+            "values are named, ON column IN (…)."
         )
     else:
         raise SqlError(f"{_ALLOWED}: this is {kind.name}.")
@@ -79,7 +80,7 @@ def _statements(connection: duckdb.DuckDBPyConnection, text: str) -> list[duckdb
 
 
 def _check_select(connection: duckdb.DuckDBPyConnection, text: str) -> None:
-    """Raises SqlError unless every part of the SELECT's parse tree is known to read."""
+    """Raises SqlError unless every part of the SELECT's parse tree is known to be read-only."""
     _check_words(text)
     waiting: list[Any] = [_tree(connection, text)]
     while waiting:
@@ -89,16 +90,16 @@ def _check_select(connection: duckdb.DuckDBPyConnection, text: str) -> None:
         if isinstance(node, dict):
             kind = node.get("type")
             if isinstance(kind, str) and kind.endswith("_NODE") and kind not in _READING:
-                raise SqlError(f"{_ALLOWED}: this holds {kind.partition('_')[0]}.")
+                raise SqlError(f"{_ALLOWED}: this contains {kind.partition('_')[0]}.")
             if "info_type" in node:
-                raise SqlError(f"{_ALLOWED}: this holds {node['info_type']}.")
+                raise SqlError(f"{_ALLOWED}: this contains {node['info_type']}.")
             if kind == "TABLE_FUNCTION":
                 _check_function(connection, node)
             waiting += node.values()
 
 
 def _tree(connection: duckdb.DuckDBPyConnection, text: str) -> Any:
-    """The SELECT as DuckDB's own parser reads it."""
+    """The SELECT's parse tree from DuckDB's own parser."""
     try:
         with connection.cursor() as cursor:
             found = cursor.execute("SELECT json_serialize_sql($1::VARCHAR)", [text]).fetchall()
@@ -113,7 +114,7 @@ def _tree(connection: duckdb.DuckDBPyConnection, text: str) -> Any:
 
 
 def _check_function(connection: duckdb.DuckDBPyConnection, node: dict[str, Any]) -> None:
-    """Raises SqlError unless the function in FROM reads, or is a macro of the catalog."""
+    """Raises SqlError unless the function in FROM is read-only or a macro of the catalog."""
     name = str(node["function"].get("function_name", "")).lower()
     if name in _TABLE_FUNCTIONS:
         return
@@ -125,33 +126,33 @@ def _check_function(connection: duckdb.DuckDBPyConnection, node: dict[str, Any])
         builtin = cursor.execute(
             "SELECT 1 FROM duckdb_functions() WHERE internal AND lower(function_name) = $1", [name]
         ).fetchall()
-    # A name that DuckDB does not know is left for it to tell, with the one that was meant.
+    # DuckDB itself reports unknown names, and suggests the intended one.
     if builtin and (name,) not in macros:
-        raise SqlError(f"{_ALLOWED}: the function {name} is not among those that only read.")
+        raise SqlError(f"{_ALLOWED}: the function {name} is not known to be read-only.")
 
 
 def _check_words(text: str) -> None:
-    """Raises SqlError where a word that changes data begins the body of a CTE, or follows CTEs.
+    """Raises SqlError if a word that changes data starts the body of a CTE or follows CTEs.
 
-    The parse tree tells the same; this holds too should a later DuckDB leave a part of it out.
+    The parse tree shows the same; this check holds even if a later DuckDB omits part of it.
     """
     words = [word.upper() for _, word, _ in _words(text)]
     for index, word in enumerate(words):
         before = words[max(index - 2, 0) : index]
         body = before[-1:] == ["("] and before[0] in {"AS", "MATERIALIZED"}
         if word in _CHANGES and (body or before[-1:] == [")"]):
-            raise SqlError(f"{_ALLOWED}: this holds {word} (quote it where it is a name).")
+            raise SqlError(f"{_ALLOWED}: this contains {word} (quote it if it is a name).")
 
 
 def _check_explained(connection: duckdb.DuckDBPyConnection, text: str) -> None:
-    """Raises SqlError unless what follows EXPLAIN and its options is a SELECT that only reads."""
+    """Raises SqlError unless EXPLAIN and its options are followed by a read-only SELECT."""
     words = _words(text)
     rest = 1
     while rest < len(words) and words[rest][1].upper() in {"ANALYZE", "ANALYSE", "VERBOSE"}:
         rest += 1
     starts = [rest]
     if rest < len(words) and words[rest][1].startswith("("):
-        # Options in brackets, or a SELECT in brackets: whatever DuckDB can parse must only read.
+        # Brackets may hold options or a SELECT: if DuckDB can parse the rest, it must only read.
         depth = 0
         for index in range(rest, len(words)):
             if words[index][2]:
@@ -176,7 +177,7 @@ def _check_explained(connection: duckdb.DuckDBPyConnection, text: str) -> None:
 
 
 def _words(text: str) -> list[tuple[int, str, bool]]:
-    """The query's tokens, comments left out: character offset, text, whether an operator."""
+    """The query's tokens without comments: character offset, text, whether it is an operator."""
     data = text.encode()
     tokens = duckdb.tokenize(text)
     ends = [start for start, _ in tokens[1:]] + [len(data)]

@@ -1,4 +1,4 @@
-"""What the store holds at one moment, read from manifests, records, runs and tags."""
+"""A snapshot of the store, read from manifests, records, runs and tags."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ METADATA = {
         ]
     ),
     "tags": pa.schema([("tag", pa.string()), ("target", pa.string())]),
-    # Views of the pool of answers, which the catalog makes itself.
+    # Views of the pool of answers, which the catalog creates itself.
     "responses": RESPONSES,
     "usage": USAGE,
 }
@@ -58,7 +58,7 @@ METADATA = {
 
 @dataclass(frozen=True)
 class Entry:
-    """An artifact with its records, in order; without a manifest it is still being made."""
+    """An artifact with its records, in order; unfinished if it has no manifest."""
 
     artifact: Artifact
     manifest: Mapping[str, Any] | None
@@ -77,14 +77,14 @@ class Entry:
 
     @cached_property
     def created(self) -> str:
-        """When it was finished, or last got a part (ISO 8601, UTC)."""
+        """When it was finished or, if unfinished, got its last part (ISO 8601, UTC)."""
         if self.manifest is not None:
             return str(self.manifest["created"])
         return max((str(record["created"]) for record in self.records), default="")
 
     @property
     def parents(self) -> list[str]:
-        """Versions of its inputs: every text in the manifest's `inputs`, `step@` cut off."""
+        """Versions of its inputs: every string in the manifest's `inputs`, without `step@`."""
         found = _texts((self.manifest or {}).get("inputs"))
         return sorted({text.rpartition("@")[2] for text in found})
 
@@ -99,13 +99,13 @@ class Snapshot:
     tags: Mapping[str, str]
 
     def of_run(self, run: run_files.Run) -> list[Entry]:
-        """The finished artifacts that the run came to, in its order."""
+        """The finished artifacts that the run reached, in order."""
         there = {(entry.artifact.step, entry.artifact.version): entry for entry in self.entries}
         found = (there.get((step["step"], str(step.get("version")))) for step in run["steps"])
         return [entry for entry in found if entry is not None and entry.manifest is not None]
 
     def unfinished(self) -> list[Entry]:
-        """What is still being made: of each step the latest, if nothing newer is finished."""
+        """Each step's latest unfinished artifact, if nothing newer is finished."""
         latest: dict[str, Entry] = {}
         for entry in sorted(self.entries, key=lambda entry: entry.created):
             if entry.records:
@@ -113,7 +113,7 @@ class Snapshot:
         return [entry for entry in latest.values() if entry.manifest is None]
 
     def metadata(self) -> dict[str, pa.Table]:
-        """The tables about artifacts, lineage, runs and tags."""
+        """The tables of artifacts, lineage, runs and tags."""
         rows: dict[str, list[dict[str, Any]]] = {
             "artifacts": [_artifact_row(entry) for entry in self.entries if entry.totals],
             "lineage": [
@@ -149,7 +149,7 @@ class Snapshot:
 
 def read_snapshot(store: Store) -> Snapshot:
     """Reads the store: a few small files for each artifact and run, never data."""
-    # Runs first: an artifact that finishes in between is then there, and not the reverse.
+    # Runs first, so that no run lists an artifact that finished after artifacts were read.
     runs = tuple(run_files.list_runs(store))
     entries = []
     for artifact in all_artifacts(store):
@@ -159,9 +159,9 @@ def read_snapshot(store: Store) -> Snapshot:
 
 
 def files_by_schema(entries: Sequence[Entry], table: str) -> dict[str, list[str]]:
-    """The table's files over these artifacts under the schema file that describes them.
+    """The table's files in these artifacts, grouped by schema file.
 
-    When there are none at all, one schema with no files; {} when no artifact has the table.
+    If all are empty, one schema without files; {} if no artifact has the table.
     """
     found: dict[str, list[str]] = {}
     for entry in entries:
@@ -189,7 +189,7 @@ def _artifact_row(entry: Entry) -> dict[str, Any]:
 
 
 def _time(text: str | None) -> datetime | None:
-    """A moment in UTC without its zone, as the catalog's tables have it."""
+    """A time in UTC without a zone, as in the catalog's tables."""
     return datetime.fromisoformat(text).replace(tzinfo=None) if text else None
 
 

@@ -1,9 +1,9 @@
-"""The SQL surface: DuckDB views over the store, derived from records and never the truth."""
+"""The SQL interface: DuckDB views over the store, always derived from its records."""
 
 import os
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,14 +38,15 @@ def connect(
     known_schemas: Mapping[str, pa.Schema] | None = None,
     memory_limit: str = MEMORY_LIMIT,
 ) -> duckdb.DuckDBPyConnection:
-    """A connection of its own with the store's views, which reaches no file outside the store.
+    """A new connection with the store's views, which cannot access files outside the store.
 
     Args:
-        store: It is only read.
-        run: Whose tables the plain names mean (`resolve_run`); by default each table is the newest
-            run's that reached it.
-        known_schemas: Tables that are there, empty, before any artifact has them.
-        memory_limit: In DuckDB's form.
+        store: Only read.
+        run: The run that plain table names refer to (`resolve_run`); by default each table is
+            that of the newest run that reached it.
+        known_schemas: Tables that exist, empty, before any artifact has them. A schema's metadata
+            names columns that its view computes: name to SQL expression.
+        memory_limit: In DuckDB's format.
 
     Raises UnknownRef when there is no such run. Every query must still pass `sql.checked`.
     """
@@ -54,7 +55,7 @@ def connect(
     connection = duckdb.connect()
     connection.execute(f"SET memory_limit = {quoted(memory_limit)}")
     connection.execute("SET python_enable_replacements = false")
-    # DuckDB would write a bar into whatever the caller writes.
+    # DuckDB would print a progress bar into the caller's output.
     connection.execute("SET enable_progress_bar = false")
     _fill(connection, "memory", snapshot, chosen, known_schemas or {})
     _show_pool(connection, store)
@@ -69,14 +70,14 @@ def connect(
 def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = None) -> Path:
     """Writes ``catalog.duckdb`` with the same views for other DuckDB clients; returns its path.
 
-    It is built aside and renamed into place: whoever has the old one open keeps it. DuckDB opens a
-    file twice to connect, so that a client that connects in that very moment may get an IO error,
-    and had better try again. The views name files by absolute paths, so a store that was moved
-    needs it written anew. Of the answers of language models it shows those in sealed files, later
-    ones too, and not those in journals.
+    It is built aside and renamed into place: clients that have the old one open keep it. DuckDB
+    opens a file twice to connect, so a client that connects at that very moment may get an IO error
+    and should try again. The views name files by absolute paths, so it must be rewritten after the
+    store has been moved. Its views of language models' answers cover sealed files, including later
+    ones, but not journals.
     """
     target = store.root / CATALOG
-    # One at a time, or a catalog of what was read earlier could replace a later one.
+    # One at a time, or an older catalog could replace a newer one.
     with locks.hold(store, "catalog"), clear_errors(store.location):
         snapshot = read_snapshot(store)
         _sweep(store.root)
@@ -107,7 +108,7 @@ def _fill(
     run: str | None,
     known_schemas: Mapping[str, pa.Schema],
 ) -> None:
-    """Makes all views, macros and tables of the catalog in one database."""
+    """Creates all views, macros and tables of the catalog in one database."""
     store = snapshot.store
     connection.execute(f"CREATE SCHEMA {database}.{_PARTIAL}")
     made = snapshot.unfinished()
@@ -115,23 +116,47 @@ def _fill(
     in_store = {table for entry in snapshot.entries for table in entry.totals}
     for table in sorted(in_store | set(known_schemas)):
         reached = next((found for found in of_runs if _have(found, table)), [])
+        whole = _whole(connection, known_schemas.get(table))
         for place, entries in ((f"{database}.main", reached), (f"{database}.{_PARTIAL}", made)):
+            name = f"{place}.{_name(table)}"
             if _have(entries, table):
-                _view(connection, f"{place}.{_name(table)}", _union(store, entries, table))
+                _view(connection, name, whole(_union(store, entries, table)))
             elif table in known_schemas:
-                _table(connection, f"{place}.{_name(table)}", known_schemas[table].empty_table())
+                _table(connection, name, known_schemas[table].empty_table(), whole)
             else:
-                _view(connection, f"{place}.{_name(table)}", _no_rows(snapshot, table))
+                _view(connection, name, _no_rows(snapshot, table))
         if table in in_store:
             name = f"{database}.main.{_name(table + '_at')}"
-            connection.execute(f"CREATE MACRO {name}(version) AS TABLE {_at(snapshot, table)}")
+            query = whole(_at(snapshot, table))
+            connection.execute(f"CREATE MACRO {name}(version) AS TABLE {query}")
     for name, rows in snapshot.metadata().items():
         if name not in in_store:
             _table(connection, f"{database}.main.{name}", rows)
 
 
+def _whole(connection: duckdb.DuckDBPyConnection, schema: pa.Schema | None) -> Callable[[str], str]:
+    """The SQL that adds the computed columns to a query over a table's files.
+
+    A schema's metadata defines them, name to SQL expression. Files of other versions may lack
+    columns that an expression reads, or have the computed column themselves, which then counts.
+    """
+    if schema is None or not schema.metadata:
+        return lambda query: query
+    computed = {name.decode(): sql.decode() for name, sql in schema.metadata.items()}
+    connection.register("described", schema.empty_table())
+    described = connection.execute("DESCRIBE described").fetchall()
+    connection.unregister("described")
+    own = ", ".join(f"NULL::{kind} AS {_name(name)}" for name, kind, *_ in described)
+    added = ", ".join(f"{sql} AS {_name(name)}" for name, sql in computed.items())
+    empty = f"SELECT *, {added} FROM (SELECT {own}) WHERE false"
+    known = ", ".join(
+        f"coalesce({_name(name)}, {sql}) AS {_name(name)}" for name, sql in computed.items()
+    )
+    return lambda query: f"SELECT * REPLACE ({known}) FROM ({query} UNION ALL BY NAME {empty})"
+
+
 def _show_pool(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
-    """The pool as it is now: what journals hold is in memory, and in the schema partial."""
+    """The current pool: the rows of journals are kept in memory, and in the schema partial."""
     files, unsealed = contents(store)
     waiting = f"memory.{_PARTIAL}.{POOL}"
     _table(connection, waiting, unsealed)
@@ -143,7 +168,7 @@ def _show_pool(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
 
 
 def _show_sealed(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
-    """The pool's sealed files by a pattern, so that those that come later are there too."""
+    """The pool's sealed files by a pattern, which also matches later ones."""
     there = bool(sealed_names(store))
     pattern = read_parquet_sql([str(store.local(f"{POOL}/*.parquet"))])
     for name, sql in _POOL_VIEWS.items():
@@ -158,7 +183,7 @@ def _have(entries: Sequence[Entry], table: str) -> bool:
 
 
 def _union(store: Store, entries: Sequence[Entry], table: str) -> str:
-    """The table over these artifacts; files of one schema are one scan, schemas unite by name."""
+    """The table over these artifacts: one scan per schema, united by column name."""
     selects = []
     for schema, files in files_by_schema(entries, table).items():
         local = [str(store.local(path)) for path in files or [schema]]
@@ -167,7 +192,7 @@ def _union(store: Store, entries: Sequence[Entry], table: str) -> str:
 
 
 def _no_rows(snapshot: Snapshot, table: str) -> str:
-    """A query that gives the columns of the table's latest form, and no rows."""
+    """A query with the columns of the table's latest schema, and no rows."""
     entries = sorted(snapshot.entries, key=lambda entry: entry.created)
     schema = next(
         record["schemas"][table]
@@ -179,7 +204,7 @@ def _no_rows(snapshot: Snapshot, table: str) -> str:
 
 
 def _at(snapshot: Snapshot, table: str) -> str:
-    """A query whose parameter `version`, or the beginning of one, picks the files that are read."""
+    """A query whose parameter `version`, or the start of one, selects the files to read."""
     cases = []
     counted = []
     for entry in snapshot.entries:
@@ -201,7 +226,7 @@ def _at(snapshot: Snapshot, table: str) -> str:
 
 
 def _view(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
-    """A view; where its files cannot be read, one that says so when it is asked."""
+    """Creates a view; if its files cannot be read, one that raises an error when queried."""
     try:
         connection.execute(f"CREATE VIEW {name} AS {query}")
     except duckdb.IOException as error:
@@ -209,9 +234,14 @@ def _view(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
         connection.execute(f"CREATE VIEW {name} AS SELECT error({quoted(said)}) AS damaged")
 
 
-def _table(connection: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
+def _table(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    rows: pa.Table,
+    whole: Callable[[str], str] = lambda query: query,
+) -> None:
     connection.register("incoming", rows)
-    connection.execute(f"CREATE TABLE {name} AS FROM incoming")
+    connection.execute(f"CREATE TABLE {name} AS {whole('SELECT * FROM incoming')}")
     connection.unregister("incoming")
 
 
@@ -220,7 +250,7 @@ def _name(table: str) -> str:
 
 
 def _sweep(root: Path) -> None:
-    """Removes what killed processes left of catalogs that were being built."""
+    """Removes unfinished catalogs of killed processes."""
     for entry in root.iterdir():
         found = _ASIDE.fullmatch(entry.name)
         if found and not locks.alive(int(found[1])):

@@ -1,14 +1,14 @@
-"""The first pass of `ingest`: every corpus read, bounded in length and written down once.
+"""The first pass of `ingest`: every corpus is read, bounded in length and written once.
 
-What stands goes to two files in a scratch directory, documents and their items; only numbers (ids,
-marks) stay in memory, some 200 bytes a sentence.
+What can be used goes to two files in a scratch directory, documents and their items; only numbers
+(ids, marks) stay in memory, some 200 bytes a sentence. Words go to files of their own (`likeness`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,18 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.models import seeding
-from tercet.tasks.corpus import splits
-from tercet.tasks.corpus.sources import files, pydocs
-from tercet.tasks.corpus.sources.corpora import (
-    PYDOCS,
-    SHOWN,
-    CorpusConfig,
-    Document,
-    Fault,
-    IngestConfig,
-    Reading,
-)
-from tercet.tasks.stage import REJECTS, BadInput
+from tercet.models.text.marks import marks_of_words, normalised
+from tercet.models.text.ngrams import word_hashes
+from tercet.tasks.corpus import likeness
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, IngestConfig
+from tercet.tasks.corpus.sources.reader import reader_of
+from tercet.tasks.rejects import Rejects
+from tercet.tasks.stage import BadInput
 
 # Items are a document's sentences, then its pairs' queries and answers, alternating. `paragraph`
 # numbers a sentence's paragraph within its document, `position` the sentence.
@@ -47,30 +42,9 @@ Item: TypeAlias = tuple[str, int, int, int]
 Progress: TypeAlias = Callable[[int, int | None, str], None]
 
 
-class Rejects:
-    """Rows of the table `rejects`, emitted in lots."""
-
-    def __init__(self, emit: Callable[[str, pa.Table], None], rows: int) -> None:
-        self.emit = emit
-        self.limit = rows
-        self.rows: list[tuple[int, str, str, str]] = []
-
-    def add(self, row_id: int, reason: str, detail: str, text: str) -> None:
-        self.rows.append((row_id, reason, detail, text[:SHOWN]))
-        if len(self.rows) >= self.limit:
-            self.flush()
-
-    def flush(self) -> None:
-        if self.rows:
-            columns = list(zip(*self.rows, strict=True))
-            stages = ["ingest"] * len(self.rows)
-            self.emit("rejects", pa.table([stages, *map(list, columns)], schema=REJECTS))
-            self.rows = []
-
-
 @dataclass
 class Gathered:
-    """What stays in memory of the first pass: arrays, an entry a document or an item."""
+    """What the first pass keeps in memory: arrays with one entry per document or item."""
 
     document_ids: Any = field(default_factory=list)  # uint64 (documents,)
     corpus_of_document: Any = field(default_factory=list)  # int32 (documents,)
@@ -79,6 +53,7 @@ class Gathered:
     item_ids: Any = field(default_factory=list)  # uint64 (items,)
     marks: Any = field(default_factory=list)  # uint64 (marks,)
     mark_items: Any = field(default_factory=list)  # int32 (marks,): the item each begins in
+    texts: Any = None  # the items by their words (`likeness.Texts`)
 
     def close(self) -> None:
         kinds: dict[str, npt.DTypeLike] = {
@@ -93,6 +68,14 @@ class Gathered:
         for name, kind in kinds.items():
             parts = getattr(self, name)
             setattr(self, name, np.concatenate(parts) if parts else np.empty(0, kind))
+
+
+class _Files(NamedTuple):
+    """What the first pass writes."""
+
+    items: pq.ParquetWriter
+    documents: pq.ParquetWriter
+    words: likeness.Writer
 
 
 class _Batch:
@@ -130,19 +113,17 @@ class _Batch:
         self.documents += [place] * (len(items) + len(pairs))
         self.running += 1
 
-    def write(
-        self, gathered: Gathered, counts: list[int], items: pq.ParquetWriter, docs: pq.ParquetWriter
-    ) -> None:
+    def write(self, gathered: Gathered, counts: list[int], files: "_Files") -> None:
         if not self.items:
             return
         columns = [list(column) for column in zip(*self.items, strict=True)]
         table = pa.table(columns, schema=ITEMS)
-        items.write_table(table)
+        files.items.write_table(table)
         named = [list(column) for column in zip(*self.sources, strict=True)]
-        docs.write_table(pa.table(named, schema=READ_DOCUMENTS))
-        found, rows = splits.marks(
-            table.column("text").combine_chunks(), np.array(self.paragraphs, dtype=np.int32)
-        )
+        files.documents.write_table(pa.table(named, schema=READ_DOCUMENTS))
+        hashes, counted = word_hashes(normalised(table.column("text").combine_chunks()))
+        found, rows = marks_of_words(hashes, counted, np.array(self.paragraphs, dtype=np.int32))
+        files.words.add(hashes, counted)
         gathered.document_ids.append(seeding.text_ids(self.bodies))
         gathered.corpus_of_document.append(np.array(self.corpora, dtype=np.int32))
         gathered.document_of_item.append(np.array(self.documents, dtype=np.int32) + counts[0])
@@ -155,18 +136,20 @@ class _Batch:
 
 
 def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progress) -> Gathered:
-    """The first pass: reads every corpus, writes what stands, keeps ids and marks."""
+    """The first pass: reads every corpus, writes what is usable, keeps ids and marks."""
     gathered = Gathered()
     counts = [0, 0]  # documents and items written so far
     batch = _Batch()
     with (
         pq.ParquetWriter(folder / "items.parquet", ITEMS, compression="lz4") as items,
         pq.ParquetWriter(folder / "documents.parquet", READ_DOCUMENTS) as documents,
+        likeness.Writer(folder / "likeness") as words,
     ):
+        files = _Files(items, documents, words)
         for number, corpus in enumerate(config.corpora):
             faults: Counter[str] = Counter()
             usable = 0
-            for reading in _read(corpus, config.max_line_bytes):
+            for reading in reader_of(corpus.source).read(corpus, config.max_line_bytes):
                 if isinstance(reading, Fault):
                     faults[reading.reason] += 1
                     row_id = seeding.text_id(
@@ -180,18 +163,15 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
                 if standing or reading.pairs:
                     batch.add(reading, number, standing)
                 if len(batch.items) >= BATCH_ITEMS:
-                    batch.write(gathered, counts, items, documents)
+                    batch.write(gathered, counts, files)
                     batch = _Batch()
                     progress(counts[1], None, "sentences read")
             if not usable:
                 raise BadInput(_nothing_usable(corpus, faults))
-        batch.write(gathered, counts, items, documents)
+        batch.write(gathered, counts, files)
     gathered.close()
+    gathered.texts = words.texts()
     return gathered
-
-
-def _read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
-    return pydocs.read(corpus) if corpus.source == PYDOCS else files.read(corpus, max_bytes)
 
 
 def _within_bounds(

@@ -1,14 +1,15 @@
 """Stage `ingest`: from the recipe's corpora to clean, distinct, split sentences.
 
 Two passes in bounded memory. The first streams every source, makes the text uniform, bounds its
-length and writes what stands to a file in the scratch directory, keeping only ids and marks
+length and writes what can be used to a file in the scratch directory, keeping only ids and marks
 (`splits`). In between, exact duplicates and splits are decided on those arrays. The second pass
 streams the file and emits the tables in pieces of `part_rows` sentences, cut at document ends.
 Nothing depends on the size of batches or pieces.
 """
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,8 +20,10 @@ import pyarrow.parquet as pq
 
 from tercet.models import seeding
 from tercet.tasks.corpus import gather, splits
-from tercet.tasks.corpus.sources import files, pydocs
-from tercet.tasks.corpus.sources.corpora import PYDOCS, CorpusConfig, IngestConfig, IngestSettings
+from tercet.tasks.corpus.sources import registry
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, IngestConfig, IngestSettings
+from tercet.tasks.corpus.sources.reader import reader_of
+from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import Stage, Work
 
 DOCUMENTS = pa.schema(
@@ -62,18 +65,17 @@ _REASONS = (
     "shared_with_dev",
     "duplicate_query",
     "duplicate_answer",
+    "like_test",
+    "like_dev",
 )
-_KEPT, _DUPLICATE, _WITH_TEST, _WITH_DEV, _SAME_QUERY, _SAME_ANSWER = range(6)
-
-
-def corpus_digest(corpus: CorpusConfig) -> str:
-    """SHA-256, in hex, over what the corpus holds: its files, or its packages' RECORD files."""
-    return pydocs.digest(corpus) if corpus.source == PYDOCS else files.digest(corpus)
+_KEPT, _DUPLICATE, _WITH_TEST, _WITH_DEV, _SAME_QUERY, _SAME_ANSWER, _LIKE_TEST, _LIKE_DEV = range(
+    8
+)
 
 
 def externals(config: IngestConfig) -> dict[str, str]:
     """What each corpus holds, as digests."""
-    return {corpus.name: corpus_digest(corpus) for corpus in config.corpora}
+    return {corpus.name: reader_of(corpus.source).digest(corpus) for corpus in config.corpora}
 
 
 def check_corpora(config: IngestConfig) -> None:
@@ -84,10 +86,7 @@ def check_corpora(config: IngestConfig) -> None:
             that is not there.
     """
     for corpus in config.corpora:
-        if corpus.source == PYDOCS:
-            pydocs.check(corpus)
-        else:
-            files.check(corpus, config.max_line_bytes)
+        reader_of(corpus.source).check(corpus, config.max_line_bytes)
 
 
 def run(work: Work) -> None:
@@ -101,7 +100,7 @@ def run(work: Work) -> None:
     folder = work.scratch / "ingest"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    rejects = gather.Rejects(work.emit, work.resources.part_rows)
+    rejects = Rejects("ingest", work.emit, work.resources.part_rows)
     gathered = gather.gather(config, folder, rejects, work.resources.progress)
     split, reasons = _decide(gathered, config, work.seed)
     _emit(work, folder, gathered, split, reasons, rejects)
@@ -112,7 +111,7 @@ def run(work: Work) -> None:
 def _decide(
     gathered: gather.Gathered, config: IngestConfig, seed: int
 ) -> tuple[splits.Codes, splits.Codes]:
-    """The split of each document, and why each item is left out (0: it stays)."""
+    """The split of each document, and why each item is left out (0: it is kept)."""
     kinds = gathered.kinds
     reasons = np.zeros(len(kinds), dtype=np.int8)
     for kind, reason in (
@@ -126,21 +125,27 @@ def _decide(
     shared = splits.SharedMarks(gathered.marks, gathered.mark_items)
     gathered.marks = gathered.mark_items = None
     documents = len(gathered.document_ids)
-    leader = shared.leaders(gathered.document_of_item, documents, config.rare)
+    leader = splits.leaders(
+        shared.ties(gathered.document_of_item, documents, config.rare),
+        gathered.texts.ties(gathered.document_of_item, documents, config.rare),
+    )
     split = splits.assign(
         leader, gathered.document_ids, seed, config.dev, config.test, config.largest_cluster
     )
-    with_test, with_dev = splits.excluded(
-        shared, split[gathered.document_of_item], kept=reasons == _KEPT
-    )
-    reasons[with_test & (reasons == _KEPT)] = _WITH_TEST
-    reasons[with_dev & (reasons == _KEPT)] = _WITH_DEV
+    split_of_item = split[gathered.document_of_item]
+    for shared_with, in_test, in_dev in (
+        (shared.shared_with, _WITH_TEST, _WITH_DEV),
+        (gathered.texts.shared_with, _LIKE_TEST, _LIKE_DEV),
+    ):
+        with_test, with_dev = splits.excluded(shared_with, split_of_item, reasons == _KEPT)
+        reasons[with_test & (reasons == _KEPT)] = in_test
+        reasons[with_dev & (reasons == _KEPT)] = in_dev
     _join_pairs(kinds, reasons)
     return split, reasons
 
 
 def _repeated(ids: seeding.Ids) -> splits.Flags:
-    """Whether an equal id stands further up."""
+    """Whether an equal id comes earlier."""
     order = np.argsort(ids, kind="stable")
     ordered = ids[order]
     repeated = np.zeros(len(ids), dtype=np.bool_)
@@ -149,7 +154,7 @@ def _repeated(ids: seeding.Ids) -> splits.Flags:
 
 
 def _join_pairs(kinds: splits.Codes, reasons: splits.Codes) -> None:
-    """A pair falls with either of its texts: both take the first reason of the two."""
+    """A pair is dropped with either of its texts: both take the first reason of the two."""
     queries = np.flatnonzero(kinds == gather.QUERY)
     either = np.where(reasons[queries] != _KEPT, reasons[queries], reasons[queries + 1])
     reasons[queries] = reasons[queries + 1] = either
@@ -161,9 +166,9 @@ def _emit(
     gathered: gather.Gathered,
     split: splits.Codes,
     reasons: splits.Codes,
-    rejects: gather.Rejects,
+    rejects: Rejects,
 ) -> None:
-    """The second pass: emit what stands, in pieces that end where documents end."""
+    """The second pass: emit what is kept, in pieces that end where documents end."""
     config: IngestConfig = work.config
     names = np.array([corpus.name for corpus in config.corpora], dtype=object)
     splits_named = np.array(splits.SPLITS, dtype=object)
@@ -231,9 +236,9 @@ def _reject_items(
     ids: seeding.Ids,
     kinds: splits.Codes,
     reasons: splits.Codes,
-    rejects: gather.Rejects,
+    rejects: Rejects,
 ) -> None:
-    """A reject for each sentence and each pair (by its query) that does not stand."""
+    """A reject for each sentence and each pair (by its query) that is left out."""
     fallen = np.flatnonzero((reasons != _KEPT) & (kinds != gather.ANSWER))
     texts = items["text"].take(pa.array(fallen)).to_pylist()
     for index, text in zip(fallen.tolist(), texts, strict=True):
@@ -281,9 +286,17 @@ STAGE = Stage(
     run=run,
     libraries=("blingfire",),
     externals=externals,
-    # What a corpus holds is digested; its role and share only sample looks at.
-    locations=("source", "role", "share"),
+    # The content of a corpus is digested; only `sample` looks at its role and share.
+    locations=("corpora.*.source", "corpora.*.role", "corpora.*.share"),
+    modules=(registry.FILES, *registry.READERS.values()),
 )
+
+
+def stage_for(corpora: Sequence[CorpusConfig]) -> Stage:
+    """The stage with the code of the readers that these corpora need, and of no others."""
+    modules = sorted({registry.module_of(corpus.source) for corpus in corpora})
+    return replace(STAGE, modules=tuple(modules))
+
 
 __all__ = [
     "DOCUMENTS",
@@ -294,6 +307,6 @@ __all__ = [
     "IngestConfig",
     "IngestSettings",
     "check_corpora",
-    "corpus_digest",
     "run",
+    "stage_for",
 ]

@@ -1,22 +1,18 @@
 """Stage `sample`: which training sentences become anchors, corpus by corpus.
 
-An anchor is known by a draw on its id, so that only a threshold a corpus has to be kept: whoever
-reads sentences can tell the anchors among them (`anchor_mask`) without a list.
+It leaves a threshold for each corpus; `tercet.tasks.corpus.anchors` finds the anchors by it.
 """
 
-from typing import TypeAlias
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
 from tercet.models import seeding
-from tercet.tasks.corpus.sources.corpora import CorpusRole
+from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_draws, eligible, strings
 from tercet.tasks.stage import BadInput, Config, Stage, Work
-
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 ANCHOR_SHARES = pa.schema(
     [
@@ -26,7 +22,7 @@ ANCHOR_SHARES = pa.schema(
         ("anchors", pa.int64()),
     ]
 )
-# Apart from the counts: what reads this is made anew only when a sentence's lot may change.
+# Separate from the counts: a reader of this reruns only if the choice of anchors may change.
 ANCHORS = pa.schema(
     [
         ("corpus", pa.string()),
@@ -37,15 +33,16 @@ ANCHORS = pa.schema(
     ]
 )
 ALL = 2**64 - 1
-ANCHOR_COLUMNS = ("sentence_id", "corpus", "doc_id", "n_words", "split")
-_PURPOSE = "anchor"
 
 
 class CorpusShare(Config):
-    """A corpus with its weight among the anchors (domain 1 to general 3 in GCSE)."""
+    """A corpus with its weight among the anchors (domain 1 to general 3 in GCSE).
+
+    A labelled corpus has no sentences of its own, and so no share.
+    """
 
     name: str
-    role: CorpusRole = "domain"
+    role: Literal["domain", "general"] = "domain"
     share: float = Field(default=1.0, gt=0.0)
 
 
@@ -80,7 +77,7 @@ class SampleConfig(SampleSettings):
     def _distinct(self) -> "SampleConfig":
         names = [corpus.name for corpus in self.corpora]
         if len(set(names)) < len(names):
-            raise ValueError("a corpus stands twice")
+            raise ValueError("a corpus is listed twice")
         return self
 
 
@@ -100,39 +97,6 @@ def wanted(eligible: list[int], shares: list[float], rows: int | None) -> list[i
     return [min(count, round(scale * share)) for count, share in zip(eligible, shares, strict=True)]
 
 
-def anchor_mask(sentences: pa.Table, anchors: pa.Table, seed: int) -> Flags:
-    """Which sentences are anchors. Shape (rows,).
-
-    Args:
-        sentences: whole documents, with `ANCHOR_COLUMNS`.
-        anchors: the table `anchors`; a corpus without a row has no anchor.
-        seed: the recipe's, as the stage `sample` had it.
-    """
-    corpus = _strings(sentences["corpus"])
-    draw = seeding.draws(seed, _PURPOSE, sentences["sentence_id"].to_numpy())
-    mask = np.zeros(len(sentences), dtype=np.bool_)
-    for row in anchors.to_pylist():
-        fits = _eligible(sentences, row["min_words"], row["max_words"], row["company"])
-        mask |= (corpus == row["corpus"]) & fits & (draw <= np.uint64(row["threshold"]))
-    return mask
-
-
-def _eligible(sentences: pa.Table, min_words: int, max_words: int, company: int) -> Flags:
-    """Training sentences of fitting length and company; `sentences` are whole documents."""
-    words = sentences["n_words"].to_numpy()
-    fits = (words >= min_words) & (words <= max_words)
-    train = _strings(sentences["split"]) == "train"
-    if company:
-        docs = sentences["doc_id"].to_numpy()
-        _, of, counts = np.unique(docs[train], return_inverse=True, return_counts=True)
-        fits[train] &= counts[of] > company
-    return np.asarray(fits & train)
-
-
-def _strings(column: pa.ChunkedArray) -> npt.NDArray[np.object_]:
-    return np.asarray(column.to_pylist(), dtype=object)
-
-
 def run(work: Work) -> None:
     """Emit `anchor_shares` (how many) and `anchors` (which), a row a corpus.
 
@@ -146,27 +110,27 @@ def run(work: Work) -> None:
     # File by file: no document lies in two of them.
     for file in work.inputs["sentences"].files("sentences"):
         table = pq.read_table(file, columns=list(ANCHOR_COLUMNS))
-        corpus = _strings(table["corpus"])
-        fits = _eligible(table, config.min_words, config.max_words, config.company)
-        drawn = seeding.draws(work.seed, _PURPOSE, table["sentence_id"].to_numpy())
+        corpus = strings(table["corpus"])
+        fits = eligible(table, config.min_words, config.max_words, config.company)
+        drawn = anchor_draws(table, work.seed)
         for name, gathered in draws.items():
             gathered.append(drawn[fits & (corpus == name)])
     held = [np.concatenate(parts) if parts else np.empty(0, np.uint64) for parts in draws.values()]
-    eligible = [len(values) for values in held]
-    anchors = wanted(eligible, [corpus.share for corpus in config.corpora], config.rows)
+    counts = [len(values) for values in held]
+    anchors = wanted(counts, [corpus.share for corpus in config.corpora], config.rows)
     if not any(anchors):
         names = ", ".join(draws)
         raise BadInput(
             f"no training sentence of {names} has {config.min_words} to {config.max_words} words "
-            f"and {config.company} others in its document, so there is no anchor: widen "
+            f"and {config.company} others in its document, so there are no anchors: widen "
             "sample.min_words and sample.max_words, lower sample.company, or add text"
         )
     corpora = [(c.name, c.role) for c in config.corpora]
-    counts = [
+    shares = [
         {"corpus": name, "role": role, "sentences": count, "anchors": taken}
-        for (name, role), count, taken in zip(corpora, eligible, anchors, strict=True)
+        for (name, role), count, taken in zip(corpora, counts, anchors, strict=True)
     ]
-    work.emit("anchor_shares", pa.Table.from_pylist(counts, schema=ANCHOR_SHARES))
+    work.emit("anchor_shares", pa.Table.from_pylist(shares, schema=ANCHOR_SHARES))
     rules = [
         {
             "corpus": name,

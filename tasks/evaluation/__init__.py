@@ -1,1 +1,1 @@
-"""How good an encoder is: suites, figures, intervals."""
+"""Measures an encoder: suites, figures, intervals."""

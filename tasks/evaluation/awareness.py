@@ -1,4 +1,4 @@
-"""Stage `awareness`: pairs that tell whether an encoder sees entities and quantities (GCSE).
+"""Stage `awareness`: pairs that show whether an encoder notices entities and quantities (GCSE).
 
 The paper synthesises STS-B's dev set by its own methods and lets two supervised models say how
 similar the texts are; here the dev sentences are the run's own, the methods the rules, and the
@@ -16,10 +16,12 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.encoders.pooling import PoolingMode
+from tercet.models.encoders.pooling import FormSettings
 from tercet.models.generation import Given, Method
 from tercet.storage.fingerprint import tree_digest
+from tercet.tasks.connections import connection
 from tercet.tasks.isolation import isolated, refused
+from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput, Config, Kind, Role, Stage, Work
 
 NAME = "awareness"
@@ -39,26 +41,23 @@ AWARENESS_PAIRS = pa.schema(
     ]
 )
 KINDS: tuple[Kind, ...] = ("entity", "quantity")
-# A correlation over fewer pairs says nothing.
+# A correlation over fewer pairs means nothing.
 LEAST_PAIRS = 30
 # Cosines of one pair of texts, made in two batches, differ by less.
 _TIE = 1e-6
 
 # What changes the thing that a kind is about, and what leaves it as it is. Other sentences of the
-# paragraph are no positives here: they speak of entities of their own.
+# paragraph are not positives here: they mention entities of their own.
 _NEGATIVE: Mapping[Kind, str] = {"entity": "entity_swap", "quantity": "quantity_change"}
 _FIRST_POSITIVE: Mapping[Kind, str | None] = {"entity": None, "quantity": "number_form"}
 _POSITIVES = ("synonym", "word_repetition")
 
 
-class AwarenessConfig(Config):
-    """How many pairs are made, and how the teacher's vectors are."""
+class AwarenessConfig(FormSettings, Config):
+    """How many pairs are made, and how the teacher encodes them."""
 
     rows: int = Field(
         default=1_000, ge=1, le=1_000_000, description="dev sentences of each kind, drawn by seed"
-    )
-    pooling: PoolingMode | None = Field(
-        default=None, description="how token states become a vector; null: the teacher's own way"
     )
     max_length: int | None = Field(
         default=None, ge=4, le=8192, description="longest input in tokens; null: the teacher's own"
@@ -66,7 +65,7 @@ class AwarenessConfig(Config):
 
 
 class AwarenessSettings(AwarenessConfig):
-    """And who judges: known by its weights, wherever they lie."""
+    """The same with the teacher, identified by its weights, wherever they are."""
 
     teacher: str = Field(description="directory, package:PACKAGE/FOLDER or hub name")
 
@@ -87,7 +86,7 @@ class _Pair:
 
 @dataclass(frozen=True)
 class _Said:
-    """What a method says of one anchor."""
+    """A method's version of one anchor."""
 
     method: str
     text: str
@@ -117,7 +116,7 @@ def run(work: Work) -> None:
 
 
 def methods() -> dict[str, Method]:
-    """The methods by name. Imported here, so that their code, and no other rule's, is ours."""
+    """The methods by name. Imported here, so that only their code is part of this stage's."""
     from tercet.models.rules import entity_swap, noise, number_form, quantity_change, synonym
 
     found: dict[str, Method] = {}
@@ -207,7 +206,7 @@ def _made(work: Work, kind: Kind, given: Given) -> list[_Pair]:
 
 
 def _said(work: Work, name: str, given: Given) -> dict[int, _Said]:
-    """What a method, with its own defaults, says of the anchors, by their ids."""
+    """A method's versions of the anchors, with its default parameters, by sentence id."""
     method = methods()[name]
     params = method.params()
 
@@ -233,17 +232,14 @@ def _refusal(work: Work, name: str, given: Given) -> Callable[[Any, Exception], 
 
 
 def _without_others(work: Work, pairs: list[_Pair]) -> list[_Pair]:
-    """Without anchors of which a rule made a sentence that stands in train or test."""
-    import duckdb
-
+    """Without anchors from which a rule made a sentence that occurs in train or test."""
     if not pairs:
         return pairs
     place = np.arange(len(pairs))
     texts = pa.table({"place": place, "text": pa.array([p.text for p in pairs], pa.string())})
-    with duckdb.connect() as connection:
-        connection.execute(f"SET memory_limit = '{work.resources.memory_limit}'")
-        connection.register("made", texts)
-        found = connection.sql(
+    with connection(work) as db:
+        db.register("made", texts)
+        found = db.sql(
             f"""SELECT place, min(split) FROM made
                 JOIN {work.inputs["sentences"].sql("sentences")} s
                     ON lower(trim(made.text)) = lower(trim(s.text))
@@ -251,7 +247,7 @@ def _without_others(work: Work, pairs: list[_Pair]) -> list[_Pair]:
         ).fetchall()
     for at, split in found:
         pair = pairs[at]
-        why = f"{pair.kind}: what {pair.method} made is a sentence of {split}"
+        why = f"{pair.kind}: the text by {pair.method} is a sentence of {split}"
         _reject(work, pair.sentence_id, f"{split}_text", why, pair.text)
     gone = {pairs[at].sentence_id for at, _ in found}
     return [pair for pair in pairs if pair.sentence_id not in gone]
@@ -262,8 +258,9 @@ def _judge(work: Work, pairs: list[_Pair]) -> None:
     cosines = _cosines(work, pairs)
     if not np.isfinite(cosines).any():
         raise BadInput(
-            f"The teacher at {work.models['teacher']} gives a number for none of {len(pairs)} "
-            "pairs: its weights are damaged; name another one under awareness.teacher."
+            f"The teacher at {work.models['teacher']} gives no finite cosine for any of "
+            f"{len(pairs)} pairs: its weights are damaged; name another one under "
+            "awareness.teacher."
         )
     teacher = tree_digest(work.models["teacher"])
     for kind in KINDS:
@@ -272,7 +269,7 @@ def _judge(work: Work, pairs: list[_Pair]) -> None:
             if pair.kind != kind:
                 continue
             if not np.isfinite(cosine):
-                why = f"{kind}: the teacher's cosine with the anchor is no number"
+                why = f"{kind}: the teacher's cosine with the anchor is not a number"
                 _reject(work, pair.sentence_id, "nan_score", why, pair.text)
                 continue
             rows.append(_row(pair, teacher, cosine))
@@ -296,7 +293,11 @@ def _cosines(work: Work, pairs: list[_Pair]) -> npt.NDArray[np.float64]:
     texts = sorted({text for pair in pairs for text in (pair.anchor, pair.text)})
     try:
         model = load_encoder(
-            work.models["teacher"], config.pooling, config.max_length, work.resources.device
+            work.models["teacher"],
+            config.pooling,
+            config.max_length,
+            work.resources.device,
+            prompt=config.prompt,
         )
     except ValueError as error:
         raise BadInput(f"awareness.teacher: {error}") from error
@@ -331,19 +332,12 @@ def _row(pair: _Pair, teacher: str, cosine: float) -> dict[str, Any]:
 
 
 def _too_few(work: Work, kind: Kind, count: int) -> None:
-    why = f"{kind}: {count} pairs of the {LEAST_PAIRS} that a correlation needs: not measured"
+    why = f"{kind}: {count} pairs, fewer than the {LEAST_PAIRS} needed: not measured"
     _reject(work, None, "too_few", why, None)
 
 
 def _reject(work: Work, row_id: int | None, reason: str, detail: str, text: str | None) -> None:
-    table = {
-        "stage": [NAME],
-        "row_id": pa.array([row_id], pa.uint64()),
-        "reason": [reason],
-        "detail": [detail],
-        "text": pa.array([text], pa.string()),
-    }
-    work.emit("rejects", pa.table(table))
+    work.emit("rejects", rejects(NAME, [row_id], reason, detail, text))
 
 
 STAGE = Stage(

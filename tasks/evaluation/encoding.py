@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.encoders.pooling import PoolingMode
+from tercet.models.encoders.pooling import FormSettings, pooling_name
 from tercet.storage.fingerprint import tree_digest
 from tercet.tasks.stage import BadInput
 
@@ -19,7 +19,7 @@ _IN_MEMORY = 1 << 29
 
 @dataclass(frozen=True)
 class Encoded:
-    """The vectors of distinct texts, as the model gives them, and where each text's stands."""
+    """The vectors of distinct texts, as the model gives them, and the row of each text."""
 
     vectors: npt.NDArray[np.float32]
     rows: Mapping[str, int]
@@ -35,12 +35,12 @@ class Encoded:
         return np.asarray(found / np.maximum(lengths, 1e-12))
 
 
-def load(path: Path, pooling: PoolingMode | None, max_length: int | None, device: str) -> Any:
-    """The encoder, made ready. Raises BadInput where it cannot be loaded."""
+def load(path: Path, form: FormSettings, max_length: int | None, device: str) -> Any:
+    """The encoder in this form, ready to use. Raises BadInput if it cannot be loaded."""
     from tercet.models.encoders.encoder import load_encoder
 
     try:
-        return load_encoder(path, pooling, max_length, device)
+        return load_encoder(path, form.pooling, max_length, device, prompt=form.prompt)
     except ValueError as error:
         raise BadInput(str(error)) from error
 
@@ -82,12 +82,12 @@ def encoded_texts(
             f"The encoder at {path} gives NaN or infinity for {faulty} of {len(distinct)} texts: "
             "its weights are damaged or its training diverged."
         )
-    modes = [str(mode) for module in model if (mode := getattr(module, "pooling_mode", None))]
-    return Encoded(vectors, rows), modes[0] if modes else "model"
+    modes = [mode for module in model if (mode := getattr(module, "pooling_mode", None))]
+    return Encoded(vectors, rows), pooling_name(modes[0]) if modes else "model"
 
 
 def model_version(path: Path) -> str:
-    """The version of the artifact that a model's directory lies in, else a digest of its files."""
+    """The version of the artifact that contains the model's directory, else its files' digest."""
     for folder in list(path.resolve().parents)[:3]:
         if (folder / "manifest.json").is_file() and (folder / "_parts").is_dir():
             return folder.name

@@ -1,6 +1,6 @@
 """Stage `evaluate`: measures one encoder on held-out document pairs and on scored sentence pairs.
 
-What its rows mean, and in which unit, says `tercet.tasks.evaluation.figures`.
+`evaluation_rows` documents the rows and their units.
 """
 
 import tempfile
@@ -16,14 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
-from tercet.models import seeding
-from tercet.models.encoders.pooling import PoolingMode
+from tercet.models.encoders.pooling import FormSettings, PoolingMode
 from tercet.models.measures import metrics, resampling
 from tercet.storage.rows import Rows
-from tercet.tasks.evaluation import doing as evaluation_tasks
-from tercet.tasks.evaluation.doing import GROUPS
+from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.encoding import Encoded, encoded_texts, load, model_version
-from tercet.tasks.evaluation.figures import (
+from tercet.tasks.evaluation.evaluation_rows import (
     EVALUATIONS,
     RETRIEVAL_RANKS,
     Pairs,
@@ -33,7 +31,7 @@ from tercet.tasks.evaluation.figures import (
     retrieval_rows,
     row,
 )
-from tercet.tasks.evaluation.scores import (
+from tercet.tasks.evaluation.items import (
     EVALUATION_ITEMS,
     Figure,
     as_done_by,
@@ -42,23 +40,31 @@ from tercet.tasks.evaluation.scores import (
     item_table,
     values_of,
 )
-from tercet.tasks.evaluation.suites import suite as tasks
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.reranking import MTEB
 from tercet.tasks.evaluation.suites.sts import STS_TASKS, ScoredTask
-from tercet.tasks.evaluation.suites.suite import Suite
+from tercet.tasks.evaluation.suites.suite import (
+    Suite,
+    read_suite,
+    revisions,
+    suite_files,
+    task_names,
+)
+from tercet.tasks.evaluation.task_scores import GROUPS, stsb_geometry, task_scores
+from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput, Config, Stage, Work, silent
 
 # Rows of several models, by the names they were given; p is that of a gain over the first.
 COMPARED = pa.schema([("model", pa.string()), *EVALUATIONS, ("p", pa.float64())])
 
 
-class EvaluateSettings(Config):
+class EvaluateSettings(FormSettings, Config):
     """What an encoder is measured on, and how its vectors are made."""
 
     retrieval: bool = Field(
-        default=True, description="Find each document pair's answer among all answers of its split."
+        default=True,
+        description="Finds each document pair's answer among all answers of its split.",
     )
     suite: Path | None = Field(
         default=None, description="Directory in SentEval's layout with the tasks; null: none."
@@ -68,10 +74,7 @@ class EvaluateSettings(Config):
         description="Tasks of the suite, or sts, transfer, reranking, pairs or all.",
     )
     splits: tuple[Split, ...] = Field(
-        default=("test",), min_length=1, description="Splits measured, each by itself."
-    )
-    pooling: PoolingMode | None = Field(
-        default=None, description="How token states become a vector; null: the model's own way."
+        default=("test",), min_length=1, description="Splits to measure, each separately."
     )
     max_length: int | None = Field(
         default=None, ge=4, le=8192, description="Longest input in tokens; null: the model's own."
@@ -80,7 +83,10 @@ class EvaluateSettings(Config):
         default="fp32", description="bf16 is faster and moves cosines by up to 4e-3."
     )
     max_pairs: int = Field(
-        default=2_000, ge=2, le=10_000_000, description="Document pairs of a split, drawn by seed."
+        default=2_000,
+        ge=2,
+        le=10_000_000,
+        description="Most document pairs of a split, drawn by seed.",
     )
     bootstrap: int = Field(
         default=2_000, ge=100, le=100_000, description="Resamples behind an interval."
@@ -90,7 +96,7 @@ class EvaluateSettings(Config):
     @classmethod
     def _known_tasks(cls, asked: tuple[str, ...]) -> tuple[str, ...]:
         try:
-            return tasks.task_names(asked)
+            return task_names(asked)
         except BadInput as error:
             raise ValueError(str(error)) from None
 
@@ -99,7 +105,11 @@ class EvaluateConfig(EvaluateSettings):
     """The same with the seed of the training that made the model."""
 
     model_seed: int | None = Field(
-        default=None, description="Told beside each figure; null: the run's seed."
+        default=None, description="Recorded with each figure; null: the run's seed."
+    )
+    phase: str = Field(
+        default="encoder",
+        description="Recorded with each figure: encoder, or the name of an earlier phase.",
     )
 
 
@@ -112,7 +122,7 @@ class Material:
     awareness: Sequence[ScoredTask] = ()
 
     def texts(self) -> list[str]:
-        """The texts of all of them, repeated as they stand."""
+        """The texts of all of them, repetitions included."""
         texts = [text for pairs in self.pairs for text in (*pairs.queries, *pairs.answers)]
         texts += self.suite.texts()
         return texts + [text for task in self.awareness for text in task.texts()]
@@ -125,8 +135,8 @@ def externals(config: EvaluateConfig) -> dict[str, Path | str]:
     names = measured_tasks(config)
     if not names:
         return {}
-    files = tasks.suite_files(_folder(config), names, config.splits)
-    return {**files, **tasks.revisions(names)}
+    files = suite_files(_folder(config), names, config.splits)
+    return {**files, **revisions(names)}
 
 
 def run(work: Work) -> None:
@@ -143,7 +153,7 @@ def run(work: Work) -> None:
         return
     path = work.models["model"]
     encoded, pooling = encoded_texts(
-        load(path, config.pooling, config.max_length, work.resources.device),
+        load(path, config, config.max_length, work.resources.device),
         path,
         texts,
         work.resources.batch_size,
@@ -151,23 +161,22 @@ def run(work: Work) -> None:
         work.scratch,
         work.resources.progress,
     )
-    phase = "encoder" if "baseline" in work.inputs else "base"
+    trained = "baseline" in work.inputs
+    phase = config.phase if trained else "base"
     trained_with = work.seed if config.model_seed is None else config.model_seed
     subject = Subject(model_version(path), phase, trained_with, pooling)
     rows: list[dict[str, Any]] = []
     for held_out in pairs:
         ranks = _ranks(encoded, held_out)
         work.emit("retrieval_ranks", rank_table(subject, held_out, ranks))
-        baseline = _baseline(work.inputs["baseline"], held_out) if phase == "encoder" else None
+        baseline = _baseline(work.inputs["baseline"], held_out) if trained else None
         rows += _pair_rows(subject, held_out, encoded, ranks, baseline, config.bootstrap, work.seed)
-    done = evaluation_tasks.done(
-        material.suite, material.awareness, encoded, work.resources.progress
-    )
+    done = task_scores(material.suite, material.awareness, encoded, work.resources.progress)
     work.emit("evaluation_items", item_table(subject, done))
     found = figures(done, GROUPS, config.bootstrap, work.seed)
     rows += _figure_rows(subject, found)
-    rows += evaluation_tasks.stsb_geometry(subject, material.suite, encoded, work.seed)
-    if phase == "encoder" and done:
+    rows += stsb_geometry(subject, material.suite, encoded, work.seed)
+    if trained and done:
         values = values_of(work.inputs["baseline"].table("evaluation_items"))
         before = figures(as_done_by(done, values), GROUPS, config.bootstrap, work.seed)
         rows += gain_rows(partial(row, subject), found, before)
@@ -182,6 +191,7 @@ def evaluate_models(
     pairs: Sequence[Pairs] = (),
     awareness: Sequence[ScoredTask] = (),
     pooling: PoolingMode | None = None,
+    prompt: str | None = None,
     max_length: int | None = None,
     precision: Literal["fp32", "bf16"] = "fp32",
     batch_size: int = 64,
@@ -204,20 +214,21 @@ def evaluate_models(
         tasks=tuple(asked),
         splits=tuple(splits),
         pooling=pooling,
+        prompt=prompt,
         max_length=max_length,
         precision=precision,
         bootstrap=resamples,
     )
     material = Material(pairs, _suite(config), awareness)
     for path in list(models.values())[1:]:
-        load(path, config.pooling, config.max_length, device)
+        load(path, config, config.max_length, device)
     rows: list[dict[str, Any]] = []
     first: list[Figure] | None = None
     ranks_of_first: list[npt.NDArray[np.int32] | None] = [None] * len(pairs)
     for name, path in models.items():
         with tempfile.TemporaryDirectory(prefix="tercet-") as scratch:
             encoded, used = encoded_texts(
-                load(path, pooling, max_length, device),
+                load(path, config, max_length, device),
                 path,
                 material.texts(),
                 batch_size,
@@ -230,10 +241,10 @@ def evaluate_models(
             own: list[dict[str, Any]] = []
             for held_out, after, before in zip(pairs, ranks, ranks_of_first, strict=True):
                 own += _pair_rows(subject, held_out, encoded, after, before, resamples, seed)
-            done = evaluation_tasks.done(material.suite, awareness, encoded, progress)
+            done = task_scores(material.suite, awareness, encoded, progress)
             found = figures(done, GROUPS, resamples, seed)
             own += _figure_rows(subject, found)
-            own += evaluation_tasks.stsb_geometry(subject, material.suite, encoded, seed)
+            own += stsb_geometry(subject, material.suite, encoded, seed)
         if first is None:
             first, ranks_of_first = found, [*ranks]
         else:
@@ -256,7 +267,7 @@ def _pair_rows(
     resamples: int,
     seed: int,
 ) -> list[dict[str, Any]]:
-    """Retrieval, gains where there is a baseline, and geometry of one split's pairs."""
+    """Retrieval, gains if there is a baseline, and geometry of one split's pairs."""
     rows = retrieval_rows(subject, pairs, ranks, baseline, resamples, seed)
     queries, answers = pairs.queries, pairs.answers
     return rows + geometry_rows(
@@ -287,11 +298,11 @@ def _figure_rows(subject: Subject, found: Sequence[Figure]) -> list[dict[str, An
 
 def _suite(config: EvaluateConfig) -> Suite:
     names = measured_tasks(config)
-    return tasks.read(_folder(config), names, config.splits) if names else Suite()
+    return read_suite(_folder(config), names, config.splits) if names else Suite()
 
 
 def measured_tasks(config: EvaluateSettings) -> tuple[str, ...]:
-    """The tasks to be read; without a suite those that lie in none."""
+    """The tasks to read; without a suite those that need none."""
     own = tuple(name for name in config.tasks if name.startswith(MTEB))
     return own if config.suite is None else config.tasks
 
@@ -318,15 +329,10 @@ def _document_pairs(work: Work) -> list[Pairs]:
 
 def drawn_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) -> list[Pairs]:
     """The pairs of each split that has some, at most `max_pairs` of them, drawn by their ids."""
-    table = rows.table("document_pairs", ["pair_id", "query", "answer", "split"])
     found = []
     for split in splits:
-        part = table.filter(pc.equal(table["split"], split)).sort_by("pair_id")
+        part = pairs_of_split(rows, split, max_pairs, seed)
         ids = part["pair_id"].to_numpy().astype(np.uint64)
-        if len(ids) > max_pairs:
-            draws = seeding.draws(seed, "evaluate", ids)
-            chosen = np.sort(np.argsort(draws, kind="stable")[:max_pairs])
-            ids, part = ids[chosen], part.take(pa.array(chosen))
         if len(ids):
             found.append(Pairs(split, ids, part["query"].to_pylist(), part["answer"].to_pylist()))
     return found
@@ -334,15 +340,7 @@ def drawn_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) 
 
 def _no_pairs(split: str) -> pa.Table:
     detail = f"the corpora have no document pairs in split {split}: retrieval was not measured"
-    return pa.table(
-        {
-            "stage": ["evaluate"],
-            "row_id": pa.array([None], pa.uint64()),
-            "reason": ["no_pairs"],
-            "detail": [detail],
-            "text": pa.array([None], pa.string()),
-        }
-    )
+    return rejects("evaluate", [None], "no_pairs", detail, None)
 
 
 def _ranks(encoded: Encoded, pairs: Pairs) -> npt.NDArray[np.int32]:
@@ -353,7 +351,7 @@ def _ranks(encoded: Encoded, pairs: Pairs) -> npt.NDArray[np.int32]:
 
 
 def _baseline(rows: Rows, pairs: Pairs) -> npt.NDArray[np.int32]:
-    """The untouched model's ranks of these pairs. Raises BadInput where it lacks one."""
+    """The untouched model's ranks of these pairs. Raises BadInput if one is missing."""
     table = rows.table("retrieval_ranks", ["pair_id", "split", "rank"])
     table = table.filter(pc.equal(table["split"], pairs.split)).sort_by("pair_id")
     ids = table["pair_id"].to_numpy().astype(np.uint64)

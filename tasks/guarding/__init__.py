@@ -1,1 +1,1 @@
-"""Texts of evaluation sets among those trained on: found, and left out."""
+"""Finds texts of evaluation sets among the training rows, and leaves them out."""

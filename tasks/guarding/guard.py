@@ -1,14 +1,13 @@
-"""Stage `guard`: texts of the evaluation sets among those that are to be trained on.
+"""Stage `guard`: finds texts of evaluation sets among those to be trained on.
 
-Every distinct sentence of the tasks that the recipe is measured on, of dev and of test, is looked
-for in each training text, by its letters, by its words, by its word n-grams and by its vector. For
-each text and task the surest of these levels is told. The stage reads texts in batches; what it
-keeps of them all are the ids of those found.
+Every distinct dev and test sentence of the tasks that the recipe is measured on is looked for in
+each training text: by its letters, by its words, by its word n-grams and by its vector. For each
+text and task the table names the surest of these levels. The stage reads texts in batches and keeps
+only the ids of those found.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from tercet.models import seeding
 from tercet.models.seeding import Ids
 from tercet.models.text import overlap
 from tercet.models.text.overlap import Matches
-from tercet.tasks.corpus.sources.triplet_file import file_triplets
 from tercet.tasks.guarding.sentences import (
     GuardConfig,
     GuardSettings,
@@ -29,9 +27,10 @@ from tercet.tasks.guarding.sentences import (
     sentences_of,
 )
 from tercet.tasks.guarding.vectors import by_shortlist, by_stored, stored_matches
-from tercet.tasks.stage import REJECTS, Stage, Work
+from tercet.tasks.rejects import rejects
+from tercet.tasks.stage import Stage, Work
 
-__all__ = ["SENTENCES", "TRIPLETS", "GuardConfig", "GuardSettings"]
+__all__ = ["LABELLED", "SENTENCES", "TRIPLETS", "GuardConfig", "GuardSettings"]
 
 CONTAMINATION = pa.schema(
     [
@@ -49,11 +48,12 @@ CONTAMINATION = pa.schema(
 LEVELS = ("exact", "near", "ngram", "embedding")
 EXACT, NEAR, NGRAM, EMBEDDING = range(4)
 BATCH = 16_384
+_LABELLED = ("labelled", "row_id")
 
 
 @dataclass(frozen=True)
 class Looking:
-    """What batches of texts are compared with. stored: what their stored vectors have told."""
+    """What batches of texts are compared with. stored: the matches of their stored vectors."""
 
     config: GuardConfig
     sentences: Sentences
@@ -69,17 +69,18 @@ def run(work: Work) -> None:
     if "embeddings" in work.inputs and config.embedding_min is not None:
         stored = stored_matches(work, config, sentences)
     looking = Looking(config, sentences, work, stored)
-    told, done = np.empty(0, dtype=np.uint64), 0
+    seen, done = np.empty(0, dtype=np.uint64), 0
     for row_ids, columns in _rows(work):
-        texts = pa.chunked_array(columns).unique()
+        # Not all labelled rows have a positive and a negative.
+        texts = pa.chunked_array(columns).unique().drop_null()
         found = _found(looking, texts)
         done += len(row_ids)
         work.resources.progress(done, None, "rows")
         if not found.num_rows:
             continue
-        # A text that several batches hold is told once.
-        new = ~np.isin(found["text_id"].to_numpy(), told)
-        told = np.union1d(told, found["text_id"].to_numpy())
+        # A text that occurs in several batches gets one row.
+        new = ~np.isin(found["text_id"].to_numpy(), seen)
+        seen = np.union1d(seen, found["text_id"].to_numpy())
         work.emit("contamination", found.filter(pa.array(new)).select(CONTAMINATION.names))
         if config.action == "remove":
             work.emit("rejects", _rejects(row_ids, columns, found))
@@ -87,16 +88,17 @@ def run(work: Work) -> None:
 
 def _rows(work: Work) -> Iterator[tuple[pa.Array, list[pa.Array]]]:
     """Batches of training rows: their ids, and the columns of their texts."""
-    config: GuardConfig = work.config
-    if config.triplets is not None:
-        rows, _ = file_triplets(Path(config.triplets))
-        columns = ["row_id", "anchor", "positive", "negative"]
-        for batch in rows.select(columns).to_batches(max_chunksize=BATCH):
+    if "triplets" in work.inputs or "labelled" in work.inputs:
+        table, key = ("triplets", "triplet_id") if "triplets" in work.inputs else _LABELLED
+        columns = [key, "anchor", "positive", "negative"]
+        for batch in work.inputs[table].batches(table, columns, BATCH):
             yield batch.column(0), batch.columns[1:]
-    elif "triplets" in work.inputs:
-        columns = ["triplet_id", "anchor", "positive", "negative"]
-        for batch in work.inputs["triplets"].batches("triplets", columns, BATCH):
-            yield batch.column(0), batch.columns[1:]
+    elif "document_pairs" in work.inputs:
+        columns = ["pair_id", "query", "answer", "split"]
+        for batch in work.inputs["document_pairs"].batches("document_pairs", columns, BATCH):
+            trained = batch.filter(pc.equal(batch.column(3), "train"))
+            if trained.num_rows:
+                yield trained.column(0), trained.columns[1:3]
     else:
         columns = ["sentence_id", "text", "split"]
         for batch in work.inputs["sentences"].batches("sentences", columns, BATCH):
@@ -142,7 +144,7 @@ def _found(looking: Looking, texts: pa.Array) -> pa.Table:
 def _surest(
     sentences: Sentences, levels: Sequence[tuple[int, Matches]]
 ) -> tuple[npt.NDArray[Any], ...]:
-    """For each text and task the match of the surest level, of the highest score in it.
+    """For each text and task the match at the surest level with the highest score.
 
     Returns: texts, places in `sentences.names`, levels, scores and sentences, in order of texts.
     """
@@ -165,8 +167,8 @@ def _surest(
 
 
 def _rejects(row_ids: pa.Array, columns: Sequence[pa.Array], found: pa.Table) -> pa.Table:
-    """The rows of which some text was found, with the first such text and where it stands."""
-    # The surest of each text.
+    """Rejects for rows with a text that was found; of several texts, the first is named."""
+    # The surest match of each text.
     order = found.append_column("sure", pc.index_in(found["level"], pa.array(LEVELS)))
     order = order.sort_by([("place", "ascending"), ("sure", "ascending"), ("score", "descending")])
     texts = order["text"].combine_chunks()
@@ -182,15 +184,8 @@ def _rejects(row_ids: pa.Array, columns: Sequence[pa.Array], found: pa.Table) ->
     detail = pc.binary_join_element_wise(
         said["task"], ": ", said["level"], " ", score, ": ", said["evaluation_text"], ""
     )
-    return pa.table(
-        {
-            "stage": pa.repeat("guard", len(hit)),
-            "row_id": row_ids.take(pa.array(hit)),
-            "reason": pa.repeat("contaminated", len(hit)),
-            "detail": detail,
-            "text": said["text"],
-        }
-    ).cast(REJECTS)
+    ids = row_ids.take(pa.array(hit))
+    return rejects("guard", ids, "contaminated", detail, said["text"])
 
 
 SENTENCES = Stage(
@@ -202,6 +197,7 @@ SENTENCES = Stage(
     seeded=False,
     libraries=("torch", "transformers", "sentence-transformers"),
     externals=externals,
-    locations=("suite", "triplets"),
+    locations=("suite",),
 )
 TRIPLETS = replace(SENTENCES, each=None)
+LABELLED = TRIPLETS

@@ -1,4 +1,4 @@
-"""Rows without those whose texts the guard has found in an evaluation set."""
+"""Removes rows whose texts the guard has found in an evaluation set."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -7,9 +7,9 @@ from tercet.tasks.stage import BadInput, Work
 
 
 def without_contaminated(work: Work, rows: pa.Table, slot: str, stage: str) -> pa.Table:
-    """The rows of which no text is to be removed. slot: whose table `contamination` says so.
+    """The rows without a contaminated text. slot: has the table `contamination`.
 
-    Raises: BadInput where none is left of them.
+    Raises: BadInput if no row is left.
     """
     if slot not in work.inputs:
         return rows

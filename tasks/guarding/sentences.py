@@ -1,4 +1,4 @@
-"""What the guard looks for: its settings, and the sentences of the tasks that are measured on."""
+"""What the guard looks for: its settings, and the sentences of the evaluation tasks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,39 +11,44 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
+from tercet.models.encoders.pooling import FormSettings
 from tercet.models.text import overlap
-from tercet.tasks.evaluation.suites import suite as suites
 from tercet.tasks.evaluation.suites.layout import Split
+from tercet.tasks.evaluation.suites.suite import read_suite, revisions, suite_files
 from tercet.tasks.stage import BadInput, Config
 
 
 class GuardSettings(Config):
-    """What counts as contamination, and what becomes of it."""
+    """What counts as contamination, and what happens to it."""
 
     action: Literal["remove", "report"] = Field(
-        default="remove", description="Whether contaminated rows stay out of training."
+        default="remove",
+        description="Whether contaminated rows are left out of training or only reported.",
     )
-    order: int = Field(default=4, ge=2, le=16, description="Words of an n-gram.")
+    order: int = Field(default=4, ge=2, le=16, description="Words in an n-gram.")
     min_words: int = Field(
         default=6,
         ge=1,
         le=100,
-        description="Evaluation sentences of fewer words count only where they are the same.",
+        description="Evaluation sentences with fewer words are only matched exactly.",
     )
     ngram: float | None = Field(
         default=0.8,
         gt=0.0,
         le=1.0,
-        description="Share of an evaluation sentence's n-grams in one text; null: not looked at.",
+        description="Share of an evaluation sentence's n-grams in one text; null: not checked.",
     )
     embedding_min: float | None = Field(
-        default=0.9, gt=0.0, le=1.0, description="Cosine with an evaluation sentence; null: off."
+        default=0.9,
+        gt=0.0,
+        le=1.0,
+        description="Cosine with an evaluation sentence; null: not checked.",
     )
     shortlist: float = Field(
         default=0.3,
         gt=0.0,
         le=1.0,
-        description="Where no vectors are stored: share of n-grams from which a text gets one.",
+        description="Without stored vectors: share of n-grams from which a text is encoded.",
     )
     encoder: str | None = Field(
         default=None,
@@ -52,20 +57,17 @@ class GuardSettings(Config):
     )
 
 
-class GuardConfig(GuardSettings):
-    """The same with what else decides the result.
+class GuardConfig(FormSettings, GuardSettings):
+    """The settings with what else decides the result.
 
-    chosen_on: tasks whose dev split decides which checkpoint is kept. triplets: the file whose
-    triplets are looked at; None: those of the slot `triplets`. pooling and what follows: how the
-    stored vectors were made.
+    chosen_on: tasks whose dev split decides which checkpoint is kept. The form, max_length and
+    precision are those that the stored vectors were made with.
     """
 
     suite: Path
     tasks: tuple[str, ...]
     splits: tuple[Split, ...] = ("test",)
     chosen_on: tuple[str, ...] = ()
-    triplets: str | None = None
-    pooling: Literal["mean", "cls"] | None = None
     max_length: int = 128
     precision: Literal["fp32", "bf16"] = "fp32"
     trust_remote_code: bool = False
@@ -73,7 +75,7 @@ class GuardConfig(GuardSettings):
 
 @dataclass(frozen=True)
 class Sentences:
-    """The distinct evaluation sentences, and the tasks that each stands in.
+    """The distinct evaluation sentences, and the tasks that each belongs to.
 
     names: (suite, task). owners, starts: places in `names`, sentence after sentence.
     """
@@ -86,17 +88,16 @@ class Sentences:
 
 
 def externals(config: GuardConfig) -> dict[str, Path | str]:
-    """The files of the suite and, if there is one, of triplets. Raises BadInput."""
+    """The files of the suite, and the revisions of mteb's tasks. Raises BadInput."""
     files: dict[str, Path | str] = dict(sentence_files(config))
-    files |= suites.revisions(config.tasks)
-    return files if config.triplets is None else {**files, "triplets": Path(config.triplets)}
+    return files | revisions(config.tasks)
 
 
 def sentence_files(config: GuardConfig) -> dict[str, Path]:
     """The files that hold them, by their path inside the suite. Raises BadInput."""
     found: dict[str, Path] = {}
     for tasks, splits in _asked(config):
-        found |= suites.suite_files(config.suite.expanduser(), tasks, splits)
+        found |= suite_files(config.suite.expanduser(), tasks, splits)
     return found
 
 
@@ -112,7 +113,7 @@ def _asked(config: GuardConfig) -> list[tuple[tuple[str, ...], tuple[Split, ...]
     for split in others:
         for task in config.tasks if split not in config.splits else ():
             try:
-                files = suites.suite_files(config.suite.expanduser(), (task,), (split,))
+                files = suite_files(config.suite.expanduser(), (task,), (split,))
             except BadInput:
                 continue
             if files:
@@ -123,12 +124,12 @@ def _asked(config: GuardConfig) -> list[tuple[tuple[str, ...], tuple[Split, ...]
 # The parts of one process share their sentences.
 @lru_cache(maxsize=1)
 def _read(config: GuardConfig, stamps: tuple[tuple[str, int, int], ...]) -> Sentences:
-    """Reads the tasks. stamps: of their files, so that others are read anew."""
+    """Reads the tasks. stamps: of their files, so that changed ones are read again."""
     places: dict[str, int] = {}
     names: dict[tuple[str, str], int] = {}
     owned: set[tuple[int, int]] = set()
     for tasks, splits in _asked(config):
-        suite = suites.read(config.suite.expanduser(), tasks, splits)
+        suite = read_suite(config.suite.expanduser(), tasks, splits)
         for kind in ("sts", "transfer", "reranking", "pairs"):
             for task in getattr(suite, kind):
                 name = names.setdefault((kind, task.name), len(names))

@@ -1,14 +1,15 @@
-"""The guard's weakest level: training texts whose vectors lie close to an evaluation sentence's."""
+"""The guard's weakest level: training texts whose vectors are close to an evaluation sentence's."""
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.models import seeding
+from tercet.models.encoders.pooling import PoolingMode
 from tercet.models.seeding import Ids
 from tercet.models.text import overlap
 from tercet.models.text.overlap import Matches
@@ -17,14 +18,14 @@ from tercet.tasks.stage import BadInput, Work
 
 # Vectors of the evaluation sentences are kept in scratch in pieces of so many.
 _PIECE = 4_096
-# From how many sentences it is told how alike an encoder sees any two of them; and how far from
-# there to 1 a cosine lies that says something.
+# How many sentences show what cosine an encoder gives to unrelated texts, and how far from there to
+# 1 a cosine must lie to mean anything.
 _SAMPLE = 512
 _TELLING = 0.8
 
 
 def by_stored(texts: pa.Array, ids: Ids, stored: Matches) -> Matches:
-    """What the stored vectors of these texts have told. ids: of its texts, ascending."""
+    """The matches of these texts by their stored vectors. ids: of the stored texts, ascending."""
     own = seeding.text_ids(texts.to_pylist())
     low, high = np.searchsorted(ids, own, side="left"), np.searchsorted(ids, own, side="right")
     sizes = high - low
@@ -59,7 +60,7 @@ def stored_matches(work: Work, config: GuardConfig, sentences: Sentences) -> tup
 
 
 def _sentence_vectors(work: Work, config: GuardConfig, texts: list[str]) -> overlap.Vectors:
-    """The sentences' vectors, each piece written down when it is made."""
+    """The sentences' vectors; each piece is saved once it is computed."""
     pieces = []
     for first in range(0, len(texts), _PIECE):
         path = work.scratch / f"sentences-{first:08d}.npy"
@@ -74,9 +75,9 @@ def _sentence_vectors(work: Work, config: GuardConfig, texts: list[str]) -> over
 
 
 def _telling(vectors: overlap.Vectors, least: float) -> float:
-    """The cosine from which two texts are one: `least`, or more where all are much alike.
+    """The cosine from which two texts count as the same: `least`, or more if all are similar.
 
-    An encoder that was never trained on sentences sees any two at 0.9: there 0.9 says nothing.
+    An encoder never trained on sentences gives any two a cosine of 0.9, which then means nothing.
     """
     chosen = np.unique(np.linspace(0, len(vectors) - 1, _SAMPLE).astype(np.int64))
     if len(vectors) < 2:
@@ -121,6 +122,7 @@ def _encode(work: Work, config: GuardConfig, texts: list[str]) -> overlap.Vector
         config.max_length,
         work.resources.device,
         config.trust_remote_code,
+        config.prompt,
     )
     return encoder.encode(model, texts, work.resources.batch_size, config.precision)
 
@@ -129,14 +131,15 @@ def _encode(work: Work, config: GuardConfig, texts: list[str]) -> overlap.Vector
 @lru_cache(maxsize=1)
 def _encoder(
     path: Path,
-    pooling: Literal["mean", "cls"] | None,
+    pooling: PoolingMode | None,
     max_length: int,
     device: str,
     trust_remote_code: bool,
+    prompt: str | None,
 ) -> Any:
     from tercet.models.encoders import encoder
 
     try:
-        return encoder.load_encoder(path, pooling, max_length, device, trust_remote_code)
+        return encoder.load_encoder(path, pooling, max_length, device, trust_remote_code, prompt)
     except ValueError as error:
         raise BadInput(str(error)) from error

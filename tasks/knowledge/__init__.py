@@ -1,1 +1,1 @@
-"""Entities and quantities of sentences, and the graph of them."""
+"""Entities and quantities in sentences, and their graph."""

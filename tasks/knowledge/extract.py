@@ -36,7 +36,7 @@ class ExtractConfig(Config):
     """How entities and quantities are found."""
 
     lexicon: str = Field(
-        "builtin", description="builtin, or the path of a lexicon of our form or of WordNet's"
+        "builtin", description="builtin, or the path of a lexicon in our format or WordNet's"
     )
     identifiers: bool = Field(True, description="names from code are entities (type identifier)")
     names: bool = Field(True, description="proper names and acronyms are entities (type name)")
@@ -44,7 +44,7 @@ class ExtractConfig(Config):
 
 
 def externals(config: ExtractConfig) -> dict[str, Path]:
-    """The files outside the project whose content decides the result."""
+    """External files whose content affects the result."""
     return {} if config.lexicon == "builtin" else {"lexicon": Path(config.lexicon)}
 
 
@@ -54,7 +54,7 @@ def run(work: Work) -> None:
     A type's mentions are entities; of quantities `type` is the form (number, year, fraction, range,
     percentage, money, measure), `value` a range's middle, `text` the number without its unit, and
     `of_mention_id` what is counted. Sentences without entities have no category. A sentence at
-    which extraction breaks is a reject with the reason `error`.
+    which extraction fails is a reject with the reason `error`.
     Raises BadInput where the lexicon cannot be read.
     """
     config: ExtractConfig = work.config
@@ -94,7 +94,7 @@ def run(work: Work) -> None:
 
 
 def lexicon_of(config: ExtractConfig) -> Lexicon:
-    """The lexicon that a config names; BadInput where it cannot be read."""
+    """The lexicon that a config names. Raises BadInput if it cannot be read."""
     try:
         return load_lexicon(None if config.lexicon == "builtin" else Path(config.lexicon))
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""Stage `extract_generate`: a language model reads what the anchors speak of (GCSE §3.1, eq. 1).
+"""Stage `extract_generate`: a language model names what the anchors are about (GCSE §3.1, eq. 1).
 
-What it said stays as it was said; `extract_parse` makes mentions of it.
+Its answers stay word for word; `extract_parse` turns them into mentions.
 """
 
 import json
@@ -15,8 +15,8 @@ from tercet.models.generation import ASKED, DETAIL, GENERATIONS
 from tercet.models.knowledge.answer_schema import CATEGORIES, TYPES, schema
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import LlmSettings, Sampling
-from tercet.models.prompted import templates as prompting
-from tercet.tasks.corpus.sample import ANCHOR_COLUMNS, anchor_mask
+from tercet.models.prompted import templates
+from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.stage import Config, Stage, Work
 from tercet.tasks.synthesis import asking
 
@@ -28,7 +28,7 @@ def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
     seen: set[str] = set()
     for name in names:
         if name.casefold() in seen:
-            raise ValueError(f"{name!r} stands twice")
+            raise ValueError(f"{name!r} is listed twice")
         seen.add(name.casefold())
     return names
 
@@ -40,40 +40,40 @@ Names: TypeAlias = Annotated[tuple[_Name, ...], AfterValidator(_distinct)]
 
 
 class ExtractGenerateSettings(Config):
-    """What the language model is asked for."""
+    """What the language model is asked to name."""
 
     categories: Names = Field(
-        CATEGORIES, min_length=1, description="what a sentence may be about: one of these"
+        CATEGORIES, min_length=1, description="what a sentence may be about: exactly one of these"
     )
     types: Names = Field(TYPES, min_length=1, description="what an entity may be: one of these")
-    prompt: str | None = Field(None, description="a prompt file (Jinja2) in the place of ours")
+    prompt: str | None = Field(None, description="a prompt file (Jinja2) instead of ours")
     max_tokens: int = Field(512, ge=1, le=32768)
     temperature: float = Field(0, ge=0, le=2)
 
 
 class ExtractGenerateConfig(ExtractGenerateSettings):
-    """And the model that is asked."""
+    """The settings with the model that is asked."""
 
     llm: LlmSettings
 
 
 def prompt_path(config: ExtractGenerateSettings) -> Path:
     """The user's own prompt file, or ours."""
-    return prompting.prompt_path(METHOD) if config.prompt is None else Path(config.prompt)
+    return templates.prompt_path(METHOD) if config.prompt is None else Path(config.prompt)
 
 
 def externals(config: ExtractGenerateConfig) -> dict[str, Path]:
-    """The files outside the store whose content decides what is said.
+    """The files outside the store whose content decides the answers.
 
-    Raises Unusable for a prompt that cannot be, so that it is told before anything runs.
+    Raises Unusable for a prompt file that cannot be used, before anything runs.
     """
     path = prompt_path(config)
-    prompting.load(path, VARIABLES)
+    templates.load(path, VARIABLES)
     return {"prompt": path, **asking.llm_externals(config.llm)}
 
 
 def sampling(config: ExtractGenerateSettings) -> Sampling:
-    """How answers are drawn, whatever the recipe's texts are drawn with."""
+    """How answers are sampled, whatever the recipe's settings for texts."""
     return Sampling(temperature=config.temperature, top_p=1, max_tokens=config.max_tokens)
 
 
@@ -93,15 +93,15 @@ def asked(work: Work) -> pa.Table:
 
 
 def requests(work: Work) -> Iterator[Request]:
-    """What is asked for one part; asked of nobody."""
+    """The requests of one part, without asking them."""
     config: ExtractGenerateConfig = work.config
-    template = prompting.load(prompt_path(config), VARIABLES)
+    template = templates.load(prompt_path(config), VARIABLES)
     said = schema(config.categories, config.types)
     return asking.requests(asked(work), METHOD, work.seed, template, sampling(config), said)
 
 
 def run(work: Work) -> None:
-    """Emits what the model says of the anchors of one part, in their order, and failed rows."""
+    """Emits the model's answers about the anchors of one part, in their order, and failed rows."""
     config: ExtractGenerateConfig = work.config
     asking.said(
         work,
@@ -125,4 +125,5 @@ STAGE = Stage(
     externals=externals,
     locations=("prompt", *asking.LLM_LOCATIONS),
     asks=requests,
+    method=METHOD,
 )

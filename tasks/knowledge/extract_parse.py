@@ -1,6 +1,6 @@
-"""Stage `extract_parse`: what a language model said of sentences becomes mentions, or rejects.
+"""Stage `extract_parse`: a language model's answers become mentions, or rejects with a reason.
 
-Cheap, and free to change: the answers stay as they were said.
+Cheap, and free to change: the answers themselves are kept.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,11 @@ from tercet.models.knowledge.places import Fault
 from tercet.models.prompted.checks import without_thoughts
 from tercet.tasks.isolation import Rows, isolated, numbers, refused
 from tercet.tasks.knowledge.extract import MENTIONS, SENTENCE_CATEGORIES, mentions
-from tercet.tasks.stage import REJECTS, BadInput, Config, Stage, Work
+from tercet.tasks.rejects import rejects
+from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 BATCH_ROWS = 4096
-# Characters that a reject repeats of what is at fault; the whole answer is in `generations`.
+# Characters of a faulty piece that a reject shows; the whole answer is in `generations`.
 _SHOWN = 200
 
 
@@ -28,32 +29,31 @@ class ExtractParseSettings(Config):
     """How answers are read."""
 
     lexicon: str = Field(
-        "builtin", description="whose nouns tell dictionary forms: builtin, or a lexicon's path"
+        "builtin", description="whose nouns give dictionary forms: builtin, or a lexicon's path"
     )
 
 
 class ExtractParseConfig(ExtractParseSettings):
-    """And the closed lists that the model was told (`extract_generate`)."""
+    """The settings with the closed lists that the model was given (`extract_generate`)."""
 
     categories: tuple[str, ...] = Field(min_length=1)
     types: tuple[str, ...] = Field(min_length=1)
 
 
 def externals(config: ExtractParseConfig) -> dict[str, Path]:
-    """The files outside the project whose content decides the result."""
+    """External files whose content affects the result."""
     return {} if config.lexicon == "builtin" else {"lexicon": Path(config.lexicon)}
 
 
 def run(work: Work) -> None:
     """Emits mentions and sentence_categories of one part of the answers, and rejects.
 
-    The columns are those of `extract`; an entity's `type` and a sentence's category are what the
-    model said, all of a quantity but what it counts is what is read in the text.
-    A reject's row is the generation. Reasons that lose the answer: cut_off (its length limit or an
-    unclosed thought ended it), not_json. Reasons that lose one item of it: not_json, not_in_text,
-    number_not_there, unknown_type, unknown_category, overlapping; too_many loses what one of its
-    lists has behind 200 items. An answer at which reading
-    itself breaks has the reason `error`.
+    The columns are those of `extract`. An entity's `type`, a sentence's category and what a
+    quantity counts come from the model; the rest of a quantity is read from the text.
+    A reject's row is the generation. Reasons that lose the whole answer: cut_off (its length limit
+    or an unclosed thought ended it), not_json, and error, where reading it fails. Reasons that
+    lose one item: not_json, not_in_text, number_not_there, unknown_type, unknown_category,
+    overlapping. too_many loses the items of a list after the first 200.
     Raises BadInput where the lexicon cannot be read.
     """
     config: ExtractParseConfig = work.config
@@ -68,7 +68,9 @@ def run(work: Work) -> None:
         cut = pc.or_(unclosed, pc.fill_null(pc.equal(said["finish_reason"], "length"), False))
         if pc.any(cut).as_py():
             lost = said.filter(cut)
-            work.emit("rejects", _cut_off(lost))
+            why = "the length limit ended it"
+            ids = lost["generation_id"]
+            work.emit("rejects", rejects(STAGE.name, ids, "cut_off", why, lost["raw"]))
             whole = pc.invert(cut)
             said, answers = said.filter(whole), answers.filter(whole)
         at = pc.index_in(said["sentence_id"], sentences["sentence_id"])
@@ -81,7 +83,7 @@ def run(work: Work) -> None:
 def _read(
     work: Work, said: pa.Table, answers: list[str], texts: list[str], allowed: Allowed
 ) -> None:
-    """Emits what is read from answers about texts; `said` has their generations."""
+    """Emits the mentions that answers about texts name; `said` has their generations."""
     ids = said["sentence_id"].to_numpy()
 
     def made(rows: Rows) -> tuple[Rows, Mentions, list[Fault]]:
@@ -111,22 +113,10 @@ def _nouns(lexicon: str) -> frozenset[str]:
         raise BadInput(f"extract_parse.lexicon: {error}") from None
 
 
-def _cut_off(said: pa.Table) -> pa.Table:
-    rows = said.num_rows
-    columns = [
-        pa.array(["extract_parse"] * rows, pa.string()),
-        said["generation_id"],
-        pa.array(["cut_off"] * rows, pa.string()),
-        pa.array(["the length limit ended it"] * rows, pa.string()),
-        said["raw"],
-    ]
-    return pa.Table.from_arrays(columns, schema=REJECTS)
-
-
 def _rejects(faults: Sequence[Fault], rows: Rows, said: pa.Table) -> pa.Table:
-    """The faults as rows; an answer's own fault repeats the beginning of what was said.
+    """The faults as rows; a fault of a whole answer shows the beginning of it.
 
-    rows: which of `said` the faults count.
+    rows: the rows of `said` that the faults number.
     """
     at = [int(rows[fault.row]) for fault in faults]
     raws = said["raw"]
@@ -134,18 +124,17 @@ def _rejects(faults: Sequence[Fault], rows: Rows, said: pa.Table) -> pa.Table:
         (raws[row].as_py() or "") if fault.text is None else fault.text
         for row, fault in zip(at, faults, strict=True)
     ]
-    columns = [
-        pa.array(["extract_parse"] * len(faults), pa.string()),
+    return rejects(
+        STAGE.name,
         said["generation_id"].take(pa.array(at, pa.int64())),
-        pa.array([fault.reason for fault in faults], pa.string()),
-        pa.array([_sayable(fault.detail) for fault in faults], pa.string()),
-        pa.array([_sayable(text[:_SHOWN]) for text in texts], pa.string()),
-    ]
-    return pa.Table.from_arrays(columns, schema=REJECTS)
+        [fault.reason for fault in faults],
+        [_sayable(fault.detail) for fault in faults],
+        [_sayable(text[:_SHOWN]) for text in texts],
+    )
 
 
 def _sayable(text: str) -> str:
-    """The text without lone surrogates, which JSON can escape and no column can hold."""
+    """The text without lone surrogates: JSON can escape them, but no column can hold them."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

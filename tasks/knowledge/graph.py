@@ -1,24 +1,26 @@
 """Stage `graph`: entities, types and quantities as nodes, with hard and soft edges (GCSE §3.1).
 
 Eq. 2: nodes are entity texts t, types c and quantities q. Eq. 3: hard edges (t, c) and (t, q) of
-one mention. Eq. 4: soft edges (t, other t) and (t, another t's c) of one sentence. A mention of the
-same entity is no other entity. Soft edges between entities stand in both directions.
+one mention. Eq. 4: soft edges (t, other t) and (t, another t's c) of one sentence. Two
+mentions of one entity make no edge. Soft edges between entities run in both directions.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from tercet.models import seeding
-from tercet.models.english.inflection import singulars
+from tercet.models.english.plurals import singulars
+from tercet.tasks.connections import connection
 from tercet.tasks.stage import Config, Stage, Work
 
-# Rows of distinct (sentence, entity, type) whose soft edges are made at once. It bounds memory: a
-# mention has about ten soft edges of its own.
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+# Distinct (sentence, entity, type) rows whose soft edges are made at once. This bounds memory: each
+# has about ten soft edges.
 ROWS_AT_ONCE = 100_000
 BATCH_ROWS = 100_000
 
@@ -39,8 +41,7 @@ KG_EDGES = pa.schema(
     ]
 )
 
-# The commonest written form stands for a node, its dictionary form before others: the one whose
-# digest is the node's id.
+# A node shows its dictionary form, the one whose digest is its id, or else its commonest form.
 _NODES = """
 WITH forms AS (
     SELECT kind, node_id, text, count(*) AS times,
@@ -87,7 +88,7 @@ GROUP BY source, target ORDER BY source, target
 
 
 class GraphConfig(Config):
-    """The graph has no setting: it follows from the mentions."""
+    """The graph has no settings: it follows from the mentions."""
 
 
 def run(work: Work) -> None:
@@ -98,9 +99,9 @@ def run(work: Work) -> None:
     """
     rows = work.inputs["mentions"]
     mentions = rows.sql("mentions")
-    with _connection(work) as con:
-        types = [row[0] for row in con.execute(_types(mentions)).fetchall()]
-        con.register(
+    with connection(work, threads=2, on_disk=True) as db:
+        types = [row[0] for row in db.execute(_types(mentions)).fetchall()]
+        db.register(
             "given",
             pa.table(
                 {
@@ -109,19 +110,19 @@ def run(work: Work) -> None:
                 }
             ),
         )
-        con.execute("CREATE TABLE types AS FROM given").fetchall()
-        for table in _tables(con, _NODES.format(mentions=mentions)):
+        db.execute("CREATE TABLE types AS FROM given").fetchall()
+        for table in _tables(db, _NODES.format(mentions=mentions)):
             work.emit("kg_nodes", _with_singulars(table).cast(KG_NODES))
-        for table in _tables(con, _HARD.format(mentions=mentions)):
+        for table in _tables(db, _HARD.format(mentions=mentions)):
             work.emit("kg_edges", table.cast(KG_EDGES))
         bits = max(0, (rows.count("mentions") // ROWS_AT_ONCE).bit_length())
-        con.execute(
+        db.execute(
             f"""CREATE TABLE said AS SELECT DISTINCT sentence_id, node_id, type_id,
                 (node_id::UHUGEINT >> {64 - bits})::USMALLINT AS bucket
             FROM {mentions} JOIN types USING (type) WHERE kind = 'entity'"""
         ).fetchall()
         for bucket in range(1 << bits):
-            for table in _tables(con, _SOFT, [bucket]):
+            for table in _tables(db, _SOFT, [bucket]):
                 work.emit("kg_edges", table.cast(KG_EDGES))
             work.resources.progress(bucket + 1, 1 << bits, "buckets of entities")
 
@@ -130,37 +131,16 @@ def _types(mentions: str) -> str:
     return f"SELECT DISTINCT type FROM {mentions} WHERE kind = 'entity' ORDER BY type"
 
 
-@contextmanager
-def _connection(work: Work) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A DuckDB of its own on disk, so that memory holds only what a query needs."""
-    path = work.scratch / "graph.duckdb"
-    _forget(path)
-    con = duckdb.connect(str(path))
-    try:
-        con.execute(f"SET memory_limit = '{work.resources.memory_limit}'").fetchall()
-        con.execute(f"SET temp_directory = '{str(work.scratch).replace(chr(39), chr(39) * 2)}'")
-        con.execute("SET threads = 2").fetchall()
-        yield con
-    finally:
-        con.close()
-        _forget(path)
-
-
-def _forget(path: Path) -> None:
-    for leftover in (path, path.with_name(path.name + ".wal")):
-        leftover.unlink(missing_ok=True)
-
-
 def _tables(
-    con: duckdb.DuckDBPyConnection, query: str, parameters: list[int] | None = None
+    db: "DuckDBPyConnection", query: str, parameters: list[int] | None = None
 ) -> Iterator[pa.Table]:
-    for batch in con.sql(query, params=parameters or []).to_arrow_reader(BATCH_ROWS):
+    for batch in db.sql(query, params=parameters or []).to_arrow_reader(BATCH_ROWS):
         if batch.num_rows:
             yield pa.Table.from_batches([batch])
 
 
 def _with_singulars(nodes: pa.Table) -> pa.Table:
-    """Nodes that were only ever mentioned in the plural get their dictionary form."""
+    """Gives nodes that only occur in the plural their dictionary form."""
     text = nodes.column("text").to_pylist()
     ids = nodes.column("node_id").to_pylist()
     plural = np.flatnonzero(~nodes.column("is_form").to_numpy(zero_copy_only=False))

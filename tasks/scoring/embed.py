@@ -1,7 +1,7 @@
 """Stage `embed`: every distinct text of the candidates and their anchors, encoded once.
 
-Texts are put in order of (length, id) and cut into chunks: a chunk's texts are of like length, and
-which texts it holds follows from the bounds in its spec and the input alone.
+Texts are ordered by (length, id) and cut into chunks of texts of similar length. Which texts a
+chunk holds follows from the bounds in its spec and the input alone.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,9 @@ from typing import Any, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.storage.rows import Rows, quoted
+from tercet.models.encoders.pooling import FormSettings, PoolingMode
+from tercet.storage.rows import Rows
+from tercet.tasks.connections import connection
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 EMBEDDINGS = pa.schema([("text_id", pa.uint64()), ("vector", pa.list_(pa.float32()))])
@@ -21,12 +23,9 @@ EMBEDDINGS = pa.schema([("text_id", pa.uint64()), ("vector", pa.list_(pa.float32
 CPU_CHUNK = 2_000
 
 
-class EmbedConfig(Config):
+class EmbedConfig(FormSettings, Config):
     """How texts become vectors."""
 
-    pooling: Literal["mean", "cls"] | None = Field(
-        default=None, description="How token states become a vector; null: the model's own way."
-    )
     max_length: int = Field(default=128, ge=4, le=8192, description="Longest input, in tokens.")
     precision: Literal["fp32", "bf16"] = Field(
         default="fp32", description="bf16 is faster and moves cosines by up to 4e-3."
@@ -60,15 +59,6 @@ def _texts_sql(inputs: Any, shortest: int = 0, longest: int | None = None) -> st
     return query
 
 
-def _connect(work: Work) -> Any:
-    import duckdb
-
-    connection = duckdb.connect()
-    connection.execute(f"SET memory_limit = '{work.resources.memory_limit}'")
-    connection.execute(f"SET temp_directory = {quoted(str(work.scratch))}")
-    return connection
-
-
 def plan(work: Work) -> list[dict[str, Any]]:
     """Chunks of the texts in order of (length, text_id), each named by its first and last text.
 
@@ -77,9 +67,9 @@ def plan(work: Work) -> list[dict[str, Any]]:
     """
     on_cpu = work.resources.device == "cpu"
     size = min(work.resources.part_rows, CPU_CHUNK) if on_cpu else work.resources.part_rows
-    with _connect(work) as connection:
-        connection.execute(f"CREATE TEMP VIEW texts AS {_texts_sql(work.inputs)}")
-        bounds = connection.sql(
+    with connection(work) as db:
+        db.execute(f"CREATE TEMP VIEW texts AS {_texts_sql(work.inputs)}")
+        bounds = db.sql(
             f"""SELECT min((length, text_id)), max((length, text_id)), count(*) FROM (
                     SELECT length, text_id, ntile(greatest(1,
                         (SELECT (count(*) + {size} - 1) // {size} FROM texts)
@@ -102,8 +92,8 @@ def run(work: Work) -> None:
         _emit_known(work)
         return
     (low, low_id), (high, high_id) = work.spec["first"], work.spec["last"]
-    with _connect(work) as connection:
-        rows = connection.sql(
+    with connection(work) as db:
+        rows = db.sql(
             f"""SELECT text_id, text FROM ({_texts_sql(work.inputs, low, high)})
                 WHERE (length > {low} OR length = {low} AND text_id >= {low_id}::UBIGINT)
                     AND (length < {high} OR length = {high} AND text_id <= {high_id}::UBIGINT)
@@ -122,6 +112,7 @@ def run(work: Work) -> None:
             config.max_length,
             work.resources.device,
             config.trust_remote_code,
+            config.prompt,
         )
     except ValueError as error:
         raise BadInput(str(error)) from error
@@ -136,7 +127,7 @@ def run(work: Work) -> None:
 
 
 def _stamp(directory: Path) -> frozenset[tuple[str, int, int]]:
-    """What changes when files of the directory do."""
+    """A stamp that differs if files of the directory have changed."""
     found = [(path, path.stat()) for path in directory.rglob("*") if path.is_file()]
     return frozenset((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in found)
 
@@ -146,14 +137,15 @@ def _stamp(directory: Path) -> frozenset[tuple[str, int, int]]:
 def _encoder(
     path: Path,
     stamp: frozenset[tuple[str, int, int]],
-    pooling: Literal["mean", "cls"] | None,
+    pooling: PoolingMode | None,
     max_length: int,
     device: str,
     trust_remote_code: bool,
+    prompt: str | None,
 ) -> Any:
     from tercet.models.encoders import encoder
 
-    return encoder.load_encoder(path, pooling, max_length, device, trust_remote_code)
+    return encoder.load_encoder(path, pooling, max_length, device, trust_remote_code, prompt)
 
 
 def _emit_known(work: Work) -> None:
@@ -162,8 +154,8 @@ def _emit_known(work: Work) -> None:
         return
     wanted = _texts_sql({key: rows for key, rows in work.inputs.items() if key != "known"})
     known: Rows = work.inputs["known"]
-    with _connect(work) as connection:
-        reader = connection.sql(
+    with connection(work) as db:
+        reader = db.sql(
             f"""SELECT text_id, any_value(vector) AS vector FROM {known.sql("embeddings")}
                 WHERE text_id IN (SELECT text_id FROM ({wanted})) GROUP BY text_id"""
         ).to_arrow_reader(work.resources.part_rows)

@@ -1,19 +1,22 @@
-"""Stage `score`: the evaluator's cosine between each candidate and its anchor."""
+"""What scorers share: the table of scores, and how a scorer declares itself.
 
-import tempfile
+A scorer is a module with `SCORER` and a line in `tasks/scoring/scorers.py`. It has a stage of its
+own, named `score`, which maps the parts of `candidates` to `scores`; in a recipe's pipeline it is
+the step `score.NAME`.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from tercet.models import seeding
-from tercet.models.seeding import Ids
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.rejects import rejects
+from tercet.tasks.stage import Stage, Work
 
+STAGE_NAME = "score"
 SCORES = pa.schema(
     [
         ("candidate_id", pa.uint64()),
@@ -23,140 +26,43 @@ SCORES = pa.schema(
     ]
 )
 
-Vectors: TypeAlias = npt.NDArray[np.float32]
-
-# Candidates scored at once: two vectors each are in memory.
-_ROWS = 16_384
-
-
-class ScoreConfig(Config):
-    """The similarity has no parameters."""
-
-
-def run(work: Work) -> None:
-    """Scores of one part of the candidates; a row without a number is a reject."""
-    done, total = 0, work.inputs["candidates"].count("candidates")
-    columns = ["candidate_id", "sentence_id", "text"]
-    for batch in work.inputs["candidates"].batches("candidates", columns, _ROWS):
-        _score(work, batch)
-        done += batch.num_rows
-        work.resources.progress(done, total, "candidates")
+# similarity: a cosine. p_true: the probability that the candidate means the same as its sentence.
+Measure: TypeAlias = Literal["similarity", "p_true"]
 
 
 @dataclass(frozen=True)
-class _Index:
-    """The vectors of all texts, on disk, by the texts' ids.
+class Scorer:
+    """One way to judge candidates.
 
-    ids: sorted. Shape (texts,).
-    rows: the row in `vectors` of each id. Shape (texts,).
-    vectors: a memory map of a file without a name. Shape (texts, dimension).
+    stage: emits a score or a reject for each candidate of a part. Its config is what a recipe may
+        set under `score.NAME`, its slots are `candidates` and those in `reads`.
+    reads: of `sentences` and `embeddings` (vectors of all candidates and their sentences).
     """
 
-    ids: Ids
-    rows: npt.NDArray[np.int64]
-    vectors: Vectors
-
-    def find(self, wanted: Ids) -> tuple[Ids, npt.NDArray[np.float64]]:
-        """Those of the wanted ids (sorted, distinct) that there are, with their vectors."""
-        if not len(self.ids):
-            return np.empty(0, np.uint64), np.zeros((0, 1))
-        places = np.searchsorted(self.ids, wanted).clip(max=len(self.ids) - 1)
-        there = self.ids[places] == wanted
-        rows = self.rows[places[there]]
-        found = np.empty((len(rows), self.vectors.shape[1]))
-        order = np.argsort(rows)
-        found[order] = self.vectors[rows[order]]  # read from front to back
-        return wanted[there], found
+    name: str
+    measure: Measure
+    stage: Stage
+    reads: Sequence[Literal["sentences", "embeddings"]] = ()
 
 
-_Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
+def emit_scores(
+    work: Work, name: str, measure: Measure, batch: pa.RecordBatch, values: npt.NDArray[Any]
+) -> None:
+    """Emits the candidates' scores; a candidate whose value is not a number is a reject.
 
-# One entry: the parts that a process scores share their embeddings, which are laid out once.
-_laid_out: dict[_Stamp, _Index] = {}
-
-
-def _index(work: Work) -> _Index:
-    files = work.inputs["embeddings"].files("embeddings")
-    stats = [Path(file).stat() for file in files]
-    stamp = tuple((f, s.st_size, s.st_mtime_ns) for f, s in zip(files, stats, strict=True))
-    if stamp not in _laid_out:
-        _laid_out.clear()
-        _laid_out[stamp] = _lay_out(files, work.inputs["embeddings"].count("embeddings"), work)
-    return _laid_out[stamp]
-
-
-def _lay_out(files: list[str], count: int, work: Work) -> _Index:
-    ids = np.empty(count, np.uint64)
-    vectors: Vectors | None = None
-    done = 0
-    for file in files:
-        with pq.ParquetFile(file) as source:
-            for batch in source.iter_batches(8_192, columns=["text_id", "vector"]):
-                n = batch.num_rows
-                if not n:
-                    continue
-                flat = batch["vector"].flatten().to_numpy(zero_copy_only=False).reshape(n, -1)
-                if vectors is None:
-                    shape = (len(ids), flat.shape[1])
-                    # Without a name it is gone with the process, however that ends.
-                    with tempfile.TemporaryFile(dir=work.scratch) as unnamed:
-                        vectors = np.memmap(unnamed, np.float32, "w+", shape=shape)
-                ids[done : done + n] = batch["text_id"].to_numpy()
-                vectors[done : done + n] = flat
-                done += n
-    order = np.argsort(ids, kind="stable")
-    return _Index(ids[order], order, np.zeros((0, 1), np.float32) if vectors is None else vectors)
-
-
-def _score(work: Work, batch: pa.RecordBatch) -> None:
-    anchors = batch["sentence_id"].to_numpy(zero_copy_only=False).astype(np.uint64)
-    texts = seeding.text_ids(batch["text"].to_pylist())
-    ids, vectors = _index(work).find(np.union1d(anchors, texts))
-    a, b = (
-        np.searchsorted(ids, wanted).clip(max=max(len(ids) - 1, 0)) for wanted in (anchors, texts)
-    )
-    values = np.full(batch.num_rows, np.nan)
-    there = np.zeros(batch.num_rows, dtype=bool)
-    if len(ids):
-        there = (ids[a] == anchors) & (ids[b] == texts)
-        left, right = vectors[a[there]], vectors[b[there]]
-        lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            cosines = np.einsum("nd,nd->n", left, right) / lengths
-        values[there] = np.clip(cosines, -1.0, 1.0)
+    batch: candidate_id and text, at least. values: shape (rows,).
+    """
     scored = np.isfinite(values)
-    n = int(scored.sum())
-    table = {
-        "candidate_id": batch["candidate_id"].filter(pa.array(scored)),
-        "scorer": pa.array(["evaluator"] * n, pa.string()),
-        "measure": pa.array(["similarity"] * n, pa.string()),
-        "value": pa.array(values[scored]),
-    }
-    work.emit("scores", pa.table(table, schema=SCORES))
-    _reject(work, batch, there & ~scored, "nan_score", "the cosine with its anchor is no number")
-    _reject(work, batch, ~there, "no_embedding", "the candidate or its anchor has no embedding")
-
-
-def _reject(work: Work, batch: pa.RecordBatch, chosen: Any, reason: str, detail: str) -> None:
-    n = int(chosen.sum())
-    if not n:
-        return
-    kept = batch.filter(pa.array(chosen))
-    rows = {
-        "stage": ["score"] * n,
-        "row_id": kept["candidate_id"],
-        "reason": [reason] * n,
-        "detail": [detail] * n,
-        "text": kept["text"],
-    }
-    work.emit("rejects", pa.table(rows))
-
-
-STAGE = Stage(
-    name="score",
-    config=ScoreConfig,
-    tables={"scores": SCORES},
-    run=run,
-    each="candidates",
-    seeded=False,
-)
+    kept, lost = batch.filter(pa.array(scored)), batch.filter(pa.array(~scored))
+    n = kept.num_rows
+    columns = [
+        kept["candidate_id"],
+        pa.repeat(pa.scalar(name), n),
+        pa.repeat(pa.scalar(measure), n),
+        pa.array(values[scored], pa.float64()),
+    ]
+    work.emit("scores", pa.table(columns, schema=SCORES))
+    if lost.num_rows:
+        detail = f"the {measure} of {name} is not a number"
+        ids, texts = lost["candidate_id"], lost["text"]
+        work.emit("rejects", rejects(STAGE_NAME, ids, "nan_score", detail, texts))

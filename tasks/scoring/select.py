@@ -1,22 +1,23 @@
 """Stage `select`: which candidates become triplets; each of the others is a reject with a reason.
 
-Thresholds hold for all methods or for one, as numbers or as quantiles of the method's scores.
-A candidate that shares a mark with a text of dev or test (eight words in a row, see `splits`) is
-refused: a rule may join or write by chance what stands there.
-Accepted positives and negatives of a sentence are ranked and paired rank by rank. Where one side is
+Thresholds apply to all methods or to one, as numbers or as quantiles of the method's scores.
+A candidate that shares a mark (eight words in a row, see `models/text/marks.py`) with a text of dev
+or test is refused: a rule may write by chance what stands there.
+Accepted positives and negatives of a sentence are ranked and paired by rank. Where one side is
 empty, the positive falls back to the sentence itself and the negative to the `random` candidate
 (GCSE, section 3.3), if the config allows it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.storage.rows import quoted
+from tercet.storage.rows import Rows, quoted
+from tercet.tasks.connections import connection
 from tercet.tasks.scoring.held_out import find_held_out
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 TRIPLETS = pa.schema(
     [
@@ -66,14 +67,16 @@ def _cosine(description: str, default: float | None) -> Any:
 
 
 class MethodConfig(Config):
-    """Thresholds of one method; what is left out is as for all methods."""
+    """Thresholds of one method; those left out are the general ones."""
 
     positive_min: Bound = None
     negative_min: Bound = None
     negative_max: Bound = None
     p_min: float | None = Field(default=None, ge=0.0, le=1.0)
     weight: float = Field(
-        default=1.0, ge=0.0, description="Weight in the draw among a sentence's accepted; 0: never."
+        default=1.0,
+        ge=0.0,
+        description="Weight in the draw among a sentence's accepted candidates; 0: never drawn.",
     )
 
 
@@ -84,37 +87,50 @@ class SelectConfig(Config):
     negative_min: Bound = _cosine("Lowest similarity of a negative; null: none.", None)
     negative_max: Bound = _cosine("Highest similarity of a negative (GCSE: 0.75).", 0.75)
     p_min: float | None = Field(
-        default=None, ge=0.0, le=1.0, description="Lowest probability that the role is right."
+        default=None,
+        ge=0.0,
+        le=1.0,
+        description="Lowest probability accepted that the role is right.",
+    )
+    similarity: str | None = Field(
+        default=None,
+        description="The scorer whose similarity is used; null: the only one that gives it.",
+    )
+    p_true: str | None = Field(
+        default=None,
+        description="The scorer whose probability is used; null: the only one that gives it.",
     )
     methods: Mapping[str, MethodConfig] = Field(default_factory=dict)
-    per_sentence: int = Field(default=1, ge=1, le=64, description="Most triplets of one sentence.")
+    per_sentence: int = Field(default=1, ge=1, le=64, description="Most triplets per anchor.")
     prefer: Literal["draw", "similarity"] = Field(
         default="draw",
-        description="Among several accepted: a seeded draw by the methods' weights, or the most "
-        "similar first (the surest positive, the hardest negative).",
+        description="Among several accepted candidates: a seeded draw by the methods' "
+        "weights, or the most similar first (the surest positive, the hardest negative).",
     )
     fallback_positive: bool = Field(
-        default=True, description="No positive accepted: the sentence itself is the positive."
+        default=True, description="If no positive is accepted, the anchor itself is the positive."
     )
     fallback_negative: bool = Field(
-        default=True, description="No negative accepted: the random candidate is the negative."
+        default=True,
+        description="If no negative is accepted, the random candidate is the negative.",
     )
     swap_roles: tuple[str, ...] = Field(
         default=(),
-        description="Methods whose refused positives may serve as negatives. Only for methods "
-        "that keep the meaning: a changed number never becomes a positive.",
+        description="Methods whose refused positives may become negatives; a change of meaning "
+        "never becomes a positive.",
     )
 
 
 def run(work: Work) -> None:
     """Triplets, rejects and each method's acceptance, by SQL over candidates and scores."""
-    with _connect(work) as connection:
-        find_held_out(connection, work)
-        _load(connection, work)
-        _bound(connection, work.config)
-        _judge(connection, work.config)
-        _rank(connection, work.config, work.seed)
-        _pair(connection, work.config)
+    with connection(work) as db:
+        db.execute("SET preserve_insertion_order = false")
+        find_held_out(db, work)
+        _load(db, work)
+        _bound(db, work.config)
+        _judge(db, work.config)
+        _rank(db, work.config, work.seed)
+        _pair(db, work.config)
         for table, query in (
             ("triplets", _TRIPLETS),
             ("rejects", _REJECTS),
@@ -122,25 +138,21 @@ def run(work: Work) -> None:
         ):
             for name, rows in work.inputs.items():
                 query = query.replace(f"@{name}", rows.sql(name))
-            for batch in connection.sql(query).to_arrow_reader(work.resources.part_rows):
+            for batch in db.sql(query).to_arrow_reader(work.resources.part_rows):
                 if batch.num_rows:
                     work.emit(table, pa.Table.from_batches([batch]))
 
 
-def _connect(work: Work) -> Any:
-    import duckdb
-
-    connection = duckdb.connect()
-    connection.execute(f"SET memory_limit = '{work.resources.memory_limit}'")
-    connection.execute(f"SET temp_directory = {quoted(str(work.scratch))}")
-    connection.execute("SET preserve_insertion_order = false")
-    return connection
-
-
-def _load(connection: Any, work: Work) -> None:
-    """Table `scored`: one row a candidate, without its text, with its scores if it has any."""
+def _load(db: Any, work: Work) -> None:
+    """Table `scored`: one row per candidate, without its text, with its scores if it has any."""
     candidates, scores = work.inputs["candidates"], work.inputs["scores"]
-    connection.execute(
+    config: SelectConfig = work.config
+    asked = [
+        f"({quoted(measure)}, {quoted(scorer)})"
+        for measure, named in (("similarity", config.similarity), ("p_true", config.p_true))
+        for scorer in _scorers(db, scores, measure, named)
+    ] or ["(NULL, NULL)"]
+    db.execute(
         f"""CREATE TEMP TABLE scored AS
             SELECT candidate_id, sentence_id, role, method, text_id, value, p_true, words
             FROM (SELECT candidate_id, any_value(sentence_id) AS sentence_id,
@@ -148,9 +160,11 @@ def _load(connection: Any, work: Work) -> None:
                     any_value(md5_number_lower(text)) AS text_id
                 FROM {candidates.sql("candidates")} GROUP BY candidate_id)
             LEFT JOIN (SELECT candidate_id,
-                    avg(value) FILTER (measure = 'similarity') AS value,
-                    avg(value) FILTER (measure = 'p_true') AS p_true
-                FROM {scores.sql("scores")} WHERE NOT isnan(value) GROUP BY candidate_id)
+                    any_value(value) FILTER (measure = 'similarity') AS value,
+                    any_value(value) FILTER (measure = 'p_true') AS p_true
+                FROM {scores.sql("scores")}
+                WHERE NOT isnan(value) AND (measure, scorer) IN ({", ".join(asked)})
+                GROUP BY candidate_id)
             USING (candidate_id)
             LEFT JOIN (SELECT candidate_id, min(words) AS words FROM held_out
                 GROUP BY candidate_id)
@@ -158,13 +172,32 @@ def _load(connection: Any, work: Work) -> None:
     )
 
 
-def _bound(connection: Any, config: SelectConfig) -> None:
+def _scorers(db: Any, scores: Rows, measure: str, named: str | None) -> list[str]:
+    """The one scorer whose measure counts; none where there are no such scores.
+
+    Raises: BadInput where several have given the measure and none is named.
+    """
+    if named is not None:
+        return [named]
+    query = f"SELECT DISTINCT scorer FROM {scores.sql('scores')} WHERE measure = ? ORDER BY scorer"
+    found = [row[0] for row in db.execute(query, [measure]).fetchall()]
+    if len(found) > 1:
+        raise BadInput(f"select: {several(measure, found)}.")
+    return found
+
+
+def several(measure: str, scorers: Sequence[str]) -> str:
+    """What to do if several scorers give one measure."""
+    return f"{' and '.join(scorers)} both give {measure}: name one of them as select.{measure}"
+
+
+def _bound(db: Any, config: SelectConfig) -> None:
     """Table `bounds`: (role, method) with thresholds as numbers, quantiles resolved."""
-    connection.execute(
+    db.execute(
         """CREATE TEMP TABLE bounds(role VARCHAR, method VARCHAR, low DOUBLE, high DOUBLE,
             swap_high DOUBLE, p_min DOUBLE, weight DOUBLE, reserved BOOLEAN)"""
     )
-    pairs = connection.execute("SELECT DISTINCT role, method FROM scored ORDER BY ALL").fetchall()
+    pairs = db.execute("SELECT DISTINCT role, method FROM scored ORDER BY ALL").fetchall()
     for role, method in pairs:
         own = config.methods.get(method, MethodConfig())
 
@@ -174,7 +207,7 @@ def _bound(connection: Any, config: SelectConfig) -> None:
             bound = getattr(config, name) if bound is None else bound
             if not isinstance(bound, Quantile):
                 return bound
-            return connection.execute(  # type: ignore[no-any-return]
+            return db.execute(  # type: ignore[no-any-return]
                 "SELECT quantile_cont(value, ?) FROM scored WHERE role = ? AND method = ?",
                 [bound.quantile, role, method],
             ).fetchone()[0]
@@ -186,19 +219,19 @@ def _bound(connection: Any, config: SelectConfig) -> None:
         p_min = config.p_min if own.p_min is None else own.p_min
         # The random candidate is kept for the fallback unless the config gives it a place.
         reserved = method == RANDOM and RANDOM not in config.methods
-        connection.execute(
+        db.execute(
             "INSERT INTO bounds VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             [role, method, low, high, swap, p_min, own.weight, reserved],
         )
 
 
-def _judge(connection: Any, config: SelectConfig) -> None:
+def _judge(db: Any, config: SelectConfig) -> None:
     """Table `judged`: a candidate with the role it may serve in, or the reason why in none.
 
-    What several methods say alike in one role counts once; a candidate made for the role comes
-    before one that changed roles, and the heavier method before the lighter.
+    A text that several methods give in one role counts once; a candidate made for the role comes
+    before one that changed roles, and the method of more weight before the others.
     """
-    connection.execute(
+    db.execute(
         """CREATE TEMP TABLE judged AS
         SELECT * REPLACE (
             CASE WHEN role IS NOT NULL AND nth > 1 THEN 'duplicate' ELSE refused END AS refused,
@@ -225,14 +258,14 @@ def _judge(connection: Any, config: SelectConfig) -> None:
     )
 
 
-def _rank(connection: Any, config: SelectConfig, seed: int) -> None:
+def _rank(db: Any, config: SelectConfig, seed: int) -> None:
     """Table `ranked`: accepted candidates with their rank among those of their sentence and role.
 
     The draw is an exponential race: the smallest -ln(u) / weight wins, with the method's weight
     shared among its candidates of the sentence, so that many candidates do not outvote few.
     """
     order = "value DESC, candidate_id" if config.prefer == "similarity" else "race, candidate_id"
-    connection.execute(
+    db.execute(
         f"""CREATE TEMP TABLE ranked AS
         SELECT candidate_id, sentence_id, role, method, text_id, value,
             row_number() OVER (PARTITION BY sentence_id, role ORDER BY {order}) AS rank
@@ -244,7 +277,7 @@ def _rank(connection: Any, config: SelectConfig, seed: int) -> None:
     )
 
 
-def _pair(connection: Any, config: SelectConfig) -> None:
+def _pair(db: Any, config: SelectConfig) -> None:
     """Tables `paired`: sentence, rank, positive and negative; null where the sentence itself is.
 
     A pair of one text twice goes to `alike` instead, and makes no triplet.
@@ -253,7 +286,7 @@ def _pair(connection: Any, config: SelectConfig) -> None:
     accepted still gets one pair when both fallbacks are allowed, as in the paper.
     """
     # A sentence without candidates of its own never has one, so that these are all of them.
-    connection.execute(
+    db.execute(
         """CREATE TEMP TABLE spare AS
         SELECT sentence_id, arg_min(candidate_id, candidate_id) AS candidate_id,
             arg_min(value, candidate_id) AS value, arg_min(text_id, candidate_id) AS text_id
@@ -266,7 +299,7 @@ def _pair(connection: Any, config: SelectConfig) -> None:
         if config.fallback_positive and config.fallback_negative
         else ""
     )
-    connection.execute(
+    db.execute(
         f"""CREATE TEMP TABLE pairs AS
         SELECT sentence_id, rank, p.candidate_id AS positive_id,
             coalesce(p.method, 'self') AS positive_method,
@@ -284,15 +317,15 @@ def _pair(connection: Any, config: SelectConfig) -> None:
         WHERE {positive} AND coalesce(n.candidate_id, {spare}) IS NOT NULL"""
     )
     for table, condition in (("paired", "NOT same_text"), ("alike", "same_text")):
-        connection.execute(f"CREATE TEMP TABLE {table} AS SELECT * FROM pairs WHERE {condition}")
+        db.execute(f"CREATE TEMP TABLE {table} AS SELECT * FROM pairs WHERE {condition}")
     for table, source in (("used", "paired"), ("unpaired", "alike")):
-        connection.execute(
+        db.execute(
             f"""CREATE TEMP TABLE {table} AS
             SELECT positive_id AS candidate_id FROM {source} WHERE positive_id IS NOT NULL
             UNION SELECT negative_id FROM {source}"""
         )
     # `reason` of each candidate that no triplet holds, with the number and the bound it met.
-    connection.execute(
+    db.execute(
         f"""CREATE TEMP TABLE refusals AS
         SELECT j.candidate_id,
             CASE WHEN j.role IS NULL THEN refused
@@ -302,18 +335,18 @@ def _pair(connection: Any, config: SelectConfig) -> None:
                 ELSE 'surplus' END AS reason,
             CASE reason
                 WHEN 'no_score' THEN 'it has no score'
-                WHEN 'held_out_text' THEN 'a text of dev or test says: ' || words
-                WHEN 'duplicate' THEN 'another method says the same in this role'
+                WHEN 'held_out_text' THEN 'also in dev or test: ' || words
+                WHEN 'duplicate' THEN 'another method gave the same text in this role'
                 WHEN 'same_text' THEN 'it was paired with the same text in the other role'
-                WHEN 'below_p_min' THEN printf('probability %.4f, at least %.4f asked',
+                WHEN 'below_p_min' THEN printf('probability %.4f, below %.4f',
                     CASE made_as WHEN 'positive' THEN p_true ELSE 1 - p_true END, p_min)
-                WHEN 'above_negative_max' THEN printf('similarity %.4f, at most %.4f asked',
+                WHEN 'above_negative_max' THEN printf('similarity %.4f, above %.4f',
                     j.value, high)
                 WHEN 'no_weight' THEN 'its method has the weight 0'
                 WHEN 'unused_fallback' THEN printf('similarity %.4f, not needed', j.value)
                 WHEN 'no_pair' THEN 'nothing of the other role was accepted for its sentence'
                 WHEN 'surplus' THEN printf('similarity %.4f, rank %d of its role', j.value, r.rank)
-                ELSE printf('similarity %.4f, at least %.4f asked', j.value, low) END AS detail
+                ELSE printf('similarity %.4f, below %.4f', j.value, low) END AS detail
         FROM judged j LEFT JOIN ranked r USING (candidate_id)
         LEFT JOIN unpaired u USING (candidate_id)
         WHERE j.candidate_id NOT IN (SELECT candidate_id FROM used)"""

@@ -1,4 +1,4 @@
-"""Asking the recipe's language model about rows: prompts rendered, answers kept word for word."""
+"""Asks the recipe's language model about rows: renders prompts, keeps answers verbatim."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,41 +13,42 @@ from tercet.models.generation import GENERATIONS, generation_ids, numbered
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import LlmSettings, Sampling
-from tercet.models.prompted import templates as prompting
+from tercet.models.prompted import templates
 from tercet.models.seeding import Ids
 from tercet.tasks.isolation import MOST, REASON
-from tercet.tasks.stage import REJECTS, Work
+from tercet.tasks.rejects import rejects
+from tercet.tasks.stage import Work
 
-# Bits of a row's seed: what an OpenAI-compatible endpoint takes.
+# Bits of a row's seed that an OpenAI-compatible endpoint takes.
 _SEED_BITS = np.uint64(0x7FFFFFFF)
-# Requests whose prompts and answers are in memory at once; several parts are made at a time.
+# Requests whose prompts and answers are in memory at once; several parts run at a time.
 _AT_ONCE = 20_000
-# So many rows, none of which can be put into a prompt file, are no fault of rows.
+# If all of at least this many rows break a prompt file, the file is at fault.
 _SEVERAL = 10
 EMPTY = "empty_prompt"
 
 # Keys of `LlmSettings` that only say where files lie, whose content is digested.
-LLM_LOCATIONS = ("model", "adapter")
+LLM_LOCATIONS = ("llm.model", "llm.adapter")
 
 
-# What is put around a prompt decides what is said.
+# What surrounds a prompt affects the answer.
 WIRE = "tercet.models.llm.wire"
 
 
 def llm_externals(llm: LlmSettings) -> dict[str, Path]:
-    """Files beside the model's own weights that decide what it says."""
+    """Files besides the model's own weights that affect its answers."""
     return {} if llm.adapter is None else {"adapter": Path(llm.adapter)}
 
 
 def sampling_of(llm: LlmSettings, own: Mapping[str, Any]) -> Sampling:
-    """How answers are drawn: what a method says itself (not none), else what `llm` says."""
+    """How answers are sampled: by a method's own settings where it has some, else by `llm`'s."""
     keys = Sampling.model_fields
     said = {key: own[key] for key in keys if own.get(key) is not None}
     return Sampling(**({key: getattr(llm, key) for key in keys} | said))
 
 
 class Refusal(NamedTuple):
-    """A row of `ASKED` that has no answer. text: its prompt or, where it has none, its values."""
+    """A row of `ASKED` without an answer. text: its prompt or, if it has none, its values."""
 
     place: int
     reason: str
@@ -56,25 +57,25 @@ class Refusal(NamedTuple):
 
 
 def _unheard(refusal: Refusal) -> None:
-    """Whoever only looks at what would be asked needs no rejects."""
+    """For callers that only look at what would be asked, and need no rejects."""
 
 
 def requests(
     asked: pa.Table,
     method: str,
     seed: int,
-    template: prompting.Template,
+    template: templates.Template,
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
     refuse: Callable[[Refusal], None] = _unheard,
 ) -> Iterator[Request]:
-    """The rows of `ASKED` as requests, in order; rendered one at a time, as they are taken.
+    """The rows of `ASKED` as requests, in order; each is rendered as it is taken.
 
     A row's seed is drawn from (seed, method, sentence, number of the row in its sentence); it is 0
-    at temperature 0, where an answer does not depend on it. A row that the prompt file cannot be
-    rendered with, or of which nothing but white space comes, is refused and not asked.
+    at temperature 0, where an answer does not depend on it. A row that breaks the prompt file, or
+    whose prompt is only white space, is refused and not asked.
 
-    Raises Unusable where the file itself is at fault: more than `MOST` rows break it, or all of
+    Raises Unusable if the file itself is at fault: more than `MOST` rows break it, or all of
     several.
     """
     ids = asked["sentence_id"].to_numpy()
@@ -86,7 +87,7 @@ def requests(
     for place, (cell, row_seed) in enumerate(rows):
         values = cell.as_py()
         try:
-            prompt = prompting.render(template, json.loads(values))
+            prompt = templates.render(template, json.loads(values))
         except Unusable as error:
             broken += 1
             if broken > MOST or broken == len(ids) >= _SEVERAL:
@@ -96,7 +97,7 @@ def requests(
         if prompt.strip():
             yield Request(place, prompt, sampling, row_seed, schema)
         else:
-            refuse(Refusal(place, EMPTY, "nothing is left of the prompt", values))
+            refuse(Refusal(place, EMPTY, "the prompt is empty", values))
 
 
 def said(
@@ -112,11 +113,11 @@ def said(
 ) -> None:
     """Asks about the rows of `ASKED` and emits `generations` in their order.
 
-    Rejects are rows for which asking failed for good (`failed`), that break the prompt file
-    (`error`), or of which no prompt comes (`empty_prompt`).
-    Raises Unusable and Stopped as asking does; what was answered until then is in the store's pool.
+    Rejects are rows that got no answer (`failed`), that break the prompt file (`error`), or whose
+    prompt is empty (`empty_prompt`). Raises Unusable and Stopped as asking does; answers up to
+    then are in the store's pool.
     """
-    template = prompting.load(template_path, variables)
+    template = templates.load(template_path, variables)
     for start, stop in _slices(asked["sentence_id"].to_numpy()):
         some = asked.slice(start, stop - start)
         refused: list[Refusal] = []
@@ -133,13 +134,13 @@ def said(
             else:
                 kept.append((request, answer))
         if refused:
-            work.emit("rejects", _rejects(some, method, sorted(refused)))
+            work.emit("rejects", _rejects(some, work.stage, method, sorted(refused)))
         if kept:
             work.emit("generations", _generations(some, method, purpose, kept))
 
 
 def _slices(ids: Ids) -> Iterator[tuple[int, int]]:
-    """Spans of at most `_AT_ONCE` rows; those of one sentence, a few, are never parted."""
+    """Spans of at most `_AT_ONCE` rows; the few rows of a sentence stay together."""
     starts = np.flatnonzero(numbered(ids) == 0)
     start = 0
     while start < len(ids):
@@ -153,7 +154,7 @@ def _slices(ids: Ids) -> Iterator[tuple[int, int]]:
 def _answers(
     work: Work, method: str, rendered: Sequence[Request], before: int, total: int
 ) -> dict[int, Answer]:
-    """The answers by place. What is the same request, word and seed, is asked once."""
+    """The answers by place. Requests with the same prompt and seed are asked once."""
     assert work.resources.ask is not None
     places: dict[tuple[str, int], list[int]] = {}
     for request in rendered:
@@ -196,17 +197,13 @@ def _generations(
     return pa.table(arrays, schema=GENERATIONS)
 
 
-def _rejects(asked: pa.Table, method: str, refused: Sequence[Refusal]) -> pa.Table:
-    """Rows of `rejects`; their id is that of the sentence that was to be asked about."""
-    ids = asked["sentence_id"].to_numpy()
-    rows = [
-        {
-            "stage": "extract_generate" if method == "extract" else "synthesise",
-            "row_id": int(ids[one.place]),
-            "reason": one.reason,
-            "detail": f"{method}: {one.detail}",
-            "text": one.text,
-        }
-        for one in refused
-    ]
-    return pa.Table.from_pylist(rows, schema=REJECTS)
+def _rejects(asked: pa.Table, stage: str, method: str, refused: Sequence[Refusal]) -> pa.Table:
+    """Rows of `rejects`, by the id of the sentence they would have asked about."""
+    ids = asked["sentence_id"].take(pa.array([one.place for one in refused], pa.int64()))
+    return rejects(
+        stage,
+        ids,
+        [one.reason for one in refused],
+        [f"{method}: {one.detail}" for one in refused],
+        [one.text for one in refused],
+    )

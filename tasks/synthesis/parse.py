@@ -1,12 +1,8 @@
 """Stage `parse`: generations become candidates, or rejects with a reason.
 
-Cheap, and free to change: what was generated stays as it was said.
+Cheap, and free to change: the generations themselves are kept.
 """
 
-from functools import lru_cache
-from typing import Any
-
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +12,9 @@ from tercet.models import seeding
 from tercet.models.generation import DETAIL
 from tercet.models.prompted.checks import faults, unwrapped
 from tercet.storage.rows import Rows, read_parquet_sql
-from tercet.tasks.stage import REJECTS, Config, Resources, Stage, Work
+from tercet.tasks.connections import connection
+from tercet.tasks.rejects import rejects
+from tercet.tasks.stage import Config, Stage, Work
 
 CANDIDATES = pa.schema(
     [
@@ -34,7 +32,7 @@ _COLUMNS = [
     *("generation_id", "purpose", "sentence_id", "method", "prompt", "model", "raw"),
     *("finish_reason", "detail"),
 ]
-# A text's digest without regard to letter case and spacing. Only where there are odd spaces does
+# A text's digest ignoring letter case and spacing. Only where there are odd spaces does
 # the slower expression run.
 _DIGEST = r"""md5_number_lower(lower(CASE WHEN regexp_matches({0}, '\s\s|[\t\n\r]')
     THEN regexp_replace(trim({0}), '\s+', ' ', 'g') ELSE trim({0}) END))"""
@@ -60,24 +58,24 @@ class ParseConfig(Config):
 def run(work: Work) -> None:
     """Emit `candidates` of one part of the generations, and rejects.
 
-    Reasons: cut_off (the length limit ended it, or what it thought before was never closed), empty,
+    Reasons: cut_off (the length limit ended it, or its thoughts were never closed), empty,
     same_as_source (but for letter case and spacing), too_short, too_long, unchanged_entity (the
     old one is still there, the new one is not), duplicate (of the same sentence and role, in the
-    same part); of what a language model said those of `answer_checks.faults` too. Its texts are
-    taken without thoughts, code fence, quotation marks and tokens of a model around them.
+    same part); for a language model's answers also those of `checks.faults`. These are judged
+    without surrounding thoughts, code fences, quotation marks and special tokens.
     """
     config: ParseConfig = work.config
     generations = work.inputs["generations"].table("generations", _COLUMNS)
     if not generations.num_rows:
         return
-    ids, digests = _sources(tuple(work.inputs["sentences"].files("sentences")))
+    ids, digests = _sources(work)
     wanted = generations["sentence_id"].to_numpy()
     at = np.searchsorted(ids, wanted).clip(max=max(len(ids) - 1, 0))
     known = ids[at] == wanted if len(ids) else np.zeros(len(wanted), dtype=bool)
     source = digests[at] if len(ids) else wanted
     source_digests = pa.array(source, mask=~known)
-    texts, told = _texts(generations, work.inputs["sentences"])
-    judged = _judged(generations, texts, told, source_digests, config, work.resources)
+    texts, answer_fault = _texts(generations, work.inputs["sentences"])
+    judged = _judged(generations, texts, answer_fault, source_digests, config, work)
     good = pc.is_null(judged["reason"])
     said, accepted = generations.filter(good), judged.filter(good)
     candidates = {
@@ -93,25 +91,19 @@ def run(work: Work) -> None:
     if accepted.num_rows < len(wanted):
         bad = pc.invert(good)
         said, refused = generations.filter(bad), judged.filter(bad)
-        rejects = {
-            "stage": pa.array(["parse"] * said.num_rows),
-            "row_id": said["generation_id"],
-            "reason": refused["reason"],
-            "detail": refused["because"],
-            "text": said["raw"],
-        }
-        work.emit("rejects", pa.table(rejects).cast(REJECTS))
+        ids, reasons, because = said["generation_id"], refused["reason"], refused["because"]
+        work.emit("rejects", rejects("parse", ids, reasons, because, said["raw"]))
     work.resources.progress(len(wanted), len(wanted), "generations")
 
 
 def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.Table]:
-    """What each generation is judged by, and what a model's answers are told to have wrong.
+    """The text by which each generation is judged, and the faults of a model's answers.
 
-    The table has the columns told and told_because, null where nothing is.
+    Columns of the table: answer_fault (a reason) and answer_detail, null without a fault.
     """
     raws = pc.fill_null(generations["raw"], "")
     rows = np.flatnonzero(pc.is_valid(generations["model"]).to_numpy())
-    names = ["told", "told_because"]
+    names = ["answer_fault", "answer_detail"]
     if not len(rows):
         nothing = pa.nulls(len(raws), pa.string())
         return pc.utf8_trim_whitespace(raws), pa.table([nothing, nothing], names)
@@ -123,27 +115,27 @@ def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.
     columns = {"text": answers, "source": known["text"].take(at), "prompt": said["prompt"]}
     columns |= {name: pc.struct_field(detail, name) for name in ("operation", "old", "new", "pool")}
     found = faults(pa.table(columns), unclosed)
-    told = [pa.array([one and one[part] for one in found], pa.string()) for part in (0, 1)]
+    answer_fault = [pa.array([one and one[part] for one in found], pa.string()) for part in (0, 1)]
     if len(rows) < len(raws):
         place = np.full(len(raws), -1)
         place[rows] = np.arange(len(rows))
         at = pa.array(place, mask=place < 0)
         answers = pc.coalesce(answers.take(at), pc.utf8_trim_whitespace(raws))
-        told = [column.take(at) for column in told]
-    return answers, pa.table(told, names)
+        answer_fault = [column.take(at) for column in answer_fault]
+    return answers, pa.table(answer_fault, names)
 
 
 def _judged(
     generations: pa.Table,
     texts: pa.ChunkedArray,
-    told: pa.Table,
+    answer_fault: pa.Table,
     source: pa.Array,
     config: ParseConfig,
-    resources: Resources,
+    work: Work,
 ) -> pa.Table:
     """For each generation, in order: candidate_id, and reason (null for a candidate) with its
-    explanation. `source`: digest of the sentence that each one is about; `told`: what `_texts`
-    found."""
+    explanation. `source`: digest of the sentence that each one is about; `answer_fault`: from
+    `_texts`."""
     detail = generations["detail"].combine_chunks()
     given = generations.select(
         ["generation_id", "purpose", "sentence_id", "method", "finish_reason"]
@@ -152,13 +144,13 @@ def _judged(
     for name in ("operation", "old", "new"):
         given = given.append_column(name, pc.struct_field(detail, name))
     given = given.append_column("source", source)
-    for name in told.column_names:
-        given = given.append_column(name, told[name])
+    for name in answer_fault.column_names:
+        given = given.append_column(name, answer_fault[name])
     given = given.append_column("place", pa.array(np.arange(len(given))))
-    with _connection(resources.memory_limit) as connection:
-        connection.register("given", given)
+    with connection(work, threads=1) as db:
+        db.register("given", given)
         parameters = {"min_words": config.min_words, "max_words": config.max_words}
-        return connection.sql(_JUDGED, params=parameters).to_arrow_table()
+        return db.sql(_JUDGED, params=parameters).to_arrow_table()
 
 
 _JUDGED = rf"""
@@ -169,10 +161,10 @@ _JUDGED = rf"""
     ), reasoned AS (
         SELECT *, CASE
             WHEN finish_reason = 'length' THEN 'cut_off'
-            WHEN told = 'cut_off' THEN told
+            WHEN answer_fault = 'cut_off' THEN answer_fault
             WHEN text = '' THEN 'empty'
             WHEN digest = source THEN 'same_as_source'
-            WHEN told IS NOT NULL THEN told
+            WHEN answer_fault IS NOT NULL THEN answer_fault
             WHEN words < $min_words THEN 'too_short'
             WHEN words > $max_words THEN 'too_long'
             WHEN operation = '{_SWAP}' AND contains(lower(text), lower(old))
@@ -188,34 +180,31 @@ _JUDGED = rf"""
     SELECT reason,
         md5_number_lower(
             concat_ws(chr(31), sentence_id::VARCHAR, method, purpose, text)) AS candidate_id,
-        CASE WHEN reason = told THEN told_because ELSE CASE reason
+        CASE WHEN reason = answer_fault THEN answer_detail ELSE CASE reason
             WHEN 'cut_off' THEN 'the length limit ended it'
-            WHEN 'too_short' THEN words || ' words, at least ' || $min_words || ' are wanted'
-            WHEN 'too_long' THEN words || ' words, at most ' || $max_words || ' are wanted'
-            WHEN 'unchanged_entity' THEN old || ' is not changed for ' || new
+            WHEN 'too_short' THEN words || ' words, fewer than ' || $min_words
+            WHEN 'too_long' THEN words || ' words, more than ' || $max_words
+            WHEN 'unchanged_entity' THEN old || ' was not replaced by ' || new
             ELSE method END END AS because
     FROM judged ORDER BY place"""
 
 
-@lru_cache(maxsize=1)
-def _sources(files: tuple[str, ...]) -> tuple[seeding.Ids, seeding.Ids]:
-    """Sorted sentence ids and the digests of their texts, 16 bytes a sentence.
-
-    Kept for the other parts of the same run: committed files never change.
-    """
-    with _connection("1GB") as connection:
-        query = f"""
-            SELECT sentence_id, {_DIGEST.format("text")} AS digest
-            FROM {read_parquet_sql(files)} ORDER BY sentence_id"""
-        found: Any = connection.sql(query).to_arrow_table()
-    return found["sentence_id"].to_numpy(), found["digest"].to_numpy()
+# One entry: parts of the same sentences follow each other, and committed files never change.
+_last_sources: dict[tuple[str, ...], tuple[seeding.Ids, seeding.Ids]] = {}
 
 
-def _connection(memory_limit: str) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect()
-    connection.execute(f"SET memory_limit = '{memory_limit}'")
-    connection.execute("SET threads = 1")
-    return connection
+def _sources(work: Work) -> tuple[seeding.Ids, seeding.Ids]:
+    """Sorted sentence ids and the digests of their texts, 16 bytes a sentence."""
+    files = tuple(work.inputs["sentences"].files("sentences"))
+    if files not in _last_sources:
+        with connection(work, threads=1) as db:
+            query = f"""
+                SELECT sentence_id, {_DIGEST.format("text")} AS digest
+                FROM {read_parquet_sql(files)} ORDER BY sentence_id"""
+            found = db.sql(query).to_arrow_table()
+        _last_sources.clear()
+        _last_sources[files] = found["sentence_id"].to_numpy(), found["digest"].to_numpy()
+    return _last_sources[files]
 
 
 STAGE = Stage(

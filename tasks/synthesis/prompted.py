@@ -1,4 +1,4 @@
-"""Stage `synthesise` of a prompted method: what a language model says about the anchors."""
+"""Stage `synthesise` for a prompted method: a language model's answers about the anchors."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,21 +6,15 @@ from pathlib import Path
 from tercet.models.generation import GENERATIONS
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import LlmSettings
-from tercet.models.prompted import templates as prompting
+from tercet.models.prompted import templates
 from tercet.tasks.stage import Stage, Work
 from tercet.tasks.synthesis import asking
-from tercet.tasks.synthesis.synthesise import (
-    NAME,
-    SynthesiseConfig,
-    aligned,
-    generated,
-    method_of,
-    module_of,
-)
+from tercet.tasks.synthesis.methods import method_of, module_of
+from tercet.tasks.synthesis.synthesise import NAME, SynthesiseConfig, aligned, generated
 
 
 class PromptedConfig(SynthesiseConfig):
-    """One of `PROMPTED_NAMES`, with the model that it asks."""
+    """One of `PROMPTED_NAMES`, and the model that it asks."""
 
     llm: LlmSettings
 
@@ -36,18 +30,19 @@ def stage_for(name: str) -> Stage:
         aligned=aligned(name),
         modules=(module_of(name), asking.WIRE),
         externals=externals,
-        locations=("prompt", *asking.LLM_LOCATIONS),
+        locations=("params.prompt", *asking.LLM_LOCATIONS),
         asks=asks,
+        method=name,
     )
 
 
 def externals(config: PromptedConfig) -> dict[str, Path]:
-    """The prompt file, whose content decides what is said, and what the model's settings name.
+    """The prompt file, whose content decides what is said, and the files in the model's settings.
 
-    Raises Unusable for a prompt that cannot be, so that it is told before anything runs.
+    Raises Unusable for an invalid prompt, so that it is reported before anything runs.
     """
     path = prompt_path(config)
-    prompting.load(path, method_of(config.method).variables)
+    templates.load(path, method_of(config.method).variables)
     return {"prompt": path, **asking.llm_externals(config.llm)}
 
 
@@ -56,13 +51,13 @@ def prompt_path(config: PromptedConfig) -> Path:
     own = config.params["prompt"]
     name = method_of(config.method).prompt
     assert name is not None
-    return Path(own) if own is not None else prompting.prompt_path(name)
+    return Path(own) if own is not None else templates.prompt_path(name)
 
 
 def run(work: Work) -> None:
-    """Emit what the model says for the anchors of one part of the sentences.
+    """Emit the model's answers about the anchors of one part of the sentences.
 
-    Slots as those of a rule. A row for which asking failed is a reject with the reason `failed`.
+    Slots as for a rule. A row without an answer is a reject with the reason `failed`.
     """
     config: PromptedConfig = work.config
     method = method_of(config.method)
@@ -79,9 +74,9 @@ def run(work: Work) -> None:
 
 
 def asks(work: Work) -> Iterator[Request]:
-    """What the method asks for one part, asked of nobody."""
+    """What the method would ask for one part; nothing is sent."""
     config: PromptedConfig = work.config
-    template = prompting.load(prompt_path(config), method_of(config.method).variables)
+    template = templates.load(prompt_path(config), method_of(config.method).variables)
     sampling = asking.sampling_of(config.llm, config.params)
     for asked in generated(work):
         yield from asking.requests(asked, config.method, work.seed, template, sampling)

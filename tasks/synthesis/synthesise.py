@@ -1,63 +1,34 @@
-"""Stage `synthesise`: what one method generates from the anchors, an artifact a method.
+"""Stage `synthesise`: what one method generates from the anchors, one artifact each.
 
-A method lives in a module of its family, which is loaded by name, so that only its code is part of
-the method's artifact.
+A method lies in a module of its family, which `methods` names and which is loaded by name: a
+method's version covers its own module and no other method's.
 """
 
-import importlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from tercet.models import seeding
 from tercet.models.generation import GENERATIONS, Given, Method, Pool, generation_ids
 from tercet.storage.rows import Rows
-from tercet.tasks.corpus.sample import ANCHOR_COLUMNS, anchor_mask
+from tercet.tasks.connections import connection
+from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.isolation import isolated, refused
 from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.synthesis.methods import GENERATORS, check_params, method_of, module_of, needs
 
 NAME = "synthesise"
-_RULES = "tercet.models.rules"
-_PROMPTED = "tercet.models.prompted"
-# Method to the module that has it: rules, then prompted methods; negatives after positives.
-GENERATORS: Mapping[str, str] = {
-    "next_sentences": f"{_RULES}.paragraphs",
-    "rest_of_paragraph": f"{_RULES}.paragraphs",
-    "neighbour_paragraph": f"{_RULES}.paragraphs",
-    "word_repetition": f"{_RULES}.noise",
-    "cutoff": f"{_RULES}.noise",
-    "word_shuffle": f"{_RULES}.noise",
-    "synonym": f"{_RULES}.synonym",
-    "number_form": f"{_RULES}.number_form",
-    "entity_swap": f"{_RULES}.entity_swap",
-    "quantity_change": f"{_RULES}.quantity_change",
-    "antonym": f"{_RULES}.antonym",
-    "negation": f"{_RULES}.negation",
-    "random": f"{_RULES}.random_sentence",
-    "rewrite": f"{_PROMPTED}.rewrites",
-    "precede": f"{_PROMPTED}.rewrites",
-    "from_knowledge": f"{_PROMPTED}.from_knowledge",
-    "antisense": f"{_PROMPTED}.antisense",
-    "entity_revision": f"{_PROMPTED}.revisions",
-    "quantity_revision": f"{_PROMPTED}.revisions",
-    "from_changed_knowledge": f"{_PROMPTED}.from_knowledge",
-}
-METHOD_NAMES = tuple(GENERATORS)
-# Those whose texts the recipe's language model says.
-PROMPTED_NAMES = tuple(name for name, module in GENERATORS.items() if module.startswith(_PROMPTED))
-RULE_NAMES = tuple(name for name in GENERATORS if name not in PROMPTED_NAMES)
 
-# The columns that anchors are told by, and those that generators see.
+# The columns that decide which sentences are anchors, and those that generators see.
 _SENTENCES = [
     *("sentence_id", "text", "corpus", "doc_id", "paragraph", "position", "n_words", "split"),
 ]
@@ -72,7 +43,7 @@ class MethodSettings(Config):
     """How much of a method a recipe wants, and how.
 
     weight: the share of the anchors that the method is tried on.
-    params: what the method itself takes (`check_params`).
+    params: the method's own parameters (`check_params`).
     """
 
     weight: float = Field(1.0, gt=0, le=1)
@@ -97,34 +68,6 @@ class SynthesiseConfig(MethodSettings):
         return self
 
 
-def method_of(name: str) -> Method:
-    """The method of that name. Raises ValueError for one that there is not."""
-    found: Mapping[str, Method] = importlib.import_module(module_of(name)).METHODS
-    return found[name]
-
-
-def needs(name: str) -> tuple[str, ...]:
-    """What the method reads beside the sentences (`generation.Need`)."""
-    return tuple(method_of(name).needs)
-
-
-def check_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The method's parameters with its defaults filled in.
-
-    Raises: ValueError, a sentence a wrong parameter, naming the method.
-    """
-    kind = method_of(name).params
-    try:
-        return kind.model_validate(dict(params)).model_dump()
-    except ValidationError as error:
-        known = ", ".join(kind.model_fields) or "none"
-        faults = [
-            f"{name}: parameter {'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}"
-            for e in error.errors()
-        ]
-        raise ValueError(f"{'; '.join(faults)} (the method's parameters: {known})") from None
-
-
 def stage_for(name: str) -> Stage:
     """The stage for one rule: its slots and the module whose code it runs."""
     return Stage(
@@ -139,15 +82,15 @@ def stage_for(name: str) -> Stage:
 
 
 def aligned(name: str) -> tuple[str, ...]:
-    """The slots that hold what was made of the same sentences."""
+    """The slots whose rows come from the same sentences."""
     return tuple(slot for slot in ("mentions", "sentence_categories") if slot in needs(name))
 
 
 def run(work: Work) -> None:
-    """Emit the method's generations for the anchors of one part of the sentences.
+    """Emits the method's generations for the anchors of one part of the sentences.
 
     Slots: sentences (the part), anchors; mentions, sentence_categories, graph and pool where the
-    method needs them. An anchor at which the method breaks is a reject with the reason `error`.
+    method needs them. An anchor at which the method fails is a reject with the reason `error`.
     """
     method = method_of(work.config.method)
     for said in generated(work):
@@ -155,9 +98,9 @@ def run(work: Work) -> None:
 
 
 def generated(work: Work) -> Iterator[pa.Table]:
-    """What the method gives for the anchors of one part, a table of GENERATED or ASKED at a time.
+    """What the method gives for the anchors of one part, as tables of GENERATED or ASKED.
 
-    Raises as `run` does; nothing is asked.
+    Raises as `run` does. No language model is asked.
     """
     config: SynthesiseConfig = work.config
     method = method_of(config.method)
@@ -206,20 +149,12 @@ def generated(work: Work) -> Iterator[pa.Table]:
 def _generator(
     method: Method, params: Any, seed: int, whole: Given
 ) -> Callable[[npt.NDArray[Any]], pa.Table]:
-    """What the method gives for some of the anchors."""
+    """The method's generations for some of the anchors."""
     return lambda some: method.generate(replace(whole, anchors=some), params, seed)
 
 
-def module_of(name: str) -> str:
-    """The module that has the method of that name. Raises ValueError for one that there is not."""
-    if name not in GENERATORS:
-        known = ", ".join(METHOD_NAMES)
-        raise ValueError(f"there is no method {name!r} to synthesise with; known: {known}")
-    return GENERATORS[name]
-
-
 def _windows(doc_ids: npt.NDArray[Any], rows: int) -> Iterator[tuple[int, int]]:
-    """Spans of whole documents, each as few as give `rows` rows or more."""
+    """Spans of whole documents, each the shortest that has `rows` rows or more."""
     total = len(doc_ids)
     ends = np.append(np.flatnonzero(doc_ids[1:] != doc_ids[:-1]) + 1, total)
     start = 0
@@ -230,7 +165,7 @@ def _windows(doc_ids: npt.NDArray[Any], rows: int) -> Iterator[tuple[int, int]]:
 
 
 def _generations(method: Method, said: pa.Table) -> pa.Table:
-    """The rows of `GENERATIONS`: those of one sentence are numbered in their order."""
+    """The rows of `GENERATIONS`, numbered within each sentence."""
     rows = said.num_rows
     raws: Sequence[str] = said["raw"].to_pylist()
     names = [method.name] * rows
@@ -249,7 +184,7 @@ def _generations(method: Method, said: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=GENERATIONS)
 
 
-# What the last method made of the last graph, for the parts that follow: seconds each otherwise.
+# What the last method built from the last graph: rebuilding it for each part takes seconds.
 _last_opened: dict[tuple[str, tuple[str, ...]], Any] = {}
 # Parts of a method that asks are made by several threads.
 _opening = threading.Lock()
@@ -267,7 +202,7 @@ def _opened(method: str, files: tuple[str, ...], graph: Rows) -> Any:
 
 
 def _pool(work: Work, shares: pa.Table) -> Pool:
-    """The ring of all anchors, so that what is drawn is encoded anyway. 24 bytes an anchor."""
+    """The hash ring of all anchors, 24 bytes each; what is drawn from it is encoded anyway."""
     source = work.inputs["pool"]
     ids: list[npt.NDArray[np.uint64]] = []
     docs: list[npt.NDArray[np.uint64]] = []
@@ -280,20 +215,18 @@ def _pool(work: Work, shares: pa.Table) -> Pool:
     doc_ids = np.concatenate([*docs, np.zeros(0, np.uint64)]).astype(np.uint64)
     ring = seeding.mix(sentence_ids)
     order = np.argsort(ring)
-    texts = partial(_texts, source, work.resources.memory_limit)
+    texts = partial(_texts, work)
     return Pool(ring[order], sentence_ids[order], doc_ids[order], texts)
 
 
-def _texts(source: Rows, memory_limit: str, wanted: seeding.Ids) -> list[str]:
+def _texts(work: Work, wanted: seeding.Ids) -> list[str]:
     """The texts of sentences by id, in the order asked for."""
     rows = pa.table({"place": pa.array(np.arange(len(wanted))), "sentence_id": pa.array(wanted)})
-    with duckdb.connect() as connection:
-        connection.execute(f"SET memory_limit = '{memory_limit}'")
-        connection.execute("SET threads = 1")
-        connection.register("wanted", rows)
+    with connection(work, threads=1) as db:
+        db.register("wanted", rows)
         query = f"""
             SELECT w.place, any_value(s.text) AS text
-            FROM wanted w JOIN {source.sql("sentences")} s USING (sentence_id)
+            FROM wanted w JOIN {work.inputs["pool"].sql("sentences")} s USING (sentence_id)
             GROUP BY w.place ORDER BY w.place"""
-        found = connection.sql(query).to_arrow_table()
+        found = db.sql(query).to_arrow_table()
     return list(found["text"].to_pylist())

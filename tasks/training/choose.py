@@ -1,46 +1,31 @@
-"""The choice of a checkpoint, on dev alone: no key and no function here can name the test split."""
+"""The choice of a checkpoint, on dev only: no key and no function here can name the test split."""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pydantic import Field
 
-from tercet.models import seeding
 from tercet.models.measures import metrics
+from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.suites import sts
-from tercet.tasks.stage import BadInput, Config, Work
+from tercet.tasks.stage import BadInput, Work
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
     from tercet.models.encoders.encoder import Precision, Vectors
     from tercet.models.training.choosing import Choice
+    from tercet.tasks.training.train import ChooseConfig
 
     Measure = Callable[[SentenceTransformer], float | None]
 
-# As many pairs as `evaluate.max_pairs` by default, and the same ones.
-_PAIRS = 2_000
 
-
-class ChooseConfig(Config):
-    """How often the encoder is measured on dev, and by what."""
-
-    every: int = Field(default=125, ge=1, description="Steps; the paper's number.")
-    by: Literal["retrieval", "STS-B", "SICK-R"] = Field(
-        default="retrieval",
-        description="retrieval: MRR over the dev document pairs; STS-B, SICK-R: Spearman on the "
-        "dev set of evaluate.suite.",
-    )
-
-
-def dev_files(config: ChooseConfig | None, suite: Path | None) -> dict[str, Path]:
-    """The file of the dev set, if one is chosen on. Raises BadInput where it is missing."""
-    if config is None or config.by == "retrieval":
+def dev_files(config: "ChooseConfig", suite: Path | None) -> dict[str, Path]:
+    """The file of the dev set that `by` names, if any. Raises BadInput if it is missing."""
+    if config.by == "retrieval":
         return {}
     if suite is None:
         raise BadInput(
@@ -51,23 +36,26 @@ def dev_files(config: ChooseConfig | None, suite: Path | None) -> dict[str, Path
 
 
 def choice_of(
-    work: Work, config: ChooseConfig, suite: Path | None, precision: "Precision"
+    work: Work, config: "ChooseConfig", suite: Path | None, max_pairs: int, precision: "Precision"
 ) -> "Choice":
-    """The choice as training makes it. Raises BadInput where there is nothing to measure on."""
+    """The choice as training makes it. Raises BadInput if there is nothing to measure on.
+
+    max_pairs: as many document pairs as the evaluation draws.
+    """
     from tercet.models.training.choosing import Choice
 
     encode = _encoder(work, precision)
     if config.by == "retrieval":
-        return Choice(config.every, "retrieval document_pairs dev mrr", _by_retrieval(work, encode))
+        measure = _by_retrieval(_dev_pairs(work, max_pairs), encode)
+        return Choice(config.every, "retrieval document_pairs dev mrr", measure)
     dev_files(config, suite)
     assert suite is not None
     metric = f"sts {config.by} dev all spearman"
     return Choice(config.every, metric, _by_scores(suite, config.by, encode))
 
 
-def _by_retrieval(work: Work, encode: "Callable[..., Vectors]") -> "Measure":
-    """MRR of the dev pairs' answers among each other, in percent."""
-    pairs = _dev_pairs(work)
+def _by_retrieval(pairs: pa.Table, encode: "Callable[..., Vectors]") -> "Measure":
+    """MRR of the pairs' answers among each other, in percent."""
     queries: list[str] = pairs["query"].to_pylist()
     places = {text: place for place, text in enumerate(dict.fromkeys(pairs["answer"].to_pylist()))}
     own: npt.NDArray[np.int64] = np.array([places[text] for text in pairs["answer"].to_pylist()])
@@ -108,22 +96,13 @@ def _encoder(work: Work, precision: "Precision") -> "Callable[..., Vectors]":
     return encoded
 
 
-def _dev_pairs(work: Work) -> pa.Table:
-    """The document pairs of split dev: rows of another split are not read."""
-    parts = [
-        pq.read_table(
-            file, columns=["pair_id", "query", "answer"], filters=[("split", "==", "dev")]
-        )
-        for file in work.inputs["document_pairs"].files("document_pairs")
-    ]
-    pairs = pa.concat_tables(parts).sort_by("pair_id")
+def _dev_pairs(work: Work, max_pairs: int) -> pa.Table:
+    """The document pairs of split dev that the evaluation reports on."""
+    pairs = pairs_of_split(work.inputs["document_pairs"], "dev", max_pairs, work.seed)
     if pairs.num_rows < 2:
         raise BadInput(
             f"train.choose.by is retrieval, but the corpora have {pairs.num_rows} document pairs "
             "in split dev: raise ingest.dev, name the columns query and answer of a corpus, or "
             "set train.choose to null."
         )
-    if pairs.num_rows > _PAIRS:
-        draws = seeding.draws(work.seed, "evaluate", pairs["pair_id"].to_numpy().astype(np.uint64))
-        pairs = pairs.take(pa.array(np.sort(np.argsort(draws, kind="stable")[:_PAIRS])))
     return pairs

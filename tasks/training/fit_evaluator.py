@@ -4,21 +4,28 @@ from pathlib import Path
 from typing import Literal
 
 import pyarrow as pa
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from tercet.models.encoders.pooling import FormSettings
+from tercet.models.losses.registry import LOSSES, loss_named
+from tercet.models.training.phase import Numbers, PartRows
 from tercet.storage.rows import quoted
+from tercet.tasks.connections import connection
 from tercet.tasks.guarding.removal import without_contaminated
 from tercet.tasks.stage import BadInput, Config, Stage, Work
-from tercet.tasks.training.phases import TRAINING_LOG, PhaseConfig, fitted, settings, shaped
+from tercet.tasks.training.fitting import TRAINING_LOG, fitted
+from tercet.tasks.training.loss_rows import shaped
+
+LOSS = "in_batch"
 
 
-class FitEvaluatorConfig(Config):
+class FitEvaluatorConfig(FormSettings, Config):
     """Two dropout passes of each sentence; the numbers are those of GCSE's code."""
 
-    pooling: Literal["mean", "cls"] | None = Field(
-        default=None, description="How token states become a vector; null: the backbone's own way."
-    )
     corpora: tuple[str, ...] = Field(default=(), description="Only these corpora; empty: all.")
+    role: Literal["domain", "general"] | None = Field(
+        default=None, description="Only the corpora with this role, instead of `corpora`."
+    )
     max_rows: int | None = Field(default=None, ge=1, description="A seeded sample of this many.")
     batch_size: int = Field(default=64, ge=2, le=65_536)
     max_length: int = Field(default=32, ge=4, le=8192)
@@ -31,45 +38,48 @@ class FitEvaluatorConfig(Config):
     trust_remote_code: bool = False
     log_steps: int = Field(default=10, ge=1)
 
+    @model_validator(mode="after")
+    def _one_choice(self) -> "FitEvaluatorConfig":
+        if self.corpora and self.role is not None:
+            raise ValueError("give either corpora or role")
+        return self
+
 
 def run(work: Work) -> Path:
     """Trains on the sentences of the train split; returns the evaluator's directory."""
     config: FitEvaluatorConfig = work.config
-    phase = PhaseConfig(
+    numbers = Numbers(
         name="fit_evaluator",
-        rows="dropout",
-        loss="contrastive",
         batch_size=config.batch_size,
         learning_rate=config.learning_rate,
         epochs=config.epochs,
         warmup=config.warmup,
-        tau=config.tau,
-        head=config.head,
+        max_length=config.max_length,
     )
+    loss = loss_named(LOSS)
     found = without_contaminated(work, _sentences(work), "guarded_sentences", "fit_evaluator")
-    rows = shaped(found, "dropout", config.max_rows, work.seed)
-    phases = [(settings(phase, config.max_length), True, rows)]
-    return fitted(work, config, phases, work.seed)
+    rows = shaped(found, loss, config.max_rows, work.seed)
+    params = loss.params.model_validate({"tau": config.tau, "head": config.head})
+    part = PartRows("fit_evaluator", rows, LOSS, params)
+    directory, _ = fitted(work, config, numbers, [part], work.seed)
+    return directory
 
 
 def _sentences(work: Work) -> pa.Table:
-    """Sentences of the train split: row_id, anchor."""
-    import duckdb
-
+    """Sentences of the train split, each its own positive: row_id, anchor, positive."""
     config: FitEvaluatorConfig = work.config
     listed = ", ".join(map(quoted, config.corpora))
     of_corpora = f"AND corpus IN ({listed})" if listed else ""
-    with duckdb.connect() as connection:
-        connection.execute(f"SET memory_limit = '{work.resources.memory_limit}'")
-        rows = connection.sql(
-            f"""SELECT sentence_id AS row_id, text AS anchor
+    with connection(work) as db:
+        rows = db.sql(
+            f"""SELECT sentence_id AS row_id, text AS anchor, text AS positive
                 FROM {work.inputs["sentences"].sql("sentences")}
                 WHERE split = 'train' {of_corpora}"""
         ).to_arrow_table()
     if not rows.num_rows:
         raise BadInput(
-            "fit_evaluator: there is no sentence of the train split to fit on: check the corpora "
-            "that the recipe names, and what ingest refused."
+            "fit_evaluator: the train split has no sentences to fit on: check the corpora "
+            "that the recipe names, and what ingest rejected."
         )
     return rows
 
@@ -81,4 +91,5 @@ STAGE = Stage(
     run=run,
     model=True,
     libraries=("torch", "transformers", "sentence-transformers"),
+    modules=(LOSSES[LOSS],),
 )

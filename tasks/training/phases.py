@@ -1,188 +1,213 @@
-"""One phase of a training: its numbers, the shape of its rows, and how several are gone through.
+"""A phase of training as a recipe describes it: its rows, its losses and its numbers."""
 
-What `train` and `fit_evaluator` share.
-"""
+from collections import Counter
+from collections.abc import Collection
+from typing import Annotated, Any, Literal, TypeAlias
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from pydantic import Field, model_validator
+from tercet.models.losses.loss import Params
+from tercet.models.losses.registry import LOSSES, loss_named
+from tercet.models.training.phase import Numbers, part_sizes
+from tercet.tasks.stage import Config
 
-from tercet.models import seeding
-from tercet.tasks.stage import BadInput, Config, Work
+# Columns of the rows that every recipe has, by their source; those of labelled corpora by kind.
+SOURCES: dict[str, tuple[str, ...]] = {
+    "triplets": ("anchor", "positive", "negative", "label"),
+    "pairs": ("anchor", "positive"),
+    "anchors": ("anchor", "positive"),
+    "document_pairs": ("anchor", "positive"),
+}
+KINDS: dict[str, tuple[str, ...]] = {
+    "triplets": ("anchor", "positive", "negative", "label"),
+    "pairs": ("anchor", "positive"),
+    "scored": ("anchor", "positive", "label"),
+    "definitions": ("anchor", "entries"),
+}
+# Sources whose rows come from sentences of a corpus, several of them perhaps from one sentence.
+OF_TRIPLETS = ("triplets", "pairs")
+DEFAULT_LOSS = "gaussian_decay"
 
-if TYPE_CHECKING:
-    from tercet.models.training.choosing import Choice
-
-TRAINING_LOG = pa.schema(
-    [
-        ("phase", pa.string()),
-        ("step", pa.int32()),
-        ("epoch", pa.float64()),
-        ("loss", pa.float64()),
-        ("learning_rate", pa.float64()),
-        ("gate_opening", pa.float64()),
-        ("student_negative", pa.float64()),
-        ("teacher_negative", pa.float64()),
-        ("rows_per_second", pa.float64()),
-        ("seed", pa.int64()),
-        ("dev_metric", pa.string()),
-        ("dev_value", pa.float64()),
-        ("chosen", pa.bool_()),
-    ]
-)
-
-MODEL_FOLDER = "model"
+PartName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=64)]
 
 
-class PhaseConfig(Config):
-    """One phase: its rows, its loss and its numbers."""
+class RowsConfig(Config):
+    """Which rows a part trains on."""
 
-    name: str = Field(default="triplets", min_length=1, max_length=64)
-    rows: Literal["triplets", "pairs", "dropout"] = Field(
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    source: str = Field(
         default="triplets",
-        description="triplets; (anchor, positive) pairs; or each anchor with itself, two dropout "
-        "masks apart (unsupervised SimCSE).",
-    )
-    loss: Literal["gaussian_decay", "contrastive"] = Field(
-        default="gaussian_decay",
-        description="gaussian_decay needs triplets; contrastive: in-batch negatives, and the hard "
-        "negatives where the rows have them (scale 1 / tau).",
-    )
-    start: Literal["previous", "backbone"] = Field(
-        default="previous", description="Weights to start from: the phase before, or untouched."
+        alias="from",
+        min_length=1,
+        description="triplets; pairs (their anchors and positives); anchors (each with itself, two "
+        "dropout masks apart); document_pairs; or the name of a labelled corpus.",
     )
     corpora: tuple[str, ...] = Field(
-        default=(), description="Only rows whose sentence is of these corpora; empty: all."
+        default=(), description="Only rows whose sentence comes from these corpora; empty: all."
+    )
+    role: Literal["domain", "general"] | None = Field(
+        default=None, description="Instead of corpora: those with this role."
+    )
+    one_per: Literal["sentence"] | None = Field(
+        default=None,
+        description="One row per sentence and epoch, drawn afresh; null: all its rows.",
     )
     max_rows: int | None = Field(default=None, ge=1, description="A seeded sample of this many.")
-    batch_size: int = Field(default=64, ge=2, le=65_536)
-    learning_rate: float = Field(default=2e-5, gt=0.0, le=1.0)
-    epochs: float = Field(default=1.0, gt=0.0, le=1000.0)
-    max_steps: int | None = Field(default=None, ge=1, description="Instead of epochs.")
-    warmup: float = Field(default=0.1, ge=0.0, le=1.0, description="Share of the steps.")
-    weight_decay: float = Field(default=0.0, ge=0.0, le=1.0)
-    tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
-    decay: bool = Field(
-        default=True, description="The Gaussian decay; false: hard negatives count in full."
-    )
-    width: float = Field(
-        default=0.2, ge=0.0, le=2.0, description="Half-width of the gate, in cosine; 0: no decay."
-    )
-    gate: Literal["symmetric", "one_sided"] = Field(
-        default="symmetric",
-        description="symmetric (the paper), or one_sided (its code): decay only where the "
-        "student's cosine is at most the teacher's.",
-    )
-    detach: bool = Field(default=True, description="Keep the gate out of the gradient.")
-    head: bool = Field(
-        default=False, description="Dense layer and tanh on the vector, in training only."
-    )
-    word_repetition: bool = Field(
-        default=False, description="Say some words of the anchor twice, anew each epoch."
-    )
 
     @model_validator(mode="after")
-    def _fits(self) -> "PhaseConfig":
-        if self.loss == "gaussian_decay" and self.rows != "triplets":
+    def _consistent(self) -> "RowsConfig":
+        if self.corpora and self.role is not None:
+            raise ValueError("give corpora or role, but not both")
+        if self.one_per is not None and self.source not in OF_TRIPLETS:
             raise ValueError(
-                f"rows: {self.rows} have no hard negative for loss: gaussian_decay: "
-                "take loss: contrastive, or rows: triplets"
+                f"one_per chooses among a sentence's triplets, and rows from {self.source} have "
+                "none: leave it out"
             )
-        if self.loss == "gaussian_decay" and self.decay and self.width > 0 and self.head:
+        if self.source not in SOURCES and (self.corpora or self.role is not None):
             raise ValueError(
-                "head: true with the Gaussian decay would compare the student's cosine behind the "
-                "head with the teacher's, which has none: leave out head, or set decay: false"
+                f"rows from {self.source} are one corpus already: leave corpora and role out"
             )
         return self
 
 
-def fitted(
-    work: Work,
-    config: Any,
-    phases: Sequence[tuple[Any, bool, pa.Table]],
-    seed: int,
-    choice: "Choice | None" = None,
-) -> Path:
-    """Trains the slot `backbone` and emits `training_log`; the encoder's directory.
+def _bare_rows(content: Any) -> Any:
+    return {"from": content} if isinstance(content, str) else content
 
-    config: any with pooling, precision, log_steps and trust_remote_code. phases: each its numbers,
-    whether it starts from the backbone again, and its rows. choice: how each phase's weights are
-    chosen; None: the last step's.
-    """
-    from tercet.models.encoders import encoder
-    from tercet.models.training import choosing
-    from tercet.models.training import loop as training
 
-    setting = training.Setting(
-        directory=work.scratch / "checkpoints",
-        seed=seed,
-        precision=config.precision,
-        device=work.resources.device,
-        log_steps=config.log_steps,
-        progress=work.resources.progress,
-        choice=choice,
+def _loss(content: Any) -> Any:
+    """A loss by its name, with its numbers checked by its own model and filled in."""
+    if isinstance(content, str):
+        content = {"name": content}
+    if not isinstance(content, dict):
+        raise ValueError("name a loss, or give a mapping of its name and its parameters")
+    name = content.get("name", DEFAULT_LOSS)
+    if not isinstance(name, str) or name not in LOSSES:
+        raise ValueError(f"there is no loss {name!r}; known: {', '.join(LOSSES)}")
+    given = {key: value for key, value in content.items() if key != "name"}
+    params = loss_named(name).params.model_validate(given)
+    return {"name": name, **params.model_dump(mode="json")}
+
+
+LossConfig: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_loss)]
+
+
+class PartConfig(Config):
+    """Rows and the loss that they train with."""
+
+    name: PartName
+    rows: Annotated[RowsConfig, BeforeValidator(_bare_rows)] = Field(
+        default_factory=RowsConfig, description="A mapping, or the source alone."
+    )
+    loss: LossConfig = Field(
+        default_factory=lambda: _loss(DEFAULT_LOSS),
+        description="A mapping of its name and its parameters, or the name alone.",
+    )
+    models: dict[str, str] = Field(
+        default_factory=dict,
+        description="Models that the loss reads, by its slots: base, evaluator, the name of an "
+        "earlier phase, or a model as the recipe's backbone names one.",
+    )
+    weight: float = Field(
+        default=1.0, gt=0.0, le=1000.0, description="Weight of the part's loss in the batch's."
+    )
+    share: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=1.0,
+        description="Share of each batch's rows; null: in proportion to the parts' rows.",
     )
 
-    def load() -> Any:
-        try:
-            return encoder.load_encoder(
-                work.models["backbone"],
-                config.pooling,
-                device=work.resources.device,
-                trust_remote_code=config.trust_remote_code,
+    @model_validator(mode="after")
+    def _slots_filled(self) -> "PartConfig":
+        slots = loss_named(self.loss["name"]).slots
+        if lacking := [slot for slot in slots if slot not in self.models]:
+            raise ValueError(f"the loss {self.loss['name']} reads the model {lacking[0]}: name it")
+        if unknown := [name for name in self.models if name not in slots]:
+            raise ValueError(f"the loss {self.loss['name']} reads no model {unknown[0]}")
+        return self
+
+    def params(self) -> Params:
+        """The numbers of the part's loss."""
+        given = {key: value for key, value in self.loss.items() if key != "name"}
+        return loss_named(self.loss["name"]).params.model_validate(given)
+
+
+class PhaseConfig(Numbers):
+    """One phase: its numbers, and the parts that are drawn together in each batch."""
+
+    name: PartName = "triplets"
+    parts: tuple[PartConfig, ...] = Field(
+        min_length=1,
+        description="Drawn together in each batch. A single part may be written flat, as rows and "
+        "loss of the phase.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, content: Any) -> Any:
+        """Turns a phase's own `rows` and `loss` into its single part."""
+        if not isinstance(content, dict):
+            return content
+        flat = {key: content[key] for key in ("rows", "loss", "models") if key in content}
+        if "parts" in content:
+            if flat:
+                raise ValueError(f"`{next(iter(flat))}` belongs in each of the phase's `parts`")
+            return content
+        kept = {key: value for key, value in content.items() if key not in flat}
+        return {**kept, "parts": [{"name": content.get("name", "triplets"), **flat}]}
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "PhaseConfig":
+        if twice := _twice(part.name for part in self.parts):
+            raise ValueError(f"two parts have the name {twice}: give each part its own name")
+        shares = [part.share for part in self.parts]
+        part_sizes(self.batch_size, [1] * len(shares), shares)
+        given = [share for share in shares if share is not None]
+        # A hundredth is left for thirds.
+        if given and abs(sum(given) - 1) > 0.01:
+            raise ValueError(
+                f"the parts' shares of a batch add up to {sum(given):.4g}: make them add up to 1"
             )
-        except ValueError as error:
-            raise BadInput(str(error)) from error
+        return self
 
-    try:
-        model, log = training.train_phases(load, phases, setting)
-    except choosing.NothingToChoose as error:
-        raise BadInput(str(error)) from error
-    rows = [{**row, "seed": seed} for row in log]
-    work.emit("training_log", pa.Table.from_pylist(rows, schema=TRAINING_LOG))
-    return training.save_encoder(model, work.scratch / MODEL_FOLDER)
+    def losses(self) -> tuple[str, ...]:
+        """Names of the losses that the phase trains with."""
+        return tuple(dict.fromkeys(part.loss["name"] for part in self.parts))
+
+    def sources(self) -> tuple[str, ...]:
+        """The sources of the phase's rows."""
+        return tuple(dict.fromkeys(part.rows.source for part in self.parts))
 
 
-def settings(phase: PhaseConfig, max_length: int) -> Any:
-    """The phase's numbers as `models.training.loop` takes them."""
-    from tercet.models.training.loop import Phase
+class PhaseSettings(PhaseConfig):
+    """The same with the weights that the phase starts from."""
 
-    return Phase(
-        name=phase.name,
-        loss=phase.loss,
-        batch_size=phase.batch_size,
-        learning_rate=phase.learning_rate,
-        epochs=phase.epochs,
-        max_steps=phase.max_steps,
-        warmup=phase.warmup,
-        weight_decay=phase.weight_decay,
-        max_length=max_length,
-        tau=phase.tau,
-        width=phase.width if phase.decay else 0.0,
-        gate=phase.gate,
-        detach=phase.detach,
-        head=phase.head,
-        word_repetition=phase.word_repetition,
+    backbone: str = Field(
+        default="previous",
+        min_length=1,
+        description="previous: the weights of the phase before, or the recipe's backbone; base: "
+        "the recipe's backbone; evaluator; the name of an earlier phase; or any model, named as "
+        "in the recipe's backbone.",
+    )
+
+    def models(self) -> tuple[str, ...]:
+        """The models that the phase names: its backbone, and those that its losses read."""
+        return (self.backbone, *(name for part in self.parts for name in part.models.values()))
+
+
+def unfit(part: PartConfig, columns: Collection[str]) -> str | None:
+    """Why rows of these columns cannot train with the part's loss; None where they can."""
+    loss = loss_named(part.loss["name"])
+    missing = [name for name in (*loss.texts, *loss.labels) if name not in columns]
+    if not missing:
+        return None
+    return (
+        f"rows from {part.rows.source} have no {' and no '.join(missing)}, which the loss "
+        f"{loss.name} needs: take other rows or another loss"
     )
 
 
-def shaped(
-    rows: pa.Table, kind: Literal["triplets", "pairs", "dropout"], max_rows: int | None, seed: int
-) -> pa.Table:
-    """A seeded sample of the rows with the columns of their kind, in order of row_id."""
-    rows = rows.sort_by("row_id")
-    if max_rows is not None and rows.num_rows > max_rows:
-        draws = seeding.draws(seed, "training rows", rows["row_id"].to_numpy())
-        rows = rows.take(pa.array(np.sort(np.argsort(draws, kind="stable")[:max_rows])))
-    anchor = rows["anchor"]
-    table = {"row_id": rows["row_id"], "anchor": anchor}
-    table["positive"] = anchor if kind == "dropout" else rows["positive"]
-    if kind == "triplets":
-        table["negative"] = rows["negative"]
-        table["label"] = pc.fill_null(rows["label"].cast(pa.float32()), float("nan"))
-    return pa.table(table).combine_chunks()
+def _twice(names: Any) -> str | None:
+    """A name that occurs twice."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)

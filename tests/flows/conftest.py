@@ -1,14 +1,16 @@
-"""A Prefect database that is ready, so that only one test of the session waits for its tables."""
+"""What the tests of `flows` share: tiny runs, a written store, a Prefect database."""
 
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from good_and_bad import place
 from llm_recipe import recipe
+from report_store import written
 from tiny_run import finished, tiny
 
-__all__ = ["finished", "recipe", "tiny"]
+__all__ = ["finished", "place", "recipe", "tiny", "written"]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -206,3 +206,20 @@ def test_our_own_package_is_found_without_running_it() -> None:
         "assert not any(name.startswith('tercet.storage') for name in found)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_passing_fault_of_the_parser_is_tried_again(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, faults = _digests("two"), [SystemError("mismatch")] * 2
+    parse = ast.parse
+
+    def faulty(source: bytes) -> ast.Module:
+        if faults:
+            raise faults.pop()
+        return parse(source)
+
+    monkeypatch.setattr(ast, "parse", faulty)
+    monkeypatch.setattr(code, "_known", {})
+    assert _digests("two") == found
+    assert faults == []

@@ -95,7 +95,7 @@ def test_which_artifact_is_meant(store: Store) -> None:
 
 def test_tags_that_cannot_be(store: Store) -> None:
     for name in ("", "../x", "a b", "-x"):
-        with pytest.raises(StoreError, match="is no tag"):
+        with pytest.raises(StoreError, match="is not a valid tag"):
             tags.set_tag(store, name, "x")
     with pytest.raises(UnknownRef, match="no run"):
         tags.set_tag(store, "x", "y")

@@ -4,14 +4,12 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tercet.storage import accepted, locks
 from tercet.storage.store import FullDisk, Store, StoreError, clear_errors, open_store
 
 PROGRAM = Path(__file__).parents[1] / "support" / "processes.py"
@@ -111,65 +109,15 @@ def test_put_if_absent_between_processes(
     assert sorted(won) == list(range(50))
 
 
-def test_a_lock_waits_and_is_free_when_its_holder_is_killed(
-    store: Store, beside: Callable[..., "subprocess.Popen[Any]"]
-) -> None:
-    holder = beside("hold")
-    assert locks.is_held(store, "thing")
-    assert not locks.is_held(store, "another thing")
-    said: list[str] = []
-
-    def waiting(who: str) -> None:
-        said.append(who)
-        holder.kill()
-
-    with locks.hold(store, "thing", waiting):
-        assert said == [f"process {holder.pid}, the other run"]
-        assert locks.is_held(store, "thing")
-    assert not locks.is_held(store, "thing")
-    with locks.hold(store, "thing", waiting):
-        assert len(said) == 1
-
-
-def test_threads_exclude_each_other(store: Store) -> None:
-    inside: list[int] = []
-    seen: list[int] = []
-
-    def work() -> None:
-        for _ in range(10):
-            with locks.hold(store, "counter"):
-                inside.append(1)
-                seen.append(len(inside))
-                inside.pop()
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert seen == [1] * 40
-
-
-def test_accepted_code_follows_the_chain(store: Store) -> None:
-    assert accepted.accepted(store, "parse", "c") == "c"
-    accepted.accept(store, "parse", "b", "a")
-    accepted.accept(store, "parse", "c", "b")
-    assert accepted.accepted(store, "parse", "c") == "a"
-    assert accepted.accepted(store, "select", "c") == "c"
-    accepted.accept(store, "parse", "a", "c")
-    assert accepted.accepted(store, "parse", "a") == "a"
-
-
 def _in_namespace(store: Path, size: str, options: str = "") -> "subprocess.CompletedProcess[str]":
-    """`fill` on a small file system of its own; skips where that is not permitted."""
-    if subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode:
-        pytest.skip("unshare -rm is not permitted here")
+    """`fill` on a small file system of its own."""
     store.mkdir()
     script = f'mount -t tmpfs -o size={size}{options} none "$1" && exec "$2" "$3" fill "$1/store"'
     arguments = ["sh", "-c", script, "sh", str(store), sys.executable, str(PROGRAM)]
     return subprocess.run(["unshare", "-rm", *arguments], capture_output=True, text=True)
 
 
+@pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("size", ["500k", "612k", "700k"])
 def test_a_full_disk_leaves_no_half_part(tmp_path: Path, size: str) -> None:
     done = _in_namespace(tmp_path / "small", size)
@@ -178,6 +126,7 @@ def test_a_full_disk_leaves_no_half_part(tmp_path: Path, size: str) -> None:
     assert done.stdout.endswith("went on\n")
 
 
+@pytest.mark.usefixtures("namespaces")
 def test_a_store_on_a_read_only_file_system(tmp_path: Path) -> None:
     done = _in_namespace(tmp_path / "small", "500k", ",ro")
     assert "StoreError" in done.stderr

@@ -10,7 +10,8 @@ from faulty_server import FaultyServer, Reply, Seen
 
 from tercet.models.llm.client.client import Client, Endpoint
 from tercet.models.llm.messages import Answer, Request
-from tercet.models.llm.settings import AskingSettings, Sampling
+from tercet.models.llm.run_settings import AskingSettings
+from tercet.models.llm.settings import Sampling
 from tercet.models.llm.wire import Wire
 
 CHAT = Wire("chat")

@@ -113,7 +113,8 @@ def birds_store(
         if seed == seeds[0]:
             name = "train"
         log = [{"phase": "triplets", "step": 31, "loss": 0.75}]
-        config = {"phases": [{"name": "triplets", "loss": "gaussian_decay", "batch_size": 64}]}
+        part = {"loss": {"name": "gaussian_decay", "tau": 0.05}, "rows": {"from": "triplets"}}
+        config = {"phase": {"name": "triplets", "parts": [part], "batch_size": 64}}
         components = {"stage": "train", "config": config, "seed": seed}
         manifest = {"components": components, "libraries": {"torch": "2.13.0"}}
         tables = {"training_log": rows("training_log", log)}

@@ -5,15 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
-from training_run import PHASE
+import training_run
+from training_run import Weights, part
 
 from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.models.training import loop as training
 from tercet.models.training.choosing import Choice
-from tercet.models.training.loop import Setting
-
-Log = list[dict[str, Any]]
+from tercet.models.training.loop import LogRow
 
 
 def nearness(backbone: Path) -> Callable[[Any], float | None]:
@@ -25,11 +24,9 @@ def nearness(backbone: Path) -> Callable[[Any], float | None]:
 
 
 def train(
-    backbone: Path, rows: Any, directory: Path, choice: Choice | None, **changes: Any
-) -> tuple[dict[str, torch.Tensor], Log]:
+    backbone: Path, rows: pa.Table, directory: Path, choice: Choice | None, **changes: Any
+) -> tuple[Weights, list[LogRow]]:
     torch.set_num_threads(1)
-    setting = Setting(directory, seed=11, log_steps=2, choice=choice, **changes)
-    model, log = training.train_phases(
-        lambda: load_encoder(backbone, "mean"), [(PHASE, False, rows)], setting
-    )
-    return model.state_dict(), log
+    parts = [part(rows, width=0.1)]
+    weights, trained = training_run.train(backbone, parts, directory, choice=choice, **changes)
+    return weights, trained.log

@@ -131,7 +131,13 @@ def trained(seeds: Sequence[int] = (42,)) -> Tables:
     return {
         "training_log": [
             {"phase": "triplets", "step": step, "epoch": step / 20, "loss": 2.0 - step / 20}
-            | {"gate_opening": step / 20, "student_negative": 0.6, "teacher_negative": 0.7}
+            | {
+                "terms": [
+                    ("gate_opening", step / 20),
+                    ("student_negative", 0.6),
+                    ("teacher_negative", 0.7),
+                ]
+            }
             | {"seed": seed, "dev_metric": "spearman", "learning_rate": 1e-5}
             | {"dev_value": 80.0 + step if step % 10 == 0 else None, "chosen": step == 20}
             for seed in seeds

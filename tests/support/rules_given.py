@@ -11,7 +11,7 @@ from tercet.models.generation import Given, Method
 from tercet.models.knowledge.extraction import extract
 from tercet.models.knowledge.lexicon import load_lexicon
 from tercet.tasks.knowledge.extract import mentions as mention_rows
-from tercet.tasks.synthesis.synthesise import method_of
+from tercet.tasks.synthesis.methods import method_of
 
 
 def sentences(

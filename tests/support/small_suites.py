@@ -1,10 +1,7 @@
 """Small hand-written suites for the tests of their readers."""
 
 import json
-import os
 from pathlib import Path
-
-import pytest
 
 TREC_LABELS = ("ABBR:exp", "DESC:manner", "ENTY:animal", "HUM:ind", "LOC:city", "NUM:dist")
 TWO_FILES = {
@@ -45,11 +42,3 @@ def write_transfer(root: Path, each: int = 13) -> Path:
 def query(text: object = "how?", positive: object = ("so",), negative: object = ("no",)) -> str:
     """A line of a reranking file."""
     return json.dumps({"query": text, "positive": positive, "negative": negative}) + "\n"
-
-
-def real_suite() -> Path:
-    """The real suite's folder, or a skip that says so."""
-    data = Path(os.environ.get("TERCET_DATA", Path(__file__).parents[3] / "shared" / "data"))
-    if not (data / "downstream").is_dir():
-        pytest.skip(f"no suite at {data / 'downstream'}: set TERCET_DATA")
-    return data / "downstream"

@@ -51,6 +51,10 @@ def inputs(tmp_path: Path, tiny_texts: list[str]) -> dict[str, Rows]:
             "positive": " ".join(texts[i].split()[1:]),
             "negative": texts[i] + " not",
             "negative_similarity": 0.9 if i else None,
+            "positive_id": 100 + i if i else None,
+            "negative_id": 200 + i,
+            "positive_method": "cut" if i else "self",
+            "negative_method": "negation",
         }
         for i in range(24)
     ]
@@ -81,4 +85,5 @@ def call(stage: Stage, config: Any, inputs: dict[str, Rows], backbone: Path, scr
         )
     )
     log = pa.concat_tables(tables["training_log"]).cast(stage.tables["training_log"])
-    return path, log.to_pylist(), told
+    rows = [{**row, "terms": dict(row["terms"])} for row in log.to_pylist()]
+    return path, rows, told

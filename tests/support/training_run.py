@@ -1,41 +1,34 @@
-"""A training of two phases in little."""
+"""A phase of training in little: two parts with losses of their own, of which one has groups."""
 
-import dataclasses
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import torch
 
 from tercet.models import seeding
 from tercet.models.encoders.encoder import load_encoder
+from tercet.models.losses.registry import loss_named
 from tercet.models.training import checkpoints
-from tercet.models.training import loop as training
-from tercet.models.training.loop import Phase, Setting
+from tercet.models.training.loop import LogRow, Setting
+from tercet.models.training.phase import Numbers, PartRows, Trained
+from tercet.models.training.train_encoder import train_encoder
 
-PHASE = Phase(
+NUMBERS = Numbers(
     name="first",
-    loss="gaussian_decay",
     batch_size=8,
     learning_rate=1e-3,
     epochs=2.0,
-    max_steps=None,
     warmup=0.1,
     weight_decay=0.01,
     max_length=16,
-    tau=0.05,
-    width=0.1,
-    gate="symmetric",
-    detach=True,
-    head=True,
     word_repetition=True,
 )
 
-
-PAIRS = dataclasses.replace(
-    PHASE, name="second", loss="contrastive", head=False, word_repetition=False, epochs=1.0
-)
+Weights = dict[str, torch.Tensor]
 
 
 def table(texts: list[str]) -> pa.Table:
@@ -52,19 +45,43 @@ def table(texts: list[str]) -> pa.Table:
     )
 
 
-def train(backbone: Path, rows: pa.Table, directory: Path, **changes: object) -> tuple:  # type: ignore[type-arg]
-    setting = Setting(directory, seed=11, log_steps=2, **changes)  # type: ignore[arg-type]
-    pairs = rows.select(["row_id", "anchor", "positive"])
-    phases = [(PHASE, False, rows), (PAIRS, False, pairs)]
-    model, log = training.train_phases(lambda: load_encoder(backbone, "mean"), phases, setting)
-    return model.state_dict(), log
+def part(rows: pa.Table, loss: str = "gaussian_decay", **changes: Any) -> PartRows:
+    """A part with its loss's own numbers, some of them changed."""
+    fields = {
+        key: changes.pop(key) for key in ("name", "weight", "share", "slots") if key in changes
+    }
+    name = fields.pop("name", loss)
+    return PartRows(name, rows, loss, loss_named(loss).params(**changes), **fields)
 
 
-def same_weights(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
+def mixed(rows: pa.Table) -> list[PartRows]:
+    """Pairs behind a head, and triplets of which two belong to a group."""
+    groups = pa.array(np.arange(rows.num_rows, dtype=np.uint64) // 2)
+    grouped = rows.append_column("group", groups)
+    return [
+        part(rows, "in_batch", name="topical", head=True, share=0.75),
+        part(grouped, name="strict", width=0.1, weight=0.5, share=0.25),
+    ]
+
+
+def train(
+    backbone: Path,
+    parts: list[PartRows],
+    directory: Path,
+    numbers: Numbers = NUMBERS,
+    **changes: Any,
+) -> tuple[Weights, Trained]:
+    setting = Setting(**{"directory": directory, "seed": 11, "log_steps": 2, **changes})
+    model = load_encoder(backbone, "mean")
+    trained = train_encoder(model, numbers, parts, setting)
+    return model.state_dict(), trained
+
+
+def same_weights(left: Weights, right: Weights) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[k], right[k]) for k in left)
 
 
-def without_rate(log: list[dict[str, object]]) -> list[dict[str, object]]:
+def without_rate(log: list[LogRow]) -> list[LogRow]:
     return [{key: v for key, v in row.items() if key != "rows_per_second"} for row in log]
 
 

@@ -1,6 +1,6 @@
-"""The client of one or several OpenAI-compatible endpoints.
+"""The client for one or several OpenAI-compatible endpoints.
 
-Threads ask, one event loop in a thread of its own sends: `ask` hands requests over in small batches
+Threads ask; one event loop in a thread of its own sends. `ask` hands requests over in small batches
 as its caller takes answers, so that memory does not grow with their number, while enough of them
 wait to keep every endpoint full.
 """
@@ -16,31 +16,31 @@ from tercet.models.llm.client.exchange import Endpoint
 from tercet.models.llm.client.in_flight import Asker, Row
 from tercet.models.llm.errors import Stopped
 from tercet.models.llm.messages import Answer, Request
-from tercet.models.llm.settings import AskingSettings
+from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.wire import Wire
 
 __all__ = ["Client", "Endpoint"]
 
-# Requests that wait for room besides those that are open, at most.
+# Most requests that wait for room beyond those in flight.
 _WAITING = 1024
 
 
 def nothing() -> None:
-    """No engine of ours that could be dead."""
+    """No engine of ours that could have died."""
 
 
 class Client:
-    """Asks, for several threads at once, within one set of limits.
+    """Asks for several threads at once, within one set of limits.
 
     Args:
-        endpoints: whom to ask; whoever has room takes what is next.
+        endpoints: where to ask; whichever has room takes the next rows.
         wire: how requests look.
         settings: limits, tries and times.
-        model: what answers are said to come from (`Answer.model`).
-        record: told of each answer, failed ones too, before anybody else sees it, in the client's
-            thread. What it raises ends all asking, once what is open has been answered and
-            recorded too, and `ask` raises it.
-        check: called when an endpoint does not listen; what it raises ends all asking too.
+        model: the model's name in `Answer.model`.
+        record: called with each answer, failed ones too, before anything else sees it, in the
+            client's thread. If it raises, all asking ends once open rows have been answered and
+            recorded, and `ask` raises the same.
+        check: called when an endpoint does not listen; if it raises, all asking ends too.
     """
 
     def __init__(
@@ -68,14 +68,14 @@ class Client:
         self._thread.start()
 
     def ask(self, requests: Iterable[Request]) -> Iterator[Answer]:
-        """The answers, in the order in which they come; exactly one a request.
+        """The answers as they arrive, exactly one per request.
 
         A row that failed for good is an answer with an `error`. Requests are taken as room is
-        made. Where the caller stops taking answers, what it has open is cancelled.
+        made. If the caller stops taking answers, its open rows are cancelled.
 
         Raises:
             Stopped: no endpoint answers, or the client was closed.
-            Unusable: an endpoint refuses what the user has to mend.
+            Unusable: an endpoint refuses for a reason that the user has to fix.
         """
         asker = self._join()
         source = iter(requests)
@@ -102,7 +102,7 @@ class Client:
             self._leave(asker)
 
     def close(self) -> None:
-        """Cancels what is open and ends the thread; a second call does nothing."""
+        """Cancels open rows and ends the thread; a second call does nothing."""
         with self._lock:
             if not self._ended:
                 self._ended = True
@@ -130,7 +130,7 @@ class Client:
 
     def _call(self, do: Callable[..., None], *args: object) -> None:
         with self._lock:
-            # Afterwards nobody listens, and every asker has been told.
+            # Afterwards nothing listens, and every caller has been notified.
             if not self._ended:
                 self._loop.call_soon_threadsafe(do, *args)
 
@@ -142,7 +142,7 @@ class Client:
             self._loop.close()
 
     def _broken(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """A callback of ours that broke must not leave everybody waiting for ever."""
+        """A callback of ours that broke must not leave callers waiting forever."""
         if "handle" in context and isinstance(context.get("exception"), Exception):
             self._dispatch.stop(context["exception"])
         else:

@@ -1,4 +1,4 @@
-"""Who is asked what, and when: the side of the client that lives in its event loop."""
+"""Which endpoint is asked what, and when: the part of the client that runs in its event loop."""
 
 import asyncio
 import itertools
@@ -7,22 +7,22 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 
 from tercet.models.llm.client.exchange import Endpoint, Lanes, Trouble, exchange, reachable
-from tercet.models.llm.client.in_flight import Asker, Lines, Row, Server, a_word, recorded, silence
+from tercet.models.llm.client.in_flight import Asker, Lines, Row, Server, a_word, recorded
 from tercet.models.llm.client.pace import Pace, backoff
-from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.llm.client.stopping import hopeless, silence
+from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
-from tercet.models.llm.settings import AskingSettings
+from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.wire import Said, Wire
 
-# Failures in a row, without one answer between, after which an endpoint has to show that it is not
-# the endpoint that fails.
+# Failures in succession, without an answer, after which an endpoint has to prove that it works.
 _DOUBTFUL = 8
-# Seconds between two looks at an endpoint that is down, at most.
+# Most seconds between two looks at an endpoint that is down.
 _LOOK = 10.0
 
 
 class Dispatch:
-    """Shares rows out to endpoints; every method but the constructor runs in the loop."""
+    """Distributes rows over endpoints; every method but the constructor runs in the loop."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class Dispatch:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._n_answers = self._n_given_up = self._open = 0
-        # The last answer, or the beginning of the work that is open, if that was later.
+        # Time of the last answer, or of the start of the open work if that was later.
         self._good_at = 0.0
         self._last: str | None = None
-        # What `record` raised: nothing is sent any more, and what is open is still recorded.
+        # What `record` raised: nothing more is sent, and open rows are still recorded.
         self._fault: Exception | None = None
         self.stopped: BaseException | None = None
 
@@ -55,7 +55,7 @@ class Dispatch:
             self._servers.append(Server(endpoint, lanes, pace, shown, self._wire.lists))
 
     def submit(self, asker: Asker, rows: list[Row]) -> None:
-        """Takes rows; those of one asker stand in line, askers take turns."""
+        """Takes rows; each caller has a queue, and callers take turns."""
         if self.stopped is not None or asker.gone:
             return
         if not self._open:
@@ -67,7 +67,7 @@ class Dispatch:
         self._turn()
 
     def leave(self, asker: Asker) -> None:
-        """Forgets what this asker has open."""
+        """Drops the caller's open rows."""
         asker.gone = True
         asker.waiting.clear()
         self._open -= asker.open
@@ -89,14 +89,14 @@ class Dispatch:
                 task.cancel()
 
     async def close(self) -> None:
-        """Waits for what was cancelled and closes the connections."""
+        """Waits for cancelled tasks and closes the connections."""
         if self._tasks:
             await asyncio.wait(self._tasks)
         for server in self._servers:
             await server.lanes.close()
 
     def _turn(self) -> None:
-        """Sends what may be sent now, and sets the clock for when more may be."""
+        """Sends what may be sent now, and sets a timer for when more may be."""
         if self.stopped is not None:
             return
         if self._fault is not None:
@@ -117,7 +117,7 @@ class Dispatch:
     def _next_turn(self, now: float) -> float:
         patience_ends = self._good_at + self._settings.patience
         times = [patience_ends if self._last and patience_ends > now else now + 1.0]
-        # Rows that are due and find no room are woken by whatever makes room.
+        # Rows that are due and find no room are woken when room is made.
         if (due := self._lines.next_due(now)) is not None:
             times.append(due)
         for server in self._servers:
@@ -126,7 +126,7 @@ class Dispatch:
         return max(min(times), now + 0.01)
 
     def _out_of_patience(self, now: float) -> bool:
-        """Stops where nothing was answered for long and no endpoint answers a word either."""
+        """Stops if nothing was answered for long and no endpoint answers a probe either."""
         patience = self._settings.patience
         left = [server for server in self._servers if server.out is None]
         if not self._last and not any(map(Server.is_under_way, left)):
@@ -178,7 +178,7 @@ class Dispatch:
             self.stop(error)
         finally:
             server.open -= len(rows)
-            # After a cancellation the one who cancelled is still at work.
+            # After a cancellation, whoever cancelled is still at work.
             self._loop.call_soon(self._turn)
 
     async def _exchange(
@@ -214,7 +214,7 @@ class Dispatch:
             asker.answers.put(answers)
 
     def _drain(self, fault: Exception) -> None:
-        """Sends nothing new; what is open is paid for and still recorded, whatever comes of it."""
+        """Sends nothing new; open rows are paid for and still recorded, whatever comes of them."""
         self._fault = fault
         for server in self._servers:
             if server.probe is not None:
@@ -244,7 +244,7 @@ class Dispatch:
                 self._doubt(server, down=False)
 
     def _judged(self, server: Server, rows: list[Row], trouble: Trouble) -> None:
-        """The endpoint is well, and will not have these rows, or not so."""
+        """The endpoint works, but rejects these rows, or this form of them."""
         server.pace.answered(len(rows))
         self._well(server)
         if trouble.kind == "refused":
@@ -256,7 +256,7 @@ class Dispatch:
             self._alone(rows, 0)
 
     def _refused(self, server: Server, rows: list[Row], trouble: Trouble) -> None:
-        """Whether the rows are refused or all that this endpoint is asked."""
+        """Finds out whether the endpoint refuses these rows or everything."""
         if server.out is None and (unusable := server.refuses_all(rows, trouble)) is not None:
             self._leave_out(server, unusable)
         row = rows[0]
@@ -265,7 +265,7 @@ class Dispatch:
         elif len(rows) > 1:
             self._alone(rows, 0)
         elif server.held or not server.has_spoken():
-            # A word tells which of the two it is.
+            # A probe tells which.
             self._alone(rows, 0)
             self._doubt(server, down=False, like=row.request)
         elif row.refused_by is None and sum(map(Server.is_asked, self._servers)) > 1:
@@ -275,7 +275,7 @@ class Dispatch:
             self._fail(server, row, str(trouble))
 
     def _leave_out(self, server: Server, why: Unusable) -> None:
-        """Asks the endpoint no more. Raises Unusable where none is left."""
+        """Drops the endpoint. Raises Unusable if none is left."""
         server.out = why
         if all(other.out is not None for other in self._servers):
             raise Unusable(" ".join(str(other.out) for other in self._servers))
@@ -283,7 +283,7 @@ class Dispatch:
     def _pushed_back(
         self, server: Server, rows: list[Row], trouble: Trouble, sent_at: float
     ) -> None:
-        """The endpoint is busy, or it always says so of one row."""
+        """The endpoint is busy, or always claims to be for one row."""
         now = self._loop.time()
         row = rows[0]
         again = any(one.pushes for one in rows)
@@ -305,12 +305,12 @@ class Dispatch:
         wait = backoff(1 + row.faults, random.random())
         self._lines.alone(row, now + max(wait, (trouble.pause or 0.0) if to_blame else 0.0))
         server.busy_for.add(row)
-        # With nothing else to ask, a word tells whether it is busy.
+        # With nothing else to ask, a probe tells whether it is busy.
         if again and not to_blame and server.open == 1 and self._lines.are_empty():
             self._doubt(server, down=False)
 
     def _erred(self, server: Server, rows: list[Row], trouble: Trouble) -> None:
-        """Whose fault it was shows when the rows are asked alone."""
+        """Asks the rows one by one, which shows whose fault it was."""
         if len(rows) > 1:
             self._alone(rows, 1)
             return
@@ -330,9 +330,7 @@ class Dispatch:
         self._fail(server, row, error)
         self._n_given_up += 1
         if not self._n_answers and self._n_given_up == _DOUBTFUL:
-            self.stop(
-                Stopped(f"{server.shown} answers none of the first {_DOUBTFUL} rows: {error}")
-            )
+            self.stop(hopeless(server, _DOUBTFUL, error))
 
     def _fail(self, server: Server, row: Row, error: str) -> None:
         self._deliver(server, [row], [Said("", "failed", 0, 0)], error)
@@ -343,9 +341,9 @@ class Dispatch:
             self._lines.alone(row, now + (backoff(tried, random.random()) if tried else 0.0))
 
     def _doubt(self, server: Server, down: bool, like: Request | None = None) -> None:
-        """Sends nothing more to the endpoint until it has shown that it answers at all.
+        """Sends nothing more to the endpoint until a probe shows that it answers at all.
 
-        like: what it is asked in a word, else without a schema.
+        like: the request that the probe resembles; default: the latest, without its schema.
         """
         if down:
             self._check()
@@ -371,7 +369,7 @@ class Dispatch:
                 if trouble is None or trouble.kind not in ("down", "erred"):
                     break
                 self._last, server.failed_at = f"{server.shown}: {trouble}", self._loop.time()
-                # It fails by itself: nothing that failed here was the fault of a row.
+                # The endpoint itself fails: no row was at fault.
                 for row in server.blamed:
                     row.faults = 0
                 self._loop.call_soon(self._turn)
@@ -394,7 +392,7 @@ class Dispatch:
             self._loop.call_soon(self._turn)
 
     def _proved(self, server: Server, trouble: Trouble | None) -> None:
-        """What it means that the endpoint answered a word so: None for an answer."""
+        """Draws the conclusion from a probe. trouble: None for an answer."""
         if trouble is not None and trouble.kind == "busy":
             self._last, server.failed_at = f"{server.shown}: {trouble}", self._loop.time()
             server.pace.pushed_back(server.failed_at, trouble.pause)

@@ -26,21 +26,21 @@ from tercet.models.llm.wire import (
     message,
 )
 
-# down: nobody listens. busy: too much asked, no row's fault. erred: the endpoint's fault or the
-# row's. refused, withheld: the row's. miscounted: a list came back wrong.
+# down: nothing listens. busy: overloaded, no row's fault. erred: the endpoint's fault or the row's.
+# refused, withheld: the row's. miscounted: a list came back wrong.
 Kind: TypeAlias = Literal["down", "busy", "erred", "refused", "withheld", "miscounted"]
 
-# Seconds until a connection must stand.
+# Seconds until a connection must be established.
 _CONNECT = 10.0
-# Client errors that another try may mend.
+# Client errors that another attempt may cure.
 _PASSING = (408, 409, 425)
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Whom to ask: an OpenAI-compatible server.
+    """An OpenAI-compatible server.
 
-    url: up to /v1. model: what it calls its model. key: sent as a bearer token and shown nowhere.
+    url: up to /v1. model: its name for the model. key: sent as a bearer token and shown nowhere.
     """
 
     url: str
@@ -49,11 +49,13 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if self.key and not (self.key.isascii() and self.key.isprintable()):
-            raise Unusable("An endpoint's key holds characters that no header can carry: mend it.")
+            raise Unusable(
+                "An endpoint's key holds characters that no header can carry: correct it."
+            )
         try:
             host = httpx.URL(self.url).host
         except httpx.InvalidURL as error:
-            raise Unusable(f"An endpoint's address cannot be read ({error}): mend it.") from None
+            raise Unusable(f"An endpoint's address cannot be read ({error}): correct it.") from None
         if not host:
             address = self.url.partition("?")[0]
             raise Unusable(f"The endpoint {address!r} names no host: write http://HOST:PORT/v1.")
@@ -71,7 +73,7 @@ class Endpoint:
         return _at(self.url, path)
 
     def beside(self, path: str) -> httpx.URL:
-        """The address of one of the server's own pages, which lie beside /v1."""
+        """The address of one of the server's own pages, which are siblings of /v1."""
         return _at(self.url, path, "/v1")
 
 
@@ -85,8 +87,8 @@ class Trouble(Exception):
     """An exchange that brought no answer.
 
     what: in a few words, `HTTP 500`; detail: what the server said, or "".
-    pause: seconds that the endpoint asks to be left alone.
-    unusable: what the user has to mend, if the endpoint says this of everything.
+    pause: seconds for which the endpoint asks to be left alone.
+    unusable: what the user has to fix, if the endpoint says this to every request.
     """
 
     def __init__(
@@ -105,23 +107,23 @@ class Trouble(Exception):
         return f"{self.what}: {self.detail}" if self.detail else self.what
 
     def after(self, tries: int) -> str:
-        """The same of the last one of so many tries."""
+        """The same, as the last of so many tries."""
         times = "1 try" if tries == 1 else f"{tries} tries"
         return f"{self.what} after {times}" + (f": {self.detail}" if self.detail else "")
 
 
 class Lanes:
-    """Connections to an endpoint: one httpx client each, and as many as are used at once.
+    """Connections to an endpoint: one httpx client each, as many as are used at once.
 
-    The pool of one client looks through all of its connections for each request: with 256 open it
-    spends 5 ms on a request, where a client with a single connection needs one. They are let go a
-    second before the five after which common servers close an idle one, so that no request goes
-    into a connection that is being closed.
+    A client's pool scans all of its connections for each request: with 256 open that takes 5 ms a
+    request, where a client with a single connection needs 1 ms. Idle connections are dropped after
+    four seconds, since common servers close them after five: no request enters a connection that is
+    being closed.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         url = httpx.URL(endpoint.url)
-        # A proxy for the world outside is none for a server on this machine.
+        # A proxy for other hosts is not for a server on this machine.
         self._outside = url.host not in ("127.0.0.1", "localhost", "::1")
         self._verify = httpx.create_ssl_context() if url.scheme == "https" else False
         self._headers = {"Content-Type": "application/json"}
@@ -132,7 +134,7 @@ class Lanes:
 
     @contextmanager
     def one(self) -> Iterator[httpx.AsyncClient]:
-        """A connection that nobody else uses meanwhile: the one last used of those free."""
+        """A connection for exclusive use: the most recently used of the free ones."""
         lane = self._free.pop() if self._free else self._another()
         try:
             yield lane
@@ -160,7 +162,7 @@ class Lanes:
 
 
 async def reachable(lanes: Lanes, endpoint: Endpoint) -> None:
-    """Returns if something listens; whatever it says. Raises Trouble (down)."""
+    """Returns if something listens, whatever it says. Raises Trouble (down)."""
     try:
         with lanes.one() as http:
             async with asyncio.timeout(_CONNECT):
@@ -182,7 +184,7 @@ async def exchange(
 ) -> list[Said]:
     """The answers to `texts`, which share `request`'s sampling and schema.
 
-    Raises Trouble, and Unusable where nothing can be sent at all.
+    Raises Trouble, and Unusable if nothing can be sent at all.
     """
     body = json.dumps(wire.body(endpoint.model, request, texts)).encode()
     try:
@@ -194,7 +196,7 @@ async def exchange(
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise _down(error, endpoint) from None
     except httpx.RequestError as error:
-        raise Trouble("erred", "connection broken off", type(error).__name__) from None
+        raise Trouble("erred", "connection lost", type(error).__name__) from None
     if response.status_code != 200:
         raise _refusal(response, endpoint, key_env)
     try:
@@ -209,7 +211,7 @@ async def exchange(
 
 
 def no_proxy(error: Exception) -> Unusable:
-    """What is wrong where no client can be made: the environment names a proxy that it lacks."""
+    """The error if no client can be made: the environment names an unusable proxy."""
     return Unusable(
         f"The proxy that the environment names (ALL_PROXY, HTTPS_PROXY, HTTP_PROXY) cannot be used"
         f" ({error}): name an http:// one, or except the endpoint's host by NO_PROXY."
@@ -217,20 +219,20 @@ def no_proxy(error: Exception) -> Unusable:
 
 
 def never_to_be_had(error: BaseException, endpoint: Endpoint) -> Unusable | None:
-    """What the user has to mend where no connection can ever stand; None: it may yet."""
+    """What the user has to fix if no connection can ever succeed; None: it may yet."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return Unusable(
                 f"The certificate of the endpoint {endpoint.shown} cannot be trusted"
-                f" ({cause.verify_message}): mend it, or name its authority's file in the"
+                f" ({cause.verify_message}): replace it, or name its authority's file in the"
                 " environment variable SSL_CERT_FILE."
             )
-        # A name server that cannot tell now may tell later.
+        # A name server that fails now may work later.
         if isinstance(cause, socket.gaierror) and cause.errno != socket.EAI_AGAIN:
             return Unusable(
-                f"Nobody knows the host of the endpoint {endpoint.shown} ({cause.strerror}):"
-                " mend run.llm.endpoints."
+                f"The host of the endpoint {endpoint.shown} cannot be found ({cause.strerror}):"
+                " correct run.llm.endpoints."
             )
         cause = cause.__cause__ or cause.__context__
     return None
@@ -251,15 +253,15 @@ def _refusal(response: httpx.Response, endpoint: Endpoint, key_env: str) -> Trou
         return Trouble("erred", what, detail)
     unusable = None
     if status in (401, 402, 403):
-        held = "is not accepted" if endpoint.key else "is needed"
+        held = "was not accepted" if endpoint.key else "is needed"
         unusable = Unusable(
-            f"The endpoint {endpoint.shown} lets nobody in ({what}: {detail}): a key {held}; put"
+            f"The endpoint {endpoint.shown} denies access ({what}: {detail}): a key {held}; put"
             f" the right one into the environment variable {key_env}."
         )
     elif status == 404:
         unusable = Unusable(
-            f"The endpoint {endpoint.shown} knows no model {endpoint.model!r} or no such address"
-            f" ({what}: {detail}): check `llm.name`, and that the address ends in /v1."
+            f"The endpoint {endpoint.shown} does not know the model {endpoint.model!r} or the"
+            f" address ({what}: {detail}): check `llm.name`, and that the address ends in /v1."
         )
     elif status < 400:
         place = response.headers.get("Location", "nowhere").partition("?")[0]

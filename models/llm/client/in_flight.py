@@ -1,4 +1,4 @@
-"""What is under way: rows, those who ask for them, and the servers that are asked."""
+"""What is in flight: rows, the callers who ask for them, and the servers that are asked."""
 
 import asyncio
 import heapq
@@ -10,20 +10,20 @@ from queue import SimpleQueue
 
 from tercet.models.llm.client.exchange import Endpoint, Lanes, Trouble
 from tercet.models.llm.client.pace import Pace
-from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.wire import Said
 
-# Rows answered for each one pushed back, above which it is the row that is too much.
+# Rows answered for each one pushed back, above which the row itself is too much.
 _ONE_IN = 4
-# Rows refused, without one answer between, after which an endpoint is asked no more.
+# Rows refused in succession, without an answer, after which an endpoint is dropped.
 _REFUSED = 8
-# What a doubtful endpoint is asked: a word.
+# What a doubtful endpoint is asked, as a probe.
 _WORD = "Say yes."
 
 
 class Asker:
-    """One caller of `Client.ask`: what waits for it, what is open, what has come."""
+    """One caller of `Client.ask`: its waiting rows, its open ones, and its answers."""
 
     def __init__(self) -> None:
         self.waiting: deque[Row] = deque()
@@ -35,12 +35,12 @@ class Asker:
 
 @dataclass(eq=False, slots=True)
 class Row:
-    """A request under way.
+    """A request in flight.
 
-    attempts: how often it was sent; faults: how many of the tries it had alone failed by what may
-    be its own fault; alone: it goes in no list any more.
-    pushes: how often a busy server sent it back; pushed_by, heard: the last that did, and its
-    counts of answers and of rows pushed back by then. refused_by: who refused it, if one did.
+    attempts: how often it was sent; faults: how many attempts on its own failed by what may be its
+    fault; alone: it joins no list any more.
+    pushes: how often a busy server sent it back; pushed_by, heard: the last server that did, and
+    its counts of answers and of rows pushed back by then. refused_by: which server refused it.
     """
 
     request: Request
@@ -58,7 +58,7 @@ class Row:
     def answered(
         self, said: Said, model: str, server: "Server", now: float, error: str | None
     ) -> Answer:
-        """Its answer; error: why it failed, if it did."""
+        """Its answer. error: why it failed, if it did."""
         return Answer(
             place=self.request.place,
             digest=self.request.digest,
@@ -78,11 +78,11 @@ class Row:
 class Server:
     """An endpoint's state.
 
-    lists: it answers lists rightly. held: nothing is sent until `probe` has ended; out: why it is
-    asked nothing any more.
+    lists: it answers lists correctly. held: nothing is sent until `probe` has ended; out: why it is
+    no longer asked.
     answered, pushed_back: rows; proved: it answered a probe; failed_at: when it last failed one.
-    failures, refused: exchanges in a row, without an answer between; blamed: the rows that were
-    alone in these failures; busy_for: those that it pushed back since its last answer.
+    failures, refused: exchanges in succession without an answer; blamed: the rows that were alone
+    in these failures; busy_for: the rows that it pushed back since its last answer.
     """
 
     endpoint: Endpoint
@@ -104,15 +104,15 @@ class Server:
     probe: asyncio.Task[None] | None = None
 
     def room(self) -> int:
-        """Rows that it may be sent now."""
+        """How many rows may be sent to it now."""
         return max(0, self.pace.limit() - self.open) if self.is_asked() else 0
 
     def is_asked(self) -> bool:
-        """Whether it is sent rows at all."""
+        """Whether rows are sent to it at all."""
         return not self.held and self.out is None
 
     def is_under_way(self) -> bool:
-        """Whether it has been sent something, or may be."""
+        """Whether it has open rows, or has room for some."""
         return self.open > 0 or self.room() > 0
 
     def has_spoken(self) -> bool:
@@ -120,20 +120,20 @@ class Server:
         return self.answered > 0 or self.proved
 
     def is_well(self) -> None:
-        """Something was answered: what failed before says nothing of the endpoint."""
+        """It answered something: earlier failures say nothing about the endpoint."""
         self.failures = 0
         self.blamed.clear()
         self.busy_for.clear()
 
     def has_proved(self) -> None:
-        """A word was answered: what it is too busy for, pushed back meanwhile, is too much."""
+        """It answered a probe: rows that it pushed back meanwhile are themselves too much."""
         self.proved, self.refused = True, 0
         for row in self.busy_for:
             row.faults += 1
         self.pace.resume()
 
     def refuses_all(self, rows: Sequence[Row], trouble: Trouble) -> Unusable | None:
-        """Of a refusal: what the user has to mend where the endpoint is at fault, not the row."""
+        """What the user has to fix if a refusal is about the endpoint, not the row."""
         if len(rows) == 1:
             self.refused += 1
         often = self.refused >= _REFUSED
@@ -142,7 +142,7 @@ class Server:
         return self._refusing(trouble) if often and not self.answered else None
 
     def refuses_words(self, trouble: Trouble) -> Unusable | None:
-        """The same of what it said to a word."""
+        """The same for its answer to a probe."""
         if trouble.kind != "refused" or (trouble.unusable is None and self.answered):
             return None
         return trouble.unusable or self._refusing(trouble)
@@ -153,15 +153,15 @@ class Server:
                 f"The model of {self.shown} has no chat template: set `llm.api: completions`."
             )
         return Unusable(
-            f"The endpoint {self.shown} refuses whatever it is asked ({trouble}): mend what it"
+            f"The endpoint {self.shown} refuses every request ({trouble}): correct what it"
             " names in the recipe's `llm`."
         )
 
     def push_back(self, rows: Sequence[Row]) -> bool:
-        """Notes that it had too much for these rows; whether that is the fault of the lone row.
+        """Notes that it was too busy for these rows; returns whether that is the lone row's fault.
 
-        It is where the server answered many others, and pushed few back, since it pushed this row
-        back before: it is not busy. Of a list's rows, and of a row's first push, nobody can tell.
+        It is if the server answered many others, and pushed few back, since it last pushed this
+        row back: then it is not busy. For a list, or a row's first push, nobody can tell.
         """
         row = rows[0]
         answered, pushed = self.answered - row.heard[0], self.pushed_back - row.heard[1]
@@ -174,9 +174,9 @@ class Server:
 
 
 class Lines:
-    """Rows that wait: in the lines of their askers, who take turns, or alone for a time.
+    """Waiting rows: in the queues of their callers, which take turns, or alone until a given time.
 
-    list_size: rows that go out together, at most.
+    list_size: the most rows that go out together.
     """
 
     def __init__(self, list_size: int) -> None:
@@ -186,13 +186,13 @@ class Lines:
         self._number = itertools.count()
 
     def join(self, asker: Asker, rows: Sequence[Row]) -> None:
-        """To the end of the asker's line."""
+        """Puts rows at the end of the caller's queue."""
         asker.waiting.extend(rows)
         if asker not in self._askers:
             self._askers.append(asker)
 
     def back(self, rows: Sequence[Row], now: float) -> None:
-        """To the head of the line, as if never sent."""
+        """Puts rows back at the head of the queue, as if never sent."""
         asker = rows[0].asker
         if asker.gone:
             return
@@ -203,22 +203,22 @@ class Lines:
         self.join(asker, ())
 
     def alone(self, row: Row, at: float) -> None:
-        """In no list any more, and not before the time `at`."""
+        """Sends the row on its own from now on, and not before the time `at`."""
         row.alone = True
         heapq.heappush(self._later, (at, next(self._number), row))
 
     def are_empty(self) -> bool:
-        """Whether nobody stands in line; some may wait alone."""
+        """Whether all queues are empty; some rows may wait alone."""
         return not any(asker.waiting for asker in self._askers)
 
     def next_due(self, now: float) -> float | None:
-        """When the next of those alone may go; None for nobody, or for one who may already."""
+        """When the next lone row is due; None if there is none, or one is due already."""
         return self._later[0][0] if self._later and self._later[0][0] > now else None
 
     def take(self, server: Server, elsewhere: bool, now: float) -> list[Row]:
-        """What the server is to be sent next, as far as it has room.
+        """The rows to send to the server next, as far as it has room.
 
-        elsewhere: another one is asked too, which is to have what this one refused.
+        elsewhere: another server is asked too, which gets what this one refused.
         """
         room = server.room()
         if not room:
@@ -232,7 +232,7 @@ class Lines:
             return []
         waiting = self._askers[0].waiting
         size = self._list_size if server.lists else 1
-        # Many small lists cost more than a moment's wait for room.
+        # Many small lists cost more than a short wait for room.
         if room < min(size, len(waiting), max(1, server.pace.limit() // 2)):
             return []
         rows = [waiting.popleft()]
@@ -266,12 +266,12 @@ def recorded(
     now: float,
     error: str | None,
 ) -> tuple[list[Answer], Exception | None]:
-    """The rows' answers, all of them told to `record`; with them what it raised first."""
+    """The rows' answers, each passed to `record`, and the first error that it raised."""
     answers: list[Answer] = []
     fault: Exception | None = None
     for row, one in zip(rows, said, strict=True):
         answers.append(row.answered(one, model, server, now, error))
-        # All that came is paid for, also behind the one that reaches a ceiling.
+        # All of it is paid for, even what follows the answer that reaches a ceiling.
         try:
             record(row.request, answers[-1])
         except Exception as raised:
@@ -279,22 +279,13 @@ def recorded(
     return answers, fault
 
 
-def silence(servers: Sequence[Server], patience: float, last: str, n_answers: int) -> Stopped:
-    """What to tell where these answered nothing for `patience` seconds."""
-    names = ", ".join(server.shown for server in servers)
-    return Stopped(
-        f"{names} answered nothing for {patience:g} s (last: {last}); {n_answers} answers of this"
-        " run are safe, and the same command goes on from there."
-    )
-
-
 def a_word(like: Request) -> Request:
-    """A request for a word that is sampled alike; its own schema, if it has one, is kept."""
+    """A probe: a request for one word, with the same sampling and schema."""
     sampling = like.sampling.model_copy(update={"max_tokens": 1})
     return replace(like, prompt=_WORD, sampling=sampling)
 
 
 def alike(first: Row, other: Row) -> bool:
-    """Whether two rows may go out in one list: one sampling, one schema."""
+    """Whether two rows may share a list: same sampling, same schema."""
     one, two = first.request, other.request
     return one.sampling == two.sampling and (one.schema is two.schema or one.schema == two.schema)

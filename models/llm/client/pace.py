@@ -1,7 +1,7 @@
-"""How many rows may be open at an endpoint: as many as it bears.
+"""How many rows may be in flight at an endpoint: as many as it can take.
 
-Slow start, additive increase, multiplicative decrease, as TCP does it, over rows in the place of
-bytes. Nothing here sends, waits or reads a clock by itself.
+Slow start, additive increase and multiplicative decrease, as in TCP, over rows instead of bytes.
+Nothing here sends, waits or reads a clock by itself.
 """
 
 from collections import deque
@@ -11,24 +11,24 @@ from email.utils import parsedate_to_datetime
 
 START = 64
 DOUBLING_SECONDS = 0.5
-# Of the last outcomes, how many errors are the endpoint's trouble and not that of single rows.
+# How many errors among the last outcomes mean that the endpoint, not single rows, is at fault.
 _OUTCOMES, _ERRORS = 16, 4
-# Rounds of a full window in which additive increase goes from nothing to the top.
+# Full windows in which additive increase goes from nothing to the top.
 _ROUNDS = 32
-# A server that asks for longer is not believed: it is asked again after this.
+# The longest pause that a server is granted.
 LONGEST_PAUSE = 3600.0
 
 
 class Pace:
     """The limit of one endpoint, between 1 and `top` rows.
 
-    It starts at `START` and, from the first answer on, doubles each `DOUBLING_SECONDS` while
-    nothing is wrong: an endpoint of any width is full within seconds, and one that bears less says
-    so before thousands are open.
+    It starts at `START` and, from the first answer on, doubles every `DOUBLING_SECONDS` while
+    nothing goes wrong: an endpoint of any width is full within seconds, and a narrower one says so
+    before thousands are open.
     Any trouble halves it and ends the doubling. From then on a full window of answers adds
-    top / 32 rows; up to half of what the endpoint last bore, it doubles the limit.
+    top / 32 rows; up to half of what the endpoint last sustained, it doubles the limit.
 
-    clock: seconds, monotonic; the times given to the methods are of this clock.
+    clock: seconds, monotonic; times passed to the methods are of this clock.
     draw: a number in [0, 1), for the jitter of pauses.
     """
 
@@ -41,9 +41,9 @@ class Pace:
         self.restart()
 
     def restart(self) -> None:
-        """Begins anew: the endpoint is unknown, or has come back."""
+        """Starts over: the endpoint is unknown, or has come back."""
         self._limit = float(min(START, self.top))
-        # Since when it doubles by the clock; None before the first answer and after trouble.
+        # When the doubling began; None before the first answer and after trouble.
         self._doubling_since: float | None = None
         self._doubles = True
         # Below this, an answered row adds a row; `_bore`: answers came since the last cut.
@@ -53,18 +53,18 @@ class Pace:
         self._outcomes.clear()
 
     def limit(self) -> int:
-        """Rows that may be open now; 0 while the endpoint asked for a pause."""
+        """How many rows may be open now; 0 while the endpoint asks for a pause."""
         now = self._clock()
         if now < self._paused_until:
             return 0
         if self._doubling_since is None:
             return max(1, int(self._limit))
-        # 2 ** 13 is past every limit.
+        # 2 ** 13 exceeds every limit.
         doublings = min(13, int((now - self._doubling_since) / DOUBLING_SECONDS))
         return min(self.top, int(self._limit) << doublings)
 
     def changes_at(self) -> float | None:
-        """When the limit next grows by time alone; None: not before something happens."""
+        """When the limit next grows by time alone; None: not until something happens."""
         now = self._clock()
         if now < self._paused_until:
             return self._paused_until
@@ -88,10 +88,10 @@ class Pace:
         self._limit = min(float(self.top), self._limit)
 
     def pushed_back(self, sent_at: float, pause: float | None = None) -> None:
-        """The endpoint has too much (429, 503), or asks for `pause` seconds.
+        """The endpoint is overloaded (429, 503), or asks for `pause` seconds.
 
-        It is left alone for that time, or for one that doubles until it answers again. What was
-        sent before the last cut says nothing new.
+        It is left alone for that long, or for a time that doubles until it answers again. Rows
+        sent before the last cut say nothing new.
         """
         if sent_at > self._cut_at:
             self._cut()
@@ -103,14 +103,14 @@ class Pace:
             self._paused_until = max(self._paused_until, until)
 
     def resume(self) -> None:
-        """Ends the pause: the endpoint has shown that it answers."""
+        """Ends the pause: the endpoint answers."""
         self._paused_until = float("-inf")
         self._pushes = 0
 
     def erred(self, sent_at: float) -> None:
-        """A request failed by an error that may be its row's own fault (500, a time-out).
+        """A request failed with an error that may be its row's own fault (500, a time-out).
 
-        Only where they are many, one in four of the last sixteen, the endpoint has trouble.
+        Only if there are many, one in four of the last sixteen, is the endpoint in trouble.
         """
         self._outcomes.append(False)
         if self._outcomes.count(False) >= _ERRORS and sent_at > self._cut_at:
@@ -134,14 +134,14 @@ class Pace:
 
 
 def backoff(tried: int, draw: float, base: float = 0.5, most: float = 30.0) -> float:
-    """Seconds before a try that follows `tried` >= 1 failed ones: full jitter, draw in [0, 1)."""
+    """Seconds before the attempt after `tried` >= 1 failed ones: full jitter, draw in [0, 1)."""
     return float(draw * min(most, base * 2.0 ** min(tried - 1, 16)))
 
 
 def retry_after(value: str | None, now: Callable[[], float]) -> float | None:
-    """Seconds that a Retry-After header asks for; None where there is none that can be read.
+    """Seconds that a Retry-After header asks for; None if there is none that can be read.
 
-    now: seconds since 1970, for the form that is a date.
+    now: seconds since 1970, for a header that is a date.
     """
     if value is None:
         return None
@@ -153,5 +153,5 @@ def retry_after(value: str | None, now: Callable[[], float]) -> float | None:
         except ValueError:
             return None
         seconds = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now()
-    # NaN is neither.
+    # NaN compares as neither.
     return min(seconds, LONGEST_PAUSE) if seconds > 0 else 0.0 if seconds <= 0 else None

@@ -1,4 +1,4 @@
-"""Which interpreter has vLLM, and which build of it. Nothing heavy is imported, here or there."""
+"""Which interpreter has vLLM, and which build. Nothing heavy is imported, here or there."""
 
 import json
 import subprocess
@@ -9,8 +9,8 @@ from pathlib import Path
 from tercet.models.llm.errors import Unusable
 
 VENV_PYTHON = Path(".venv-vllm/bin/python")
-# Looks without importing vllm, which takes seconds. The CPU build is a distribution of its own,
-# or says so in its version.
+# Does not import vllm, which takes seconds. The CPU build is a distribution of its own, or says so
+# in its version.
 _LOOK = """
 import importlib.util, json
 from importlib import metadata
@@ -31,7 +31,7 @@ _LOOK_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class VllmBuild:
-    """A vLLM that can be started. cpu: it is the build for machines without a GPU."""
+    """A vLLM that can be started. cpu: the build for machines without a GPU."""
 
     python: Path
     version: str
@@ -44,12 +44,12 @@ class VllmBuild:
 def interpreter(given: str | None) -> Path:
     """The interpreter that would serve: the given one, else `make vllm`'s, else this one.
 
-    `make vllm`'s is looked for in the working directory, and beside the environment of this one.
+    `make vllm`'s is sought in the working directory and beside this one's environment.
 
     Raises: Unusable when the given one does not exist.
     """
     if given is not None:
-        # Not resolved: a virtual environment's interpreter is a link, and known by its place.
+        # Not resolved: a virtual environment's interpreter is a link, identified by its location.
         python = Path(given).expanduser().absolute()
         if not python.is_file():
             raise Unusable(

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tercet.models.llm.errors import Unusable
-from tercet.models.llm.settings import EngineSettings, LlmSettings
+from tercet.models.llm.run_settings import EngineSettings
+from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm import options as server_options
 from tercet.models.llm.vllm.build import VllmBuild
 

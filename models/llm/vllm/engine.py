@@ -1,7 +1,7 @@
-"""A vLLM server of our own: started, watched, started once again, ended.
+"""Our own vLLM server: started, watched, restarted once, ended.
 
-It is a child process, because memory of a GPU is given back for certain only when the process that
-holds it ends. Between it and Tercet stands the warden, which ends it when Tercet is killed.
+It is a child process, because a GPU's memory is reliably freed only when the process that holds it
+ends. Between it and Tercet stands the warden, which ends it when Tercet is killed.
 """
 
 import contextlib
@@ -19,7 +19,8 @@ from pathlib import Path
 import psutil
 
 from tercet.models.llm.errors import Stopped, Unusable
-from tercet.models.llm.settings import EngineSettings, LlmSettings
+from tercet.models.llm.run_settings import EngineSettings
+from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm import gpu_memory, warden
 from tercet.models.llm.vllm.build import VllmBuild, find
 from tercet.models.llm.vllm.command import HOST, command, environment, served_name
@@ -27,12 +28,12 @@ from tercet.models.llm.vllm.log import telling_lines
 
 LOG = "vllm.log"
 RECORD = "vllm.json"
-# The warden gives the server its own grace, and then some time for what is left.
+# The warden's grace for the server, and then some time for what is left.
 _STOP_SECONDS = warden.GRACE_SECONDS + warden.KILL_SECONDS + 5
 _MEMORY_SECONDS = 60.0
 _LOOK_SECONDS = 0.25
-# How often a server that is up is asked whether it lives, and for how long it may not answer: it
-# is busy, but one that keeps its process and answers nobody is as good as dead.
+# How often a running server's health is checked, and how long it may stay silent: it may be busy,
+# but one that answers nothing for this long is as good as dead.
 _HEALTH_SECONDS = 10.0
 _SILENT_SECONDS = 90.0
 
@@ -40,9 +41,9 @@ _SILENT_SECONDS = 90.0
 class Engine:
     """One server of one model, on loopback.
 
-    Its log is `vllm.log` in the folder; `vllm.json` there says, while it is up, which processes it
-    is made of. A server that dies is started once again on the same port, by itself: whoever asks
-    meanwhile finds nobody there and had better wait. `check` tells when it is dead for good.
+    Its log is `vllm.log` in the folder; while it is up, `vllm.json` there names its processes. A
+    server that dies is restarted once on the same port: meanwhile nothing answers there, and
+    callers should wait. `check` raises once it is dead for good.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Engine:
             self._end()
             raise
         if self._stopping.is_set():
-            # Whatever it seemed to end of: it was ended.
+            # Whatever seems to have ended it: we did.
             fault = Stopped("vLLM was stopped while it started.")
         if fault is not None:
             self._end()
@@ -108,14 +109,14 @@ class Engine:
         return f"http://{HOST}:{self._port}/v1"
 
     def check(self) -> None:
-        """Raises: Stopped when the server is dead and is not started again."""
+        """Raises: Stopped when the server is dead and will not be restarted."""
         if self._dead is not None:
             raise Stopped(self._dead)
 
     def cancel(self) -> None:
-        """Ends the server in haste, also one that another thread is starting: `start` raises.
+        """Ends the server in haste, even while another thread is starting it: `start` raises.
 
-        Waits for nothing, and may be called at any time and more than once; `stop` has to follow.
+        Waits for nothing, and may be called at any time and repeatedly; `stop` must follow.
         """
         self._stopping.set()
         self._dead = self._dead or "vLLM was stopped."
@@ -124,10 +125,10 @@ class Engine:
             process.stdin.close()
 
     def stop(self) -> None:
-        """Ends the server and all its processes, and sees that the GPU's memory is free again.
+        """Ends the server and all its processes, and waits until the GPU's memory is free again.
 
-        The log stays. May be called more than once. Raises: Stopped when processes of the server
-        still hold memory.
+        The log stays. May be called repeatedly. Raises: Stopped when processes of the server still
+        hold memory.
         """
         process = self._warden
         if process is None:
@@ -141,7 +142,7 @@ class Engine:
             self._see_memory(before, held)
 
     def _see_memory(self, before: int, held: dict[int, int]) -> None:
-        """Waits until the GPU's memory is back: the server's own or, where nobody can tell, all.
+        """Waits until the GPU's memory is free: the server's own or, if that is unknown, all of it.
 
         before: MB in use before it started. held: MB of its processes while it was up.
         """
@@ -150,33 +151,34 @@ class Engine:
             if not gpu_memory.awaited(lambda: not gpu_memory.held(held), _MEMORY_SECONDS):
                 left = gpu_memory.held(held)
                 raise Stopped(
-                    f"vLLM has ended, but {sum(left.values())} MB of the GPU are still held by its "
-                    f"processes {', '.join(map(str, left))}: end them (nvidia-smi), and run again."
+                    f"vLLM has ended, but {sum(left.values())} MB of GPU memory are still held by "
+                    f"its processes {', '.join(map(str, left))}: end them (nvidia-smi), and run "
+                    "again."
                 )
-            back = f"its {sum(held.values())} MB of the GPU are free"
+            back = f"its {sum(held.values())} MB of GPU memory are free"
         else:
             highest = before + gpu_memory.TOLERANCE_MB
             if gpu_memory.awaited(lambda: (gpu_memory.used() or 0) <= highest, _MEMORY_SECONDS):
-                back = f"{gpu_memory.used()} MB of the GPU are in use, {before} MB were before it"
+                back = f"{gpu_memory.used()} MB of GPU memory are in use, {before} MB were before"
             else:
-                # Another program's, most likely: nothing of the server is left to hold it.
+                # Most likely another program's: nothing of the server is left to hold it.
                 self._say(
-                    f"{gpu_memory.used()} MB of the GPU are in use though vLLM has ended, "
-                    f"{before} MB were before it started: nvidia-smi tells who holds them."
+                    f"{gpu_memory.used()} MB of GPU memory are in use though vLLM has ended, "
+                    f"{before} MB were before it started: nvidia-smi shows who holds them."
                 )
                 return
         self._say(f"after {time.monotonic() - began:.1f} s {back}")
 
     def _launch(self) -> None:
-        """Starts the warden, and by it the server, unless the engine is being stopped."""
+        """Starts the warden, which starts the server, unless the engine is being stopped."""
         assert self._build is not None
         words = command(self._build, self._model, self._llm, self._settings, self._port)
         with self._lock, self.log.open("ab") as log:
             if self._stopping.is_set():
                 return
             self._log_start = log.tell()
-            # A session of its own, so that Ctrl-C at a terminal and a kill of Tercet's whole
-            # group pass the warden by.
+            # A session of its own, so that neither Ctrl-C at a terminal nor a kill of Tercet's
+            # whole group reaches the warden.
             self._warden = subprocess.Popen(
                 [str(self._build.python), str(Path(warden.__file__).absolute()), *words],
                 stdin=subprocess.PIPE,
@@ -197,13 +199,13 @@ class Engine:
                 "vllm": self._build.version,
                 "command": words,
             }
-            # Whole or not at all: whoever looks for a server to end may look now.
+            # Written whole or not at all: a sweep may be reading it now.
             aside = self._folder / f".{RECORD}"
             aside.write_text(json.dumps(record, indent=2), encoding="utf-8")
             aside.replace(self._folder / RECORD)
 
     def _await_health(self) -> Unusable | Stopped | None:
-        """None once the server answers, or is being stopped; else why it does not."""
+        """None once the server answers or is being stopped; else why it does not."""
         process = self._warden
         seconds = self._settings.start_seconds
         deadline = time.monotonic() + seconds
@@ -213,7 +215,7 @@ class Engine:
                     f"vLLM ended before it could serve {self._model}: {self._why()} "
                     f"(its log: {self.log})."
                 )
-            # One that is too busy to say what it serves is asked again.
+            # A server too busy to say what it serves is asked again.
             if (
                 _page(self._port, "/health") is not None
                 and (listed := _answer(self._port, "/v1/models")) is not None
@@ -230,7 +232,7 @@ class Engine:
         return None
 
     def _foreign(self, listed: bytes) -> Unusable | None:
-        """Whether somebody else's server answers on the port; listed: the models that it tells."""
+        """The error if somebody else's server answers on the port. listed: its list of models."""
         try:
             names = [model["id"] for model in json.loads(listed)["data"]]
         except (ValueError, KeyError, TypeError):
@@ -238,13 +240,13 @@ class Engine:
         if self.name in names or self._stopping.is_set():
             return None
         return Unusable(
-            f"Another server than ours answers on port {self._port}, which serves "
-            f"{', '.join(map(str, names)) or 'no model'} and not {self.name}: end it, or name "
+            f"Another server answers on port {self._port}, which serves "
+            f"{', '.join(map(str, names)) or 'no model'} and not {self.name}: stop it, or name "
             "another run.llm.engine.port."
         )
 
     def _watch(self) -> None:
-        """Starts the server once again when it dies; then says that it is dead."""
+        """Restarts the server once when it dies; after that, reports that it is dead."""
         for again in (True, False):
             process = self._warden
             if process is None:
@@ -256,12 +258,12 @@ class Engine:
             why = silent or self._why()
             if not again:
                 self._dead = (
-                    f"vLLM died a second time: {why} (its log: {self.log}); what was "
-                    "answered is safe, and the same command goes on from there."
+                    f"vLLM died a second time: {why} (its log: {self.log}); all "
+                    "answers are safe, and the same command continues from there."
                 )
                 self._say(self._dead)
                 return
-            self._say(f"vLLM died and is started again: {why}")
+            self._say(f"vLLM died and is being restarted: {why}")
             fault = self._restart()
             if fault is not None:
                 self._dead = f"vLLM died and did not come back: {fault}"
@@ -269,9 +271,9 @@ class Engine:
                 return
 
     def _await_end(self, process: "subprocess.Popen[bytes]") -> str | None:
-        """Returns when the server has ended; ends one that lives and has not answered for long.
+        """Waits until the server has ended; ends one that has not answered for long.
 
-        Returns: in a few words that it did not answer, None where it ended by itself.
+        Returns: a few words if it did not answer, None if it ended by itself.
         """
         heard = time.monotonic()
         while True:
@@ -298,17 +300,17 @@ class Engine:
     def _why(self) -> str:
         code = self._warden.poll() if self._warden is not None else None
         if code is not None and code < 0:
-            return f"the process that watches over it was killed ({_signal(-code)})"
+            return f"its warden process was killed ({_signal(-code)})"
         said = " / ".join(telling_lines(self.log, self._log_start))
         if code is not None and code > 128:
-            # The warden tells its server's code as a shell does.
+            # The warden reports its server's code as a shell does.
             return f"{said or 'it was killed'} ({_signal(code - 128)})"
         return said or f"it said nothing (exit code {code})"
 
     def _end(self) -> None:
-        """Ends warden and server, and waits for both; nothing is said."""
+        """Ends warden and server, and waits for both; reports nothing."""
         with self._lock:
-            # A server that was never up has nothing to tidy, and of one cancelled nobody waits.
+            # A server that was never up has nothing to tidy, and nothing waits for a cancelled one.
             in_haste = self._stopping.is_set() or self._watcher is None
             self._stopping.set()
         with self._ending:
@@ -323,7 +325,7 @@ class Engine:
             (self._folder / RECORD).unlink(missing_ok=True)
 
     def _let_go(self, process: "subprocess.Popen[bytes]") -> None:
-        """Of a warden that has ended: closes its pipes, and does what it could not do if killed."""
+        """Closes the pipes of a warden that has ended, and does its work if it was killed."""
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -334,12 +336,12 @@ class Engine:
                 while time.monotonic() < deadline:
                     os.killpg(group, signal.SIGKILL)
                     time.sleep(0.05)
-            # The number may be somebody else's from now on.
+            # The number may belong to another process from now on.
             self._group = None
 
 
 def _dismiss(process: "subprocess.Popen[bytes]", in_haste: bool) -> None:
-    """Lets a warden end its server, and waits for both."""
+    """Has a warden end its server, and waits for both."""
     assert process.stdin is not None
     if in_haste:
         process.stdin.close()

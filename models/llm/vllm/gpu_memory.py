@@ -1,4 +1,4 @@
-"""Memory of the GPUs of this machine, as the driver tells it: no library of CUDA is loaded."""
+"""Memory of this machine's GPUs, as the driver reports it: no CUDA library is loaded."""
 
 import os
 import shutil
@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Collection
 
-# What a driver keeps, and what other programs may have come to take.
+# What a driver keeps, and what other programs may have taken meanwhile.
 TOLERANCE_MB = 512
 _FORMAT = "--format=csv,noheader,nounits"
 # A driver that takes longer does not answer.
@@ -14,9 +14,9 @@ _ANSWER_SECONDS = 20.0
 
 
 def used() -> int | None:
-    """MB in use on the GPUs that CUDA_VISIBLE_DEVICES names, without it on all of them.
+    """MB in use on the GPUs that CUDA_VISIBLE_DEVICES names; without it, on all of them.
 
-    Of all as well where it names parts of GPUs. None where there is no GPU, or none that says so.
+    On all as well if it names parts of GPUs. None if there is no GPU, or none that reports it.
     """
     rows = _asked("--query-gpu=index,uuid,memory.used")
     wanted = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
@@ -33,10 +33,10 @@ def used() -> int | None:
 
 
 def held(pids: Collection[int]) -> dict[int, int]:
-    """MB that these processes hold, by their numbers; 0 where the driver does not say how much.
+    """MB that these processes hold, by process id; 0 if the driver does not say how much.
 
-    Without those that hold nothing. In a container the driver may know them by other numbers or
-    not at all.
+    Processes that hold nothing are left out. In a container the driver may know them by other ids
+    or not at all.
     """
     found: dict[int, int] = {}
     for pid, memory in _asked("--query-compute-apps=pid,used_memory", columns=2):
@@ -46,7 +46,7 @@ def held(pids: Collection[int]) -> dict[int, int]:
 
 
 def awaited(back: Callable[[], bool], seconds: float) -> bool:
-    """Waits until memory is back; False when it is not after so many seconds."""
+    """Waits until memory is free; False if it is not after so many seconds."""
     deadline = time.monotonic() + seconds
     while not back():
         if time.monotonic() > deadline:
@@ -56,7 +56,7 @@ def awaited(back: Callable[[], bool], seconds: float) -> bool:
 
 
 def _asked(query: str, columns: int = 3) -> list[list[str]]:
-    """The driver's rows, none of them where it does not answer."""
+    """The driver's rows; none if it does not answer."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return []

@@ -1,9 +1,9 @@
-"""What a server that failed says for itself: the telling lines of its log."""
+"""Why a server failed, in its own words: the telling lines of its log."""
 
 import re
 from pathlib import Path
 
-# "(EngineCore pid=7) ERROR 11-21 16:18:24 [core.py:15] " before what is said.
+# The "(EngineCore pid=7) ERROR 11-21 16:18:24 [core.py:15] " before a message.
 _PREFIX = re.compile(
     r"^(?:\([^)]*pid=\d+\)\s*)?(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d (?:\[[^\]]*\] ?)?)?"
 )
@@ -11,7 +11,7 @@ _PREFIX = re.compile(
 _FAULT = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt|Failure)\b.*?: \S|.*\berror: |pydantic_core.*Error)"
 )
-# These only pass on what another process has said before.
+# These only repeat what another process said before.
 _HEARSAY = re.compile(
     r"see (?:root cause|stack trace)|SystemExit|Engine core (?:proc )?.*(?:died|failed)"
     r"|WorkerProc initialization failed|EngineDeadError|RuntimeError: cancelled$",
@@ -27,10 +27,10 @@ _LONGEST = 300
 
 
 def telling_lines(log: Path, since: int = 0, count: int = 3) -> list[str]:
-    """At most `count` lines that say why the server ended: its faults, the cause before the echo.
+    """At most `count` lines that say why the server ended: its faults, the cause before echoes.
 
-    since: where in the file to begin, in bytes. Without any fault: what echoes one, else the last
-    lines that every server does not print.
+    since: where in the file to begin, in bytes. Without a fault: lines that echo one, else the last
+    lines that not every server prints.
     """
     said = [line for line in _tail(log, since) if not _NOISE.search(line)]
     lines = [_PREFIX.sub("", line).rstrip() for line in said]
@@ -38,7 +38,7 @@ def telling_lines(log: Path, since: int = 0, count: int = 3) -> list[str]:
     for index, line in enumerate(lines):
         if _FAULT.match(line) and not _HEARSAY.search(line):
             if _MANY in line:
-                # pydantic's own line counts the faults, those below say them.
+                # pydantic's own line counts the faults; the ones below name them.
                 line = " ".join(map(str.strip, lines[index + 1 : index + 3]))
                 line = re.sub(r"\s*\[type=.*|Value error, ", "", line)
             if line not in faults:

@@ -10,8 +10,8 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _OURS = "is Tercet's own to say, leave it out"
 _CHANGES = "would change answers without changing their fingerprints, leave it out"
 
-# By how names begin. vLLM takes any beginning of an option's name for the option, so what one of
-# these begins with is refused as well as what begins with one of these.
+# By prefix. vLLM takes any prefix of an option's name for the option, so prefixes of these are
+# refused as well as names that begin with one of them.
 _REFUSED = {
     "model": _OURS,
     "served-model-name": _OURS,
@@ -77,12 +77,12 @@ def plain(name: str) -> str:
 
 
 def fault(name: str) -> str | None:
-    """What is wrong with an option of this name, in words that may follow it; None if nothing."""
+    """What is wrong with an option of this name, in words that follow it; None if nothing."""
     asked = plain(name)
     if not _NAME.fullmatch(asked):
-        return "is no option's name: small letters, digits and hyphens"
+        return "is not an option's name: lower-case letters, digits and hyphens"
     if asked.startswith("no-"):
-        return f"is said as {asked.removeprefix('no-')}: false"
+        return f"is written as {asked.removeprefix('no-')}: false"
     for begin, reason in _REFUSED.items():
         if asked.startswith(begin) or begin.startswith(asked):
             return reason

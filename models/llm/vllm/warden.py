@@ -1,11 +1,11 @@
-"""The process between Tercet and its vLLM server: where Tercet ends, however it ends, so does vLLM.
+"""The process between Tercet and its vLLM server: when Tercet ends, however it ends, so does vLLM.
 
-Run by path with vLLM's interpreter, whose environment has no Tercet, so it takes the standard
+Run by path with vLLM's interpreter, whose environment has no Tercet, so it uses the standard
 library alone: `python warden.py COMMAND …`. Its standard input is a pipe that Tercet holds; when
 that closes, because Tercet is in haste or was killed, the server and all that it started are ended
 at once; a signal ends them with more patience. It prints the server's process group in one line;
-what the server prints goes to the warden's standard error. It ends with the server, with its exit
-code.
+the server's output goes to the warden's standard error. It ends with the server, with the same
+exit code.
 """
 
 import contextlib
@@ -19,11 +19,11 @@ import sys
 import time
 from pathlib import Path
 
-# How long the server may take to end by itself once it was asked to: by Tercet, and where nobody
-# waits for it to tidy up.
+# How long the server may take to end by itself once asked to: by Tercet, and if nothing waits for
+# it to tidy up.
 GRACE_SECONDS = 15.0
 HASTE_SECONDS = 1.5
-# How long what is left of it may take to be gone once it was killed.
+# How long its remaining processes may take to go once killed.
 KILL_SECONDS = 15.0
 LOOK_SECONDS = 0.2
 _PR_SET_PDEATHSIG = 1
@@ -31,7 +31,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def _prctl(option: int, value: int) -> None:
-    """Sets an attribute of this process; nothing happens on a system that has none of these."""
+    """Sets an attribute of this process; does nothing on a system without them."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
@@ -41,11 +41,11 @@ def _die_with_the_warden() -> None:
 
 
 def watch(command: list[str]) -> int:
-    """Runs the command until it ends, or standard input does; nothing of it is left afterwards.
+    """Runs the command until it or standard input ends; nothing of it is left afterwards.
 
-    Returns its exit code, 128 + n where signal n ended it.
+    Returns its exit code, or 128 + n if signal n ended it.
     """
-    # What the server leaves behind when it dies becomes a child of ours, not of somebody else.
+    # What the server leaves behind when it dies becomes our child, not somebody else's.
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     told: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -76,12 +76,12 @@ def watch(command: list[str]) -> int:
 
 
 def _hung_up() -> bool:
-    """Whether standard input has closed; looks for as long as LOOK_SECONDS."""
+    """Whether standard input has closed; waits up to LOOK_SECONDS for that."""
     return bool(select.select([sys.stdin], [], [], LOOK_SECONDS)[0]) and not os.read(0, 1024)
 
 
 def _end_rest(server: "subprocess.Popen[bytes]") -> None:
-    """Kills what is left of the server's process group and whatever has come to be our child."""
+    """Kills what is left of the server's process group, and whatever has become our child."""
     deadline = time.monotonic() + KILL_SECONDS
     while time.monotonic() < deadline:
         with contextlib.suppress(ProcessLookupError, PermissionError):

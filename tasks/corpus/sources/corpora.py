@@ -1,32 +1,36 @@
-"""What a corpus is, and what every reader of one yields: documents and faults."""
+"""What a corpus is, and what its reader yields: documents and faults."""
 
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, model_validator
 
+from tercet.tasks.corpus.kinds.registry import KINDS
 from tercet.tasks.stage import Config
 
 CorpusRole: TypeAlias = Literal["domain", "general", "labelled"]
 FileCount: TypeAlias = Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0.0, le=1.0)]
 
-PYDOCS = "pydocs"
-HUB_PREFIX = "hf:"
-SHOWN = 200  # characters of a rejected row's text that are kept
+_COLUMN_KEYS = ("text", "query", "answer")
 
 
 class CorpusConfig(Config):
     """One corpus of a recipe.
 
     name: how phases and stages call it; unique in the recipe.
-    source: a file, a glob, or `pydocs` (docstrings of installed packages).
-    role, share: for sampling anchors; ingest itself does not look at them.
-    text: column that holds the text (.jsonl, .csv, .tsv, .parquet); left out, it is found.
+    source: a file, a glob, `pydocs` (docstrings of installed packages) or `hf:NAME` (a data set).
+    role: `domain` and `general` corpora give sentences, and rows are chosen by these two names;
+        `labelled` ones give rows to train on and no sentences.
+    share: the corpus's weight among the anchors.
+    text: column that holds the text (.jsonl, .csv, .tsv, .parquet, data sets); left out, it is
+        found.
     query, answer: columns of a natural pair, which become `document_pairs`.
     prose: a value is a text of paragraphs and sentences, to be split; left out, true for all but
         `.txt`, whose lines are sentences. A `.txt` of prose has blank lines between paragraphs.
     packages: for `pydocs`, the distributions (or top modules) to read, in order.
     files: for `pydocs`, how many source files of each package, chosen by hash of their paths
         before any is read: a whole number, or a fraction.
+    kind: what the rows of a labelled corpus are.
+    columns: of a labelled corpus, our name of a column to the source's; left out, they are found.
     limit: read only the first so many rows (of lines or tables), or documents (of prose, pydocs).
     """
 
@@ -40,13 +44,36 @@ class CorpusConfig(Config):
     prose: bool | None = None
     packages: list[str] = Field(default_factory=list)
     files: FileCount | None = None
+    kind: str | None = Field(default=None, json_schema_extra={"enum": [*KINDS, None]})
+    columns: dict[str, str] = Field(default_factory=dict)
     limit: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
-    def _pair_columns_come_together(self) -> "CorpusConfig":
+    def _consistent(self) -> "CorpusConfig":
         if (self.query is None) != (self.answer is None):
             raise ValueError("query and answer name the two columns of a pair: give both or none")
+        if self.role == "labelled":
+            self._check_labelled()
+        elif self.kind is not None or self.columns:
+            key = "columns" if self.kind is None else "kind"
+            raise ValueError(
+                f"{key} is for labelled corpora: add role: labelled, or leave {key} out"
+            )
         return self
+
+    def _check_labelled(self) -> None:
+        known = ", ".join(KINDS)
+        if self.kind is None:
+            raise ValueError(f"role: labelled needs a kind: {known}")
+        if self.kind not in KINDS:
+            raise ValueError(f"there is no kind {self.kind!r}; known: {known}")
+        unlabelled = ("share", "text", "query", "answer", "prose", "packages", "files")
+        for key in unlabelled:
+            if getattr(self, key) != type(self).model_fields[key].get_default(
+                call_default_factory=True
+            ):
+                instead = "; name its columns under `columns`" if key in _COLUMN_KEYS else ""
+                raise ValueError(f"{key} is not for labelled corpora{instead}")
 
 
 class IngestSettings(Config):

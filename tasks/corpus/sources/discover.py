@@ -4,8 +4,11 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import files, prose, pydocs, tables
-from tercet.tasks.corpus.sources.corpora import PYDOCS, CorpusConfig, Document, Reading
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Reading
+from tercet.tasks.corpus.sources.reader import reader_of
+from tercet.tasks.corpus.sources.registry import FILES, module_of
 from tercet.tasks.corpus.sources.streams import decompressed, format_of, lines
 from tercet.tasks.stage import BadInput
 
@@ -17,13 +20,15 @@ PROSE_SENTENCES = 1.5  # sentences a line, on average, from which lines count as
 
 @dataclass(frozen=True)
 class Description:
-    """What the first rows of a source tell.
+    """What the first rows of a source show.
 
-    format: such as '.jsonl', or 'pydocs'. compression: '', '.gz' or '.zst'.
-    files: how many there are; for pydocs, source files of all packages.
+    format: such as '.jsonl', 'pydocs' or 'hf'. compression: '', '.gz' or '.zst'.
+    files: how many files the source means; None if it is not made of files.
+    unit: what a row is: lines, rows or docstrings.
     columns: of a table, else (). text: the column found, or None.
     packages: for pydocs, those that are installed, else ().
-    rows: lines, table rows or docstrings, estimated from the size unless `exact`.
+    paired: whether the documents come with natural pairs.
+    rows: how many units, estimated unless `exact`.
     mean_words: of a sentence. mean_sentences: of a row.
     prose: whether rows are texts of several sentences.
     """
@@ -31,10 +36,12 @@ class Description:
     source: str
     format: str
     compression: str
-    files: int
+    files: int | None
+    unit: str
     columns: tuple[str, ...]
     text: str | None
     packages: tuple[str, ...]
+    paired: bool
     rows: int
     exact: bool
     mean_words: float
@@ -48,7 +55,29 @@ def describe(source: str) -> Description:
     Raises:
         BadInput: no such source, an empty one, a kind that no reader knows, or no text in it.
     """
-    return _pydocs(source) if source == PYDOCS else _files(source)
+    own = {FILES: _files, pydocs.__name__: _pydocs}
+    return own.get(module_of(source), _sampled)(source)
+
+
+def _sampled(source: str) -> Description:
+    """By the first rows alone, for a source whose size is not known."""
+    corpus = CorpusConfig(name="corpus", source=source)
+    reader = reader_of(source)
+    reader.check(corpus, MAX_BYTES)
+    readings = list(islice(reader.read(corpus, MAX_BYTES), SAMPLE))
+    columns: tuple[str, ...] = ()
+    text = None
+    for table in islice(reader.tables(corpus, MAX_BYTES), 1):
+        columns = tuple(table.columns)
+        text = tables.text_column(source, columns, islice(table.rows(columns), tables.SAMPLE_ROWS))
+    words, sentences = _means(readings)
+    if not words:
+        raise BadInput(f"{source}: none of its first rows holds text; name its column")
+    return Description(
+        source, source.partition(":")[0], "", None, "rows", columns, text, (),
+        reader.has_pairs(corpus), len(readings), len(readings) < SAMPLE, words, sentences,
+        sentences >= PROSE_SENTENCES,
+    )  # fmt: skip
 
 
 def _pydocs(source: str) -> Description:
@@ -56,13 +85,13 @@ def _pydocs(source: str) -> Description:
     packages = pydocs.packages_of(corpus)
     count = sum(len(pydocs.source_files(package)) for package in packages)
     looked_at = CorpusConfig(name="docs", source=source, packages=packages, files=2)
-    readings = list(pydocs.read(looked_at))
+    readings = list(pydocs.read(looked_at, MAX_BYTES))
     documents = sum(isinstance(reading, Document) for reading in readings)
     per_file = documents / (2 * len(packages))
     words, sentences = _means(readings)
     return Description(
-        source, PYDOCS, "", count, (), None, tuple(packages), round(per_file * count), False,
-        words, sentences, True,
+        source, source, "", None, "docstrings", (), None, tuple(packages), True,
+        round(per_file * count), False, words, sentences, True,
     )  # fmt: skip
 
 
@@ -79,7 +108,7 @@ def _files(source: str) -> Description:
         corpus = corpus.model_copy(update={"prose": is_prose})
     else:
         columns = tuple(tables.columns_of(first, MAX_BYTES))
-        text = tables.text_column(first, list(columns), MAX_BYTES)
+        text = tables.text_column(str(first), columns, tables.first_rows(first, MAX_BYTES))
     readings = list(islice(files.read(corpus, MAX_BYTES), SAMPLE))
     words, sentences = _means(readings)
     if not words:
@@ -88,15 +117,15 @@ def _files(source: str) -> Description:
         is_prose = sentences >= PROSE_SENTENCES
     rows, exact = _rows(named, form)
     return Description(
-        source, form, compression, len(named), columns, text, (), rows, exact,
-        words, sentences, is_prose,
+        source, form, compression, len(named), "lines" if form == ".txt" else "rows", columns,
+        text, (), False, rows, exact, words, sentences, is_prose,
     )  # fmt: skip
 
 
 def _is_prose(path: Path) -> bool:
     """Lines of several sentences, or lines that break off and go on, with blank ones between."""
     sample = [line.text.strip() for line in islice(lines(path, MAX_BYTES), SAMPLE)]
-    filled = [prose.fold(line) for line in sample if line]
+    filled = [fold(line) for line in sample if line]
     if not filled:
         return False
     sentences = sum(len(prose.sentences(line)) for line in filled) / len(filled)

@@ -3,21 +3,18 @@
 import glob
 import hashlib
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import prose
-from tercet.tasks.corpus.sources.corpora import (
-    HUB_PREFIX,
-    PYDOCS,
-    SHOWN,
-    CorpusConfig,
-    Document,
-    Fault,
-    Reading,
-)
-from tercet.tasks.corpus.sources.streams import Line, format_of, lines
-from tercet.tasks.corpus.sources.tables import Row, columns_of, rows, text_column
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
+from tercet.tasks.corpus.sources.reader import Table
+from tercet.tasks.corpus.sources.registry import known_sources
+from tercet.tasks.corpus.sources.streams import SHOWN, Line, format_of, lines
+from tercet.tasks.corpus.sources.tables import columns_of, first_rows, rows
+from tercet.tasks.corpus.sources.values import documents, wanted_columns
 from tercet.tasks.stage import BadInput
 
 PARAGRAPHS_PER_DOCUMENT = 20
@@ -32,11 +29,6 @@ def files_of(source: str) -> list[tuple[str, Path]]:
     Raises:
         BadInput: no such file, no match, a folder, or a kind of file that no reader knows.
     """
-    if source.startswith(HUB_PREFIX):
-        raise BadInput(
-            f"{source}: reading from a hub is not built yet; save the data set as .parquet or "
-            ".jsonl and name that file"
-        )
     if glob.has_magic(source) and not Path(source).exists():
         matches = sorted(map(Path, glob.iglob(source, recursive=True)))  # noqa: PTH207
         found = [path for path in matches if path.is_file()]
@@ -49,7 +41,7 @@ def files_of(source: str) -> list[tuple[str, Path]]:
         if path.is_dir():
             raise BadInput(f"{source} is a folder: name its files, such as '{source}/*.txt'")
         if not path.exists():
-            raise BadInput(f"{source}: no such file; give a file, a glob, or {PYDOCS}")
+            raise BadInput(f"{source}: no such file; give {known_sources()}")
         named = [(path.name, path)]
     for _, path in named:
         format_of(path)
@@ -94,32 +86,12 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
             continue
         columns = columns_of(path, max_bytes)
         if columns:
-            wanted_columns(corpus, path, columns, max_bytes)
+            wanted_columns(corpus, str(path), columns, first_rows(path, max_bytes))
         empty = empty and next(rows(path, max_bytes), None) is None
     if empty:
         raise BadInput(
             f"{corpus.source}: the corpus {corpus.name!r} is empty; name files with text"
         )
-
-
-def wanted_columns(
-    corpus: CorpusConfig, path: Path, columns: list[str], max_bytes: int
-) -> tuple[str | None, str | None, str | None]:
-    """(text, query, answer): the columns to read; text is None where only pairs are asked for.
-
-    Raises:
-        BadInput: a column that the recipe names is not there, or no column holds text.
-    """
-    for key in ("text", "query", "answer"):
-        wanted = getattr(corpus, key)
-        if wanted is not None and wanted not in columns:
-            raise BadInput(
-                f"{path} has no column {wanted!r} ({key} of corpus {corpus.name!r}); its columns "
-                f"are {', '.join(map(repr, columns))}"
-            )
-    if corpus.text is not None or corpus.query is not None:
-        return corpus.text, corpus.query, corpus.answer
-    return text_column(path, columns, max_bytes), None, None
 
 
 def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
@@ -128,10 +100,45 @@ def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     return readings if corpus.limit is None else islice(readings, corpus.limit)
 
 
+def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
+    """Each file as a table; an empty one has no columns and is left out.
+
+    Raises:
+        BadInput: a file of plain lines, which have no columns.
+    """
+    for name, path in files_of(corpus.source):
+        if format_of(path)[0] == ".txt":
+            raise BadInput(
+                f"{path}: lines of text have no columns, which the labelled corpus "
+                f"{corpus.name!r} needs; save it as .tsv, .csv, .jsonl or .parquet"
+            )
+        if columns := columns_of(path, max_bytes):
+            yield Table(name, columns, partial(rows, path, max_bytes))
+
+
+def has_pairs(corpus: CorpusConfig) -> bool:
+    """Whether the recipe names the columns of a pair."""
+    return corpus.query is not None
+
+
+def portable(source: str) -> str:
+    """The source with its full path; of a glob, that of the folder where it begins."""
+    if Path(source).exists():
+        return str(Path(source).resolve())
+    if not glob.has_magic(source):
+        return source
+    # Wild cards in the name of this folder are literal.
+    return source if Path(source).is_absolute() else glob.escape(f"{Path.cwd()}/") + source
+
+
 def _readings(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     for name, path in files_of(corpus.source):
         if format_of(path)[0] != ".txt":
-            yield from _values(corpus, name, path, max_bytes)
+            columns = columns_of(path, max_bytes)
+            if columns:
+                chosen = wanted_columns(corpus, str(path), columns, first_rows(path, max_bytes))
+                wanted = [column for column in chosen if column is not None]
+                yield from documents(corpus, name, chosen, rows(path, max_bytes, wanted))
         elif corpus.prose:
             yield from _prose(name, path, max_bytes)
         else:
@@ -143,7 +150,7 @@ def _lines(name: str, path: Path, max_bytes: int) -> Iterator[Reading]:
     for line in lines(path, max_bytes):
         if line.fault:
             yield line_fault(name, line, max_bytes)
-        elif text := prose.fold(line.text):
+        elif text := fold(line.text):
             yield Document(name, f"{name}:{line.number}", [[text]], [])
 
 
@@ -156,7 +163,7 @@ def _prose(name: str, path: Path, max_bytes: int) -> Iterator[Reading]:
 
     def close_paragraph() -> None:
         nonlocal held
-        sentences = prose.sentences(prose.fold(" ".join(open_lines)))
+        sentences = prose.sentences(fold(" ".join(open_lines)))
         open_lines.clear()
         held = 0
         if sentences:
@@ -186,44 +193,3 @@ def line_fault(name: str, line: Line, max_bytes: int) -> Fault:
         "line_too_long": f"the line is longer than {max_bytes} bytes",
     }[line.fault]
     return Fault(name, f"{name}:{line.number}", line.fault, detail, line.text[:SHOWN])
-
-
-def _values(corpus: CorpusConfig, name: str, path: Path, max_bytes: int) -> Iterator[Reading]:
-    """Each row of a table a document: its text, or its pair's two texts."""
-    columns = columns_of(path, max_bytes)
-    if not columns:
-        return
-    text, query, answer = wanted_columns(corpus, path, columns, max_bytes)
-    split = corpus.prose is not False
-    wanted = [column for column in (text, query, answer) if column is not None]
-    for row in rows(path, max_bytes, wanted):
-        where = f"{name}:{row.number}"
-        fault = row.fault or _missing(row, wanted)
-        if fault:
-            yield Fault(name, where, *fault)
-            continue
-        values = row.values
-        if text is not None:
-            paragraphs = prose.paragraphs(str(values[text]), split)
-        else:
-            both = (str(values[query or ""]), str(values[answer or ""]))
-            paragraphs = [part for value in both for part in prose.paragraphs(value, split)]
-        pairs = []
-        if query is not None and answer is not None:
-            pairs = [(prose.fold(str(values[query])), prose.fold(str(values[answer])))]
-        yield Document(name, where, paragraphs, pairs)
-
-
-def _missing(row: Row, wanted: list[str]) -> tuple[str, str, str] | None:
-    """The fault of a row that lacks one of its texts."""
-    for column in wanted:
-        value = row.values.get(column)
-        if not isinstance(value, str):
-            found = "nothing" if value is None else f"a value of type {type(value).__name__}"
-            return "missing_text", f"column {column!r} holds {found}", ""
-        if not prose.encodable(value):
-            shown = value[:SHOWN].encode("utf-8", "replace").decode("utf-8")
-            return "not_utf8", f"column {column!r} is no valid Unicode", shown
-        if not prose.fold(value):
-            return "missing_text", f"column {column!r} is blank", ""
-    return None

@@ -1,7 +1,7 @@
 """The corpus that is on every machine: docstrings of the Python packages installed there.
 
-Source files are read and parsed, never imported. Which ones is decided by the hash of their paths
-before any is read; what is installed is known from the packages' RECORD files.
+Source files are read and parsed, never imported. The hash of their paths decides which ones, before
+any is read; the packages' RECORD files say what is installed.
 """
 
 import ast
@@ -19,15 +19,17 @@ from pathlib import Path
 import numpy as np
 
 from tercet.models import seeding
+from tercet.models.text.unicode import encodable, fold
 from tercet.tasks.corpus.sources import docstrings, prose
 from tercet.tasks.corpus.sources.corpora import (
-    SHOWN,
     CorpusConfig,
     Document,
     Fault,
     FileCount,
     Reading,
 )
+from tercet.tasks.corpus.sources.reader import Table
+from tercet.tasks.corpus.sources.streams import SHOWN
 from tercet.tasks.stage import BadInput
 
 DEFAULT_PACKAGES = (
@@ -73,7 +75,7 @@ def digest(corpus: CorpusConfig) -> str:
     return whole.hexdigest()
 
 
-def check(corpus: CorpusConfig) -> None:
+def check(corpus: CorpusConfig, max_bytes: int) -> None:
     """See that every package is installed and has source files.
 
     Raises:
@@ -110,7 +112,7 @@ def chosen(files: Sequence[str], count: FileCount | None) -> list[str]:
     return [files[index] for index in sorted(order[:wanted].tolist())]
 
 
-def read(corpus: CorpusConfig) -> Iterator[Reading]:
+def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     """Documents, one a docstring, in the order of packages, files and lines.
 
     A document's source is its package, its path is `module:qualified name`. Its one pair, if it
@@ -122,6 +124,24 @@ def read(corpus: CorpusConfig) -> Iterator[Reading]:
         documents += isinstance(reading, Document)
         if documents == corpus.limit:
             return
+
+
+def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
+    """None: docstrings are not a table."""
+    raise BadInput(
+        f"corpus {corpus.name!r}: docstrings carry no labels; name a table as the source of a "
+        "labelled corpus, or give this one another role"
+    )
+
+
+def has_pairs(corpus: CorpusConfig) -> bool:
+    """A docstring's summary goes with the paragraph behind it."""
+    return True
+
+
+def portable(source: str) -> str:
+    """Packages are found by name."""
+    return source
 
 
 def _readings(corpus: CorpusConfig) -> Iterator[Reading]:
@@ -150,9 +170,9 @@ def _file_readings(package: str, name: str, path: Path) -> Iterator[Reading]:
         if len(text) < MIN_DOCSTRING:
             continue
         path_in_package = f"{module}:{qualified}"
-        if not prose.encodable(text):
+        if not encodable(text):
             shown = text[:SHOWN].encode("utf-8", "replace").decode("utf-8")
-            yield Fault(package, path_in_package, "not_utf8", "no valid Unicode", shown)
+            yield Fault(package, path_in_package, "not_utf8", "not valid Unicode", shown)
             continue
         yield from _docstring_readings(package, path_in_package, text)
 
@@ -213,7 +233,7 @@ def _docstring_readings(package: str, path: str, text: str) -> Iterator[Reading]
     kept: list[list[str]] = []
     whole: list[str | None] = []
     for paragraph in (*cleaned.lead, *cleaned.rest):
-        paragraph = prose.fold(paragraph)
+        paragraph = fold(paragraph)
         clean = True
         good: list[str] = []
         for sentence in prose.sentences(paragraph):

@@ -1,4 +1,4 @@
-"""Lines of plain and compressed files, in bounded memory, each decoded or known to be at fault."""
+"""Lines of plain and compressed files, in bounded memory, decoded or marked as faulty."""
 
 import errno
 import gzip
@@ -16,7 +16,8 @@ from tercet.tasks.stage import BadInput
 LineFault: TypeAlias = Literal["", "not_utf8", "line_too_long"]
 
 CHUNK = 1 << 18
-KEPT_OF_LONG = 800  # bytes: 200 characters of at most four
+SHOWN = 200  # characters of a rejected row's text that are kept
+KEPT_OF_LONG = 4 * SHOWN  # bytes: a character has at most four
 FORMATS = (".txt", ".jsonl", ".csv", ".tsv", ".parquet")
 COMPRESSIONS = (".gz", ".zst")
 

@@ -4,7 +4,7 @@ import csv
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
@@ -12,8 +12,7 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tercet.tasks.corpus.sources.corpora import SHOWN
-from tercet.tasks.corpus.sources.streams import CHUNK, format_of, lines, open_bytes
+from tercet.tasks.corpus.sources.streams import CHUNK, SHOWN, format_of, lines, open_bytes
 from tercet.tasks.stage import BadInput
 
 SAMPLE_ROWS = 100
@@ -29,6 +28,11 @@ class Row(NamedTuple):
     number: int
     values: dict[str, Any]
     fault: RowFault | None
+
+
+def first_rows(path: Path, max_bytes: int) -> Iterator[Row]:
+    """The table's first 100 rows, read on demand."""
+    yield from islice(rows(path, max_bytes), SAMPLE_ROWS)
 
 
 def rows(path: Path, max_bytes: int, columns: Sequence[str] | None = None) -> Iterator[Row]:
@@ -58,31 +62,31 @@ def columns_of(path: Path, max_bytes: int) -> list[str]:
     return header if isinstance(header, list) else []
 
 
-def text_column(path: Path, columns: list[str], max_bytes: int) -> str:
-    """The column called `text`, else the one with the longest strings in the first 100 rows.
+def text_column(where: str, columns: Sequence[str], sample: Iterable[Row]) -> str:
+    """The column called `text`, else the one with the longest strings among the sample's rows.
 
     Raises:
         BadInput: no column holds strings.
     """
     if USUAL_TEXT in columns:
         return USUAL_TEXT
-    means = string_lengths(path, max_bytes)
+    means = string_lengths(sample)
     if not means:
         raise BadInput(
-            f"{path}: no column holds text; its columns are {', '.join(map(repr, columns))}"
+            f"{where}: no column holds text; its columns are {', '.join(map(repr, columns))}"
         )
     return max(means, key=lambda column: means[column])
 
 
-def string_lengths(path: Path, max_bytes: int) -> dict[str, float]:
-    """Mean length in characters of each column that holds strings, over the first 100 rows."""
-    sample = [row for row in islice(rows(path, max_bytes), SAMPLE_ROWS) if row.fault is None]
+def string_lengths(sample: Iterable[Row]) -> dict[str, float]:
+    """Mean length in characters of each column that holds strings."""
+    whole = [row for row in sample if row.fault is None]
     lengths: dict[str, int] = {}
-    for row in sample:
+    for row in whole:
         for column, value in row.values.items():
             if isinstance(value, str):
                 lengths[column] = lengths.get(column, 0) + len(value)
-    return {column: total / len(sample) for column, total in lengths.items()}
+    return {column: total / len(whole) for column, total in lengths.items()}
 
 
 def _json_rows(path: Path, max_bytes: int) -> Iterator[Row]:
@@ -205,7 +209,7 @@ def _parquet_file(path: Path, source: BinaryIO) -> pq.ParquetFile:
 
 
 def parquet_rows(path: Path) -> int:
-    """How many rows a Parquet file says it has."""
+    """The number of rows in a Parquet file's metadata."""
     with _parquet_bytes(path) as source:
         return int(_parquet_file(path, source).metadata.num_rows)
 

@@ -1,1 +1,1 @@
-"""Readers of what encoders are measured on: scored pairs, labelled texts, rankings, duplicates."""
+"""Readers of evaluation sets: scored pairs, labelled texts, rankings, duplicates."""

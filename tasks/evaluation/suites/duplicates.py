@@ -25,7 +25,7 @@ _MAX_BYTES = 1 << 24
 
 @dataclass(frozen=True)
 class PairTask:
-    """Pairs with 1.0 where they say the same and 0.0 where not, in the file's order."""
+    """Pairs with 1.0 if they mean the same and 0.0 if not, in the file's order."""
 
     name: str
     first: tuple[str, ...]
@@ -43,7 +43,7 @@ class PairTask:
 
 
 def names(root: Path) -> list[str]:
-    """The tasks whose files are there. Raises BadInput where one has two."""
+    """The tasks whose files exist. Raises BadInput if one has two."""
     return list(named_files(root, FOLDER, SUFFIXES))
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, TypeGuard
 
-from tercet.tasks.corpus.sources.prose import encodable
+from tercet.models.text.unicode import encodable
 from tercet.tasks.stage import BadInput
 
 Split = Literal["dev", "test"]
 
-# What a suite may hold: SentEval's folders, and two of ours beside them.
+# The folders of a suite: SentEval's, and two of ours.
 FOLDERS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC", "reranking", "pairs")
 
 _SPACED_END = re.compile(r"\s[.?!]$")
@@ -68,7 +68,7 @@ def lines(path: Path, fallback: str | None = None) -> list[str]:
 
 
 def columns(line: str, least: int, path: Path, number: int) -> list[str]:
-    """The line's columns. Raises BadInput where there are too few."""
+    """The line's columns. Raises BadInput if there are too few."""
     found = line.split("\t")
     if len(found) < least:
         raise BadInput(
@@ -79,13 +79,13 @@ def columns(line: str, least: int, path: Path, number: int) -> list[str]:
 
 
 def check_texts(texts: Sequence[str], path: Path, number: int) -> None:
-    """Raises BadInput where one is empty."""
+    """Raises BadInput if one is empty."""
     if not all(text.strip() for text in texts):
         raise BadInput(f"{path}, line {number}: a sentence is empty.")
 
 
 def is_text(value: object) -> TypeGuard[str]:
-    """Whether it says something that UTF-8 can hold: JSON can escape half of a surrogate pair."""
+    """Whether UTF-8 can encode it and it is not blank: JSON can escape half of a surrogate pair."""
     return isinstance(value, str) and bool(value.strip()) and encodable(value)
 
 
@@ -110,7 +110,7 @@ def content_digest(rows: Iterable[Sequence[str]]) -> str:
 
 
 def named_files(root: Path, folder: str, suffixes: Sequence[str]) -> dict[str, Path]:
-    """The files of a folder that is a task a file, by name. Raises BadInput where one has two."""
+    """The files of a folder with one file per task, by name. Raises BadInput if one has two."""
     found: dict[str, Path] = {}
     for path in sorted((root / folder).glob("*")):
         stem = path.name
@@ -130,7 +130,7 @@ def named_files(root: Path, folder: str, suffixes: Sequence[str]) -> dict[str, P
 
 
 def named_file(root: Path, folder: str, suffixes: Sequence[str], name: str) -> Path:
-    """The file of one of these tasks. Raises BadInput where there is none."""
+    """The file of one of these tasks. Raises BadInput if there is none."""
     found = named_files(root, folder, suffixes)
     if name not in found:
         known = f"; there are {', '.join(found)}" if found else ""

@@ -78,7 +78,7 @@ def file_of(root: Path, name: str) -> Path:
 def read_task(root: Path, name: str) -> RankedTask:
     """The queries of one file.
 
-    Raises: BadInput that names file and line for a line that is no such object, an empty text, and
+    Raises: BadInput that names file and line for a line of another form, an empty text, and
         a file without a query that has candidates of both kinds.
     """
     path = file_of(root, name)
@@ -113,7 +113,7 @@ def from_mteb(name: str) -> RankedTask:
 def mteb_revision(name: str) -> str:
     """`PATH@REVISION` of the task's data set, which stands for its content in a fingerprint.
 
-    It is told by the package without a network. Raises BadInput.
+    The package knows it without a network. Raises BadInput.
     """
     dataset = _mteb_task(name).metadata.dataset
     return f"{dataset['path']}@{dataset['revision']}"
@@ -215,5 +215,5 @@ def _texts(value: Any, key: str, where: str) -> tuple[str, ...]:
         raise BadInput(f"{where}: {key} {what}, where a list of texts is needed.")
     for text in value:
         if not is_text(text):
-            raise BadInput(f"{where}: {key} holds {text!r}, which is no text.")
+            raise BadInput(f"{where}: {key} holds {text!r}, which is not text.")
     return tuple(value)

@@ -12,16 +12,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tercet.tasks.evaluation.suites.layout import Split as Split
 from tercet.tasks.evaluation.suites.layout import (
+    Split,
     check_texts,
     columns,
     content_digest,
     lines,
     needed,
+    suite_root,
 )
-from tercet.tasks.evaluation.suites.layout import suite_root as suite_root
-from tercet.tasks.evaluation.suites.layout import text_form as text_form
 from tercet.tasks.stage import BadInput
 
 # The files of each year that SentEval scores. STS13's SMT came without its sentences, and STS12's
@@ -74,21 +73,6 @@ class ScoredTask:
             pairs = zip(part.first, part.second, part.scores, strict=True)
             rows += [(first, second, f"{score:.6g}") for first, second, score in pairs]
         return content_digest(rows)
-
-
-def task_names(asked: Sequence[str]) -> tuple[str, ...]:
-    """The tasks asked for in the order of the literature; `sts` and `all` stand for all seven.
-
-    Raises: BadInput for a name that is none of them.
-    """
-    for name in asked:
-        if name not in (*STS_TASKS, "sts", "all"):
-            raise BadInput(
-                f"There is no task {name!r} to evaluate on: choose sts (all seven) or some of "
-                f"{', '.join(STS_TASKS)}."
-            )
-    everything = not asked or "sts" in asked or "all" in asked
-    return tuple(name for name in STS_TASKS if everything or name in asked)
 
 
 def is_there(root: Path, task: str, splits: Sequence[Split]) -> bool:

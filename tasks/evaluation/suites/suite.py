@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tercet.tasks.evaluation.suites import duplicates as pairs
-from tercet.tasks.evaluation.suites import reranking, sts, transfer
+from tercet.tasks.evaluation.suites import duplicates, reranking, sts, transfer
 from tercet.tasks.evaluation.suites.duplicates import PairTask
 from tercet.tasks.evaluation.suites.layout import Split, suite_root
 from tercet.tasks.evaluation.suites.reranking import MTEB, RERANKING_TASKS, RankedTask
@@ -17,7 +16,7 @@ from tercet.tasks.stage import BadInput
 GROUPS = ("sts", "transfer", "reranking", "pairs", "all")
 _OPEN = GROUPS[2:]
 _NAMED = (*STS_TASKS, *TRANSFER_TASKS, *RERANKING_TASKS)
-_RERANKING, _PAIRS = f"{reranking.FOLDER}:", f"{pairs.FOLDER}:"
+_RERANKING, _PAIRS = f"{reranking.FOLDER}:", f"{duplicates.FOLDER}:"
 _PREFIXES = (_RERANKING, _PAIRS, MTEB)
 
 
@@ -35,7 +34,7 @@ class Suite:
         return [*self.sts, *self.transfer, *self.reranking, *self.pairs]
 
     def texts(self) -> list[str]:
-        """The texts of all tasks, repeated as they stand."""
+        """The texts of all tasks, repetitions included."""
         return [text for task in self.tasks() for text in task.texts()]
 
 
@@ -82,7 +81,7 @@ def resolve(directory: Path, names: Sequence[str], splits: Sequence[Split]) -> t
         if group in ("all", "reranking"):
             members += [n if n in _NAMED else _RERANKING + n for n in reranking.names(root)]
         if group in ("all", "pairs"):
-            members += [_PAIRS + name for name in pairs.names(root)]
+            members += [_PAIRS + name for name in duplicates.names(root)]
         if not members:
             raise BadInput(
                 f"The suite {str(root)!r} holds no task of {group!r}: add its files, or leave "
@@ -109,20 +108,20 @@ def suite_files(
     root = suite_root(directory)
     found |= transfer.files(root, chosen.transfer)
     paths = [reranking.file_of(root, name) for name in chosen.reranking]
-    paths += [pairs.file_of(root, name) for name in chosen.pairs]
+    paths += [duplicates.file_of(root, name) for name in chosen.pairs]
     return found | {str(path.relative_to(root)): path for path in paths}
 
 
 def revisions(names: Sequence[str]) -> dict[str, str]:
     """What stands for the content of each `mteb:` task: its data set and revision.
 
-    The package tells it without a network. Raises: BadInput where it is not installed.
+    The package knows them without a network. Raises: BadInput where it is not installed.
     """
     wanted = [name for name in task_names(names) if name.startswith(MTEB)]
     return {name: reranking.mteb_revision(name.removeprefix(MTEB)) for name in wanted}
 
 
-def read(
+def read_suite(
     directory: Path, names: Sequence[str] = STS_TASKS, splits: Sequence[Split] = ("test",)
 ) -> Suite:
     """The tasks, each with its texts.
@@ -138,7 +137,7 @@ def read(
             root = suite_root(directory)
             found.transfer.extend(transfer.read_task(root, name) for name in chosen.transfer)
             found.reranking.extend(reranking.read_task(root, name) for name in chosen.reranking)
-            found.pairs.extend(pairs.read_task(root, name) for name in chosen.pairs)
+            found.pairs.extend(duplicates.read_task(root, name) for name in chosen.pairs)
         found.reranking.extend(reranking.from_mteb(name) for name in chosen.mteb)
     if not found.tasks():
         raise BadInput(

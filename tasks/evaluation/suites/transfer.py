@@ -7,15 +7,13 @@ reads them as.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.measures import probe
 from tercet.tasks.evaluation.suites.layout import (
     check_texts,
     columns,
@@ -92,11 +90,11 @@ class LabelledTask:
 
     @property
     def judged(self) -> Examples:
-        """The examples that the accuracy is about."""
+        """The examples on which accuracy is measured."""
         return self.test or self.train
 
     def parts(self) -> list[Examples]:
-        """Train, dev and test, as far as there are such."""
+        """Those of train, dev and test that exist."""
         return [part for part in (self.train, self.dev, self.test) if part is not None]
 
     def texts(self) -> list[str]:
@@ -111,30 +109,6 @@ class LabelledTask:
             sides = (part.first, part.second) if part.second else (part.first,)
             rows += [(*t, self.classes[c]) for *t, c in zip(*sides, part.labels, strict=True)]
         return content_digest(rows)
-
-
-def outcome(task: LabelledTask, vectors: Callable[[Sequence[str]], Any]) -> probe.Outcome:
-    """The task by SentEval's protocol: what is said of each of `task.judged`, in its order.
-
-    vectors: the vectors of some texts, (texts, d), dense or sparse, as the model gives them;
-        SentEval does not bring them to length one.
-    Raises: BadInput that names the task where no classifier can be fitted.
-    """
-
-    def sample(part: Examples | None) -> probe.Sample | None:
-        if part is None:
-            return None
-        features = vectors(part.first)
-        if part.second:
-            features = probe.pair_features(features, vectors(part.second))
-        return probe.Sample(features, part.labels, part.order())
-
-    train = sample(task.train)
-    assert train is not None
-    try:
-        return probe.accuracy_items(train, sample(task.dev), sample(task.test))
-    except ValueError as error:
-        raise BadInput(f"{task.name} cannot be evaluated: {error}.") from None
 
 
 def is_there(root: Path, task: str) -> bool:
@@ -202,7 +176,7 @@ def _read_trec(path: Path) -> Examples:
     for number, line in enumerate(lines(path, _LATIN), start=1):
         label, colon, rest = line.strip().partition(":")
         if not colon:
-            raise BadInput(f"{path}, line {number}: there is no colon behind the label.")
+            raise BadInput(f"{path}, line {number}: there is no colon after the label.")
         text = rest.partition(" ")[2]
         check_texts([text], path, number)
         rows.append((_blanks(text), _class(label, _TREC_CLASSES, path, number)))
@@ -242,7 +216,7 @@ def _check_classes(path: Path, train: Examples, classes: Sequence[str], least: i
         if counts[label] < least:
             raise BadInput(
                 f"{path} holds {counts[label]} examples of class {name!r} where {least} are "
-                "needed: the file is not whole."
+                "needed: the file is incomplete."
             )
 
 

@@ -4,11 +4,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import yaml
 from cards_store import RECIPE, birds_store, plain_encoder
 from huggingface_hub import ModelCard
 
+from tercet.flows.cards.facts import run_facts
 from tercet.flows.cards.model_card import model_card
 from tercet.flows.results.queries import connect
 from tercet.storage import runs
@@ -50,8 +52,8 @@ def test_figures_stand_with_interval_gain_number_and_seed(tmp_path: Path) -> Non
     assert line + "| +6.00 | +1.50 to +10.25 | 200 | 42 |" in card
     assert "| retrieval | document pairs | test | alignment | 1.250 | 1.125 |" in card
     assert "| retrieval | document pairs | test | raw | mean | d1 |" in card
-    assert "another seed would move these figures was not measured" in card
-    assert "| triplets |  | gaussian\\_decay | 64 |" in card
+    assert "variation of these figures between seeds was not measured" in card
+    assert "| triplets | triplets | gaussian\\_decay (tau 0.05) | 64 |" in card
     assert "| 31 | 0.75 |" in card
     assert "| torch | 2.13.0 |" in card
     assert "of 32 numbers" in card
@@ -68,7 +70,7 @@ def test_several_seeds_are_told_with_mean_and_deviation(tmp_path: Path) -> None:
     store, run_id = birds_store(tmp_path / "store", encoder, seeds=(42, 44))
     card = card_of(store, run_id)
     # 66 and 68: mean 67, deviation √2.
-    assert "| retrieval | document\\_pairs | test | recall@1 | 67.00 | 1.41 | 42, 44 |" in card
+    assert "| retrieval | document pairs | test | recall@1 | 67.00 | 1.41 | 42, 44 |" in card
     other = card_of(store, run_id, "bbbb0044", step="train.seed44")
     assert "| 60.00 | 68.00 |" in other
     assert "Seed: 44." in other
@@ -99,7 +101,7 @@ def test_a_base_of_the_hub_is_named_for_the_hub(tmp_path: Path) -> None:
     [
         (
             {"fit": {"epochs": 1}},
-            "from `base` with Tercet, by way of an evaluator that was fitted on the corpus first.",
+            "from `base` with Tercet, starting from an evaluator that was first fitted on",
         ),
         ({"model": "somebody/teacher"}, "from `somebody/teacher` with Tercet."),
     ],
@@ -107,11 +109,12 @@ def test_a_base_of_the_hub_is_named_for_the_hub(tmp_path: Path) -> None:
 def test_what_training_started_from_is_not_what_stands_before(
     tmp_path: Path, evaluator: dict[str, Any], said: str
 ) -> None:
-    recipe = RECIPE | {"backbone": "/some/where/base", "start": "evaluator", "evaluator": evaluator}
+    phases = {"phases": [{"name": "triplets", "backbone": "evaluator"}]}
+    recipe = RECIPE | {"backbone": "/some/where/base", "train": phases, "evaluator": evaluator}
     store, run_id = birds_store(tmp_path / "store", plain_encoder(tmp_path / "encoder"), recipe)
     card = card_of(store, run_id)
     assert said in card
-    assert "before is the untouched backbone `base`, after is this encoder" in card
+    assert "Before: the untouched backbone `base`; after: this encoder" in card
 
 
 def test_the_licence_that_the_base_says_of_itself_is_repeated(tmp_path: Path) -> None:
@@ -121,7 +124,10 @@ def test_the_licence_that_the_base_says_of_itself_is_repeated(tmp_path: Path) ->
     recipe = RECIPE | {"backbone": str(base)}
     store, run_id = birds_store(tmp_path / "store", plain_encoder(tmp_path / "encoder"), recipe)
     card = card_of(store, run_id)
-    assert "Its base model `base` says `apache-2.0` of itself." in card
+    assert (
+        "Its base model `base` is under the licence `apache-2.0`, according to its own card."
+        in card
+    )
     assert ModelCard(card).data.license is None
 
 
@@ -129,7 +135,7 @@ def test_the_licence_that_the_base_says_of_itself_is_repeated(tmp_path: Path) ->
     ("found", "told"),
     [
         (None, "Not checked"),
-        ([], "None was found."),
+        ([], "None were found."),
         (
             [
                 {"text_id": 1, "suite": "sts", "task": "STS-B", "level": "exact", "removed": True},
@@ -152,5 +158,14 @@ def test_without_a_run_the_card_has_what_the_artifact_knows(tmp_path: Path) -> N
     store, _ = birds_store(tmp_path / "store", plain_encoder(tmp_path / "encoder"))
     card = card_of(store, None)
     assert ModelCard(card).data.eval_results is None
-    assert "figures are not known" in card
+    assert "its figures are unknown" in card
     assert "`train@bbbb0042`" in card
+
+
+def test_a_labelled_corpus_counts_its_rows() -> None:
+    corpora = [{"name": "notes"}, {"name": "nli", "role": "labelled"}]
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE sentences AS SELECT 'notes' AS corpus FROM range(3)")
+        connection.execute("CREATE TABLE labelled AS SELECT 'nli' AS corpus FROM range(5)")
+        found = run_facts(connection, {"recipe": {"corpora": corpora}, "steps": []})
+    assert [(corpus.name, corpus.rows) for corpus in found.corpora] == [("notes", 3), ("nli", 5)]

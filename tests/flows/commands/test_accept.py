@@ -8,7 +8,8 @@ from commands_store import make_artifact, make_run, version_of
 
 from tercet.flows.commands.accept import accept_stage
 from tercet.flows.pipeline import fingerprints
-from tercet.flows.running.runner import RunPlan, prepare
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.storage.store import Store, StoreError, open_store
 from tercet.tasks.stage import BadInput
 
@@ -19,7 +20,7 @@ corpora:
   - {{name: herons, source: {corpus}}}
 train:
   phases:
-    - {{rows: dropout, loss: contrastive}}
+    - {{rows: anchors, loss: in_batch}}
 """
 
 ROWS = pa.table({"n": [1]})
@@ -35,7 +36,7 @@ def plan(tmp_path: Path) -> RunPlan:
     recipe = tmp_path / "herons.yaml"
     recipe.write_text(RECIPE.format(corpus=corpus, backbone=backbone))
     open_store(str(tmp_path / "store"))
-    return prepare(str(recipe), str(tmp_path / "store"))
+    return prepare(RunArguments(str(recipe), str(tmp_path / "store")))
 
 
 def made_before(
@@ -75,7 +76,7 @@ def test_results_of_older_code_are_adopted(
 def test_a_recipe_may_be_named(plan: RunPlan) -> None:
     old = made_before(plan, "ingest", {"code": "0ld"})
     make_run(open_store(plan.store), "other", {})
-    accept_stage("ingest", str(plan.arguments["recipe"]), plan.store, None)
+    accept_stage("ingest", plan.arguments.recipe, plan.store, None)
     assert version_now(plan, "ingest") == old
 
 
@@ -85,14 +86,14 @@ def test_more_than_code_is_refused_with_what_it_is(plan: RunPlan) -> None:
     config = {**own.components["config"], "rows": 7}
     made_before(plan, "sample", {"code": "0ld", "config": config})
     before = version_now(plan, "sample")
-    with pytest.raises(BadInput, match=r"more than the code changed: config rows: 7 → none"):
+    with pytest.raises(BadInput, match=r"differs in more than its code: config rows: 7 → none"):
         accept_stage("sample", None, plan.store, None)
     assert version_now(plan, "sample") == before
 
 
 def test_an_input_that_changed_names_its_stage(plan: RunPlan) -> None:
     made_before(plan, "sample", {"code": "0ld", "inputs": {"sentences": ["another"]}})
-    with pytest.raises(BadInput, match="of ingest did, accept that first"):
+    with pytest.raises(BadInput, match="of ingest did, accept it first"):
         accept_stage("sample", None, plan.store, None)
 
 

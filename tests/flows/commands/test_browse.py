@@ -106,8 +106,8 @@ def test_show_goes_by_run_and_knows_what_is_unfinished(
         show_ref(ref, store.location, run_ref)
         assert lines_of(capsys.readouterr().out)[0] == wanted
     show_ref("select", store.location, None)
-    assert "in the making: 1 of 2 parts" in capsys.readouterr().out
-    with pytest.raises(BadInput, match="has reached nothing called 'train'"):
+    assert "unfinished: 1 of 2 parts" in capsys.readouterr().out
+    with pytest.raises(BadInput, match="has not reached anything called 'train'"):
         show_ref("train", store.location, "fish")
 
 
@@ -126,7 +126,7 @@ def test_tags_name_runs_and_versions_and_move(made: tuple[Store, str], capsys: C
         tag_ref(run_id, "sentences", store.location)
     with pytest.raises(StoreError):
         tag_ref("no_such", "x", store.location)
-    with pytest.raises(StoreError, match="no tag"):
+    with pytest.raises(StoreError, match="not a valid tag"):
         tag_ref(run_id, "a b", store.location)
 
 

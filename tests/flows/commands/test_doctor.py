@@ -74,7 +74,7 @@ def test_weights_are_known_by_their_digest(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(doctor.weights, "locate", lambda name: tmp_path)
     assert doctor.minilm()[0].state == "missing"
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
-    assert "not those expected" in doctor.minilm()[0].says
+    assert "unexpected weights" in doctor.minilm()[0].says
 
 
 def test_the_rest_says_something_on_any_machine(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_the_vllm_that_would_serve(
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "none" / ".venv"))
     found = doctor.generator()[0]
     assert found.state == "note"
-    assert f"no vLLM in {sys.executable}: " in found.says
+    assert f"no vLLM at {sys.executable}: " in found.says
     assert "make vllm" in found.says
     folder = tmp_path / ".venv-vllm" / "bin"
     folder.mkdir(parents=True)
@@ -103,7 +103,7 @@ def test_the_vllm_that_would_serve(
     (folder.parent / "lib").symlink_to(Path(vllm_python).parents[1] / "lib")
     (folder / "python").symlink_to(Path(vllm_python).resolve())
     found = doctor.generator()[0]
-    assert f"build), in {folder / 'python'}" in found.says
+    assert f"build), at {folder / 'python'}" in found.says
     (folder / "python").unlink()
     (folder / "python").write_text("no interpreter")
     assert "does not run" in doctor.generator()[0].says
@@ -114,9 +114,9 @@ def test_a_build_for_another_machine_is_told_with_a_pretended_one(
 ) -> None:
     for cpu, gpus, state, hint in [
         (True, [], "ok", "CPU build"),
-        (True, ["H200"], "note", "though there is a GPU"),
+        (True, ["H200"], "note", "but there is a GPU"),
         (False, ["H200"], "ok", "GPU build"),
-        (False, [], "note", "but there is no GPU: remove .venv-vllm and `make vllm`"),
+        (False, [], "note", "but there is no GPU: delete .venv-vllm and run `make vllm`"),
     ]:
         build = vllm_build.VllmBuild(Path("python"), "1.2.3", cpu)
         monkeypatch.setattr(doctor.vllm_build, "look", lambda python, build=build: build)

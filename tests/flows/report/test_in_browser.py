@@ -1,7 +1,5 @@
 """The page in Chromium, with a policy that lets nothing out: drawn, clicked, read."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,18 +23,14 @@ ARGUMENTS = (
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def browser(chromium: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Chromium with a folder of its own; TERCET_CHROMIUM names another one."""
     from playwright.sync_api import sync_playwright
 
-    asked = os.environ.get("TERCET_CHROMIUM")
-    path = asked or shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None or not Path(path).is_file():
-        pytest.fail("There is no Chromium: install the system's package `chromium`.")
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
             tmp_path_factory.mktemp("chromium"),
-            executable_path=path,
+            executable_path=chromium,
             args=list(ARGUMENTS),
             headless=True,
             timeout=WAIT,
@@ -114,7 +108,7 @@ def test_a_method_is_chosen_by_click_and_by_key(wide: Opened) -> None:
     panel = page.locator("[role=tabpanel]:visible")
     page.get_by_role("tab", name="entity_swap").click()
     assert panel.count() == 1
-    assert "Too near to the anchor for a negative" in panel.inner_text()
+    assert "Too close to the anchor for a negative" in panel.inner_text()
     assert EVIL in panel.inner_text()
     page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.textContent.trim()") == "next_sentences"

@@ -24,6 +24,7 @@ from tercet.flows.report import (
     trained,
 )
 from tercet.flows.report.subject import Subject, opened
+from tercet.storage.runs import end_run, record_step, start_run
 from tercet.storage.store import open_store
 
 
@@ -83,7 +84,7 @@ def test_reasons_are_counted_and_told(whole: tuple[Subject, ...]) -> None:
         ("select", "below_positive_min", 15, "42.9"),
         ("parse", "empty", 1, "100.0"),
     ]
-    assert rows[0][2] == "too near to the anchor for a negative"
+    assert rows[0][2] == "too close to the anchor for a negative"
 
 
 def test_examples_show_taken_and_refused_candidates_by_method(whole: tuple[Subject, ...]) -> None:
@@ -91,7 +92,7 @@ def test_examples_show_taken_and_refused_candidates_by_method(whole: tuple[Subje
     assert [panel.name for panel in tabs.panels] == ["next_sentences", "entity_swap"]
     taken, refused = (b for b in flat(tabs.panels[1].blocks) if isinstance(b, Items))
     assert [item.tag for item in taken.items] == ["In a triplet"] * 4
-    assert {item.tag for item in refused.items} == {"Too near to the anchor for a negative"}
+    assert {item.tag for item in refused.items} == {"Too close to the anchor for a negative"}
     assert "cosine 0.990 · met the bound" in refused.items[0].below
     assert "became “new” (T_r)" in refused.items[0].below
 
@@ -183,7 +184,7 @@ def test_the_gate_and_dev_are_drawn(whole: tuple[Subject, ...]) -> None:
     titles = [chart.title for chart in of(trained.curves(whole), Chart)]
     assert titles == ["Loss, triplets", "Dev, triplets"]
     (grid,) = of(trained.curves(whole), Grid)
-    assert "Kept for its value on dev: step 20 of triplets (seed 42)." in grid.caption
+    assert "Checkpoint kept for its value on dev: step 20 of triplets (seed 42)." in grid.caption
     opening, _ = of(trained.gate(whole), Chart)
     assert [row["value"] for row in opening.spec["data"]["values"]][-1] == 1.0
 
@@ -261,7 +262,7 @@ def test_two_runs_of_one_seed_are_compared_over_the_same_queries(tmp_path: Path)
         said = differences.verdict(*subjects)
     name, *values, interval, over, same = rows["document pairs test, recall@1"]
     assert values == ["50.00", "60.00", "+10.00"]
-    assert (over, same) == ("200 queries", "the same")
+    assert (over, same) == ("200 queries", "same")
     # 10 % of the queries differ: 10 points, more or less 1.96 times 100 √(0.1 × 0.9 / 200).
     low, high = (float(word.replace("−", "-")) for word in interval.split(" to "))
     assert low == pytest.approx(10 - 4.16, abs=1.1)
@@ -269,7 +270,7 @@ def test_two_runs_of_one_seed_are_compared_over_the_same_queries(tmp_path: Path)
     assert rows["STS-B dev, Spearman"][4:6] == ["+0.00 to +0.00", "500 pairs"]
     assert said is not None
     assert said.startswith(f"B is better than A. {name}: A 50.00, B 60.00, B − A +10.00 points")
-    assert "over 200 queries. One training of each" in said
+    assert "over 200 queries. With one training each" in said
 
 
 def test_two_runs_whose_seeds_all_differ_alike_have_no_interval(tmp_path: Path) -> None:
@@ -282,7 +283,7 @@ def test_two_runs_whose_seeds_all_differ_alike_have_no_interval(tmp_path: Path) 
     with opened(open_store(str(tmp_path / "store"), create=False), ids) as subjects:
         said = differences.verdict(*subjects)
     assert said is not None
-    assert "the difference over 2 seeds of both has no interval" in said
+    assert "the difference over 2 common seeds has no interval" in said
 
 
 def test_a_run_against_itself_has_the_same_encoder(whole: tuple[Subject, ...]) -> None:
@@ -327,11 +328,11 @@ def test_the_first_screen_says_better_or_not_and_beyond_chance(
     assert said is not None
     assert said.startswith("Better: document pairs test, recall@1 went from 60.00 to 65.00")
     assert "+5.00 points; the 95 % interval over these 500 queries, +3.00 to +7.00" in said
-    assert "One seed" in said
+    assert "With one seed" in said
     over_seeds = measured.verdict(both[1])
     assert over_seeds is not None
     assert "over 3 seeds" in over_seeds
-    assert "One seed" not in over_seeds
+    assert "With one seed" not in over_seeds
     of_two = differences.verdict(*both)
     assert of_two is not None
     assert of_two.startswith("Whether B is better than A is not known")
@@ -358,7 +359,7 @@ def test_a_report_has_no_place_and_no_key_of_the_machine(tmp_path: Path) -> None
 def test_numbers_that_are_none_are_left_out(tmp_path: Path) -> None:
     tables = {**made_rows(), **trained_rows(), **measured_rows()}
     tables["training_log"][3]["loss"] = float("nan")
-    tables["training_log"][4]["student_negative"] = float("inf")
+    tables["training_log"][4]["terms"][1] = ("student_negative", float("inf"))
     tables["embeddings"][0]["vector"][0] = float("nan")
     tables["evaluations"][0]["value"] = float("nan")
     tables["acceptance"][0]["similarity_median"] = float("nan")
@@ -375,3 +376,27 @@ def test_few_steps_show_both_cosines_as_points(tmp_path: Path) -> None:
     with opened(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
         charts = of(trained.gate(subjects), Chart)
     assert all("point" in chart.spec["layer"][0]["mark"] for chart in charts)
+
+
+def test_steps_that_were_reused_show_how_long_they_took_when_they_were_made(
+    tmp_path: Path,
+) -> None:
+    store = open_store(str(tmp_path / "store"))
+    first = write_run(tmp_path / "store", {}, stages=())
+    version = "0123456789abcdef"
+    reused = {"stage": "everything", "version": version, "state": "reused", "seconds": 0.01}
+    run_id = start_run(store, "again", {"name": "again"}, {"steps": ["everything", "lost"]})
+    record_step(store, run_id, "everything", {**reused, "step": "everything", "tables": {}})
+    lost = {**reused, "stage": "lost", "version": "fedcba9876543210", "step": "lost"}
+    record_step(store, run_id, "lost", {**lost, "tables": {}})
+    end_run(store, run_id, "done", {})
+    with opened(store, [first, run_id]) as (made_now, made_before):
+        (chart,) = of(kept.cost([made_before]), Chart)
+        said = {row["step"]: (row["seconds"], row["said"]) for row in chart.spec["data"]["values"]}
+        assert said == {"everything": (1.5, "reused: 1.5 s when made"), "lost": (0.0, "reused")}
+        assert chart.caption == (
+            "0.0 s in this run. The steps it reused took 1.5 s when they were made."
+        )
+        (chart,) = of(kept.cost([made_now]), Chart)
+        assert chart.caption == "2.0 s in all."
+        assert made_before.made_in == 1.5

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import deployments, server
 from tercet.storage.store import open_store
 from tercet.tasks.corpus.sources import files
@@ -37,7 +38,7 @@ def recipe(tmp_path: Path) -> Path:
         "name": "ships",
         "backbone": "package:nothing/here",
         "corpora": [{"name": "ships", "source": str(tmp_path / "lines.txt")}],
-        "train": {"phases": [{"rows": "dropout", "loss": "contrastive"}]},
+        "train": {"phases": [{"rows": "anchors", "loss": "in_batch"}]},
     }
     path.write_text(yaml.safe_dump(content))
     return path
@@ -151,17 +152,17 @@ def test_fires_fails_is_retried_and_resumes(
     ("cron", "interval", "said"),
     [
         ("0 3 * * *", 5, "exclude each other"),
-        ("often", None, "no schedule"),
-        ("0 3 * * * *", None, "no schedule"),
+        ("often", None, "not a schedule"),
+        ("0 3 * * * *", None, "not a schedule"),
         (None, 0, "1 or more"),
     ],
 )
 def test_wrong_schedules(
     recipe: Path, tmp_path: Path, cron: str | None, interval: int | None, said: str
 ) -> None:
-    arguments = {"recipe": str(recipe), "overrides": []}
+    arguments = RunArguments(str(recipe), str(tmp_path / "s"))
     with pytest.raises(BadInput, match=said):
-        deployments.serve_recipe(arguments, str(tmp_path / "s"), cron, interval)
+        deployments.serve_recipe(arguments, cron, interval)
     assert not (tmp_path / "s").exists()
 
 
@@ -169,11 +170,12 @@ def test_parameters_can_be_used_elsewhere(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    arguments = {"recipe": "ships.yaml", "corpus": "pydocs", "overrides": ["a.b=1"], "seed": None}
-    assert deployments.portable(arguments, "./here") == {
+    arguments = RunArguments("ships.yaml", "./here", ("a.b=1",), "pydocs")
+    assert deployments.portable(arguments) == {
         "recipe": str(recipe),
         "corpus": "pydocs",
         "overrides": ["a.b=1"],
+        "retry_failed": False,
         "store": str(tmp_path / "here"),
     }
 
@@ -186,13 +188,13 @@ def test_folders_and_globs_among_the_parameters(
         (home / name).mkdir(parents=True)
     (home / "data" / "a.txt").write_text("One line.")
     monkeypatch.chdir(home)
-    found = deployments.portable({"recipe": "quickstart", "corpus": "pydocs"}, "s")
+    found = deployments.portable(RunArguments("quickstart", corpus="pydocs"))
     assert (found["recipe"], found["corpus"]) == ("quickstart", "pydocs")
-    pattern = deployments.portable({"recipe": "quickstart", "corpus": "data/*.txt"}, "s")["corpus"]
+    pattern = deployments.portable(RunArguments("quickstart", corpus="data/*.txt"))["corpus"]
     monkeypatch.chdir(tmp_path)
     assert [path for _, path in files.files_of(pattern)] == [home / "data" / "a.txt"]
     for kept in ("hf:some/name", "absent.txt", "/somewhere/*.txt"):
-        assert deployments.portable({"corpus": kept}, "s")["corpus"] == kept
+        assert deployments.portable(RunArguments("quickstart", corpus=kept))["corpus"] == kept
 
 
 def test_prefect_yaml_names_the_flow_and_its_parameters() -> None:

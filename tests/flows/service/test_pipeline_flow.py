@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 from faulty_server import until
 
-from tercet.flows.running import runner
+from tercet.flows.running import run_plan, runner
+from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.runner import StepResult
 from tercet.flows.service import server
 from tercet.storage.store import Store, open_store
@@ -40,13 +42,13 @@ class Pretended:
         self.retries = 0
         self.ended: list[str] = []
 
-    def prepare(self, recipe: str, store: str, **arguments: Any) -> Any:
+    def plan(self, arguments: RunArguments) -> Any:
         steps = tuple(
             SimpleNamespace(name=name, needs=STEPS[:i][-1:]) for i, name in enumerate(STEPS)
         )
         settings = SimpleNamespace(retries=self.retries)
         told = SimpleNamespace(name="pretended", run=settings)
-        return SimpleNamespace(recipe=told, steps=steps, store=store, arguments=arguments)
+        return SimpleNamespace(recipe=told, steps=steps, arguments=arguments)
 
     @contextmanager
     def open_run(self, plan: Any, say: Any = None) -> Iterator[Any]:
@@ -62,16 +64,19 @@ class Pretended:
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> Pretended:
     made = Pretended()
-    for name in ("prepare", "open_run", "run_step"):
+    for name in ("open_run", "run_step"):
         monkeypatch.setattr(runner, name, getattr(made, name))
+    monkeypatch.setattr(run_plan, "prepare", made.plan)
     return made
 
 
-def run(store: Store) -> str:
+ARGUMENTS = RunArguments("some/recipe.yaml", overrides=("train.beta=2",), limit=5)
+
+
+def run(store: Store, pretended: Pretended) -> str:
     from tercet.flows.service import pipeline_flow
 
-    arguments = {"recipe": "some/recipe.yaml", "overrides": ["train.beta=2"], "limit": 5}
-    return pipeline_flow.run(arguments, store.location)
+    return pipeline_flow.run(pretended.plan(replace(ARGUMENTS, store=store.location)))
 
 
 def tasks_of(client: Any, flow_run: Any) -> dict[str, Any]:
@@ -108,7 +113,7 @@ def test_steps_in_order_and_shown_as_cached(
     store: Store, pretended: Pretended, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pretended.does["third"] = lambda progress: "made"
-    assert run(store) == "run-1"
+    assert run(store, pretended) == "run-1"
     assert pretended.ran == list(STEPS)
     flow_run, tasks = newest(store, *STEPS)
     assert flow_run.state.is_completed()
@@ -132,7 +137,7 @@ def test_failure_is_the_users_sentence(
     pretended.retries = 3
     pretended.does["second.two"] = fails
     with pytest.raises(BadInput, match="has no column"):
-        run(store)
+        run(store, pretended)
     # What the user must mend is not tried again, and nothing after it is begun.
     assert pretended.ran == ["first", "second.one", "second.two"]
     assert pretended.ended == []
@@ -157,7 +162,7 @@ def test_retries_are_the_recipes(
     monkeypatch.setattr(pipeline_flow, "RETRY_SECONDS", 0)
     pretended.retries = 1
     pretended.does["first"] = fails_once
-    run(store)
+    run(store, pretended)
     assert pretended.ran == ["first", *STEPS]
 
 
@@ -167,7 +172,7 @@ def test_interrupted_run_is_not_left_running(store: Store, pretended: Pretended)
 
     pretended.does["second.one"] = interrupts
     with pytest.raises(KeyboardInterrupt):
-        run(store)
+        run(store, pretended)
     flow_run, _ = newest(store)
     assert flow_run.state.is_crashed() or flow_run.state.is_cancelled()
     assert pretended.ran == ["first", "second.one"]
@@ -184,7 +189,7 @@ def test_progress_is_an_artifact(
 
     monkeypatch.setattr("tercet.flows.terminal.progress.QUIET_SECONDS", 0.0)
     pretended.does["second.one"] = reports
-    run(store)
+    run(store, pretended)
     _, tasks = newest(store, "second.one")
     with get_client(sync_client=True) as client:
         found = [a for a in client.read_artifacts() if a.key == "second-one"]
@@ -199,11 +204,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from tercet.flows.service import pipeline_flow
 from tercet.flows.running import runner
-
-def prepare(recipe, store, **rest):
-    told = SimpleNamespace(name="r", run=SimpleNamespace(retries=0))
-    step = SimpleNamespace(name="sleeps", needs=())
-    return SimpleNamespace(recipe=told, steps=(step,), store=store, arguments=rest)
+from tercet.flows.running.arguments import RunArguments
 
 @contextmanager
 def open_run(plan, say=None):
@@ -213,8 +214,11 @@ def run_step(handle, step, progress):
     print("in the step", flush=True)
     time.sleep(3600)
 
-runner.prepare, runner.open_run, runner.run_step = prepare, open_run, run_step
-pipeline_flow.run({"recipe": "sleeps"}, sys.argv[1])
+runner.open_run, runner.run_step = open_run, run_step
+recipe = SimpleNamespace(name="r", run=SimpleNamespace(retries=0))
+step = SimpleNamespace(name="sleeps", needs=())
+arguments = RunArguments("sleeps", sys.argv[1])
+pipeline_flow.run(SimpleNamespace(recipe=recipe, steps=(step,), arguments=arguments))
 """
 
 

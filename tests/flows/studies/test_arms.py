@@ -15,36 +15,31 @@ import yaml
 from tiny_run import LIMIT, Finished, copy_of, start, tercet
 
 from tercet.flows.commands.study import again, run_study
+from tercet.flows.results.figures import Value
 from tercet.flows.results.metric_names import metric_of
+from tercet.flows.running.arguments import RunArguments
 from tercet.flows.studies import arms as studies
 from tercet.flows.studies import page as study_page
 from tercet.flows.studies.arms import Arm, arms_of
-from tercet.flows.studies.results import Figure, Found, results
+from tercet.flows.studies.results import Found, results
 from tercet.models.measures.metrics import spearman
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.part_writer import PartWriter
 from tercet.storage.store import Store, open_store
-from tercet.tasks.evaluation.scores import EVALUATION_ITEMS
+from tercet.tasks.evaluation.items import EVALUATION_ITEMS
 from tercet.tasks.stage import BadInput
 
-BETA, DECAY = "select.negative_max", "train.phases.0.decay"
+BETA, DECAY = "select.negative_max", "train.phases.0.loss.detach"
 SHARE = "select.methods.word_repetition.weight"
 TEST = metric_of("retrieval document_pairs test recall@1")
 DEV = metric_of("retrieval document_pairs dev recall@1")
 BOTH = "evaluate.splits=[dev, test]"
 
 
-def given(recipe: Path | str, *overrides: str) -> dict[str, Any]:
+def given(recipe: Path | str, store: Path | str, *overrides: str) -> RunArguments:
     """Arguments as the command line makes them."""
-    return {
-        "recipe": str(recipe),
-        "overrides": list(overrides),
-        "corpus": None,
-        "until": None,
-        "limit": None,
-        "seed": None,
-    }
+    return RunArguments(str(recipe), str(store), overrides)
 
 
 def test_a_grid_is_every_combination() -> None:
@@ -52,12 +47,16 @@ def test_a_grid_is_every_combination() -> None:
         "quickstart", [f"{BETA}=[0.6, 0.75]", f"{DECAY}=[true, false]"], None, ["seed=3"]
     )
     assert [arm.name for arm in arms] == [
-        "negative_max=0.6, decay=true",
-        "negative_max=0.6, decay=false",
-        "negative_max=0.75, decay=true",
-        "negative_max=0.75, decay=false",
+        "negative_max=0.6, detach=true",
+        "negative_max=0.6, detach=false",
+        "negative_max=0.75, detach=true",
+        "negative_max=0.75, detach=false",
     ]
-    assert arms[2].overrides == ("seed=3", "select.negative_max=0.75", "train.phases.0.decay=true")
+    assert arms[2].overrides == (
+        "seed=3",
+        "select.negative_max=0.75",
+        "train.phases.0.loss.detach=true",
+    )
     assert arms[2].values == {BETA: 0.75, DECAY: True}
 
 
@@ -72,7 +71,7 @@ def test_values_are_said_as_they_were_typed(tmp_path: Path) -> None:
 
 
 def prepared(arm: Arm, folder: Path) -> Any:
-    return studies.prepare(arm.recipe, str(folder), arm.overrides).recipe
+    return studies.prepare(RunArguments(arm.recipe, str(folder), arm.overrides)).recipe
 
 
 def test_named_arms_have_any_keys_and_another_recipe(tmp_path: Path) -> None:
@@ -94,16 +93,16 @@ def test_named_arms_have_any_keys_and_another_recipe(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("vary", "arms", "said"),
     [
-        (["select.negative_max=0.6"], None, "lists no values"),
-        (["select.negative_max"], None, "lists no values"),
+        (["select.negative_max=0.6"], None, "does not list values"),
+        (["select.negative_max"], None, "does not list values"),
         (["seed=[1, 2]", "seed=[3]"], None, "--vary seed is given twice"),
         (["seed=[1, 1]"], None, "Two arms have the name 'seed=1'"),
         (["seed=[1]"], None, "at least two arms"),
         ([], None, "at least two arms"),
-        ([], "a: {}\na: {}\n", "the key 'a' stands twice"),
-        ([], "- a\n", "holds no arms"),
+        ([], "a: {}\na: {}\n", "duplicate key 'a'"),
+        ([], "- a\n", "has no arms"),
         ([], "a: 3\n", "arm 'a' must be a mapping"),
-        ([], "a: [\n", "this is not YAML"),
+        ([], "a: [\n", "not valid YAML"),
     ],
 )
 def test_bad_arms_are_one_sentence(
@@ -123,7 +122,7 @@ def test_bad_arms_are_one_sentence(
     [
         ({"select.negativ_max": 0.6}, "unknown key 'select.negativ_max'"),
         ({"select.negative_max": 7}, "select.negative_max is 7"),
-        ({"train.phases.4.decay": True}, "no place 'train.phases.4.decay'"),
+        ({"train.phases.4.decay": True}, "no key 'train.phases.4.decay'"),
         ({"recipe": "nowhere"}, "no recipe 'nowhere'"),
         ({"train.choose": {"by": "test"}}, "'retrieval', 'STS-B' or 'SICK-R'"),
     ],
@@ -135,21 +134,19 @@ def test_an_arm_that_fails_validation_is_named_before_anything_runs(
     file.write_text(yaml.safe_dump({"good": {}, "the bad one": change}, sort_keys=False))
     output = str(tmp_path / "study.html")
     with pytest.raises(BadInput, match=r"^Arm 'the bad one': ") as raised:
-        run_study(given("quickstart"), [], str(file), None, output, str(tmp_path / "store"))
+        run_study(given("quickstart", tmp_path / "store"), [], str(file), None, output)
     assert said in str(raised.value)
     assert not list((tmp_path / "store").glob("runs/*"))
 
 
 def test_arms_that_are_the_same_run_are_refused(tmp_path: Path) -> None:
-    store = str(tmp_path / "store")
     with pytest.raises(BadInput, match=r"'epochs=1' and 'epochs=1\.0' are the same run"):
         run_study(
-            given("quickstart"),
+            given("quickstart", tmp_path / "store"),
             ["train.phases.0.epochs=[1, 1.0]"],
             None,
             None,
             str(tmp_path / "study.html"),
-            store,
         )
     assert not list((tmp_path / "store").glob("runs/*"))
 
@@ -157,9 +154,9 @@ def test_arms_that_are_the_same_run_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("metric", "output", "said"),
     [
-        ("recall@1", "s.html", "is no metric"),
+        ("recall@1", "s.html", "does not name a metric"),
         ("retrieval document_pairs test recall@5", "s.html", "No arm has the metric"),
-        ("sts STS all spearman", "s.html", "evaluate.suite names no directory"),
+        ("sts STS all spearman", "s.html", "evaluate.suite is not set"),
         (None, "s.pdf", "must end in .html"),
         (None, "missing/s.html", "There is no directory"),
     ],
@@ -170,7 +167,7 @@ def test_what_cannot_be_told_or_written_is_said_first(
     vary = [f"{DECAY}=[true, false]"]
     place, store = str(tmp_path / output), str(tmp_path / "store")
     with pytest.raises(BadInput, match=re.escape(said)):
-        run_study(given("quickstart"), vary, None, metric, place, store)
+        run_study(given("quickstart", store), vary, None, metric, place)
     assert not list((tmp_path / "store").glob("runs/*"))
 
 
@@ -194,8 +191,7 @@ def arm_with(name: str, test: dict[int, float], dev: dict[int, float], **values:
     for metric, by_seed in ((TEST, test), (DEV, dev)):
         if by_seed:
             found.figures[metric] = {
-                seed: Figure(value, value - 1, value + 1, 50, "m")
-                for seed, value in by_seed.items()
+                seed: Value(value, value - 1, value + 1, 50, "m") for seed, value in by_seed.items()
             }
     found.untouched[TEST] = 40.0
     return found
@@ -219,7 +215,7 @@ def test_arms_are_compared_over_the_same_seeds(store: Store) -> None:
     assert found.rows[0].difference is None
     # Worse on test, better on dev: dev decides.
     assert found.best == 0
-    assert "'first' is the best by dev (retrieval document_pairs dev recall@1)" in " ".join(
+    assert "'first' is the best on dev (retrieval document_pairs dev recall@1)" in " ".join(
         study_page.notes_of(found)
     )
 
@@ -282,7 +278,7 @@ def test_with_one_seed_arms_are_compared_over_the_same_pairs(store: Store) -> No
         found = Found(
             Arm(name, "r", ()), run_with_items(store, name * 4, gold, values), None, 1, 300
         )
-        figure = Figure(100 * spearman(values, gold), None, None, 60, name * 4)
+        figure = Value(100 * spearman(values, gold), None, None, 60, name * 4)
         found.figures[metric] = {1: figure}
         arms.append(found)
     told = results(arms, str(metric), store)
@@ -301,13 +297,13 @@ def test_with_one_seed_arms_are_compared_over_the_same_pairs(store: Store) -> No
     # Other pairs, be they as many: the difference is told, an interval would mean nothing.
     other = run_with_items(store, "other", gold[::-1], cosines["bad"])
     arms[1].run_id = other
-    arms[1].figures[metric] = {1: Figure(50.0, None, None, 60, "other")}
+    arms[1].figures[metric] = {1: Value(50.0, None, None, 60, "other")}
     change = results(arms, str(metric), store).rows[1].difference
     assert change is not None
     assert (change.mean, change.low) == (pytest.approx(50.0 - good), None)
     fewer = run_with_items(store, "fewer", gold[:50], cosines["bad"][:50])
     arms[1].run_id = fewer
-    arms[1].figures[metric] = {1: Figure(50.0, None, None, 50, "fewer")}
+    arms[1].figures[metric] = {1: Value(50.0, None, None, 50, "fewer")}
     change = results(arms, str(metric), store).rows[1].difference
     assert change is not None
     assert (change.mean, change.low) == (pytest.approx(50.0 - good), None)
@@ -321,7 +317,7 @@ def test_without_dev_no_arm_is_the_best_and_a_failed_one_says_why(store: Store) 
     assert found.rows[1].why == "no row to train on"
     notes = " ".join(study_page.notes_of(found))
     assert "--set 'evaluate.splits=[dev, test]'" in notes
-    assert "untouched backbone has 40.00" in notes
+    assert "untouched backbone scores 40.00" in notes
     assert study_page.table_of(found)[1][1] == ["broken", *[None] * 8]
 
 
@@ -339,10 +335,10 @@ def test_the_plot_is_a_line_over_a_key_with_numbers_else_dots(store: Store) -> N
     spec = study_page.spec_of(results(grid, None, store))
     points = spec["data"]["values"]
     assert [(p["x"], p["series"]) for p in points] == [
-        (0.6, "decay=true"),
-        (0.6, "decay=false"),
-        (0.9, "decay=true"),
-        (0.9, "decay=false"),
+        (0.6, "detach=true"),
+        (0.6, "detach=false"),
+        (0.9, "detach=true"),
+        (0.9, "detach=false"),
     ]
     assert any(layer["mark"]["type"] == "line" for layer in spec["layer"])
     named = [arm_with(name, {1: 1.0, 2: 2.0}, {}) for name in ("a", "b")]
@@ -352,27 +348,28 @@ def test_the_plot_is_a_line_over_a_key_with_numbers_else_dots(store: Store) -> N
 
 
 def test_the_command_to_go_on_is_the_one_that_was_typed() -> None:
-    line = again(given("mine.yaml", "seeds=2"), ["a=[1, 2]"], "arms.yaml", None, "s.html", "st")
+    line = again(given("mine.yaml", "st", "seeds=2"), ["a=[1, 2]"], "arms.yaml", None, "s.html")
     assert line == (
-        "tercet study mine.yaml --vary 'a=[1, 2]' --arms arms.yaml --set seeds=2 -o s.html "
-        "--store st"
+        "tercet study mine.yaml --vary 'a=[1, 2]' --arms arms.yaml --set seeds=2 --store st "
+        "-o s.html"
     )
 
 
+@pytest.mark.slow
 def test_arms_share_what_is_the_same(
     finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = copy_of(finished.store, tmp_path / "store")
     html = tmp_path / "study.html"
     vary = [f"{SHARE}=[0.2, 0.5]", f"{DECAY}=[true, false]"]
-    arguments = given(finished.tiny.recipe, BOTH)
-    assert run_study(arguments, vary, None, None, str(html), str(store)) == 0
+    arguments = given(finished.tiny.recipe, store, BOTH)
+    assert run_study(arguments, vary, None, None, str(html)) == 0
     said = capsys.readouterr()
     planned, _, ran = said.err.partition("Arm 1 of 4")
     counts = {words[0]: words[1:] for line in planned.splitlines() if (words := line.split())}
     # Steps, then in how many arms, how many artifacts, how many of them there, how many to make.
     assert counts["parse"] == ["4", "1", "1", "0"]
-    assert counts["score"] == ["4", "1", "1", "0"]
+    assert counts["score.evaluator"] == ["4", "1", "1", "0"]
     assert counts["select"] == ["4", "2", "1", "1"]
     assert counts["train"] == ["4", "4", "1", "3"]
     done = ran.rpartition("─")[2]
@@ -413,10 +410,10 @@ def test_an_arm_that_fails_is_told_and_the_others_go_on(
     file.write_text(yaml.safe_dump(arms, sort_keys=False))
     output = str(tmp_path / "study.html")
     recipe = finished.tiny.recipe
-    assert run_study(given(recipe), [], str(file), None, output, str(store)) == 1
+    assert run_study(given(recipe, store), [], str(file), None, output) == 1
     said = capsys.readouterr()
     assert "Arm 'empty' failed: " in said.err
-    assert f"1 of 2 arms failed ('empty'). Go on with:\n  tercet study {recipe}" in said.err
+    assert f"1 of 2 arms failed ('empty'). Resume with:\n  tercet study {recipe}" in said.err
     assert "empty: " in said.out
     with (tmp_path / "study.csv").open(newline="") as table:
         rows = {row["arm"]: row for row in csv.DictReader(table)}
@@ -428,6 +425,7 @@ def test_an_arm_that_fails_is_told_and_the_others_go_on(
 # The second arm is never trained, however late it is killed.
 STOPS = """
 import time
+from tercet.flows.running.arguments import RunArguments
 from tercet.flows.studies import arms as studies
 from tercet.flows.cli import main
 real, trained = studies.run_step, []
@@ -441,6 +439,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_killed_and_typed_again_it_goes_on_over_all_seeds(
     finished: Finished, tmp_path: Path
 ) -> None:

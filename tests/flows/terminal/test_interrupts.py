@@ -63,7 +63,7 @@ def test_only_the_main_thread_is_interrupted(monkeypatch):
 def test_an_ignored_ctrl_c_stays_ignored():
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "from tercet.flows import interrupts; interrupts.listen()\n"
+        "from tercet.flows.terminal import interrupts; interrupts.listen()\n"
         "print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tercet.flows.service.progress import PrefectArtifact
 from tercet.flows.terminal.progress import Numbers, Reporter, readable_rate, readable_time, reporter
 
 
@@ -105,7 +106,7 @@ def test_prefect_out_of_reach_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> No
         raise ConnectionError("no server")
 
     monkeypatch.setattr("prefect.artifacts.create_progress_artifact", broken)
-    with reporter("train", tty=False, prefect=True) as progress:
+    with reporter("train", False, PrefectArtifact("train")) as progress:
         progress(5, 10, "steps")
     assert asked
 

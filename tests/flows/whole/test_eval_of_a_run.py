@@ -77,7 +77,7 @@ def test_the_command_says_what_a_run_lacks(finished: Finished, tmp_path: Path) -
     assert "awareness: {teacher: MODEL}" in done.stderr
     done = tercet("eval", "a/b", "--tasks", "retrieval", "--store", str(tmp_path / "none"))
     assert done.returncode == 2
-    assert "is no store: name one with --store, or run a recipe first." in done.stderr
+    assert "is not a store: name one with --store, or run a recipe first." in done.stderr
 
 
 def document_pairs(count: int, split: str = "test") -> pa.Table:
@@ -160,11 +160,11 @@ def test_what_cannot_be_measured_is_one_sentence(tmp_path: Path) -> None:
     few = make_run(store, "few", {"awareness": ("eeee5555", "made", {})})
     newest = make_run(store, "newest", {})
     for options, said in (
-        ({}, rf"run {newest} of newest has no document pairs in split test: .*--run"),
+        ({}, rf"Run {newest} of newest has no document pairs in split test: .*--run"),
         ({"run_ref": run, "splits": "dev"}, r"in split dev: .*`ingest\.dev`"),
         ({"run_ref": run, "splits": "dev,test"}, "in split dev:"),
-        ({"run_ref": run, "splits": "dev, train"}, "none of test, dev and dev,test"),
-        ({"run_ref": run, "splits": ""}, "none of test, dev and dev,test"),
+        ({"run_ref": run, "splits": "dev, train"}, "must be test, dev or dev,test"),
+        ({"run_ref": run, "splits": ""}, "must be test, dev or dev,test"),
         ({"tasks": "awareness"}, "has not made awareness pairs: .*teacher: MODEL"),
         ({"tasks": "awareness", "run_ref": few}, "found too few entities .*ingest.dev"),
         ({"run_ref": "nobody"}, "No run, tag or recipe is called 'nobody'"),
@@ -174,5 +174,5 @@ def test_what_cannot_be_measured_is_one_sentence(tmp_path: Path) -> None:
     ):
         with pytest.raises(BadInput, match=said):
             ask("train@bbbb", store=place, **options)
-    with pytest.raises(BadInput, match=r"--tasks retrieval and awareness reads .* is no store"):
+    with pytest.raises(BadInput, match=r"--tasks retrieval and awareness reads .* is not a store"):
         ask("a/b", store=tmp_path / "none", tasks="awareness,retrieval")

@@ -10,7 +10,7 @@ from tercet.flows.pipeline.step import Made, Step, Weights
 from tercet.flows.recipe import file as recipe_file
 
 PHASES = (
-    "train.phases=[{name: warm, rows: dropout, loss: contrastive, batch_size: 8, max_steps: 2}, "
+    "train.phases=[{name: warm, rows: anchors, loss: in_batch, batch_size: 8, max_steps: 2}, "
     "{name: main, batch_size: 8, max_steps: 2}]"
 )
 
@@ -54,7 +54,7 @@ def test_planted_rows_stay_out_of_training(finished: Finished, tmp_path: Path) -
     overrides = [w for s in settings(tmp_path / "suite") for w in ("--set", s)]
     ended_well(tercet(*finished.tiny.words(store, *overrides)))
     made = {step for step, state in states(store).items() if state != "reused"}
-    assert {"guard.sentences", "guard.triplets", "train"} <= made
+    assert {"guard.sentences", "guard.triplets", "train.warm", "train.main"} <= made
     found = query(
         store, "SELECT DISTINCT text, level, task, removed FROM contamination ORDER BY ALL"
     )
@@ -102,14 +102,17 @@ def suite(tmp_path: Path) -> str:
 def test_without_a_suite_there_is_no_guard(tiny: Tiny) -> None:
     steps = steps_of(tiny, PHASES)
     assert not [name for name in steps if name.startswith("guard")]
-    assert not [s for s in steps["train"].inputs if s.startswith("guarded")]
+    trained = [step for name, step in steps.items() if name.startswith("train.")]
+    assert len(trained) == 2
+    assert not [s for step in trained for s in step.inputs if s.startswith("guarded")]
 
 
 def test_tasks_of_mteb_are_guarded_without_a_suite(tiny: Tiny) -> None:
     steps = steps_of(tiny, PHASES, "evaluate.tasks=[sts, mteb:Some]")
     for name in ("guard.sentences", "guard.triplets"):
         assert steps[name].config.model_dump()["tasks"] == ("mteb:Some",)
-    assert {"guarded_sentences", "guarded_triplets"} <= set(steps["train"].inputs)
+    assert "guarded_sentences" in steps["train.warm"].inputs
+    assert "guarded_triplets" in steps["train.main"].inputs
 
 
 def test_vectors_that_are_stored_are_looked_at(tiny: Tiny, suite: str) -> None:
@@ -128,11 +131,16 @@ def test_a_fitted_evaluator_is_guarded_and_encodes_no_shortlist(tiny: Tiny, suit
     assert named["guard.sentences"].models == {"encoder": Weights("here/it")}
 
 
-def test_triplets_of_a_file_are_guarded(tiny: Tiny, suite: str) -> None:
-    steps = steps_of(tiny, suite, "train.triplets=some.csv")
-    assert steps["guard.triplets"].inputs == {}
-    assert steps["guard.triplets"].config.model_dump()["triplets"] == "some.csv"
-    assert "guard.sentences" not in steps
+def test_labelled_rows_and_document_pairs_are_guarded(tiny: Tiny, suite: str) -> None:
+    prose = f"{{name: prose, source: {tiny.corpus}, query: query, answer: answer}}"
+    nli = "{name: nli, source: nli.csv, role: labelled, kind: triplets}"
+    corpus = f"corpora=[{prose}, {nli}]"
+    phases = "train.phases=[{name: a, rows: nli}, {name: b, rows: document_pairs, loss: in_batch}]"
+    steps = steps_of(tiny, suite, corpus, phases)
+    assert steps["guard.labelled"].inputs == {"labelled": ("labelled",)}
+    assert steps["train.a"].inputs["guarded_labelled"] == ("guard.labelled",)
+    assert steps["train.b"].inputs["guarded_document_pairs"] == ("guard.document_pairs",)
+    assert not {"guard.sentences", "guard.triplets"} & set(steps)
 
 
 def test_what_a_checkpoint_is_chosen_on_is_guarded(tiny: Tiny, suite: str) -> None:

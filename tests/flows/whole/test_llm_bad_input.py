@@ -116,7 +116,7 @@ def template_of_a_base_model(recipe: dict[str, Any], folder: Path, model: Path) 
 
 CASES: list[tuple[Change, int, str]] = [
     (endpoint, 1, "127.0.0.1:9"),
-    (without_llm, 2, "asks a language model: say which under `llm`"),
+    (without_llm, 2, "asks a language model: name it under `llm`"),
     (name_without_endpoint, 2, "run.llm.endpoints"),
     (both, 2, "either `model` or `name`"),
     (wrong_path, 2, "nowhere"),
@@ -131,9 +131,9 @@ CASES: list[tuple[Change, int, str]] = [
     (same_type_twice, 2, "twice"),
     (two_extractions, 2, "either rules extract"),
     (cost_without_price, 2, "price_in"),
-    (password, 2, "holds no password"),
-    (no_address, 2, "no http:// or https:// address"),
-    (same_text_thrice, 2, "says the same 3 times"),
+    (password, 2, "must not hold a password"),
+    (no_address, 2, "not an http:// or https:// address"),
+    (same_text_thrice, 2, "gives the same answer 3 times"),
     (dtype_of_an_endpoint, 2, "belongs to `model`"),
     (template_of_a_base_model, 2, "belongs to `api: chat`"),
 ]
@@ -142,7 +142,8 @@ CASES: list[tuple[Change, int, str]] = [
 @pytest.fixture
 def prompted(tiny: Tiny) -> dict[str, Any]:
     recipe: dict[str, Any] = yaml.safe_load(tiny.recipe.read_text())
-    return recipe | {"name": "bad", "sample": {"rows": 20}, "synthesise": {"rewrite": None}}
+    own: dict[str, Any] = {"name": "bad", "sample": {"rows": 20}}
+    return recipe | own | {"synthesise": {"rewrite": None}, "select": {}}
 
 
 @pytest.mark.parametrize(("change", "code", "said"), CASES, ids=[c[0].__name__ for c in CASES])

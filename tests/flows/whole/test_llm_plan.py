@@ -12,7 +12,8 @@ from llm_recipe import repeated, words
 from tiny_run import Tiny, documents, ended_well, query, states, tercet, write_corpus
 
 from tercet.flows.planning import plan
-from tercet.flows.running.runner import prepare
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.run_plan import prepare
 from tercet.storage.answers.pool import open_pool
 
 
@@ -26,13 +27,13 @@ def test_a_plan_tells_what_a_change_costs(recipe: Callable[..., Path], tmp_path:
         path = recipe(server.url)
         first = plan_of(path, store)
         assert first.endswith(
-            "How much synthesise.rewrite and synthesise.antisense will ask is told once sample is "
-            "made, for which nobody is asked (tercet run … --until sample).\n"
+            "How many requests synthesise.rewrite and synthesise.antisense will make is known only "
+            "after sample, which makes none (tercet run … --until sample).\n"
         )
         ended_well(tercet(*words(path, store, "--until", "sample")))
         before = plan_of(path, store)
-        assert re.search(r"synthesise.rewrite asks 120 rows: about [\d,]+ tokens", before)
-        assert "at most 15,360 of answers" in before
+        assert re.search(r"synthesise.rewrite asks 120 rows: about [\d,]+ prompt tokens", before)
+        assert "at most 15,360 answer tokens" in before
         assert server.log == []
         ended_well(tercet(*words(path, store, "--until", "triplets")))
         assert "asks" not in plan_of(path, store).split("steps:")[1]
@@ -41,7 +42,7 @@ def test_a_plan_tells_what_a_change_costs(recipe: Callable[..., Path], tmp_path:
         changed = plan_of(path, store)
         assert re.search(r"synthesise.rewrite +run +file prompt", changed)
         assert re.search(r"synthesise.antisense +reuse", changed)
-        assert re.search(r"rewrite asks 120 rows: about [\d,]+ tokens of prompts, 240 of", changed)
+        assert re.search(r"rewrite asks 120 rows: about [\d,]+ prompt tokens, 240 answer", changed)
         assert "antisense asks" not in changed
         recipe(server.url)
         # Of another version all may be known: a part of the anchors here.
@@ -68,18 +69,19 @@ def test_a_plan_names_what_costs_nothing_before_what_must_be_asked_for(
         path.write_text(yaml.safe_dump(content, sort_keys=False))
         free, dear = plan_of(path, store).splitlines()[-2:]
         assert free == (
-            "How much extract_generate, synthesise.rewrite and synthesise.antisense will ask is "
-            "told once sample is made, for which nobody is asked (tercet run … --until sample)."
+            "How many requests extract_generate, synthesise.rewrite and synthesise.antisense will "
+            "make is known only after sample, which makes none (tercet run … --until sample)."
         )
         later = (
-            "How much synthesise.from_knowledge and synthesise.entity_revision will ask is told "
-            "once graph is made, for which extract_generate will be asked (tercet run … --until "
-            "graph)."
+            "How many requests synthesise.from_knowledge and synthesise.entity_revision will make "
+            "is known only after graph, which makes requests for extract_generate (tercet run … "
+            "--until graph)."
         )
         assert dear == later
         ended_well(tercet(*words(path, store, "--until", "sample")))
         told = plan_of(path, store).splitlines()
-        assert [line.split(" asks ")[0] for line in told if " asks " in line] == [
+        exact = [line for line in told if " asks " in line and " asks at most " not in line]
+        assert [line.split(" asks ")[0] for line in exact] == [
             "extract_generate",
             "synthesise.rewrite",
             "synthesise.antisense",
@@ -97,8 +99,8 @@ def test_a_plan_by_rules_names_all_that_is_lacking(
     content["synthesise"] = {"entity_revision": None}
     path.write_text(yaml.safe_dump(content))
     assert plan_of(path, tmp_path / "store").splitlines()[-1] == (
-        "How much synthesise.entity_revision will ask is told once sample and graph are made, for "
-        "which nobody is asked (tercet run … --until sample; tercet run … --until graph)."
+        "How many requests synthesise.entity_revision will make is known only after sample and "
+        "graph, which make none (tercet run … --until sample; tercet run … --until graph)."
     )
 
 
@@ -140,9 +142,9 @@ def test_the_pool_is_opened_once_and_only_where_something_is_asked(
     store = tmp_path / "store"
     path = recipe("http://127.0.0.1:9/v1")
     ended_well(tercet(*words(path, store, "--until", "sample")))
-    plan.plan(prepare(str(tiny.recipe), str(store)))
+    plan.plan(prepare(RunArguments(str(tiny.recipe), str(store))))
     assert opened == []
-    steps = plan.plan(prepare(str(path), str(store)))
+    steps = plan.plan(prepare(RunArguments(str(path), str(store))))
     assert [step.asking is not None for step in steps].count(True) == 2
     assert len(opened) == 1
 
@@ -164,8 +166,8 @@ def test_try_takes_rows_of_several_parts_and_says_which_answers_are_kept(
         refused.append(prompts[0])
         options = (*options, "--set", "llm.temperature=0.9")
         done = ended_well(tercet("try", str(path), *options))
-        assert re.search(r"^3 answers, \d+ tokens: they are kept", done.stdout, re.MULTILINE)
-        assert done.stdout.endswith("1 failed: these will be asked again.\n")
+        assert re.search(r"^3 answers, \d+ tokens: kept, and", done.stdout, re.MULTILINE)
+        assert done.stdout.endswith("1 failed: a run asks again.\n")
         refused.clear()
         asked = len(server.log)
         done = ended_well(tercet("try", str(path), *options))

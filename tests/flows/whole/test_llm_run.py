@@ -288,7 +288,7 @@ def test_an_interrupt_is_heard_while_the_server_starts(
     os.kill(child.pid, signal.SIGINT)
     _, stderr = child.communicate(timeout=600)
     assert child.returncode == 130
-    assert "Go on with:" in stderr
+    assert "Resume with:" in stderr
     assert "answers after" not in stderr
     until(lambda: processes(talker) == [])
 
@@ -312,7 +312,8 @@ def test_the_log_of_a_server_that_could_not_start_is_there_to_be_read(
 def test_a_real_endpoint_is_asked_twice_only_what_was_open(
     tiny: Tiny, talker: Path, vllm_python: str, tmp_path: Path
 ) -> None:
-    from tercet.models.llm.settings import EngineSettings, LlmSettings
+    from tercet.models.llm.run_settings import EngineSettings
+    from tercet.models.llm.settings import LlmSettings
     from tercet.models.llm.vllm.engine import Engine
 
     settings = EngineSettings(python=vllm_python, max_num_seqs=4)

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from spoilt_models import spoilt
 
-from tercet.models.encoders import onnx_files
+from tercet.models.encoders import encoder, onnx_files
 from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.models.encoders.pooling import POOLING_MODES, PoolingMode
+from tercet.models.encoders.pooling import TOKEN_POOLINGS, TokenPooling
 
 
 def test_plain_checkpoint_gets_the_pooling_asked_for(
@@ -30,12 +31,12 @@ def test_a_saved_encoder_keeps_its_own_pooling_unless_told(
 def test_every_mode_of_the_library_can_be_asked_for() -> None:
     from sentence_transformers.sentence_transformer.modules import Pooling
 
-    assert set(POOLING_MODES) == set(Pooling.POOLING_MODES)
+    assert set(TOKEN_POOLINGS) == set(Pooling.POOLING_MODES)
 
 
-@pytest.mark.parametrize("mode", POOLING_MODES)
+@pytest.mark.parametrize("mode", TOKEN_POOLINGS)
 def test_a_pooling_gives_what_the_library_gives(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, mode: PoolingMode
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, mode: TokenPooling
 ) -> None:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -82,7 +83,7 @@ def test_static_embeddings_are_encoded_too(
     found = encode(model, tiny_texts, batch_size=7)
     expected = made.encode(tiny_texts, normalize_embeddings=True)
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    with pytest.raises(ValueError, match="no transformer"):
+    with pytest.raises(ValueError, match="not a transformer"):
         onnx_files.write_onnx(model, tmp_path / "static.onnx")
 
 
@@ -107,6 +108,46 @@ def test_long_texts_are_cut_at_max_length(tiny_backbone: Path) -> None:
     assert load_encoder(tiny_backbone, max_length=10_000).max_seq_length == 64
 
 
+def test_a_default_prompt_reaches_the_model_and_stays_out_of_its_pooling(
+    tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    model = load_encoder(tiny_backbone, "mean")
+    model.prompts, model.default_prompt_name = {"query": "the old file "}, "query"
+    said = encode(model, tiny_texts[:9], batch_size=2)
+    bare = encode(load_encoder(tiny_backbone), [f"the old file {t}" for t in tiny_texts[:9]])
+    np.testing.assert_allclose(said, bare, atol=1e-6)
+    model[1].include_prompt = False
+    without = encode(model, tiny_texts[:9], batch_size=2)
+    expected = model.encode(tiny_texts[:9], normalize_embeddings=True)
+    np.testing.assert_allclose(without, expected, atol=1e-6)
+    assert not np.allclose(without, said, atol=1e-3)
+
+
+def test_more_texts_than_a_block(
+    tiny_backbone: Path, tiny_texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_encoder(tiny_backbone)
+    whole = encode(model, tiny_texts)
+    monkeypatch.setattr("tercet.models.encoders.encoder._BLOCK", 23)
+    np.testing.assert_allclose(encode(model, tiny_texts), whole, atol=1e-6)
+
+
+def test_padding_on_the_left_is_cut_there(tiny_backbone: Path) -> None:
+    model = load_encoder(tiny_backbone)
+    model.tokenizer.padding_side = "left"
+    features = model.preprocess(["red", "the old file is open"])
+    cut = encoder._rows(features, np.array([0]))
+    assert cut["input_ids"].tolist() == model.preprocess(["red"])["input_ids"].tolist()
+
+
+def test_an_encoder_with_a_template_is_not_written_as_onnx(
+    tiny_backbone: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="for which an ONNX file has no place") as raised:
+        onnx_files.write_onnx(load_encoder(tiny_backbone, "mask"), tmp_path / "mask.onnx")
+    assert "\n" not in str(raised.value)
+
+
 def test_no_texts(tiny_backbone: Path) -> None:
     assert encode(load_encoder(tiny_backbone), []).shape == (0, 32)
 
@@ -115,3 +156,13 @@ def test_a_directory_without_a_model_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="No sentence encoder can be loaded") as raised:
         load_encoder(tmp_path)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"), [("damaged", "header"), ("voiceless", "tokenizer is missing")]
+)
+def test_a_model_that_cannot_be_loaded(
+    tiny_backbone: Path, tmp_path: Path, fault: str, said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        load_encoder(spoilt(tiny_backbone, fault, tmp_path))

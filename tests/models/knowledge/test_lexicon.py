@@ -1,18 +1,15 @@
 """The lexicon's two forms, its own data, and what a wrong file is told."""
 
 import gzip
-import os
 import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tercet.models.english.inflection import STOP_WORDS, is_plural, singulars
+from tercet.models.english.plurals import may_be_plural, singulars
+from tercet.models.english.word_classes import STOP_WORDS
 from tercet.models.knowledge.lexicon import Group, load_lexicon, load_pairs
-
-DATA = Path(os.environ.get("TERCET_DATA", Path(__file__).parents[4] / "shared" / "data"))
-OEWN = DATA / "lexicon" / "oewn2024_definitions.tsv.gz"
 
 WORDNET = (
     "synset_id\tpos\tlexfile\tmembers\tdefinition\texamples\n"
@@ -146,18 +143,17 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
 )
 def test_plurals(plural: str, singular: str) -> None:
     assert singulars(plural)[0] == singular
-    assert is_plural(plural)
-    assert not is_plural(singular)
+    assert may_be_plural(plural)
+    assert not may_be_plural(singular)
 
 
 def test_what_is_no_plural() -> None:
     assert singulars("class") == singulars("status") == singulars("axis") == ()
 
 
-@pytest.mark.skipif(not OEWN.exists(), reason=f"needs the data file {OEWN}")
-def test_open_english_wordnet_loads_soon() -> None:
+def test_open_english_wordnet_loads_soon(shared_data: Path) -> None:
     started = time.thread_time()
-    lexicon = load_lexicon(OEWN)
+    lexicon = load_lexicon(shared_data / "lexicon" / "oewn2024_definitions.tsv.gz")
     assert time.thread_time() - started < 6
     assert len(lexicon.nouns) > 100_000
     assert "food" in lexicon.types

@@ -6,7 +6,8 @@ from faulty_server import FaultyServer, silent_port
 from tercet.models.llm.client.exchange import Endpoint
 from tercet.models.llm.connect import endpoints, wire
 from tercet.models.llm.errors import Stopped, Unusable
-from tercet.models.llm.settings import AskingSettings, LlmSettings
+from tercet.models.llm.run_settings import AskingSettings
+from tercet.models.llm.settings import LlmSettings
 
 NAMED, FILES = LlmSettings(name="m"), LlmSettings(model="somewhere")
 ONE = {"/v1/models": b'{"data": [{"id": "tiny"}, {"id": "adapter", "parent": "tiny"}]}'}

@@ -62,7 +62,7 @@ def test_a_template_applied_here_is_not_added_to() -> None:
 
 
 def test_a_chat_takes_no_lists() -> None:
-    with pytest.raises(ValueError, match="takes no list"):
+    with pytest.raises(ValueError, match="takes neither lists"):
         Wire("chat", lists=True)
 
 
@@ -113,19 +113,19 @@ GOOD = {"index": 0, "text": "a", "finish_reason": "stop"}
     [
         (b"", Malformed, "an empty body"),
         (b" \n", Malformed, "an empty body"),
-        (b'{"choices": [{"te', Malformed, "17 bytes that is no JSON"),
-        (b"\xff\xfe", Malformed, "no JSON"),
-        (b"[" * 100_000, Malformed, "no JSON"),
-        (b"[1]", Malformed, "no JSON object"),
+        (b'{"choices": [{"te', Malformed, "17 bytes that is not JSON"),
+        (b"\xff\xfe", Malformed, "not JSON"),
+        (b"[" * 100_000, Malformed, "not JSON"),
+        (b"[1]", Malformed, "not a JSON object"),
         (b'{"object": "x"}', Malformed, "without choices"),
         (b'{"choices": null}', Malformed, "without choices"),
         (answered(GOOD | {"text": None}), Malformed, "without a text"),
-        (answered(GOOD | {"finish_reason": "abort"}), Malformed, "broken off by the server"),
+        (answered(GOOD | {"finish_reason": "abort"}), Malformed, "aborted by the server"),
         (answered(GOOD | {"finish_reason": "content_filter"}), Withheld, "withheld"),
         (answered(GOOD, GOOD), Miscounted, "2 choices for 1 prompts"),
         (answered(GOOD | {"index": 1}), Miscounted, "do not say which"),
         (answered(GOOD | {"index": False}), Miscounted, "do not say which"),
-        (b'{"choices": ["a"]}', Malformed, "no object"),
+        (b'{"choices": ["a"]}', Malformed, "not an object"),
     ],
 )
 def test_what_is_no_answer_is_said_in_words(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tercet.models.llm.errors import Unusable
-from tercet.models.prompted import templates as prompting
+from tercet.models.prompted import templates
 from tercet.models.prompted.templates import load, prompt_path, render
 
 
@@ -163,4 +163,4 @@ def test_our_own_files_are_all_there() -> None:
         *("rewrite", "precede", "from_knowledge", "antisense"),
         *("entity_revision", "quantity_revision", "extract"),
     }
-    assert prompting.prompt_path("extract").is_file()
+    assert templates.prompt_path("extract").is_file()

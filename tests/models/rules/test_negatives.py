@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rules_given import alone, generated, said, sentences
 
 from tercet.models import seeding
-from tercet.models.english import numerals
+from tercet.models.english.numbers import in_words, numbers_in
 from tercet.models.generation import Pool
 from tercet.models.rules import quantity_change
 from tercet.models.rules.entity_swap import open_graph, surface
@@ -44,7 +44,7 @@ def test_quantity_change_keeps_the_form(text: str, pattern: str) -> None:
         assert raw.startswith(before)
         assert raw.endswith(after)
         assert raw != text
-        old, new = numerals.find(text)[0], numerals.find(raw)[0]
+        old, new = numbers_in(text)[0], numbers_in(raw)[0]
         assert new.form == old.form
         assert new.value not in (old.value, 1)
         assert rows[0]["detail"]["old"] in text
@@ -94,7 +94,7 @@ def test_quantity_change_keeps_years_near_and_ranges_rising() -> None:
         year = generated("quantity_change", alone(["He was born in 1987."]), seed=seed)[0]["raw"]
         assert 1927 <= int(year[-5:-1]) <= 2026
         raw = generated("quantity_change", alone(["They saw 10-20 dogs."]), seed=seed)[0]["raw"]
-        low, high = (number.value for number in numerals.find(raw))
+        low, high = (number.value for number in numbers_in(raw))
         assert low < high
 
 
@@ -103,7 +103,7 @@ NUMBERS = st.one_of(
     st.integers(0, 10**12).map(str),
     st.integers(0, 10**9).map("{:,}".format),
     st.tuples(st.integers(0, 9999), st.integers(0, 999)).map(lambda p: f"{p[0]}.{p[1]}"),
-    st.integers(0, 10**6).map(numerals.in_words),
+    st.integers(0, 10**6).map(in_words),
     st.tuples(st.integers(0, 40), st.integers(1, 40)).map(lambda p: f"{p[0]}/{p[1]}"),
 )
 
@@ -116,7 +116,7 @@ def test_quantity_change_always_changes_the_value(said_number: str, draws: list[
     if change is not None:
         raw, old, new = change
         assert raw == text.replace(old, new, 1)
-        before, after = numerals.find(text), numerals.find(raw)
+        before, after = numbers_in(text), numbers_in(raw)
         assert len(after) == len(before) == 1
         assert after[0].value != before[0].value
 
@@ -481,6 +481,6 @@ def test_numbers_in_words_of_any_make_end_in_another_or_in_none() -> None:
     words = ["a", "one", "seven", "twelve", "twenty", "forty", "hundred", "thousand", "million"]
     for parts in itertools.product(words, repeat=3):
         for between in (" ", "-", " and ", "-and-"):
-            for number in numerals.find(between.join(parts)):
+            for number in numbers_in(between.join(parts)):
                 new = quantity_change._other_words(number, 5)
-                assert new is None or numerals.find(new)
+                assert new is None or numbers_in(new)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rules_given import alone, generated, said, sentences
 
-from tercet.models.english import numerals
+from tercet.models.english.numbers import in_words, numbers_in
 from tercet.models.rules.number_form import rewritten
 
 DOCUMENTS = [
@@ -154,11 +154,11 @@ def test_number_form(text: str, wanted: str | None) -> None:
 
 @given(st.integers(0, 10**9), st.sampled_from(["{}", "{:,}"]), st.booleans())
 def test_number_form_keeps_the_value(value: int, form: str, words: bool) -> None:
-    number = numerals.in_words(value) if words else form.format(value)
+    number = in_words(value) if words else form.format(value)
     text = f"They saw {number} dogs."
-    found = numerals.find(text)
+    found = numbers_in(text)
     assert len(found) == 1
     change = rewritten(text, found[0].start, found[0].end, found[0])
     if change is not None:
         assert change[1] != number
-        assert [n.value for n in numerals.find(f"saw {change[1]} dogs")] == [value]
+        assert [n.value for n in numbers_in(f"saw {change[1]} dogs")] == [value]

@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from chosen_training import Log, nearness, train
-from training_run import PAIRS, PHASE, same_weights, table, wait_for, without_rate
+from chosen_training import nearness, train
+from training_run import Weights, same_weights, table, wait_for, without_rate
 
-from tercet.models.encoders.encoder import encode, load_encoder
-from tercet.models.training import loop as training
+from tercet.models.encoders.encoder import encode
 from tercet.models.training.choosing import Choice, NothingToChoose
-from tercet.models.training.loop import Setting
+from tercet.models.training.loop import LogRow
 
 
 def scripted(values: list[float | None]) -> Callable[[Any], float | None]:
@@ -29,7 +28,7 @@ def scripted(values: list[float | None]) -> Callable[[Any], float | None]:
 @pytest.fixture(scope="module")
 def plain(
     tiny_backbone: Path, tiny_texts: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[dict[str, torch.Tensor], Log]:
+) -> tuple[Weights, list[LogRow]]:
     folder = tmp_path_factory.mktemp("plain")
     return train(tiny_backbone, table(tiny_texts), folder, None)
 
@@ -38,7 +37,7 @@ def test_measuring_leaves_every_step_of_the_training_as_it_was(
     tiny_backbone: Path,
     tiny_texts: list[str],
     tmp_path: Path,
-    plain: tuple[dict[str, torch.Tensor], Log],
+    plain: tuple[Weights, list[LogRow]],
 ) -> None:
     # 22 steps; the last is the best, so that the weights must be those of no choice at all.
     choice = Choice(3, "some dev figure", scripted([1.0, 2, 3, 4, 5, 6, 7, 8]))
@@ -52,12 +51,12 @@ def test_measuring_leaves_every_step_of_the_training_as_it_was(
     moved = Choice(3, choice.metric, disturbing)
     weights, log = train(tiny_backbone, table(tiny_texts), tmp_path, moved)
     assert same_weights(weights, plain[0])
-    losses = [(row["step"], row["loss"], row["gate_opening"]) for row in log if row["loss"]]
-    assert losses == [(row["step"], row["loss"], row["gate_opening"]) for row in plain[1]]
+    losses = [(row["step"], row["loss"], row["terms"]) for row in log if row["loss"]]
+    assert losses == [(row["step"], row["loss"], row["terms"]) for row in plain[1]]
     measured = [(row["step"], row["dev_value"]) for row in log if row["dev_metric"]]
     assert measured == [(3, 1), (6, 2), (9, 3), (12, 4), (15, 5), (18, 6), (21, 7), (22, 8)]
     assert {row["dev_metric"] for row in log} == {None, "some dev figure"}
-    # Steps 3, 9, 15 and 21 lie between the log's own: their rows tell of dev alone.
+    # Steps 3, 9, 15 and 21 lie between the log's own: their rows have the measure alone.
     assert [row["step"] for row in log if row["loss"] is None] == [3, 9, 15, 21]
     assert [row["step"] for row in log] == sorted({row["step"] for row in log})
     assert [row["step"] for row in log if row["chosen"]] == [22]
@@ -80,33 +79,6 @@ def test_the_best_step_stays_and_of_equals_the_earlier(
     assert same_weights(weights, seen[10])
     assert not same_weights(weights, seen[20])
     assert [row["dev_value"] for row in log if row["dev_metric"]] == [4, 9, None, 9, 1]
-
-
-def test_the_next_phase_goes_on_from_the_chosen_weights(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
-) -> None:
-    rows = table(tiny_texts)
-    pairs = rows.select(["row_id", "anchor", "positive"])
-    choice = Choice(8, "dev", scripted([5, 1, 1, 7, 2]))
-    kept, _ = train(tiny_backbone, rows, tmp_path / "one", Choice(8, "dev", scripted([5, 1, 1])))
-    begun: list[dict[str, torch.Tensor]] = []
-
-    def progress(done: int, total: int | None, unit: str) -> None:
-        if done == 23 and not begun:
-            # One step of rate nought behind the first phase: the weights are still the chosen.
-            begun.append({k: v.clone() for k, v in models[0].state_dict().items()})
-
-    models: list[Any] = []
-
-    def load() -> Any:
-        models.append(load_encoder(tiny_backbone, "mean"))
-        return models[-1]
-
-    setting = Setting(tmp_path / "two", 11, log_steps=2, choice=choice, progress=progress)
-    _, log = training.train_phases(load, [(PHASE, False, rows), (PAIRS, False, pairs)], setting)
-    assert same_weights(begun[0], kept)
-    chosen = [(row["phase"], row["step"]) for row in log if row["chosen"]]
-    assert chosen == [("first", 8), ("second", 8)]
 
 
 def test_nothing_that_can_be_measured_is_one_sentence(
@@ -134,6 +106,7 @@ train(
 """
 
 
+@pytest.mark.slow
 def test_killed_it_keeps_the_best_so_far_and_ends_the_same(
     tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
@@ -146,7 +119,7 @@ def test_killed_it_keeps_the_best_so_far_and_ends_the_same(
     command = [sys.executable, "-c", CHILD, here, tiny_backbone, tmp_path / "rows.parquet", work]
     for wanted in (6, 14):
         child = subprocess.Popen([str(part) for part in [*command, wanted + 4]])
-        wait_for(work / "phase-000", wanted, child)
+        wait_for(work, wanted, child)
         child.send_signal(signal.SIGKILL)
         child.wait()
     seen: list[int] = []
@@ -158,4 +131,4 @@ def test_killed_it_keeps_the_best_so_far_and_ends_the_same(
     assert without_rate(log) == without_rate(whole_log)
     # The best is of the process that was killed first, and still there.
     assert [row["step"] for row in log if row["chosen"]] == [3]
-    assert len(list((work / "phase-000").glob("best-*"))) == 1
+    assert len(list(work.glob("best-*"))) == 1

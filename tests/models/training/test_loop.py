@@ -1,200 +1,189 @@
-"""Training in phases, and going on after a kill as if nothing had happened."""
+"""The loop carries any module: the schedule, the log, and going on after a kill."""
 
-import dataclasses
+import json
+import math
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 import torch
-from training_run import PAIRS, PHASE, same_weights, table, train, wait_for, without_rate
+from language_model_run import NUMBERS, train
+from training_run import same_weights, wait_for, without_rate
 
-from tercet.models.encoders.encoder import load_encoder
-from tercet.models.training import batches as training_batches
-from tercet.models.training import loop as training
-from tercet.models.training.loop import Setting
+from tercet.models.training import checkpoints
+from tercet.models.training.loop import Batch, Setting, schedule
+from tercet.models.training.loop import train as train_module
+from tercet.models.training.phase import Numbers
 
-
-@pytest.fixture(scope="module")
-def undisturbed(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path_factory: pytest.TempPathFactory
-) -> tuple:  # type: ignore[type-arg]
-    torch.set_num_threads(1)
-    return train(tiny_backbone, table(tiny_texts), tmp_path_factory.mktemp("undisturbed"))
-
+SUPPORT = str(Path(__file__).parents[2] / "support")
 
 CHILD = """
 import sys, time
 from pathlib import Path
-import pyarrow.parquet as pq
 import torch
 sys.path.insert(0, sys.argv[1])
-import training_run as test_training
-torch.set_num_threads(1)
+from language_model_run import train
 def waits(done, total, unit):
     # Until it is killed: it gets no further, however late that is.
-    if done >= int(sys.argv[5]):
+    if done >= int(sys.argv[3]):
         time.sleep(3600)
-test_training.train(
-    Path(sys.argv[2]), pq.read_table(sys.argv[3]), Path(sys.argv[4]),
-    checkpoint_steps=2, progress=waits,
-)
+train("causal", Path(sys.argv[2]), checkpoint_steps=2, progress=waits)
 """
 
 
-def test_killed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(
-    tiny_backbone: Path,
-    tiny_texts: list[str],
-    tmp_path: Path,
-    undisturbed: tuple,  # type: ignore[type-arg]
-) -> None:
-    rows = table(tiny_texts)
-    pq.write_table(rows, tmp_path / "rows.parquet")
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+def test_a_language_model_learns(kind: str, tmp_path: Path) -> None:
+    _, log = train(kind, tmp_path)
+    assert log[-1]["loss"] < log[0]["loss"]
+    assert log[-1]["terms"]["perplexity"] == pytest.approx(math.exp(log[-1]["loss"]), rel=0.1)
+
+
+@pytest.mark.slow
+def test_a_language_model_killed_in_an_epoch_ends_the_same(tmp_path: Path) -> None:
+    whole, log = train("causal", tmp_path / "whole")
     work = tmp_path / "work"
-    here = str(Path(__file__).parents[2] / "support")
-    command = [sys.executable, "-c", CHILD, here, tiny_backbone, tmp_path / "rows.parquet", work]
-    first = work / "phase-000"
-    # 22 steps of the first phase, 11 an epoch: the second kill falls into the second epoch.
-    for wanted in (4, 14):
-        child = subprocess.Popen([str(part) for part in [*command, wanted + 4]])
-        reached = wait_for(first, wanted, child)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        assert wanted <= reached < 22
+    command = [sys.executable, "-c", CHILD, SUPPORT, str(work), "12"]
+    child = subprocess.Popen(command)
+    assert 8 <= wait_for(work, 8, child) < NUMBERS.max_steps
+    child.send_signal(signal.SIGKILL)
+    child.wait()
     seen: list[int] = []
-    weights, log = train(
-        tiny_backbone, rows, work, progress=lambda done, total, unit: seen.append(done)
-    )
-    assert seen[0] > 14  # it went on, it did not begin again
-    assert seen[-1] == 33
-    assert same_weights(weights, undisturbed[0])
-    assert without_rate(log) == without_rate(undisturbed[1])
-    assert not [path for path in work.rglob("*") if path.suffix in (".bin", ".pt", ".pth", ".pkl")]
+    weights, again = train("causal", work, progress=lambda done, total, unit: seen.append(done))
+    assert seen[0] > 8  # it went on, it did not begin again
+    assert same_weights(weights, whole)
+    assert without_rate(again) == without_rate(log)
+    assert {path.suffix for path in work.rglob("*") if path.is_file()} == {".safetensors", ".json"}
 
 
-def test_the_log(undisturbed: tuple) -> None:  # type: ignore[type-arg]
-    log = undisturbed[1]
-    first = [row for row in log if row["phase"] == "first"]
-    assert [row["step"] for row in first] == list(range(2, 23, 2))
-    assert [row["step"] for row in log[len(first) :]] == [2, 4, 6, 8, 10, 11]
-    assert first[-1]["epoch"] == 2.0
-    assert first[-1]["loss"] < first[0]["loss"]
-    for row in first:
-        assert 0 <= row["gate_opening"] <= 1
-        assert row["teacher_negative"] == pytest.approx(0.8)
-        assert -1 <= row["student_negative"] <= 1
-        assert row["rows_per_second"] > 0
-    assert all(row["gate_opening"] is None for row in log[len(first) :])
+class Counted:
+    """Batches that are their step's number."""
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+
+    def __len__(self) -> int:
+        return self._epoch
+
+    def __getitem__(self, step: int) -> Batch:
+        return Batch(2, {"number": torch.full((2,), float(step))})
 
 
-def test_the_learning_rate_rises_then_falls_to_zero(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
-) -> None:
-    phase = dataclasses.replace(PAIRS, warmup=0.4, max_steps=10)
-    setting = Setting(tmp_path, seed=1, log_steps=1)
-    rows = table(tiny_texts)
-    _, log = training.train_phases(
-        lambda: load_encoder(tiny_backbone, "mean"), [(phase, False, rows)], setting
-    )
+class Line(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = torch.nn.Parameter(torch.tensor(1.0))
+        self.bias = torch.nn.Parameter(torch.tensor(0.0))
+
+
+def run(
+    directory: Path, numbers: Numbers, **changes: object
+) -> tuple[list[dict[str, object]], list[float]]:
+    """The log, and the number of each step's batch."""
+    line, seen = Line(), []
+
+    def step(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        number = inputs["number"][0]
+        seen.append(float(number))
+        odd = torch.where(number % 2 == 1, number, torch.nan)
+        return (line.slope * number + line.bias) * 0 + number, {"odd": odd}
+
+    setting = Setting(directory, seed=1, **{"log_steps": 1, **changes})  # type: ignore[arg-type]
+    return train_module(line, Counted(4), step, numbers, setting), seen
+
+
+def test_the_learning_rate_rises_then_falls_to_zero(tmp_path: Path) -> None:
+    log, _ = run(tmp_path, Numbers(learning_rate=1e-3, warmup=0.4, max_steps=10))
     shares = [0, 1 / 4, 2 / 4, 3 / 4, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]
-    rates = [row["learning_rate"] for row in log]
     # The log gives the rate of the step just taken.
-    assert rates == pytest.approx([1e-3 * share for share in shares])
+    assert [row["learning_rate"] for row in log] == pytest.approx([1e-3 * s for s in shares])
 
 
-def test_phases_reach_the_trainer(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_no_warm_up_and_nothing_but_warm_up() -> None:
+    assert [schedule(step, 4, 0) for step in range(4)] == [1, 0.75, 0.5, 0.25]
+    assert [schedule(step, 4, 4) for step in range(4)] == [0, 0.25, 0.5, 0.75]
+
+
+def test_steps_run_on_through_the_epochs_and_the_log_has_means(tmp_path: Path) -> None:
+    log, seen = run(tmp_path, Numbers(epochs=2.25), log_steps=2)
+    assert seen == list(range(9))
+    assert [row["step"] for row in log] == [2, 4, 6, 8, 9]
+    assert [row["epoch"] for row in log] == [0.5, 1, 1.5, 2, 2.25]
+    assert [row["loss"] for row in log] == [0.5, 2.5, 4.5, 6.5, 8]
+    # Means over the steps that have a number; the last step has none.
+    assert [row["terms"] for row in log] == [*({"odd": odd} for odd in (1, 3, 5, 7)), {}]
+
+
+def test_a_loss_that_is_not_a_number_ends_the_training(tmp_path: Path) -> None:
+    line = Line()
+
+    def step(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        number = inputs["number"][0]
+        return line.slope * (torch.nan if number == 3 else number), {}
+
+    setting = Setting(tmp_path, seed=1, log_steps=2, checkpoint_steps=2)
+    numbers = Numbers(name="warm", max_steps=8)
+    with pytest.raises(ValueError, match="phase warm: the loss is nan after step 4"):
+        train_module(line, Counted(8), step, numbers, setting)
+    kept = checkpoints.latest(tmp_path)
+    assert kept is not None
+    assert kept.name == "checkpoint-2"
+
+
+def test_weight_decay_spares_biases_and_norms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decays: list[set[float]] = []
-    batches: dict[int, set[tuple[int, ...]]] = {}
-    said: dict[int, dict[int, str]] = {}
-    collate = training.Collator.__call__
-    repeat = training_batches.repeat_words
+    frozen = torch.nn.Linear(2, 2).requires_grad_(False)
+    module = torch.nn.Sequential(frozen, torch.nn.Linear(2, 3), torch.nn.LayerNorm(3))
+    groups: list[dict[str, object]] = []
+    make = torch.optim.AdamW
 
-    class Watched(training._Trainer):
-        def training_step(self, *args: object) -> torch.Tensor:
-            decays.append({group["weight_decay"] for group in self.optimizer.param_groups})
-            return super().training_step(*args)
+    def watched(given: list[dict[str, object]], **numbers: object) -> torch.optim.Optimizer:
+        groups.extend(given)
+        return make(given, **numbers)  # type: ignore[arg-type]
 
-    def collated(self: training.Collator, features: list[dict[str, object]]) -> object:
-        ids = tuple(sorted(row["row_id"] for row in features))  # type: ignore[type-var]
-        batches.setdefault(self.epoch, set()).add(ids)  # type: ignore[arg-type]
-        return collate(self, features)  # type: ignore[arg-type]
-
-    def repeated(text: str, seed: int, row_id: int, epoch: int) -> str:
-        return said.setdefault(epoch, {}).setdefault(row_id, repeat(text, seed, row_id, epoch))
-
-    monkeypatch.setattr(training, "_Trainer", Watched)
-    monkeypatch.setattr(training.Collator, "__call__", collated)
-    monkeypatch.setattr(training_batches, "repeat_words", repeated)
-    phase = dataclasses.replace(PHASE, weight_decay=0.125)
-    rows = table(tiny_texts)
-    training.train_phases(
-        lambda: load_encoder(tiny_backbone, "mean"), [(phase, False, rows)], Setting(tmp_path, 1)
+    monkeypatch.setattr(torch.optim, "AdamW", watched)
+    train_module(
+        module,
+        Counted(1),
+        lambda inputs: (module(inputs["number"][None]).sum(), {}),
+        Numbers(weight_decay=0.125),
+        Setting(tmp_path, seed=1),
     )
-    assert len(decays) == 22
-    assert set().union(*decays) == {0.0, 0.125}  # none on biases and norms
-    assert set(batches) == set(said) == {0, 1}
-    assert len(batches[0] & batches[1]) < 4  # of 11
-    assert said[0].keys() == said[1].keys() == set(rows["row_id"].to_pylist())
-    assert sum(said[0][row] != said[1][row] for row in said[0]) > 60  # of 84
+    assert [group["weight_decay"] for group in groups] == [0.125, 0.0]
+    assert [[list(p.shape) for p in group["params"]] for group in groups] == [  # type: ignore[attr-defined]
+        [[3, 2]],
+        [[3], [3], [3]],
+    ]
 
 
-def test_finished_phases_are_not_trained_again(
-    tiny_backbone: Path,
-    tiny_texts: list[str],
-    tmp_path: Path,
-    undisturbed: tuple,  # type: ignore[type-arg]
-) -> None:
-    rows = table(tiny_texts)
-    train(tiny_backbone, rows, tmp_path)
-    seen: list[int] = []
-    again = train(
-        tiny_backbone, rows, tmp_path, progress=lambda done, total, unit: seen.append(done)
+TWO = """
+import json, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from accelerate import PartialState
+from language_model_run import train
+weights, log = train("causal", Path(sys.argv[2]), dropout=0.0, checkpoint_steps=2)
+place = PartialState()
+sums = {name: float(weight.double().abs().sum()) for name, weight in weights.items()}
+(Path(sys.argv[2]) / f"{place.process_index}.json").write_text(json.dumps(sums))
+place.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_end_with_the_weights_of_one(tmp_path: Path) -> None:
+    """The mean of two halves' gradients is the whole batch's where rows do not meet."""
+    script, work = tmp_path / "two.py", tmp_path / "work"
+    script.write_text(TWO)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*launch, str(script), SUPPORT, str(work)], capture_output=True, text=True, timeout=600
     )
-    assert seen == []
-    assert same_weights(again[0], undisturbed[0])
-    assert without_rate(again[1]) == without_rate(undisturbed[1])
-
-
-def test_the_order_of_the_rows_does_not_matter(
-    tiny_backbone: Path,
-    tiny_texts: list[str],
-    tmp_path: Path,
-    undisturbed: tuple,  # type: ignore[type-arg]
-) -> None:
-    rows = table(tiny_texts)
-    backwards = rows.take(list(range(rows.num_rows))[::-1])
-    assert same_weights(train(tiny_backbone, backwards, tmp_path)[0], undisturbed[0])
-
-
-def test_a_phase_from_the_backbone_forgets_the_one_before(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
-) -> None:
-    rows = table(tiny_texts).select(["row_id", "anchor", "positive"])
-    short = dataclasses.replace(PAIRS, max_steps=3)
-    other = dataclasses.replace(short, name="other", learning_rate=1e-2)
-
-    def weights(name: str, *phases: tuple) -> dict[str, torch.Tensor]:  # type: ignore[type-arg]
-        model, _ = training.train_phases(
-            lambda: load_encoder(tiny_backbone, "mean"), phases, Setting(tmp_path / name, seed=1)
-        )
-        return model.state_dict()  # type: ignore[no-any-return]
-
-    alone = weights("alone", (short, False, rows))
-    assert same_weights(weights("again", (other, False, rows), (short, True, rows)), alone)
-    assert not same_weights(weights("on", (other, False, rows), (short, False, rows)), alone)
-
-
-def test_the_saved_encoder_is_plain_and_keeps_its_length(
-    tiny_backbone: Path, tmp_path: Path
-) -> None:
-    path = training.save_encoder(load_encoder(tiny_backbone, "cls"), tmp_path / "encoder")
-    names = {file.name for file in path.rglob("*") if file.is_file()}
-    assert "model.safetensors" in names
-    assert not names & {"README.md", "training_args.bin", "pytorch_model.bin"}
-    again = load_encoder(path)
-    assert again.max_seq_length == 64
-    assert again[1].pooling_mode == "cls"
+    assert done.returncode == 0, done.stderr
+    first, second = (json.loads((work / f"{process}.json").read_text()) for process in (0, 1))
+    assert first == second
+    alone, _ = train("causal", tmp_path / "alone", dropout=0.0)
+    sums = {name: float(weight.double().abs().sum()) for name, weight in alone.items()}
+    assert first == pytest.approx(sums, rel=1e-4)

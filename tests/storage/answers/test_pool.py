@@ -470,14 +470,6 @@ def test_a_pool_is_opened_and_read_where_nothing_can_be_written(store: Store) ->
     assert files(store)[1] == []
 
 
-def _unshare() -> bool:
-    tried = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
-    try:
-        return subprocess.run(tried, capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
-
-
 FULL = """
 import sys
 from pathlib import Path
@@ -518,7 +510,7 @@ pool = open_pool(store, "recipe", "again")
 """
 
 
-@pytest.mark.skipif(not _unshare(), reason="no user namespaces here")
+@pytest.mark.usefixtures("namespaces")
 def test_a_full_disk_loses_nothing_that_was_kept(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

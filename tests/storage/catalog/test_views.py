@@ -424,3 +424,24 @@ def test_the_attacks_would_write(filled: Store) -> None:
     connect(filled).execute(f"WITH x AS ({COPY.format(to=target)}) SELECT 1").fetchall()
     assert target.read_text() != '{"format": 1}'
     assert "format" not in target.read_text()
+
+
+def test_a_view_computes_columns_for_files_that_lack_them(store: Store) -> None:
+    terms = pa.map_(pa.string(), pa.float64())
+    schema = pa.schema([("step", pa.int64()), ("terms", terms)], {"gate": "terms['gate']"})
+    old = _make(store, "train", "old", {"log": ([("gate", pa.float64())], {"gate": [0.5]})})
+    rows = {"step": [1, 2], "terms": [[("gate", 0.25)], None]}
+    new = _make(store, "train.b", "new", {"log": ([("step", pa.int64()), ("terms", terms)], rows)})
+    known = {"log": schema}
+    with connect(store, known_schemas=known) as empty:
+        assert empty.execute("SELECT step, gate FROM log").fetchall() == []
+    _run(store, old)
+    with connect(store, known_schemas=known) as only_old:
+        assert only_old.execute("SELECT step, terms, gate FROM log").fetchall() == [
+            (None, None, 0.5)
+        ]
+        assert only_old.execute("SELECT gate FROM log_at('new')").fetchall() == [(0.25,), (None,)]
+    _run(store, old, new)
+    with connect(store, known_schemas=known) as both:
+        found = both.execute("SELECT step, gate FROM log ORDER BY step").fetchall()
+        assert found == [(1, 0.25), (2, None), (None, 0.5)]

@@ -2,7 +2,6 @@
 
 import gzip
 import itertools
-import os
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -16,7 +15,6 @@ from tercet.models import seeding
 from tercet.tasks.corpus import gather, ingest
 from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
 
-WIKI = Path(os.environ.get("TERCET_DATA", "../shared/data")) / "corpora" / "wiki_300k.txt.gz"
 Tables = dict[str, pa.Table]
 Run = Callable[..., Tables]
 
@@ -270,12 +268,12 @@ def test_configs_that_contradict_themselves(wrong: dict[str, object]) -> None:
         ingest.IngestConfig.model_validate({"corpora": [{"name": "a", "source": "x.txt"}], **wrong})
 
 
-@pytest.mark.skipif(not WIKI.exists(), reason="TERCET_DATA has no corpora/wiki_300k.txt.gz")
-def test_real_lines_of_an_encyclopedia(run: Run) -> None:
-    corpora: list[dict[str, object]] = [{"name": "wiki", "source": str(WIKI), "limit": 8000}]
+def test_real_lines_of_an_encyclopedia(run: Run, shared_data: Path) -> None:
+    wiki = shared_data / "corpora" / "wiki_300k.txt.gz"
+    corpora: list[dict[str, object]] = [{"name": "wiki", "source": str(wiki), "limit": 8000}]
     tables = run(corpora, part=3000, test=0.1, dev=0.05)
     assert_nothing_shared(tables)
-    with gzip.open(WIKI, "rt", encoding="utf-8") as file:
+    with gzip.open(wiki, "rt", encoding="utf-8") as file:
         lines = [" ".join(line.split()) for line in itertools.islice(file, 8000)]
     assert tables["sentences"].num_rows + tables["rejects"].num_rows == len(lines)
     assert set(tables["sentences"]["text"].to_pylist()) <= set(lines)
@@ -292,3 +290,30 @@ def test_docstrings_of_a_real_package(run: Run) -> None:
     paths = tables["documents"]["path"].to_pylist()
     assert all(path.startswith("networkx.") and path.count(":") == 1 for path in paths)
     assert len(set(tables["documents"]["doc_id"].to_pylist())) == len(paths)
+
+
+def test_no_text_of_test_is_like_one_of_train(run: Run, tmp_path: Path) -> None:
+    lines = generated(400)
+    # A copy of each with one word changed in ten, so that few share eight words in a row.
+    copies = []
+    for line in lines[::2]:
+        words = line.rstrip(".").split()
+        words[len(words) // 2 :: 10] = ["other"] * len(words[len(words) // 2 :: 10])
+        copies.append(" ".join(words[::-1]) + ".")
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(lines + copies))
+    made = run([{"name": "a", "source": str(path)}], dev=0.2, test=0.3, rare=1)
+    sets: dict[str, list[set[str]]] = {"train": [], "dev": [], "test": []}
+    for row in made["sentences"].to_pylist():
+        sets[row["split"]].append(set(re.findall(r"\w+", row["text"].lower())))
+
+    def alike(one: str, other: str) -> int:
+        return sum(5 * len(a & b) >= 4 * len(a | b) for a in sets[one] for b in sets[other])
+
+    assert (alike("test", "train"), alike("test", "dev"), alike("dev", "train")) == (0, 0, 0)
+    reasons = Counter(made["rejects"]["reason"].to_pylist())
+    assert reasons["like_test"] > 10
+    assert reasons["like_dev"] > 5
+    tied = run([{"name": "a", "source": str(path)}], dev=0.2, test=0.3)
+    fewer = Counter(tied["rejects"]["reason"].to_pylist())
+    assert fewer["like_test"] < reasons["like_test"]

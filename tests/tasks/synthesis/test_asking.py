@@ -19,10 +19,9 @@ from tercet.models.prompted import asked
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.knowledge import extract, extract_generate, graph
 from tercet.tasks.stage import REJECTS, Resources, Stage, Work
-from tercet.tasks.synthesis import asking, synthesise
-from tercet.tasks.synthesis import prompted as synthesise_prompted
+from tercet.tasks.synthesis import asking, prompted
+from tercet.tasks.synthesis.methods import PROMPTED_NAMES, method_of
 from tercet.tasks.synthesis.prompted import PromptedConfig
-from tercet.tasks.synthesis.synthesise import PROMPTED_NAMES
 
 LLM = LlmSettings(name="mirror", temperature=0.3, max_tokens=40)
 
@@ -65,16 +64,16 @@ def said(
     tables: dict[str, list[pa.Table]] = {"generations": [], "rejects": []}
     work = Work(
         config, 3, inputs, {}, {}, Resources(ask=mirror), folder,
-        lambda name, table: tables[name].append(table),
+        lambda name, table: tables[name].append(table), stage.name,
     )  # fmt: skip
     stage.run(work)
     schemas = {**stage.tables, "rejects": REJECTS}
     return {k: pa.concat_tables([*v, schemas[k].empty_table()]) for k, v in tables.items()}
 
 
-def prompted(method: str, folder: Path, inputs: Mapping[str, Rows], **params: Any) -> Any:
+def answered(method: str, folder: Path, inputs: Mapping[str, Rows], **params: Any) -> Any:
     config = PromptedConfig(method=method, params=params, llm=LLM)
-    return said(synthesise_prompted.stage_for(method), config, inputs, folder)
+    return said(prompted.stage_for(method), config, inputs, folder)
 
 
 @pytest.mark.parametrize("method", PROMPTED_NAMES)
@@ -82,7 +81,7 @@ def test_every_answer_stands_with_its_prompt_and_what_was_asked(
     method: str, store: tuple[Path, dict[str, Rows]]
 ) -> None:
     folder, inputs = store
-    tables = prompted(method, folder, inputs)
+    tables = answered(method, folder, inputs)
     rows = tables["generations"].to_pylist()
     sentences = inputs["sentences"].table("sentences")
     texts = dict(
@@ -98,7 +97,7 @@ def test_every_answer_stands_with_its_prompt_and_what_was_asked(
         assert knowledge or texts[row["sentence_id"]] in row["prompt"]
         assert (row["model"], row["finish_reason"], row["n_tokens"]) == ("mirror", "stop", 7)
         assert json.loads(row["sampling"]) == {"temperature": 0.3, "top_p": 0.95, "max_tokens": 40}
-        assert row["purpose"] == synthesise.method_of(method).purpose
+        assert row["purpose"] == method_of(method).purpose
         assert row["detail"]["operation"]
     failed = tables["rejects"].to_pylist()
     assert failed
@@ -113,7 +112,7 @@ def test_what_is_asked_is_the_same_under_any_partition(
     method: str, store: tuple[Path, dict[str, Rows]], tmp_path: Path
 ) -> None:
     folder, inputs = store
-    whole = prompted(method, folder, inputs)["generations"]
+    whole = answered(method, folder, inputs)["generations"]
     sentences = inputs["sentences"].table("sentences")
     mentions = inputs["mentions"].table("mentions")
     docs = sentences["doc_id"].to_numpy()
@@ -126,7 +125,7 @@ def test_what_is_asked_is_the_same_under_any_partition(
             "sentences": rows_of({"sentences": [stored(tmp_path, f"s{number}", part)]}),
             "mentions": rows_of({"mentions": [stored(tmp_path, f"m{number}", own)]}),
         }
-        pieces.append(prompted(method, folder, {**inputs, **cut})["generations"])
+        pieces.append(answered(method, folder, {**inputs, **cut})["generations"])
     again = pa.concat_tables(pieces)
     assert again.sort_by("generation_id").equals(whole.sort_by("generation_id"))
 
@@ -135,12 +134,12 @@ def test_asking_lists_the_same_requests_and_asks_nobody(
     store: tuple[Path, dict[str, Rows]],
 ) -> None:
     folder, inputs = store
-    stage = synthesise_prompted.stage_for("entity_revision")
+    stage = prompted.stage_for("entity_revision")
     config = PromptedConfig(method="entity_revision", llm=LLM)
     work = Work(config, 3, inputs, {}, {}, Resources(), folder, lambda name, table: None)
     assert stage.asks is not None
     listed = {(request.seed, request.prompt) for request in stage.asks(work)}
-    tables = prompted("entity_revision", folder, inputs)
+    tables = answered("entity_revision", folder, inputs)
     asked = {(int(r["request_digest"], 16), r["prompt"]) for r in tables["generations"].to_pylist()}
     assert asked < listed
     assert len(listed) == len(asked) + len(tables["rejects"])
@@ -150,18 +149,18 @@ def test_several_of_a_sentence_are_asked_with_seeds_of_their_own(
     store: tuple[Path, dict[str, Rows]],
 ) -> None:
     folder, inputs = store
-    one = prompted("rewrite", folder, inputs)["generations"]
-    three = prompted("rewrite", folder, inputs, per_sentence=3)
+    one = answered("rewrite", folder, inputs)["generations"]
+    three = answered("rewrite", folder, inputs, per_sentence=3)
     count = len(three["generations"]) + len(three["rejects"])
     digests = three["generations"]["request_digest"].to_pylist()
     assert len(set(digests)) == len(digests)
-    assert count == 3 * (len(one) + len(prompted("rewrite", folder, inputs)["rejects"]))
+    assert count == 3 * (len(one) + len(answered("rewrite", folder, inputs)["rejects"]))
     assert set(one["request_digest"].to_pylist()) < set(digests)
 
 
 def test_a_method_may_be_sampled_in_its_own_way(store: tuple[Path, dict[str, Rows]]) -> None:
     folder, inputs = store
-    rows = prompted("rewrite", folder, inputs, temperature=0.0, max_tokens=9)["generations"]
+    rows = answered("rewrite", folder, inputs, temperature=0.0, max_tokens=9)["generations"]
     sampling = json.loads(rows["sampling"][0].as_py())
     assert sampling == {"temperature": 0.0, "top_p": 0.95, "max_tokens": 9}
 
@@ -172,7 +171,7 @@ def test_a_users_prompt_takes_the_place_of_ours(
     folder, inputs = store
     own = tmp_path / "own.jinja"
     own.write_text("swap {{ old }} for {{ new }} : {{ sentence }}")
-    rows = prompted("entity_revision", folder, inputs, prompt=str(own))["generations"].to_pylist()
+    rows = answered("entity_revision", folder, inputs, prompt=str(own))["generations"].to_pylist()
     for row in rows:
         old, new = row["detail"]["old"], row["detail"]["new"]
         assert row["prompt"].startswith(f"swap {old} for {new} : ")
@@ -194,7 +193,7 @@ def test_a_seed_fits_what_an_endpoint_takes(store: tuple[Path, dict[str, Rows]])
     folder, inputs = store
     config = PromptedConfig(method="rewrite", llm=LLM)
     work = Work(config, 3, inputs, {}, {}, Resources(), folder, lambda name, table: None)
-    seeds = [request.seed for request in synthesise_prompted.asks(work)]
+    seeds = [request.seed for request in prompted.asks(work)]
     assert len(set(seeds)) == len(seeds)
     assert all(0 <= seed < 2**31 for seed in seeds)
     assert asking.sampling_of(LLM, {}).max_tokens == 40
@@ -210,7 +209,7 @@ def asked_with(
     tables: dict[str, list[dict[str, Any]]] = {"generations": [], "rejects": []}
     work = Work(
         None, 3, {}, {}, {}, Resources(ask=ask), folder,
-        lambda name, made: tables[name].extend(made.to_pylist()),
+        lambda name, made: tables[name].extend(made.to_pylist()), "synthesise",
     )  # fmt: skip
     asking.said(
         work,

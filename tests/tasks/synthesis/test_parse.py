@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tercet.models import seeding
+from tercet.models.generation import GENERATIONS
 from tercet.storage.rows import rows_of
 from tercet.tasks.stage import REJECTS, Resources, Work
 from tercet.tasks.synthesis import parse
 from tercet.tasks.synthesis.parse import CANDIDATES, ParseConfig
-from tercet.tasks.synthesis.synthesise import GENERATIONS
 
 SOURCE = "The dog  sat on the Mat."
 NOTHING: dict[str, Any] = dict.fromkeys(

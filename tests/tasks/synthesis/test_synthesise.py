@@ -11,17 +11,12 @@ from pydantic import ValidationError
 from synthesis_stage import corpus, emitted, shares, stored
 
 from tercet.models import seeding
+from tercet.models.generation import GENERATIONS
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.knowledge import extract, graph
-from tercet.tasks.synthesis import prompted as synthesise_prompted
-from tercet.tasks.synthesis import synthesise
-from tercet.tasks.synthesis.synthesise import (
-    GENERATIONS,
-    METHOD_NAMES,
-    PROMPTED_NAMES,
-    MethodSettings,
-    SynthesiseConfig,
-)
+from tercet.tasks.synthesis import methods, prompted, synthesise
+from tercet.tasks.synthesis.methods import METHOD_NAMES, PROMPTED_NAMES
+from tercet.tasks.synthesis.synthesise import MethodSettings, SynthesiseConfig
 
 RULES = [name for name in METHOD_NAMES if name not in PROMPTED_NAMES]
 
@@ -75,7 +70,7 @@ def test_generations_of_each_method(method: str, store: tuple[Path, dict[str, Ro
         )
         assert row["n_tokens"] == len(row["raw"].split())
         assert (row["method"], row["finish_reason"], row["model"]) == (method, "stop", None)
-        assert row["purpose"] == synthesise.method_of(method).purpose
+        assert row["purpose"] == methods.method_of(method).purpose
         assert detail["operation"]
         assert detail["mention_id"] is None or detail["mention_id"] in mentions
         for old in (detail["old"] or "").split("; "):
@@ -156,14 +151,14 @@ def test_random_is_of_another_document_of_train(store: tuple[Path, dict[str, Row
 
 def test_each_method_is_a_digest_unit_of_its_module() -> None:
     for method in METHOD_NAMES:
-        made = synthesise_prompted if method in PROMPTED_NAMES else synthesise
+        made = prompted if method in PROMPTED_NAMES else synthesise
         stage = made.stage_for(method)
-        assert stage.modules[0] == synthesise.GENERATORS[method]
+        assert stage.modules[0] == methods.GENERATORS[method]
         assert stage.each == "sentences"
-        assert ("mentions" in stage.aligned) == ("mentions" in synthesise.needs(method))
+        assert ("mentions" in stage.aligned) == ("mentions" in methods.needs(method))
         assert stage.seeded
-    assert synthesise.needs("entity_swap") == ("mentions", "graph")
-    assert synthesise.needs("random") == ("pool",)
+    assert methods.needs("entity_swap") == ("mentions", "graph")
+    assert methods.needs("random") == ("pool",)
 
 
 def test_params_are_checked_and_filled_in() -> None:
@@ -171,7 +166,7 @@ def test_params_are_checked_and_filled_in() -> None:
     assert config.params == {"max_words": 64}
     assert SynthesiseConfig(method="cutoff", params={"max_words": 2}).params["max_words"] == 2
     with pytest.raises(ValueError, match=r"cutoff: parameter max_word: .*the method's parameters"):
-        synthesise.check_params("cutoff", {"max_word": 2})
+        methods.check_params("cutoff", {"max_word": 2})
     with pytest.raises(ValidationError, match="per_sentence"):
         SynthesiseConfig(method="cutoff", params={"per_sentence": 0})
     with pytest.raises(ValidationError, match="no method 'nonsense'"):
@@ -185,6 +180,7 @@ def test_params_are_checked_and_filled_in() -> None:
 def test_no_heavy_import() -> None:
     import subprocess
 
-    code = "import sys; from tercet.tasks import synthesise, parse; synthesise.stage_for('cutoff');"
+    code = "import sys; from tercet.tasks.synthesis import synthesise, parse;"
+    code += "synthesise.stage_for('cutoff');"
     code += "assert not {'torch', 'transformers', 'prefect'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,14 +12,17 @@ from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS
+from tercet.tasks.evaluation.document_pairs import pairs_of_split
+from tercet.tasks.evaluation.evaluate import drawn_pairs
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training import train
-from tercet.tasks.training.choose import ChooseConfig
-from tercet.tasks.training.train import PhaseConfig, TrainConfig
+from tercet.tasks.training.phases import PhaseConfig
+from tercet.tasks.training.train import ChooseConfig, TrainConfig
 
 __all__ = ["inputs"]
 
-PHASES = (PhaseConfig(batch_size=8, epochs=2, learning_rate=1e-3),)
+PHASE = PhaseConfig.model_validate({"batch_size": 8, "epochs": 2, "learning_rate": 1e-3})
+STAGE = train.stage_for(PHASE.losses(), chooses=True)
 
 
 def pairs(path: Path, texts: list[str], split: str, start: int = 0) -> pa.Table:
@@ -42,7 +45,7 @@ def weights(path: Path) -> bytes:
 def test_no_change_of_a_test_pair_moves_a_weight(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
 ) -> None:
-    config = TrainConfig(phases=PHASES, choose=ChooseConfig(every=2))
+    config = TrainConfig(phase=PHASE, choose=ChooseConfig(every=2))
     dev = pairs(tmp_path, tiny_texts[100:140], "dev")
     tests = {
         "some": pairs(tmp_path, tiny_texts[140:180], "test", 100),
@@ -52,7 +55,7 @@ def test_no_change_of_a_test_pair_moves_a_weight(
     found, logs = [], []
     for name, test in tests.items():
         given = with_pairs(inputs, tmp_path / f"{name}.parquet", test, dev)
-        path, log, _ = call(train.STAGE, config, given, tiny_backbone, tmp_path / name)
+        path, log, _ = call(STAGE, config, given, tiny_backbone, tmp_path / name)
         found.append(weights(path))
         logs.append([(row["step"], row["dev_value"], row["chosen"]) for row in log])
     assert found[0] == found[1] == found[2]
@@ -63,7 +66,7 @@ def test_no_change_of_a_test_pair_moves_a_weight(
     assert next(value for _, value, chosen in logs[0] if chosen) == best
     # Other dev pairs do count: the figures are theirs.
     given = with_pairs(inputs, tmp_path / "d", pairs(tmp_path, tiny_texts[60:100], "dev"))
-    _, log, _ = call(train.STAGE, config, given, tiny_backbone, tmp_path / "dev")
+    _, log, _ = call(STAGE, config, given, tiny_backbone, tmp_path / "dev")
     assert [row["dev_value"] for row in log] != [value for _, value, _ in logs[0]]
     assert {row["dev_metric"] for row in log} == {"retrieval document_pairs dev mrr"}
     assert {row["seed"] for row in log} == {3}
@@ -88,10 +91,10 @@ def test_no_change_of_a_test_file_moves_a_weight(
         if test is not None:
             sts(folder, "test", test)
         config = TrainConfig(
-            phases=PHASES, choose=ChooseConfig(every=3, by="STS-B"), suite=tmp_path / name
+            phase=PHASE, choose=ChooseConfig(every=3, by="STS-B"), suite=tmp_path / name
         )
         assert [p.name for p in train.externals(config).values()] == ["sts-dev.csv"]
-        path, log, _ = call(train.STAGE, config, inputs, tiny_backbone, tmp_path / f"w{name}")
+        path, log, _ = call(STAGE, config, inputs, tiny_backbone, tmp_path / f"w{name}")
         found.append((weights(path), [row["dev_value"] for row in log if row["dev_metric"]]))
     assert found[0] == found[1] == found[2]
     assert len(found[0][1]) == 2
@@ -101,11 +104,11 @@ def test_no_change_of_a_test_file_moves_a_weight(
 def test_without_dev_pairs_it_is_one_sentence_before_any_step(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
 ) -> None:
-    config = TrainConfig(phases=PHASES, choose=ChooseConfig())
+    config = TrainConfig(phase=PHASE, choose=ChooseConfig())
     test = pairs(tmp_path, tiny_texts[100:140], "test")
     given = with_pairs(inputs, tmp_path / "test.parquet", test)
     with pytest.raises(BadInput, match="0 document pairs in split dev"):
-        call(train.STAGE, config, given, tiny_backbone, tmp_path / "work")
+        call(STAGE, config, given, tiny_backbone, tmp_path / "work")
     assert not (tmp_path / "work" / "checkpoints").exists()
 
 
@@ -116,7 +119,7 @@ def test_without_dev_pairs_it_is_one_sentence_before_any_step(
         ("quickstart", ["train.choose={split: test}"], "unknown key 'train.choose.split'"),
         ("quickstart", ["train.choose={every: 0}"], "greater than or equal to 1"),
         ("quickstart", ["train.choose={}", "ingest.dev=0"], "ingest.dev is 0"),
-        ("quickstart", ["train.choose={by: STS-B}"], "evaluate.suite, which names no directory"),
+        ("quickstart", ["train.choose={by: STS-B}"], "evaluate.suite, which does not name"),
         ("simcse", ["corpora=[{name: a, source: a.txt}]"], "no corpus has document pairs"),
     ],
 )
@@ -143,3 +146,19 @@ def test_training_reads_dev_pairs_or_the_suite_only_where_it_chooses(tmp_path: P
     assert "document_pairs" not in step.inputs
     assert list(step.stage.externals(step.config)) == ["STS/STSBenchmark/sts-dev.csv"]
     assert "suite" in step.stage.locations
+
+
+def test_the_choice_reads_the_pairs_that_the_evaluation_reports_on(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_texts: list[str]
+) -> None:
+    table = pairs(tmp_path, tiny_texts[:200], "dev")
+    rows = with_pairs(inputs, tmp_path / "pairs.parquet", table)["document_pairs"]
+    (reported,) = drawn_pairs(rows, ("dev",), 7, seed=3)
+    chosen_on = pairs_of_split(rows, "dev", 7, seed=3)
+    assert chosen_on["pair_id"].to_pylist() == reported.ids.tolist()
+    assert chosen_on["query"].to_pylist() == reported.queries
+    steps = compile_steps(
+        recipe_file.load("quickstart", ["train.choose={}", "evaluate.max_pairs=7"])
+    )
+    found = {step.name: step.config.model_dump()["max_pairs"] for step in steps[-2:]}
+    assert found == {"train": 7, "evaluate.encoder": 7}

@@ -141,11 +141,11 @@ def test_passing_trouble_loses_no_row(trouble: str, wire: Wire) -> None:
 REASONS = {
     "500": "HTTP 500 after 2 tries: out of order",
     "502": "HTTP 502 after 2 tries: <html>bad gateway</html>",
-    "half a JSON": "a body of 37 bytes that is no JSON after 2 tries",
-    "a body that ends early": "connection broken off after 2 tries: RemoteProtocolError",
+    "half a JSON": "a body of 37 bytes that is not JSON after 2 tries",
+    "a body that ends early": "connection lost after 2 tries: RemoteProtocolError",
     "an empty body": "an empty body after 2 tries",
     "no choices": "an answer without choices after 2 tries",
-    "a reset": "connection broken off after 2 tries: ReadError",
+    "a reset": "connection lost after 2 tries: ReadError",
     "silence": "no answer within 1 s after 2 tries",
 }
 
@@ -262,14 +262,17 @@ def test_after_a_list_with_a_wrong_number_of_answers_prompts_go_alone() -> None:
     [
         (
             error(401, f"no such key: {KEY}"),
-            "is not accepted; put the right one into the .* MY_KEY",
+            "was not accepted; put the right one into the .* MY_KEY",
         ),
         (error(403), "MY_KEY"),
-        (error(404, "The model `tiny` does not exist."), "knows no model 'tiny'.*ends in /v1"),
+        (
+            error(404, "The model `tiny` does not exist."),
+            "does not know the model 'tiny'.*ends in /v1",
+        ),
         (Reply(301, b"", {"Location": "https://other.example/v1?k=1"}), "moved to https://other"),
     ],
 )
-def test_what_the_user_must_mend_stops_at_once(reply: Reply, says_so: str) -> None:
+def test_what_the_user_must_fix_stops_at_once(reply: Reply, says_so: str) -> None:
     with (
         FaultyServer(lambda seen: reply) as server,
         client(server, key_env="MY_KEY") as asking,
@@ -305,7 +308,7 @@ def test_only_refusals_from_the_first_row_on_are_the_recipes_fault() -> None:
     with (
         FaultyServer(lambda seen: error(400, "max_tokens is too large")) as server,
         client(server, wire=LISTS, record=record) as asking,
-        pytest.raises(Unusable, match=r"refuses whatever it is asked .*max_tokens is too large"),
+        pytest.raises(Unusable, match=r"refuses every request .*max_tokens is too large"),
     ):
         list(asking.ask(requests(1000)))
     # A word is refused too: no row is to blame.

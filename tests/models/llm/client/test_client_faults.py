@@ -205,7 +205,7 @@ def test_a_lone_row_is_at_fault_where_a_word_is_answered(status: int) -> None:
     ):
         if status == 403:
             # Nothing was answered yet: nobody is let in, as far as can be known.
-            with pytest.raises(Unusable, match="lets nobody in"):
+            with pytest.raises(Unusable, match="denies access"):
                 list(asking.ask(requests(1, lambda place: "poison")))
             return
         list(asking.ask(requests(1, lambda place: "poison")))
@@ -295,7 +295,7 @@ def test_a_host_that_nobody_knows_is_told_at_once(monkeypatch: pytest.MonkeyPatc
     began = now()
     with (
         client("http://no-such-host.invalid/v1") as asking,
-        pytest.raises(Unusable, match=r"Nobody knows the host .*no-such-host\.invalid"),
+        pytest.raises(Unusable, match=r"The host of .*no-such-host\.invalid.* cannot be found"),
     ):
         list(asking.ask(requests(10)))
     # The patience that is not to be waited for are 180 s.
@@ -324,9 +324,9 @@ def test_a_proxy_of_an_unknown_kind_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _self_signed(folder: Path) -> ssl.SSLContext:
-    x509 = pytest.importorskip("cryptography.x509")
     from datetime import UTC, datetime, timedelta
 
+    from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 

@@ -10,7 +10,8 @@ from tercet.models.llm.chat_template import chat_renderer
 from tercet.models.llm.client.client import Client, Endpoint
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
-from tercet.models.llm.settings import AskingSettings, EngineSettings, LlmSettings, Sampling
+from tercet.models.llm.run_settings import AskingSettings, EngineSettings
+from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.llm.vllm.engine import Engine
 from tercet.models.llm.wire import Wire
 
@@ -80,7 +81,7 @@ def test_every_way_of_asking_is_understood(endpoint: Endpoint, tiny_llm: Path, w
 @pytest.mark.slow
 def test_a_name_that_it_does_not_know_is_unusable(endpoint: Endpoint) -> None:
     other = Endpoint(endpoint.url, "another")
-    with pytest.raises(Unusable, match="knows no model 'another'"):
+    with pytest.raises(Unusable, match="does not know the model 'another'"):
         asked(other, Wire("chat"), [Request(0, "row", CUT, 0)])
 
 

@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from tercet.models.llm.errors import Unusable
-from tercet.models.llm.settings import EngineSettings, LlmSettings
+from tercet.models.llm.run_settings import EngineSettings
+from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm import build as vllm_build
 from tercet.models.llm.vllm.build import VllmBuild
 from tercet.models.llm.vllm.command import command, environment, resolved_dtype, served_name
@@ -119,9 +120,12 @@ def test_an_option_takes_the_place_of_ours() -> None:
         ("hos", "is Tercet's own to say"),
         ("max-model", r"as `llm\.max_model_len`"),
         ("kv-cache-d", "would change answers"),
-        ("no-enable-prefix-caching", "is said as enable-prefix-caching: false"),
-        *((name, "is no option's name") for name in ("", "a b", "--host=0.0.0.0", "Host", "-q")),
-        *((name, "is no option's name") for name in ("hf-overrides.a", "----host")),
+        ("no-enable-prefix-caching", "is written as enable-prefix-caching: false"),
+        *(
+            (name, "is not an option's name")
+            for name in ("", "a b", "--host=0.0.0.0", "Host", "-q")
+        ),
+        *((name, "is not an option's name") for name in ("hf-overrides.a", "----host")),
     ],
 )
 def test_an_option_that_changes_answers_or_the_way_to_them_is_refused(name: str, says: str) -> None:

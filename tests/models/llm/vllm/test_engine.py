@@ -19,7 +19,8 @@ import psutil
 import pytest
 
 from tercet.models.llm.errors import Stopped, Unusable
-from tercet.models.llm.settings import EngineSettings, LlmSettings
+from tercet.models.llm.run_settings import EngineSettings
+from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm import engine as engine_module
 from tercet.models.llm.vllm.engine import RECORD, Engine
 
@@ -35,7 +36,8 @@ PARENT = """
 import sys, time
 from pathlib import Path
 from tercet.models.llm.vllm.engine import Engine
-from tercet.models.llm.settings import EngineSettings, LlmSettings
+from tercet.models.llm.run_settings import EngineSettings
+from tercet.models.llm.settings import LlmSettings
 model, python, folder = sys.argv[1:]
 Engine(
     Path(model), LlmSettings(model=model), EngineSettings(python=python, start_seconds=3600),
@@ -181,7 +183,7 @@ def test_it_comes_back_once_and_is_dead_the_second_time(
     started, url = up
     first = record(folder)
     os.kill(first["server"], signal.SIGKILL)
-    assert until(lambda: any("started again" in line for line in said))
+    assert until(lambda: any("being restarted" in line for line in said))
     assert until(lambda: any("answers again" in line for line in said), START_SECONDS)
     assert group(first["server"]) == []
     second = record(folder)
@@ -389,7 +391,7 @@ def test_memory_of_the_visible_gpus_is_awaited_with_a_pretended_driver_and_serve
     number = record(tmp_path / "run")["server"]
     started.stop()
     if comes_back:
-        assert re.search(r"400 MB of the GPU are in use, 300 MB were before it$", said[-1])
+        assert re.search(r"400 MB of GPU memory are in use, 300 MB were before$", said[-1])
     else:
         assert re.search(r"^9000 MB of .* though vLLM has ended, 300 MB were before", said[-1])
     assert group(number) == []
@@ -418,7 +420,7 @@ def test_memory_of_its_own_processes_is_awaited_with_a_pretended_driver_and_serv
             started.stop()
     else:
         started.stop()
-        assert said[-1].endswith("its 4000 MB of the GPU are free")
+        assert said[-1].endswith("its 4000 MB of GPU memory are free")
 
 
 def test_a_pretended_server_that_falls_silent_is_started_again(
@@ -434,16 +436,16 @@ def test_a_pretended_server_that_falls_silent_is_started_again(
     os.kill(first["server"], signal.SIGSTOP)
     # Only now: one that is up may be late as well, before that and behind it.
     monkeypatch.setattr("tercet.models.llm.vllm.engine._SILENT_SECONDS", 4.0)
-    assert until(lambda: any("started again" in line for line in said))
+    assert until(lambda: any("being restarted" in line for line in said))
     monkeypatch.setattr("tercet.models.llm.vllm.engine._SILENT_SECONDS", SECONDS)
     assert until(lambda: "vLLM answers again" in said)
-    assert any("started again: it did not answer for 4 s" in line for line in said)
+    assert any("being restarted: it did not answer for 4 s" in line for line in said)
     assert group(first["server"]) == []
     started.check()
     # Of a warden that is killed nothing stands in the log.
     os.kill(record(tmp_path / "run")["warden"], signal.SIGKILL)
     assert until(lambda: any("second time" in line for line in said))
-    with pytest.raises(Stopped, match=r"process that watches over it was killed \(SIGKILL\)"):
+    with pytest.raises(Stopped, match=r"warden process was killed \(SIGKILL\)"):
         started.check()
 
 
@@ -452,7 +454,7 @@ def test_a_foreign_server_on_the_port_is_told_with_a_pretended_one(
 ) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "foreign").touch()
-    with pytest.raises(Unusable, match=r"^Another server .* serves foreign and not tiny: end it"):
+    with pytest.raises(Unusable, match=r"^Another server .* serves foreign and not tiny: stop it"):
         pretended[0].start()
     assert not (tmp_path / "run" / RECORD).exists()
 

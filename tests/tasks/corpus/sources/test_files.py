@@ -248,11 +248,9 @@ def test_bad_corpora_are_told_in_a_sentence(
     assert "\n" not in str(error.value)
 
 
-def test_folder_hub_and_damaged_file(tmp_path: Path) -> None:
+def test_folder_and_damaged_file(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="is a folder"):
         files.files_of(str(tmp_path))
-    with pytest.raises(BadInput, match="hub"):
-        files.files_of("hf:some/name")
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"some text, often\n" * 100_000)[:200])
     with pytest.raises(BadInput, match="damaged"):

@@ -66,7 +66,7 @@ def corpus(**more: object) -> CorpusConfig:
 
 
 def test_docstrings_become_documents_with_their_pairs(installed: Path) -> None:
-    readings = list(pydocs.read(corpus()))
+    readings = list(pydocs.read(corpus(), 10_000))
     documents = [reading for reading in readings if isinstance(reading, Document)]
     assert [document.path for document in documents] == [
         "kitchen:",
@@ -96,8 +96,8 @@ def test_docstrings_become_documents_with_their_pairs(installed: Path) -> None:
 
 def test_a_package_goes_by_its_module_too(installed: Path) -> None:
     by_module = corpus(packages=["kitchen"])
-    assert len(list(pydocs.read(by_module))) == 6
-    pydocs.check(by_module)
+    assert len(list(pydocs.read(by_module, 10_000))) == 6
+    pydocs.check(by_module, 10_000)
 
 
 def test_digest_follows_the_record(installed: Path) -> None:
@@ -121,21 +121,21 @@ def test_files_are_chosen_by_hash_of_their_names() -> None:
 
 
 def test_limit_counts_docstrings(installed: Path) -> None:
-    documents = [r for r in pydocs.read(corpus(limit=2)) if isinstance(r, Document)]
+    documents = [r for r in pydocs.read(corpus(limit=2), 10_000) if isinstance(r, Document)]
     assert len(documents) == 2
 
 
 def test_unknown_packages_are_named() -> None:
     with pytest.raises(BadInput, match=r"'scipi' is not installed.*did you mean 'scipy'"):
-        pydocs.check(corpus(packages=["scipi"]))
+        pydocs.check(corpus(packages=["scipi"]), 10_000)
     with pytest.raises(BadInput, match="'no-such-thing-at-all' is not installed"):
-        pydocs.check(corpus(packages=["no-such-thing-at-all"]))
+        pydocs.check(corpus(packages=["no-such-thing-at-all"]), 10_000)
 
 
 def test_real_packages_yield_pairs_without_markup() -> None:
     metadata.distribution("networkx")
     some = corpus(packages=["networkx"], files=60)
-    documents = [r for r in pydocs.read(some) if isinstance(r, Document)]
+    documents = [r for r in pydocs.read(some, 10_000) if isinstance(r, Document)]
     pairs = [pair for document in documents for pair in document.pairs]
     assert len(pairs) >= 50
     for text in [text for pair in pairs for text in pair]:

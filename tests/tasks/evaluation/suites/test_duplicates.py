@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tercet.tasks.evaluation.suites import duplicates as pairs
+from tercet.tasks.evaluation.suites import duplicates
 from tercet.tasks.stage import BadInput
 
 ROWS = [("one", "eins", 1), ('a "b", c', "d", 0), ("five", "fünf", 1)]
@@ -44,7 +44,7 @@ def write(root, name, rows=ROWS, names=NAMES):
 @pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl", "parquet", "tsv.gz", "jsonl.gz"])
 def test_reads_any_table(root, suffix):
     write(root, f"quora.{suffix}")
-    task = pairs.read_task(root, "quora")
+    task = duplicates.read_task(root, "quora")
     assert task.name == "quora"
     assert task.first == ("one", 'a "b", c', "five")
     assert task.second == ("eins", "d", "fünf")
@@ -56,7 +56,7 @@ def test_the_digest_is_that_of_the_content_alone(root):
     write(root, "a.tsv")
     write(root, "b.jsonl")
     write(root, "c.parquet", [*ROWS[:2], ("five", "fünf", 0)])
-    digests = {name: pairs.read_task(root, name).digest() for name in pairs.names(root)}
+    digests = {name: duplicates.read_task(root, name).digest() for name in duplicates.names(root)}
     assert list(digests) == ["a", "b", "c"]
     assert digests["a"] == digests["b"] != digests["c"]
 
@@ -64,14 +64,14 @@ def test_the_digest_is_that_of_the_content_alone(root):
 @pytest.mark.parametrize("value", [True, 1.0, "1", "1.0"])
 def test_a_label_may_be_a_number_or_a_truth(root, value):
     write(root, "x.jsonl", [("a", "b", value), ("c", "d", 0)])
-    assert pairs.read_task(root, "x").labels.tolist() == [1.0, 0.0]
+    assert duplicates.read_task(root, "x").labels.tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl", "parquet"])
 def test_a_missing_column_is_named(root, suffix):
     write(root, f"x.{suffix}", [("a", "b", 1)], ["sentence1", "text2", "label"])
     with pytest.raises(BadInput, match=rf"x.{suffix} has no column 'sentence2': it needs"):
-        pairs.read_task(root, "x")
+        duplicates.read_task(root, "x")
 
 
 @pytest.mark.parametrize(
@@ -98,27 +98,27 @@ def test_a_missing_column_is_named(root, suffix):
 def test_a_fault_is_named_by_file_and_line(root, name, content, says):
     (root / "pairs" / name).write_text(content)
     with pytest.raises(BadInput, match=says):
-        pairs.read_task(root, "x")
+        duplicates.read_task(root, "x")
 
 
 def test_what_is_no_table_is_named(root):
     (root / "pairs" / "x.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(BadInput, match=r"x.parquet is not a whole Parquet file"):
-        pairs.read_task(root, "x")
+        duplicates.read_task(root, "x")
     path = write(root, "y.tsv.gz")
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(BadInput, match=r"y.tsv.gz: the compressed data are damaged"):
-        pairs.read_task(root, "y")
+        duplicates.read_task(root, "y")
 
 
 def test_a_number_of_parquet_that_is_none_is_refused(root):
     write(root, "x.parquet", [("a", "b", 1.0), ("c", "d", np.nan)])
     with pytest.raises(BadInput, match="line 2: the label nan is neither"):
-        pairs.read_task(root, "x")
+        duplicates.read_task(root, "x")
 
 
 def test_two_files_of_one_name_are_told(root):
     write(root, "x.tsv")
     write(root, "x.csv")
     with pytest.raises(BadInput, match=r"x.csv and x.tsv, two files of one task 'x'"):
-        pairs.file_of(root, "x")
+        duplicates.file_of(root, "x")

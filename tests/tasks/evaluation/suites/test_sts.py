@@ -1,24 +1,14 @@
 """Reading of the STS suites: what counts, what is left out, and each fault by file and line."""
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sts_suite import SICK_HEADER, write_suite
 
+from tercet.tasks.evaluation.suites import layout
 from tercet.tasks.evaluation.suites import sts as suites
 from tercet.tasks.stage import BadInput
-
-
-@pytest.fixture
-def data_dir() -> Path:
-    """The real suite, or a skip."""
-    root = Path(__file__).resolve().parents[4]
-    data = Path(os.environ.get("TERCET_DATA", root.parent / "shared" / "data")) / "downstream"
-    if not data.is_dir():
-        pytest.skip(f"no STS suite at {data}: set TERCET_DATA")
-    return data
 
 
 @pytest.fixture
@@ -55,8 +45,8 @@ def test_dev_is_that_of_stsb_and_the_trial_set_of_sick(suite):
 
 
 def test_the_directory_may_be_downstream_or_hold_it(suite):
-    assert suites.suite_root(suite) == suite
-    assert suites.suite_root(suite.parent) == suite
+    assert layout.suite_root(suite) == suite
+    assert layout.suite_root(suite.parent) == suite
 
 
 @pytest.mark.parametrize(("make", "says"), [(True, "neither STS nor SICK"), (False, "not exist")])
@@ -65,7 +55,7 @@ def test_another_directory_is_refused(tmp_path, make, says):
     if make:
         directory.mkdir()
     with pytest.raises(BadInput, match=says):
-        suites.suite_root(directory)
+        layout.suite_root(directory)
 
 
 def test_suite_files_are_those_of_the_tasks_alone(suite):
@@ -157,14 +147,6 @@ def test_an_odd_line_separator_inside_a_text_cuts_no_line(suite):
     assert part.second[0] == "b\u2028\x0bMSRpar 0 ."
 
 
-def test_task_names():
-    assert suites.task_names(["sts"]) == suites.STS_TASKS
-    assert suites.task_names([]) == suites.STS_TASKS
-    assert suites.task_names(["SICK-R", "STS12"]) == ("STS12", "SICK-R")
-    with pytest.raises(BadInput, match="no task 'STS17'"):
-        suites.task_names(["STS17"])
-
-
 @pytest.mark.parametrize(
     ("texts", "form"),
     [
@@ -175,7 +157,7 @@ def test_task_names():
     ],
 )
 def test_text_form(texts, form):
-    assert suites.text_form(texts) == form
+    assert layout.text_form(texts) == form
 
 
 def test_the_digest_follows_the_content_alone(suite, tmp_path):
@@ -186,8 +168,8 @@ def test_the_digest_follows_the_content_alone(suite, tmp_path):
     assert suites.read_suite(copy, ("STS-B",))[0].digest() != before
 
 
-def test_real_files_hold_the_known_numbers_of_pairs(data_dir):
-    found = suites.read_suite(data_dir, splits=("test", "dev"))
+def test_real_files_hold_the_known_numbers_of_pairs(shared_data):
+    found = suites.read_suite(shared_data / "downstream", splits=("test", "dev"))
     pairs = {(task.name, task.split): task.pairs for task in found}
     assert pairs == {
         ("STS12", "test"): 3108,
@@ -200,7 +182,7 @@ def test_real_files_hold_the_known_numbers_of_pairs(data_dir):
         ("SICK-R", "test"): 4927,
         ("SICK-R", "dev"): 500,
     }
-    forms = {task.name: suites.text_form(task.texts()) for task in found}
+    forms = {task.name: layout.text_form(task.texts()) for task in found}
     assert forms["STS12"] == "tokenised lower"
     assert forms["STS-B"] == "raw"
     assert all(np.isfinite(part.scores).all() for task in found for part in task.parts)

@@ -8,8 +8,14 @@ import pytest
 from small_suites import query, write_transfer
 from sts_suite import write_suite
 
-from tercet.tasks.evaluation.suites import suite as tasks
 from tercet.tasks.evaluation.suites.sts import STS_TASKS
+from tercet.tasks.evaluation.suites.suite import (
+    read_suite,
+    resolve,
+    revisions,
+    suite_files,
+    task_names,
+)
 from tercet.tasks.evaluation.suites.transfer import TRANSFER_TASKS
 from tercet.tasks.guarding.sentences import GuardConfig, sentences_of
 from tercet.tasks.stage import BadInput
@@ -36,9 +42,9 @@ def suite(whole, tmp_path):
 
 
 def test_names_are_put_in_order_and_groups_that_depend_on_no_file_become_their_tasks():
-    assert tasks.task_names([]) == STS_TASKS
-    assert tasks.task_names(["sts", "STS12"]) == STS_TASKS
-    assert tasks.task_names(["transfer"]) == TRANSFER_TASKS
+    assert task_names([]) == STS_TASKS
+    assert task_names(["sts", "STS12"]) == STS_TASKS
+    assert task_names(["transfer"]) == TRANSFER_TASKS
     asked = [
         "pairs:b",
         "Mind",
@@ -50,44 +56,44 @@ def test_names_are_put_in_order_and_groups_that_depend_on_no_file_become_their_t
         "MR",
         "reranking:Mind",
     ]
-    assert tasks.task_names(asked) == (
+    assert task_names(asked) == (
         *("SICK-R", "MR", "MRPC", "Mind", "mteb:X", "pairs:a", "pairs:b", "all"),
     )
-    assert tasks.task_names(tasks.task_names(asked)) == tasks.task_names(asked)
+    assert task_names(task_names(asked)) == task_names(asked)
 
 
 @pytest.mark.parametrize("name", ["STS17", "pairs:", "pairs:../x", "mteb:.x", "reranking:a/b", ""])
 def test_another_name_is_refused(name):
     with pytest.raises(BadInput, match=r"There is no task .* choose sts, transfer, reranking"):
-        tasks.task_names([name])
+        task_names([name])
 
 
 def test_all_is_what_the_directory_holds(suite):
-    assert tasks.resolve(suite, ["all"], ("test",)) == (
+    assert resolve(suite, ["all"], ("test",)) == (
         *STS_TASKS,
         *TRANSFER_TASKS,
         *("Mind", "pairs:quora", "reranking:Other"),
     )
     for folder in ("STS", "MR", "pairs"):
         shutil.rmtree(suite / folder)
-    assert tasks.resolve(suite, ["all"], ("test",)) == (
+    assert resolve(suite, ["all"], ("test",)) == (
         *("SICK-R", *TRANSFER_TASKS[1:], "Mind", "reranking:Other"),
     )
-    assert tasks.resolve(suite, ["reranking", "SST-2"], ("test",)) == (
+    assert resolve(suite, ["reranking", "SST-2"], ("test",)) == (
         *("SST-2", "Mind", "reranking:Other"),
     )
     with pytest.raises(BadInput, match="holds no task of 'pairs'"):
-        tasks.resolve(suite, ["pairs"], ("test",))
+        resolve(suite, ["pairs"], ("test",))
 
 
 def test_a_part_of_a_task_is_a_fault_and_no_reason_to_leave_it_out(suite):
     (suite / "TREC" / "TREC_10.label").unlink()
     with pytest.raises(BadInput, match=r"TREC_10.label' is missing from the suite"):
-        tasks.suite_files(suite, ["all"])
+        suite_files(suite, ["all"])
 
 
 def test_reads_all_kinds(suite):
-    found = tasks.read(suite.parent, ["all"])
+    found = read_suite(suite.parent, ["all"])
     assert [task.name for task in found.sts] == list(STS_TASKS)
     assert [task.name for task in found.transfer] == list(TRANSFER_TASKS)
     assert [task.name for task in found.reranking] == ["Mind", "Other"]
@@ -97,7 +103,7 @@ def test_reads_all_kinds(suite):
 
 
 def test_files_are_those_that_are_read(suite):
-    found = tasks.suite_files(suite, ["STS-B", "TREC", "Mind", "pairs"])
+    found = suite_files(suite, ["STS-B", "TREC", "Mind", "pairs"])
     assert list(found) == [
         "STS/STSBenchmark/sts-test.csv",
         "TREC/train_5500.label",
@@ -106,29 +112,29 @@ def test_files_are_those_that_are_read(suite):
         "pairs/quora.tsv",
     ]
     assert all(path.is_file() for path in found.values())
-    assert len(tasks.suite_files(suite, ["all"])) == 48 + 2 + 8 + 3 + 2 + 2 + 2 + 1
-    dev = tasks.suite_files(suite, ["all"], ("dev",))
+    assert len(suite_files(suite, ["all"])) == 48 + 2 + 8 + 3 + 2 + 2 + 2 + 1
+    dev = suite_files(suite, ["all"], ("dev",))
     assert list(dev) == ["STS/STSBenchmark/sts-dev.csv", "SICK/SICK_trial.txt"]
 
 
 def test_dev_is_a_split_of_two_tasks_alone(suite):
-    found = tasks.read(suite, ["all"], ("dev",))
+    found = read_suite(suite, ["all"], ("dev",))
     assert [task.name for task in found.tasks()] == ["STS-B", "SICK-R"]
     with pytest.raises(BadInput, match="None of the tasks STS12, MR has a split dev"):
-        tasks.read(suite, ["STS12", "MR"], ("dev",))
+        read_suite(suite, ["STS12", "MR"], ("dev",))
 
 
 def test_a_suite_may_hold_one_kind_alone(suite, tmp_path):
     (tmp_path / "mine").mkdir()
     shutil.move(suite / "pairs", tmp_path / "mine" / "pairs")
-    assert [task.name for task in tasks.read(tmp_path / "mine", ["all"]).tasks()] == ["quora"]
+    assert [task.name for task in read_suite(tmp_path / "mine", ["all"]).tasks()] == ["quora"]
 
 
 @pytest.mark.parametrize("name", ["MRPC", "SciDocs", "pairs:none", "STS-B"])
 def test_a_task_asked_for_by_name_must_be_there(whole, tmp_path, name):
     (tmp_path / "MR").mkdir()
     with pytest.raises(BadInput, match="is missing from the suite"):
-        tasks.read(tmp_path, [name])
+        read_suite(tmp_path, [name])
 
 
 def test_a_stand_in_for_mteb_needs_no_directory_and_is_known_by_its_revision(monkeypatch, tmp_path):
@@ -139,8 +145,8 @@ def test_a_stand_in_for_mteb_needs_no_directory_and_is_known_by_its_revision(mon
     task = SimpleNamespace(metadata=metadata, dataset={"test": rows}, load_data=lambda: None)
     monkeypatch.setitem(sys.modules, "mteb", SimpleNamespace(get_task=lambda name: task))
     nowhere = tmp_path / "nowhere"
-    assert tasks.suite_files(nowhere, ["mteb:Tiny"]) == {}
-    assert tasks.revisions(["mteb:Tiny", "STS12"]) == {"mteb:Tiny": "p@r"}
-    assert [task.name for task in tasks.read(nowhere, ["mteb:Tiny"]).reranking] == ["mteb:Tiny"]
+    assert suite_files(nowhere, ["mteb:Tiny"]) == {}
+    assert revisions(["mteb:Tiny", "STS12"]) == {"mteb:Tiny": "p@r"}
+    assert [task.name for task in read_suite(nowhere, ["mteb:Tiny"]).reranking] == ["mteb:Tiny"]
     guarded = sentences_of(GuardConfig(suite=nowhere, tasks=("mteb:Tiny",)))
     assert guarded.texts.to_pylist() == ["a", "b", "c"]

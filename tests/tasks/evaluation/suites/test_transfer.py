@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from small_suites import real_suite, write_transfer
+from small_suites import write_transfer
 
+from tercet.tasks.evaluation import transfer_outcome
 from tercet.tasks.evaluation.suites import transfer
 from tercet.tasks.evaluation.suites.layout import text_form
 from tercet.tasks.stage import BadInput
@@ -167,20 +168,20 @@ def vectors(texts):
 @pytest.mark.parametrize("task", ["MR", "SST-2", "TREC", "MRPC"])
 def test_vectors_that_tell_the_classes_apart_give_100_percent(suite, task):
     read = transfer.read_task(suite, task)
-    outcome = transfer.outcome(read, vectors)
+    outcome = transfer_outcome.outcome(read, vectors)
     assert outcome.accuracy == 100.0
     assert outcome.labels.tolist() == read.judged.labels.tolist()
 
 
 def test_vectors_that_are_no_numbers_are_named_with_the_task(suite):
     with pytest.raises(BadInput, match="MR cannot be evaluated: the features hold NaN"):
-        transfer.outcome(
+        transfer_outcome.outcome(
             transfer.read_task(suite, "MR"), lambda texts: np.full((len(texts), 2), np.nan)
         )
 
 
-def test_real_files_hold_the_known_numbers_of_examples():
-    root = real_suite()
+def test_real_files_hold_the_known_numbers_of_examples(shared_data):
+    root = shared_data / "downstream"
     read = {name: transfer.read_task(root, name) for name in transfer.TRANSFER_TASKS}
     sizes = {name: [len(part.labels) for part in task.parts()] for name, task in read.items()}
     assert sizes == {

@@ -1,0 +1,110 @@
+"""Checks a recipe's scorers and selection against its synthesis methods."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, giving, scorer_named
+from tercet.tasks.scoring.select import RANDOM, MethodConfig, SelectConfig, several
+from tercet.tasks.synthesis.methods import METHOD_NAMES, method_of
+
+Place = tuple[str, ...]
+MEASURES: Sequence[Literal["similarity", "p_true"]] = ("similarity", "p_true")
+
+
+def scorers(score: Mapping[str, Any]) -> list[str]:
+    """The names of a recipe's scorers, which always include the evaluator."""
+    return [EVALUATOR, *(name for name in score if name != EVALUATOR)]
+
+
+def faults(
+    score: Mapping[str, dict[str, Any] | None], select: SelectConfig, synthesised: Sequence[str]
+) -> Iterator[tuple[str, Place]]:
+    """The faults of `score` and `select`, each with its place in the recipe.
+
+    synthesised: the recipe's methods; without any, no method threshold can apply.
+    """
+    for name, given in score.items():
+        if name not in SCORERS:
+            known = ", ".join(SCORERS)
+            yield f"unknown scorer {name!r}; known: {known}", ("score", name)
+            return
+        try:
+            scorer_named(name).stage.config.model_validate(given or {})
+        except ValidationError as error:
+            first = error.errors()[0]
+            yield f"{name}: {first['msg']}", ("score", name, *map(str, first["loc"]))
+    yield from _measures(scorers(score), select)
+    for name, settings in select.methods.items():
+        yield from _method(name, settings, select, synthesised)
+    for name in select.swap_roles:
+        yield from _swapped(name, synthesised)
+
+
+def _measures(names: Sequence[str], select: SelectConfig) -> Iterator[tuple[str, Place]]:
+    """Each requested measure must have one scorer."""
+    for measure in MEASURES:
+        own, named = giving(measure, names), getattr(select, measure)
+        if named is not None and named not in own:
+            known = f"only {', '.join(own)} does" if own else "no scorer of this recipe does"
+            yield (
+                f"{named!r} does not give {measure}, {known}: list a scorer that does under "
+                "`score`, or leave the key out",
+                ("select", measure),
+            )
+        if named is None and len(own) > 1:
+            yield several(measure, own), ("select", measure)
+    if giving("p_true", names):
+        return
+    asking: list[Place] = [()] if select.p_min is not None else []
+    asking += [("methods", n) for n, own in select.methods.items() if own.p_min is not None]
+    for place in asking:
+        yield (
+            "no scorer of this recipe gives the probability that a role is right: list one under "
+            "`score`, or leave p_min out",
+            ("select", *place, "p_min"),
+        )
+
+
+def _method(
+    name: str, settings: MethodConfig, select: SelectConfig, synthesised: Sequence[str]
+) -> Iterator[tuple[str, Place]]:
+    """A method's thresholds must apply to what the method makes."""
+    place = ("select", "methods", name)
+    if name not in METHOD_NAMES:
+        known = ", ".join(sorted(METHOD_NAMES))
+        yield f"unknown method {name!r}; known: {known}", place
+        return
+    if synthesised and name != RANDOM and name not in synthesised:
+        yield (
+            f"the recipe does not use the method {name}: add it under `synthesise`, or leave it "
+            "out here (--set 'select.methods={}' clears all)",
+            place,
+        )
+    if method_of(name).purpose == "negative":
+        foreign = ["positive_min"]
+    elif name in select.swap_roles:
+        foreign = ["negative_min"]
+    else:
+        foreign = ["negative_min", "negative_max"]
+    for key in foreign:
+        if getattr(settings, key) is not None:
+            made = f"{method_of(name).purpose}s"
+            yield f"{key} never applies, since {name} makes {made}: leave it out", (*place, key)
+
+
+def _swapped(name: str, synthesised: Sequence[str]) -> Iterator[tuple[str, Place]]:
+    """Only candidates made as positives may become negatives."""
+    place = ("select", "swap_roles")
+    if name not in METHOD_NAMES:
+        known = ", ".join(sorted(METHOD_NAMES))
+        yield f"unknown method {name!r} in swap_roles; known: {known}", place
+    elif method_of(name).purpose == "negative":
+        yield (
+            f"{name} alters the meaning, so its candidates are always negatives and never change "
+            "roles: leave it out",
+            place,
+        )
+    elif synthesised and name not in synthesised:
+        yield f"the recipe does not use the method {name}: leave it out of swap_roles", place

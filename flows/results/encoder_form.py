@@ -1,0 +1,105 @@
+"""The form (pooling and template) of an encoder's directory, and the one a run evaluated."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tercet.models.encoders.pooling import (
+    FormSettings,
+    PoolingMode,
+    pooling_name,
+    template_of,
+)
+from tercet.storage.artifacts import Artifact, open_artifact
+from tercet.storage.runs import Run
+from tercet.storage.store import Store
+from tercet.tasks.evaluation import evaluate
+from tercet.tasks.stage import BadInput
+
+
+@dataclass(frozen=True)
+class Reformed:
+    """An encoder trained in one form and evaluated in another, both in words."""
+
+    trained: str
+    measured: str
+
+
+def measured_form(store: Store, run: Run | None, artifact: Artifact) -> FormSettings:
+    """The form in which the run evaluated this encoder; empty if it was the encoder's own.
+
+    Raises: BadInput if its evaluations disagree.
+    """
+    found: dict[tuple[PoolingMode | None, str | None], None] = {}
+    for step in [] if run is None else run["steps"]:
+        if step.get("stage", step["step"]) != evaluate.STAGE.name:
+            continue
+        made = open_artifact(store, step["step"], step["version"])
+        components = (made.manifest() or {}).get("components") or {}
+        if artifact.version in (components.get("models") or {}).values():
+            config = components.get("config") or {}
+            form = FormSettings(pooling=config.get("pooling"), prompt=config.get("prompt"))
+            found[form.pooling, form.prompt] = None
+    if len(found) > 1:
+        raise BadInput(
+            f"{artifact.step}@{artifact.version} was evaluated with several poolings: choose the "
+            "run whose pooling to use with --run."
+        )
+    pooling, prompt = next(iter(found), (None, None))
+    return FormSettings(pooling=pooling, prompt=prompt)
+
+
+def reformed(folder: Path, form: FormSettings) -> Reformed | None:
+    """Both forms, if the directory's encoder differs from what was evaluated."""
+    if form.pooling is None:
+        return None
+    pooling, template = form_of(folder)
+    wanted = None
+    if form.pooling == "mask" or form.pooling == "first_decoder":
+        # Without a prompt the encoder keeps its own template, if it has one.
+        kept = form.prompt is None and pooling == form.pooling
+        wanted = template if kept else template_of(form.pooling, form.prompt)
+    if (pooling, template) == (pooling_name(form.pooling), wanted):
+        return None
+    return Reformed(_in_words(pooling, template), _in_words(pooling_name(form.pooling), wanted))
+
+
+def form_of(folder: Path) -> tuple[str | None, str | None]:
+    """Pooling name and template according to the directory's files; None if not set there."""
+    said: str | None = None
+    for config in sorted(folder.glob("*/config.json")):
+        if mode := _json(config, {}).get("pooling_mode"):
+            said = mode if isinstance(mode, str) else "+".join(mode)
+            break
+    template = _json(folder / "template_encoder.json", {}).get("template")
+    return said, template
+
+
+def needs_trust(folder: Path) -> bool:
+    """Whether plain sentence-transformers loads the directory only with trust_remote_code."""
+    entries = _json(folder / "modules.json", [])
+    return any(not str(e.get("type")).startswith("sentence_transformers.") for e in entries)
+
+
+def how_to_load(folder: Path) -> list[str]:
+    """The lines of Python that load an encoder's directory and encode a text."""
+    trust = ", trust_remote_code=True" if needs_trust(folder) else ""
+    return [
+        "from sentence_transformers import SentenceTransformer",
+        f"model = SentenceTransformer({str(folder)!r}{trust})",
+        'model.encode(["a sentence of your field"])',
+    ]
+
+
+def _in_words(pooling: str | None, template: str | None) -> str:
+    named = pooling or "its own"
+    return named if template is None else f"{named} in the template {template!r}"
+
+
+def _json(path: Path, otherwise: Any) -> Any:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return otherwise
+    return found if isinstance(found, type(otherwise)) else otherwise

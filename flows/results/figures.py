@@ -1,0 +1,168 @@
+"""The table `evaluations` as figures, before and after training.
+
+The run's summary, its report, the cards and studies all read the table here.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+
+from tercet.flows.results.metric_names import GAIN, SPELT, Metric
+
+# Values of the column `phase`: the untouched backbone, and the encoder that a run ends with.
+BASE = "base"
+ENCODER = "encoder"
+_SUITES = ("retrieval", "sts", "awareness", "transfer", "reranking", "pairs")
+_METRICS = tuple(SPELT)
+
+
+@dataclass(frozen=True)
+class Value:
+    """One row of `evaluations`. low, high: its 95 % interval; digest: of the data behind it."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int | None
+    model: str
+    digest: str | None = None
+    seed: int | None = None
+    pooling: str = ""
+    text_form: str = ""
+
+
+@dataclass
+class Figure:
+    """One metric on one set of texts, for the untouched model and for the trained one by seed.
+
+    gains: after minus before by seed, with paired intervals over the queries or pairs.
+    """
+
+    metric: Metric
+    before: Value | None = None
+    after: dict[int | None, Value] = field(default_factory=dict)
+    gains: dict[int | None, Value] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Its name for people."""
+        task = self.metric.task.replace("_", " ")
+        if self.metric.suite in ("awareness", "pairs"):
+            task = f"{self.metric.suite} {task}"
+        subset = "" if self.metric.subset == "all" else f" {self.metric.subset}"
+        return f"{task}{subset}, {SPELT.get(self.metric.name, self.metric.name)}"
+
+    @property
+    def headline(self) -> bool:
+        """Whether it is shown first: not a single file, and the usual average of several."""
+        return self.metric.suite != "sts" or self.metric.subset == "all"
+
+    @property
+    def first(self) -> Value | None:
+        """The value of the first seed."""
+        return next(iter(self.after.values()), None)
+
+    def values(self) -> dict[int | None, float]:
+        """The trained model's value, by seed."""
+        return {seed: found.value for seed, found in self.after.items()}
+
+    def mean(self) -> float | None:
+        """The trained model's value, averaged over seeds."""
+        values = list(self.values().values())
+        return sum(values) / len(values) if values else None
+
+    def gain(self) -> tuple[float | None, float | None, float | None]:
+        """The gain and its interval: over the queries for one seed, over the seeds for several."""
+        if len(self.gains) > 1:
+            from tercet.models.measures.comparisons import over_seeds
+
+            found = over_seeds([gain.value for gain in self.gains.values()])
+            return found.mean, found.low, found.high
+        for gain in self.gains.values():
+            return gain.value, gain.low, gain.high
+        mean = self.mean()
+        if mean is None or self.before is None:
+            return None, None, None
+        return mean - self.before.value, None, None
+
+
+def figures(connection: duckdb.DuckDBPyConnection, model: str | None = None) -> list[Figure]:
+    """All figures of the connection's run, in the order of a report.
+
+    "After" is the run's final encoder or the `model` of the given version. Undefined values (NaN)
+    are left out. Older stores may lack the table or some of its columns.
+    """
+    found: dict[Metric, Figure] = {}
+    for row in _rows(connection):
+        value = row["value"]
+        if value is None or not math.isfinite(value):
+            continue
+        name = row["metric"]
+        base = row["phase"] == BASE
+        metric = Metric(row["suite"], row["task"], row["subset"] or "", name.removesuffix(GAIN))
+        if not base and not (
+            row["phase"] == ENCODER if model is None else row["model_version"] == model
+        ):
+            continue
+        figure = found.setdefault(metric, Figure(metric))
+        if base:
+            figure.before = _value(row)
+        else:
+            side = figure.gains if name.endswith(GAIN) else figure.after
+            side[row["seed"]] = _value(row)
+    measured = [figure for figure in found.values() if figure.before or figure.after]
+    return sorted(measured, key=_order)
+
+
+def of_tasks(found: Iterable[Figure]) -> list[Figure]:
+    """These figures without those on the geometry of the space."""
+    return [figure for figure in found if not figure.metric.of_geometry]
+
+
+def of_geometry(found: Iterable[Figure]) -> list[Figure]:
+    """Alignment, uniformity and isotropy."""
+    return [figure for figure in found if figure.metric.of_geometry]
+
+
+def seeds(found: Iterable[Figure]) -> list[int]:
+    """The seeds of the trained models."""
+    return sorted({seed for figure in found for seed in figure.after if seed is not None})
+
+
+def _rows(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    try:
+        cursor = connection.execute("SELECT * FROM evaluations ORDER BY ALL")
+    except duckdb.CatalogException:
+        return []
+    names = [column[0] for column in cursor.description or ()]
+    rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+    lacking = dict.fromkeys(
+        ("ci_low", "ci_high", "n", "seed", "pooling", "text_form", "data_digest", "model_version")
+    )
+    rows = [{**lacking, **row} for row in rows]
+    return sorted(rows, key=lambda row: (row["seed"] is None, row["seed"] or 0))
+
+
+def _value(row: Mapping[str, Any]) -> Value:
+    return Value(
+        row["value"],
+        row["ci_low"],
+        row["ci_high"],
+        row["n"],
+        row["model_version"] or "",
+        row["data_digest"],
+        row["seed"],
+        row["pooling"] or "",
+        row["text_form"] or "",
+    )
+
+
+def _order(figure: Figure) -> tuple[int, bool, str, int, str]:
+    suite, task, name = figure.metric.suite, figure.metric.task, figure.metric.name
+    place = _SUITES.index(suite) if suite in _SUITES else len(_SUITES)
+    measure = _METRICS.index(name) if name in _METRICS else len(_METRICS)
+    # The test set comes before dev.
+    return (place, figure.metric.of_dev, task, measure, figure.metric.subset)

@@ -1,0 +1,67 @@
+"""From a run's arguments to its steps: the recipe is read, compiled and checked once per run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.pipeline.step import Step, Weights, until
+from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.model import Recipe
+from tercet.flows.running.arguments import RunArguments
+from tercet.models import weights
+from tercet.tasks.corpus.ingest import IngestConfig, check_corpora
+from tercet.tasks.corpus.labelled import LabelledConfig, check_labelled
+from tercet.tasks.stage import BadInput, Config
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """A valid recipe, its steps, and the arguments that start the same run."""
+
+    recipe: Recipe
+    steps: tuple[Step, ...]
+    arguments: RunArguments
+
+    @property
+    def store(self) -> str:
+        """The store's location."""
+        return self.arguments.store
+
+
+def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> RunPlan:
+    """The plan of a run with these arguments.
+
+    Checks that corpora are readable and that local weights exist. Nothing is fetched, digested or
+    written: a faulty recipe must not leave a store behind.
+
+    checked: corpora that need no further check; those checked here are added.
+
+    Raises: BadInput.
+    """
+    recipe = recipe_file.load(
+        arguments.recipe, arguments.overrides, arguments.corpus, arguments.limit, arguments.seed
+    )
+    steps = compile_steps(recipe)
+    if arguments.until is not None:
+        steps = until(steps, arguments.until)
+    _check_inputs(steps, [] if checked is None else checked)
+    return RunPlan(recipe, steps, arguments)
+
+
+def _check_inputs(steps: Sequence[Step], checked: list[Config]) -> None:
+    for step in steps:
+        if step.config in checked:
+            continue
+        if isinstance(step.config, IngestConfig):
+            check_corpora(step.config)
+            checked.append(step.config)
+        elif isinstance(step.config, LabelledConfig):
+            check_labelled(step.config)
+            checked.append(step.config)
+    sources = dict.fromkeys(source for step in steps for source in step.models.values())
+    for source in sources:
+        if isinstance(source, Weights):
+            try:
+                weights.locate(source.name)
+            except weights.ModelMissing as error:
+                raise BadInput(str(error)) from None

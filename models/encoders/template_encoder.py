@@ -1,0 +1,254 @@
+"""A text inside a template, and the one state that is its embedding.
+
+A copy of this file lies beside every saved encoder that needs it, so that plain
+sentence-transformers loads such a directory (with trust_remote_code=True). It imports nothing of
+ours.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from sentence_transformers.base.modules import InputModule, Module
+from transformers import AutoModel, AutoTokenizer
+
+SENTENCE, MASK = "{sentence}", "{mask}"
+
+
+class TemplateEncoder(InputModule):  # type: ignore[misc]
+    """A transformer that reads every text inside a template and marks one state of it.
+
+    template: has {sentence} once. Its pieces are tokenised apart from the sentence and their ids
+        joined, so that truncation shortens the sentence and never the template.
+    state: "mask" marks the last layer's state of the token in the place of {mask} (PromptBERT;
+        DefSent+'s prompt pooling); "first_decoder" feeds the decoder its start token alone and
+        marks its state in the decoder's last layer (GenSE, figure 1 (c)).
+    Raises: ValueError with one sentence where the model has no such state.
+    """
+
+    config_file_name = "template_encoder.json"
+    config_keys: ClassVar[list[str]] = ["template", "state"]
+
+    def __init__(self, model: Any, tokenizer: Any, template: str, state: str) -> None:
+        super().__init__()
+        self.model, self.tokenizer = model, tokenizer
+        self.template, self.state = template, state
+        decodes = bool(model.config.is_encoder_decoder)
+        if state not in ("mask", "first_decoder"):
+            raise ValueError(f"there is no state {state!r}, only mask and first_decoder")
+        if state == "mask" and tokenizer.mask_token_id is None:
+            raise ValueError("its tokenizer has no mask token, which pooling: mask needs")
+        if state == "mask" and decodes:
+            raise ValueError("it has a decoder, and pooling: mask reads an encoder: use another")
+        if state == "first_decoder" and not decodes:
+            raise ValueError("it has no decoder, which pooling: first_decoder needs")
+        if template.count(SENTENCE) != 1 or template.count(MASK) != (state == "mask"):
+            raise ValueError(f"its template {template!r} does not fit its state {state!r}")
+        self._start = _start_token(model.config) if decodes else None
+        before, after = template.split(SENTENCE)
+        # A byte-level tokenizer makes the space before a word part of the word.
+        self._lead = " " if before.endswith(" ") else ""
+        first, last = _special_ids(tokenizer)
+        self._before = first + self._piece(before.removesuffix(" "))
+        self._after = self._piece(after) + last
+        self._marked = self._place_of_mask() if state == "mask" else None
+        self.max_seq_length = min(tokenizer.model_max_length, _positions(model.config))
+
+    @property
+    def config(self) -> Any:
+        """The transformer's own configuration."""
+        return self.model.config
+
+    @property
+    def max_seq_length(self) -> int:
+        """Longest input in tokens: template, sentence and special tokens."""
+        return int(self.tokenizer.model_max_length)
+
+    @max_seq_length.setter
+    def max_seq_length(self, value: int) -> None:
+        self.tokenizer.model_max_length = value
+
+    def get_embedding_dimension(self) -> int:
+        """Width of the states."""
+        return int(self.model.config.hidden_size)
+
+    def preprocess(
+        self,
+        inputs: Sequence[str],
+        prompt: str | None = None,
+        max_length: int | None = None,
+        **kwargs: Any,
+    ) -> dict[str, torch.Tensor]:
+        """Texts to input_ids, attention_mask and state_mask, each of shape (texts, tokens).
+
+        state_mask is 1 at the mask's place, once a row; the decoder's state needs none.
+        Raises: ValueError with one sentence where the template leaves the sentence no token.
+        """
+        longest = self.max_seq_length
+        if max_length is not None:
+            longest = min(max_length, _positions(self.config))
+        fixed = len(self._before) + len(self._after)
+        if fixed >= longest:
+            raise ValueError(
+                f"The template {self.template!r} takes {fixed} of {longest} tokens and leaves none "
+                "for the sentence: shorten it, or raise max_length."
+            )
+        texts = [f"{self._lead}{prompt or ''}{text}" for text in inputs]
+        sentences = self.tokenizer(
+            texts, add_special_tokens=False, truncation=True, max_length=longest - fixed
+        )["input_ids"]
+        rows = [self._before + ids + self._after for ids in sentences]
+        width = max(map(len, rows), default=0)
+        input_ids = torch.full((len(rows), width), self.tokenizer.pad_token_id or 0)
+        features = {"input_ids": input_ids, "attention_mask": torch.zeros_like(input_ids)}
+        for number, row in enumerate(rows):
+            input_ids[number, : len(row)] = torch.tensor(row)
+            features["attention_mask"][number, : len(row)] = 1
+        if self._marked is not None:
+            features["state_mask"] = torch.zeros_like(input_ids)
+            for number, row in enumerate(rows):
+                features["state_mask"][number, self._marked % len(row)] = 1
+        return features
+
+    def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """Adds token_embeddings (texts, tokens, width); of a decoder (texts, 1, width)."""
+        given = {name: features[name] for name in ("input_ids", "attention_mask")}
+        if self._start is not None:
+            start = torch.full_like(features["input_ids"][:, :1], self._start)
+            given |= {"decoder_input_ids": start}
+            features["state_mask"] = torch.ones_like(start)
+        features["token_embeddings"] = self.model(**given).last_hidden_state
+        return features
+
+    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
+        """Writes transformer, tokenizer and template."""
+        self.model.save_pretrained(output_path)
+        self.tokenizer.save_pretrained(output_path)
+        self.save_config(output_path)
+
+    @classmethod
+    def load(
+        cls,
+        model_name_or_path: str,
+        subfolder: str = "",
+        token: bool | str | None = None,
+        cache_folder: str | None = None,
+        revision: str | None = None,
+        local_files_only: bool = False,
+        trust_remote_code: bool = False,
+        model_kwargs: dict[str, Any] | None = None,
+        processor_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> "TemplateEncoder":
+        """Reads what `save` wrote."""
+        place = {
+            "subfolder": subfolder,
+            "token": token,
+            "revision": revision,
+            "local_files_only": local_files_only,
+        }
+        config = cls.load_config(model_name_or_path, cache_folder=cache_folder, **place)
+        place |= {"cache_dir": cache_folder, "trust_remote_code": trust_remote_code}
+        return cls.from_checkpoint(
+            model_name_or_path,
+            **config,
+            model_kwargs={**place, **(model_kwargs or {})},
+            processor_kwargs={**place, **(processor_kwargs or {})},
+        )
+
+    @classmethod
+    def from_checkpoint(
+        cls,
+        path: str,
+        template: str,
+        state: str,
+        model_kwargs: dict[str, Any],
+        processor_kwargs: dict[str, Any],
+    ) -> "TemplateEncoder":
+        """The same around a plain checkpoint."""
+        tokenizer = AutoTokenizer.from_pretrained(path, **processor_kwargs)
+        model = AutoModel.from_pretrained(path, **model_kwargs)
+        if getattr(model.config, "use_cache", False):
+            model.config.use_cache = False
+        return cls(model, tokenizer, template, state)
+
+    def _piece(self, text: str) -> list[int]:
+        if self.tokenizer.mask_token is not None:
+            text = text.replace(MASK, self.tokenizer.mask_token)
+        return _ids(self.tokenizer, text) if text else []
+
+    def _place_of_mask(self) -> int:
+        """From the row's beginning if the mask precedes the sentence, else from its end."""
+        mask = self.tokenizer.mask_token_id
+        if self._before.count(mask) + self._after.count(mask) != 1:
+            raise ValueError(f"its tokenizer does not leave one mask of {self.template!r}")
+        if mask in self._before:
+            return self._before.index(mask)
+        return self._after.index(mask) - len(self._after)
+
+
+class MarkedState(Module):  # type: ignore[misc]
+    """The embedding is the state that `state_mask` marks.
+
+    pooling_mode: "mask" or "first_decoder", for whoever asks an encoder how it pools.
+    """
+
+    config_keys: ClassVar[list[str]] = ["embedding_dimension", "pooling_mode"]
+
+    def __init__(self, embedding_dimension: int, pooling_mode: str) -> None:
+        super().__init__()
+        self.embedding_dimension, self.pooling_mode = embedding_dimension, pooling_mode
+
+    def get_embedding_dimension(self) -> int:
+        """Width of the embedding."""
+        return self.embedding_dimension
+
+    def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """token_embeddings (texts, tokens, width) to sentence_embedding (texts, width).
+
+        Raises: ValueError where a row has no marked state, or more than one.
+        """
+        states, marks = features["token_embeddings"], features.get("state_mask")
+        if marks is None or marks.shape != states.shape[:2] or bool((marks.sum(1) != 1).any()):
+            raise ValueError(
+                "A text has lost the token whose state is its embedding: make the features with "
+                "the model's own preprocess."
+            )
+        rows = torch.arange(len(states), device=states.device)
+        features["sentence_embedding"] = states[rows, marks.argmax(1)]
+        return features
+
+    def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
+        """Writes the configuration: there are no weights."""
+        self.save_config(output_path)
+
+
+def _ids(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _special_ids(tokenizer: Any) -> tuple[list[int], list[int]]:
+    """The tokens that the tokenizer puts before and after a text."""
+    bare, whole = _ids(tokenizer, "a"), list(tokenizer("a")["input_ids"])
+    for start in range(len(whole) - len(bare) + 1):
+        if whole[start : start + len(bare)] == bare:
+            return whole[:start], whole[start + len(bare) :]
+    raise ValueError("its tokenizer changes a text's tokens when it adds special ones")
+
+
+def _start_token(config: Any) -> int:
+    """The decoder's first token; for a T5 its padding token."""
+    for found in (getattr(config, "decoder_start_token_id", None), config.pad_token_id):
+        if found is not None:
+            return int(found)
+    raise ValueError("its configuration names no token that the decoder starts with")
+
+
+def _positions(config: Any) -> int:
+    """The most tokens that the positions of the model allow."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if not positions or positions < 0:
+        return 1 << 30
+    # RoBERTa's positions start after the padding index.
+    offset = (config.pad_token_id or 0) + 1 if "roberta" in str(config.model_type) else 0
+    return int(positions) - offset

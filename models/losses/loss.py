@@ -1,0 +1,54 @@
+"""A loss as data: its parameters, the columns it reads, and how it is built.
+
+Nothing here imports torch, so that a recipe can be checked without it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from torch import nn
+
+    # The encoder, the loss's own numbers, and the directory of each slot.
+    Build = Callable[[SentenceTransformer, Any, Mapping[str, Path]], nn.Module]
+
+
+class Params(BaseModel):
+    """Base of every loss's numbers: unknown keys are an error, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss of sentence-transformers' form: `forward(sentence_features, labels)`.
+
+    name: what a recipe calls it, the same as in the registry.
+    params: its own numbers.
+    build: makes it around the encoder. The module may have an attribute `terms`, a dictionary of
+        detached scalar tensors that its last forward pass set: the log keeps their means. NaN
+        stands for a term that the batch has no number for.
+    texts: the columns that the rows must have, in the order of `sentence_features`.
+    optional: columns that follow them where the rows have them. Rows of a batch that lack such a
+        text are left out of its features, which are then fewer than the anchors.
+    labels: the label's column and type, at most one. A missing float reaches the loss as NaN.
+    slots: model inputs by name, whose directories `build` gets.
+    terms: the names of what the module reports.
+    keeps: the module's submodules that are saved beside the encoder.
+    """
+
+    name: str
+    params: type[Params]
+    build: "Build"
+    texts: tuple[str, ...] = ("anchor", "positive")
+    optional: tuple[str, ...] = ("negative",)
+    labels: Mapping[str, pa.DataType] = field(default_factory=dict)
+    slots: tuple[str, ...] = ()
+    terms: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()

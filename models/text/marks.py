@@ -1,0 +1,86 @@
+"""Marks: by what two texts count as sharing text.
+
+The marks of a text are the hashes of its normalised word 8-grams, within a sentence and across the
+sentences of one paragraph; a shorter sentence has one, of its whole normalised text.
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tercet.models import seeding
+from tercet.models.seeding import Ids
+from tercet.models.text.ngrams import grams, powers, spaced, word_hashes
+
+Index: TypeAlias = npt.NDArray[np.int32]
+
+GRAM = 8
+
+
+def normalised(texts: pa.Array) -> pa.Array:
+    """The texts' words in lower case, one space apart: letters, their accents and digits."""
+    return spaced(pc.utf8_lower(texts))
+
+
+def marks(texts: Sequence[str] | pa.Array, paragraphs: Index) -> tuple[Ids, Index]:
+    """Marks of texts, each with the row in which it begins, in order of rows.
+
+    Args:
+        texts: sentences in order, shape (rows,).
+        paragraphs: a number for each row; neighbours of equal number are one paragraph, across
+            whose sentences 8-grams run. Shape (rows,).
+    """
+    column = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
+    return marks_of_words(*word_hashes(normalised(column)), paragraphs)
+
+
+def marks_of_words(
+    hashes: Ids, counts: npt.NDArray[np.int64], paragraphs: Index
+) -> tuple[Ids, Index]:
+    """The same of texts whose words are hashed already, as `word_hashes` gives them."""
+    rows = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    # Equal numbers apart (a, b, a) are not one paragraph: count the changes instead.
+    runs = np.cumsum(np.diff(paragraphs, prepend=paragraphs[:1]) != 0)
+    long_marks, first = grams(hashes, runs[rows], GRAM)
+    short_marks, short_rows = _short_texts(hashes, rows, counts)
+    found = np.concatenate([long_marks, short_marks])
+    where = np.concatenate([rows[first], short_rows])
+    order = np.argsort(where, kind="stable")
+    return found[order], where[order]
+
+
+def _short_texts(hashes: Ids, rows: Index, counts: npt.NDArray[np.int64]) -> tuple[Ids, Index]:
+    short = np.flatnonzero((counts > 0) & (counts < GRAM)).astype(np.int32)
+    if not len(short):
+        return np.empty(0, np.uint64), short
+    starts = np.cumsum(counts) - counts
+    place = np.arange(len(rows)) - starts[rows]
+    chosen = (counts[rows] > 0) & (counts[rows] < GRAM)
+    parts = hashes[chosen] * powers(GRAM)[place[chosen]]
+    ends = np.cumsum(counts[short])
+    sums = np.add.reduceat(parts, ends - counts[short])
+    return seeding.mix(sums + counts[short].astype(np.uint64)), short
+
+
+def shared_words(texts: pa.Array, known: Ids) -> tuple[Index, list[str]]:
+    """Rows of single texts that share a mark with `known`, and the words of the first of these.
+
+    known: marks, sorted.
+    """
+    found, rows = marks(texts, np.arange(len(texts), dtype=np.int32))
+    if not len(known) or not len(found):
+        return np.empty(0, np.int32), []
+    places = np.searchsorted(known, found).clip(max=len(known) - 1)
+    hits = np.flatnonzero(known[places] == found)
+    hit_rows, first = np.unique(rows[hits], return_index=True)
+    # A text's 8-grams come in order, one a word: the place of a mark is that of its first word.
+    starts = hits[first] - np.searchsorted(rows, hit_rows)
+    words = normalised(texts.take(pa.array(hit_rows))).to_pylist()
+    return hit_rows, [
+        " ".join(text.split()[start : start + GRAM])
+        for text, start in zip(words, starts.tolist(), strict=True)
+    ]

@@ -1,0 +1,122 @@
+"""The data of a training phase: its numbers, and the rows of its parts. No torch here."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field
+
+from tercet.models.losses.loss import Params
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class Numbers(BaseModel):
+    """The numbers that every phase has, whatever its losses."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(default="triplets", min_length=1, max_length=64)
+    batch_size: int = Field(default=64, ge=2, le=65_536)
+    learning_rate: float = Field(default=2e-5, gt=0.0, le=1.0)
+    epochs: float = Field(default=1.0, gt=0.0, le=1000.0)
+    max_steps: int | None = Field(default=None, ge=1, description="Instead of epochs.")
+    warmup: float = Field(
+        default=0.1, ge=0.0, le=1.0, description="Share of the steps with a rising learning rate."
+    )
+    weight_decay: float = Field(default=0.0, ge=0.0, le=1.0)
+    max_length: int = Field(
+        default=64, ge=4, le=8192, description="Longest input in training, in tokens."
+    )
+    word_repetition: bool = Field(
+        default=False, description="Repeat some words of the anchor, drawn afresh each epoch."
+    )
+
+    def steps(self, epoch: int) -> int:
+        """How many steps the phase takes if an epoch has this many."""
+        if self.max_steps is not None:
+            return self.max_steps
+        return max(1, math.ceil(self.epochs * epoch))
+
+
+@dataclass(frozen=True)
+class PartRows:
+    """One part of a phase: rows, and the loss that they train.
+
+    name: of the part within its phase; it seeds the part's draws where there are several.
+    rows: row_id (uint64, distinct), the loss's columns of text and label, and perhaps group
+        (uint64): of the rows of one group one is drawn each epoch.
+    loss, params: its name in the registry, and its own numbers.
+    weight: of the part's loss in the batch's.
+    share: of each batch, in proportion to the others' shares; None: in proportion to its rows.
+    slots: directories of the models that the loss reads.
+    """
+
+    name: str
+    rows: pa.Table
+    loss: str
+    params: Params
+    weight: float = 1.0
+    share: float | None = None
+    slots: Mapping[str, Path] = field(default_factory=dict)
+
+    def count(self) -> int:
+        """Rows in an epoch: a group counts once."""
+        if "group" not in self.rows.column_names:
+            return int(self.rows.num_rows)
+        return len(self.rows["group"].unique())
+
+
+def part_sizes(
+    batch_size: int, rows: Sequence[int], shares: Sequence[float | None]
+) -> tuple[int, ...]:
+    """How many rows of each part a full batch holds; they add up to `batch_size`.
+
+    rows: of each part, >= 1. shares: all given, or none: then in proportion to the rows. Every
+    part has at least two rows in a batch, since alone a row has no in-batch negative.
+    Raises ValueError where the batch is too small for that, and where only some shares are given.
+    """
+    if None in shares and any(share is not None for share in shares):
+        raise ValueError("only some parts of the phase have a share: give each a share, or none")
+    least = 2 if len(rows) > 1 else 1
+    if batch_size < least * len(rows):
+        raise ValueError(
+            f"batch_size: {batch_size} is too small for {len(rows)} parts of at least two rows "
+            f"each: raise it to {least * len(rows)} or more"
+        )
+    wanted = [float(n if share is None else share) for n, share in zip(rows, shares, strict=True)]
+    exact = [batch_size * value / sum(wanted) for value in wanted]
+    sizes = [max(least, math.floor(value)) for value in exact]
+    # The largest remainders get what is left; what the least sizes took comes off the largest.
+    while sum(sizes) != batch_size:
+        step = 1 if sum(sizes) < batch_size else -1
+        can = [i for i, size in enumerate(sizes) if step > 0 or size > least]
+        furthest = max(can, key=lambda i: (step * (exact[i] - sizes[i]), -i))
+        sizes[furthest] += step
+    return tuple(sizes)
+
+
+def epoch_steps(sizes: Sequence[int], rows: Sequence[int]) -> int:
+    """Steps of an epoch: those of the longest part; the others start over."""
+    return max(math.ceil(n / size) for n, size in zip(rows, sizes, strict=True))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a phase's training leaves beside the encoder's weights.
+
+    log: step, epoch, loss, terms (by name), learning_rate, rows_per_second, dev_metric, dev_value,
+        chosen. Of several parts a term is called `PART.term`, and a part's own loss `PART.loss`.
+    draws: epoch (int32), part, group, row_id (uint64): which row of each group was drawn; None
+        where no part has groups. A part that starts over within an epoch draws afresh, and its
+        epochs are its own rounds.
+    kept: by name, the modules of losses that are saved beside the encoder.
+    """
+
+    log: list[dict[str, Any]]
+    draws: pa.Table | None
+    kept: Mapping[str, "nn.Module"] = field(default_factory=dict)

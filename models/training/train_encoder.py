@@ -1,0 +1,212 @@
+"""Trains a sentence encoder through one phase: parts with losses, drawn together in each batch."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor, nn
+
+from tercet.models.encoders import own_modules
+from tercet.models.encoders.encoder import default_prompt
+from tercet.models.losses.loss import Loss
+from tercet.models.losses.registry import loss_named
+from tercet.models.training import batches as batching
+from tercet.models.training import checkpoints
+from tercet.models.training.loop import Batch, Setting, phase_seed, train
+from tercet.models.training.phase import Numbers, PartRows, Trained, epoch_steps, part_sizes
+
+# One part's features of each text, and its label.
+Inputs = tuple[list[dict[str, Any]], Tensor | None]
+
+
+def train_encoder(
+    model: SentenceTransformer, numbers: Numbers, parts: Sequence[PartRows], setting: Setting
+) -> Trained:
+    """Trains the model in place, from the last checkpoint in the directory if there is one.
+
+    Every batch holds rows of each part, by its share; its loss is the sum of the parts' own, each
+    times its weight. Raises ValueError where rows lack a column that the part's loss needs, and
+    where the batch is too small for the parts.
+    """
+    losses = [loss_named(part.loss) for part in parts]
+    feed = _Feed(model, numbers, parts, losses, setting.seed)
+    # Initial weights of heads are drawn here.
+    torch.manual_seed(phase_seed(setting.seed, numbers.name))
+    built = nn.ModuleList(
+        loss.build(model, part.params, part.slots) for loss, part in zip(losses, parts, strict=True)
+    )
+
+    def step(inputs: list[Inputs]) -> tuple[Tensor, dict[str, Tensor]]:
+        total: Tensor | float = 0.0
+        terms: dict[str, Tensor] = {}
+        for part, loss, (features, labels) in zip(parts, built, inputs, strict=True):
+            value = loss(features, labels)
+            # Some of the library's losses return their components.
+            if isinstance(value, dict):
+                value = torch.stack(list(value.values())).sum()
+            total = total + part.weight * value
+            own = getattr(loss, "terms", {})
+            if len(parts) > 1:
+                own = {f"{part.name}.{name}": term for name, term in own.items()}
+                own[f"{part.name}.loss"] = value.detach()
+            terms |= own
+        assert isinstance(total, Tensor)
+        return total, terms
+
+    log = train(nn.ModuleList([model, built]), feed, step, numbers, setting, network=model)
+    kept = {
+        name if len(parts) == 1 else f"{part.name}.{name}": module.get_submodule(name)
+        for part, loss, module in zip(parts, losses, built, strict=True)
+        for name in loss.keeps
+    }
+    return Trained(log, feed.draws(numbers.steps(len(feed))), kept)
+
+
+def save_encoder(
+    model: SentenceTransformer, directory: Path, kept: Mapping[str, nn.Module] | None = None
+) -> Path:
+    """Writes the encoder as a SentenceTransformer directory of safetensors and JSON.
+
+    kept: what losses leave beside it, as NAME.safetensors in the folder `losses`.
+    """
+    own_modules.save_encoder(model, directory)
+    for name, module in (kept or {}).items():
+        (directory / "losses").mkdir(exist_ok=True)
+        path = directory / "losses" / f"{name}.safetensors"
+        checkpoints.write_tensors(path, checkpoints.weights(module))
+    return directory
+
+
+class _Feed:
+    """The phase's batches, each of rows of every part."""
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        numbers: Numbers,
+        parts: Sequence[PartRows],
+        losses: Sequence[Loss],
+        seed: int,
+    ) -> None:
+        counts = [part.count() for part in parts]
+        sizes = part_sizes(numbers.batch_size, counts, [part.share for part in parts])
+        self._length = epoch_steps(sizes, counts)
+        self._parts = [
+            _Part(
+                model,
+                numbers,
+                part,
+                loss,
+                size,
+                seed,
+                # A lone part's name affects nothing.
+                numbers.name if len(parts) == 1 else f"{numbers.name}.{part.name}",
+            )
+            for part, loss, size in zip(parts, losses, sizes, strict=True)
+        ]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, step: int) -> Batch:
+        found = [part.batch(step) for part in self._parts]
+        return Batch(sum(rows for rows, _ in found), [inputs for _, inputs in found])
+
+    def draws(self, steps: int) -> pa.Table | None:
+        """The draws of this many steps."""
+        tables = [part.draws(steps) for part in self._parts]
+        return pa.concat_tables(table for table in tables if table) if any(tables) else None
+
+
+class _Part:
+    """One part's rows, round after round: a round goes through all of them, or all groups, once."""
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        numbers: Numbers,
+        part: PartRows,
+        loss: Loss,
+        size: int,
+        seed: int,
+        name: str,
+    ) -> None:
+        here = part.rows.column_names
+        if missing := [c for c in (*loss.texts, *loss.labels) if c not in here]:
+            raise ValueError(
+                f"{name}: the loss {loss.name} needs the column {missing[0]}, which the rows lack: "
+                "take another loss, or rows that have it"
+            )
+        self._texts = [*loss.texts, *(c for c in loss.optional if c in here)]
+        self._labels = dict(loss.labels)
+        group = ["group"] if "group" in here else []
+        columns = ["row_id", *self._texts, *self._labels, *group]
+        self._rows = part.rows.sort_by("row_id").select(columns).combine_chunks()
+        self._name, self._seed, self._purpose = part.name, seed, f"batches of {name}"
+        self._model, self._numbers = model, numbers
+        self._ids = self._rows["row_id"].to_numpy()
+        self._groups = self._rows["group"].to_numpy() if group else None
+        self._rounds = -(-part.count() // size)
+        self._windows = batching.LengthWindows(self._rows, self._texts, size, seed, self._purpose)
+        self._round: tuple[int, list[list[int]]] = (-1, [])
+
+    def batch(self, step: int) -> tuple[int, Inputs]:
+        """How many rows the step's batch has of this part, and what its loss takes."""
+        number, place = divmod(step, self._rounds)
+        if self._round[0] != number:
+            self._round = (number, self._windows.round(number, self._drawn(number)))
+        rows = self._rows.take(pa.array(self._round[1][place]))
+        texts = {name: rows[name].to_pylist() for name in self._texts}
+        if self._numbers.word_repetition:
+            texts["anchor"] = [
+                batching.repeat_words(text, self._seed, row_id, number)
+                for text, row_id in zip(texts["anchor"], rows["row_id"].to_pylist(), strict=True)
+            ]
+        # The prompt that the encoder is used with; without it, another encoder would be trained.
+        given = {"prompt": default_prompt(self._model), "max_length": self._numbers.max_length}
+        # Of an optional column a row may lack the text, and a batch may have none at all.
+        there = [[text for text in texts[name] if text is not None] for name in self._texts]
+        features = [self._model.preprocess(column, **given) for column in there if column]
+        return rows.num_rows, (features, self._label(rows))
+
+    def _label(self, rows: pa.Table) -> Tensor | None:
+        for name, kind in self._labels.items():
+            column = rows[name].cast(kind)
+            if pa.types.is_floating(kind):
+                column = pc.fill_null(column, float("nan"))
+            return torch.tensor(column.to_pylist())
+        return None
+
+    def _drawn(self, number: int) -> batching.Indices | None:
+        if self._groups is None:
+            return None
+        return batching.one_of_each(self._groups, self._ids, self._seed, self._purpose, number)
+
+    def draws(self, steps: int) -> pa.Table | None:
+        """Which row of each group was drawn in the rounds of this many steps."""
+        if self._groups is None:
+            return None
+        tables = []
+        for number in range(-(-steps // self._rounds)):
+            rows = self._drawn(number)
+            assert rows is not None
+            left = steps - number * self._rounds
+            if left < self._rounds:
+                taken = self._windows.round(number, rows)[:left]
+                rows = np.sort(np.array([row for batch in taken for row in batch]))
+            tables.append(
+                pa.table(
+                    {
+                        "epoch": pa.array(np.full(len(rows), number), pa.int32()),
+                        "part": pa.array([self._name] * len(rows), pa.string()),
+                        "group": pa.array(self._groups[rows], pa.uint64()),
+                        "row_id": pa.array(self._ids[rows], pa.uint64()),
+                    }
+                )
+            )
+        return pa.concat_tables(tables)

@@ -1,0 +1,56 @@
+"""Which training sentences are anchors: by a seeded draw on their ids, without a list.
+
+The stage `sample` keeps a threshold for each corpus; a sentence of fitting length and company is an
+anchor if its draw is at most that.
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tercet.models import seeding
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+ANCHOR_COLUMNS = ("sentence_id", "corpus", "doc_id", "n_words", "split")
+
+
+def anchor_mask(sentences: pa.Table, anchors: pa.Table, seed: int) -> Flags:
+    """Which sentences are anchors. Shape (rows,).
+
+    Args:
+        sentences: whole documents, with `ANCHOR_COLUMNS`.
+        anchors: the table `anchors`; a corpus without a row has no anchors.
+        seed: the recipe's, as the stage `sample` had it.
+    """
+    corpus = strings(sentences["corpus"])
+    draw = anchor_draws(sentences, seed)
+    mask = np.zeros(len(sentences), dtype=np.bool_)
+    for row in anchors.to_pylist():
+        fits = eligible(sentences, row["min_words"], row["max_words"], row["company"])
+        mask |= (corpus == row["corpus"]) & fits & (draw <= np.uint64(row["threshold"]))
+    return mask
+
+
+def eligible(sentences: pa.Table, min_words: int, max_words: int, company: int) -> Flags:
+    """Training sentences of fitting length and company; `sentences` are whole documents."""
+    words = sentences["n_words"].to_numpy()
+    fits = (words >= min_words) & (words <= max_words)
+    train = strings(sentences["split"]) == "train"
+    if company:
+        docs = sentences["doc_id"].to_numpy()
+        _, of, counts = np.unique(docs[train], return_inverse=True, return_counts=True)
+        fits[train] &= counts[of] > company
+    return np.asarray(fits & train)
+
+
+def strings(column: pa.ChunkedArray) -> npt.NDArray[np.object_]:
+    """The column as an array of Python strings."""
+    return np.asarray(column.to_pylist(), dtype=object)
+
+
+def anchor_draws(sentences: pa.Table, seed: int) -> seeding.Ids:
+    """The draw that decides whether each sentence is an anchor. Shape (rows,)."""
+    return seeding.draws(seed, "anchor", sentences["sentence_id"].to_numpy())

@@ -1,0 +1,1 @@
+"""What the rows of a labelled corpus are: one module a kind."""

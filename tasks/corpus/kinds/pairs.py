@@ -1,0 +1,82 @@
+"""Two texts that belong together, or pairs of natural language inference (NLI) with their class.
+
+Without a class column every row is a positive pair (questions and answers, duplicates).
+
+With one, each row says whether the hypothesis (`positive`) follows from the premise (`anchor`), as
+`entailment`, `neutral` or `contradiction`, or 0, 1 and 2 in that order, as SNLI and MNLI do:
+
+- An entailment makes a row, with its hypothesis as the positive.
+- If the same premise has contradictions, the row takes one of them as its negative: the first
+  entailment the first one, and so on, starting over where the entailments are more. Premises count
+  as the same if their folded texts are equal.
+- Contradictions beyond those are rejected as `surplus`, those of a premise without an entailment as
+  `no_positive`, and neutral rows as `neutral`.
+
+So a premise with one of each gives one triplet, which is how supervised SimCSE uses NLI.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tercet.tasks.corpus.kinds.kind import Bad, Kind, Labelled, number, shown
+
+_CLASSES = ("entailment", "neutral", "contradiction")
+
+
+def row(values: Mapping[str, Any]) -> Labelled | Bad:
+    """The pair, with its class as the word where there is a class column."""
+    anchor, positive = values["anchor"], values["positive"]
+    if "label" not in values:
+        return Labelled(anchor, positive)
+    given = values["label"]
+    word = given.strip().lower() if isinstance(given, str) else ""
+    if word in _CLASSES:
+        return Labelled(anchor, positive, word=word)
+    place = number(given)
+    if place in (0, 1, 2):
+        return Labelled(anchor, positive, word=_CLASSES[int(place)])
+    return Bad("bad_label", f"{shown(given)} is none of {', '.join(_CLASSES)}, nor 0, 1 or 2")
+
+
+_COMBINE = """
+WITH classed AS (
+    SELECT *, row_number() OVER (PARTITION BY anchor, word ORDER BY number) - 1 AS nth,
+        count(*) FILTER (word = 'entailment') OVER (PARTITION BY anchor) AS entailed,
+        count(*) FILTER (word = 'contradiction') OVER (PARTITION BY anchor) AS denied
+    FROM read
+), denial AS (SELECT anchor, nth, positive FROM classed WHERE word = 'contradiction')
+SELECT one.number, one.anchor, one.positive, denial.positive AS negative, one.label,
+    CASE
+        WHEN one.word = 'neutral' THEN 'neutral'
+        WHEN one.word = 'contradiction' AND one.entailed = 0 THEN 'no_positive'
+        WHEN one.word = 'contradiction' AND one.nth >= one.entailed THEN 'surplus'
+        WHEN one.word = 'contradiction' THEN 'used'
+    END AS reason,
+    CASE
+        WHEN one.word = 'neutral' THEN 'the hypothesis neither follows nor contradicts'
+        WHEN one.word = 'contradiction' AND one.entailed = 0
+            THEN 'a contradiction of a premise that has no entailment'
+        WHEN one.word = 'contradiction'
+            THEN 'a contradiction more than its premise has entailments'
+    END AS detail,
+    NULL::VARCHAR[] AS entries
+FROM classed one LEFT JOIN denial
+    ON one.word = 'entailment' AND denial.anchor = one.anchor
+        AND denial.nth = one.nth % nullif(one.denied, 0)
+"""
+
+KIND = Kind(
+    texts=("anchor", "positive"),
+    layouts=(
+        {"anchor": "premise", "positive": "hypothesis", "label": "label"},
+        {"anchor": "sentence1", "positive": "sentence2", "label": "gold_label"},
+        {"anchor": "anchor", "positive": "positive"},
+        {"anchor": "query", "positive": "answer"},
+        {"anchor": "question", "positive": "answer"},
+        {"anchor": "query", "positive": "positive"},
+    ),
+    row=row,
+    optional=("label",),
+    unread=("label", "gold_label", "score", "similarity"),
+    combine=_COMBINE,
+)

@@ -1,0 +1,25 @@
+"""Pairs with a similarity score on any scale (STS: 0 to 5)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tercet.tasks.corpus.kinds.kind import Bad, Kind, Labelled, number, shown
+
+
+def row(values: Mapping[str, Any]) -> Labelled | Bad:
+    """The pair; the label is the number as given."""
+    label = number(values["label"])
+    if label is None:
+        return Bad("bad_label", f"{shown(values['label'])} is not a finite number")
+    return Labelled(values["anchor"], values["positive"], label=label)
+
+
+KIND = Kind(
+    texts=("anchor", "positive"),
+    layouts=(
+        {"anchor": "sentence1", "positive": "sentence2", "label": "score"},
+        {"anchor": "sentence1", "positive": "sentence2", "label": "label"},
+        {"anchor": "anchor", "positive": "positive", "label": "label"},
+    ),
+    row=row,
+)

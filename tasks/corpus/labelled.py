@@ -1,0 +1,345 @@
+"""Stage `labelled`: the recipe's labelled corpora as one table, whatever their kind and source.
+
+Each row of a source becomes a row of its kind (`tercet.tasks.corpus.kinds`) or a reject; a kind may
+put several rows together. Rows that share eight words with dev or test are rejected too. Everything
+streams: what is read lies in a scratch directory, and DuckDB puts it together within its memory
+limit. These corpora are not among ingest's, so that none of their texts becomes an anchor.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.models.seeding import Ids
+from tercet.models.text.marks import shared_words
+from tercet.models.text.unicode import fold
+from tercet.storage.rows import read_parquet_sql
+from tercet.tasks.connections import connection
+from tercet.tasks.corpus.held_out import held_out_marks
+from tercet.tasks.corpus.kinds.kind import Bad, Kind, Labelled, kind_named
+from tercet.tasks.corpus.kinds.registry import KINDS
+from tercet.tasks.corpus.sources import registry
+from tercet.tasks.corpus.sources.corpora import CorpusConfig
+from tercet.tasks.corpus.sources.reader import Table, reader_of
+from tercet.tasks.corpus.sources.tables import Row
+from tercet.tasks.corpus.sources.values import text_fault
+from tercet.tasks.rejects import Rejects
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+
+LABELLED = pa.schema(
+    [
+        ("row_id", pa.uint64()),
+        ("corpus", pa.string()),
+        ("kind", pa.string()),
+        ("anchor", pa.string()),
+        ("positive", pa.string()),
+        ("negative", pa.string()),
+        ("label", pa.float32()),
+        ("entries", pa.list_(pa.int32())),
+    ]
+)
+ENTRIES = pa.schema([("entry_id", pa.int32()), ("text", pa.string())])
+
+_READ = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("anchor", pa.string()),
+        ("positive", pa.string()),
+        ("negative", pa.string()),
+        ("label", pa.float32()),
+        ("word", pa.string()),
+    ]
+)
+_KEPT = pa.schema(
+    [field for field in LABELLED if field.name != "entries"] + [("entries", pa.list_(pa.string()))]
+)
+_TEXTS = ("anchor", "positive", "negative")
+_EACH_BY_ITSELF = """
+SELECT *, NULL::VARCHAR[] AS entries, NULL::VARCHAR AS reason, NULL::VARCHAR AS detail FROM read
+"""
+# A row that went into another one, and is neither kept nor rejected.
+_USED = "used"
+BATCH_ROWS = 20_000
+
+
+class LabelledConfig(Config):
+    """The labelled corpora, and the longest line or value to read, in bytes."""
+
+    corpora: list[CorpusConfig] = Field(min_length=1)
+    max_line_bytes: int = Field(default=1_000_000, ge=100)
+
+
+def externals(config: LabelledConfig) -> dict[str, str]:
+    """What each corpus holds, as digests."""
+    return {corpus.name: reader_of(corpus.source).digest(corpus) for corpus in config.corpora}
+
+
+def check_labelled(config: LabelledConfig) -> None:
+    """See, without reading everything, that each corpus has a row and its kind's columns.
+
+    Raises:
+        BadInput: no such source, an empty one, or a column that is not there.
+    """
+    for corpus in config.corpora:
+        empty = True
+        for table in reader_of(corpus.source).tables(corpus, config.max_line_bytes):
+            columns = columns_of(corpus, _kind_of(corpus), table)
+            empty = empty and next(table.rows(list(columns.values())), None) is None
+        if empty:
+            raise BadInput(
+                f"{corpus.source}: the labelled corpus {corpus.name!r} is empty; name a table with "
+                "rows"
+            )
+
+
+def columns_of(corpus: CorpusConfig, kind: Kind, table: Table) -> dict[str, str]:
+    """The table's column of each of the kind's: those that the recipe names, else a known layout's.
+
+    Raises:
+        BadInput: a column is missing, or one of `kind.unread` would go unread.
+    """
+    listed = ", ".join(map(repr, table.columns))
+    if corpus.columns:
+        for ours, theirs in corpus.columns.items():
+            if theirs not in table.columns:
+                raise BadInput(
+                    f"{table.name} has no column {theirs!r} ({ours} of corpus {corpus.name!r}); "
+                    f"its columns are {listed}"
+                )
+        return dict(corpus.columns)
+    for layout in kind.layouts:
+        found = {ours: theirs for ours, theirs in layout.items() if theirs in table.columns}
+        if all(ours in found for ours in layout if ours not in kind.optional):
+            break
+    else:
+        usual = " or ".join(", ".join(layout.values()) for layout in kind.layouts)
+        raise BadInput(
+            f"{table.name} has none of the layouts of kind {corpus.kind} ({usual}); name the "
+            f"columns of corpus {corpus.name!r} under `columns`: its columns are {listed}"
+        )
+    unread = [name for name in kind.unread if name in table.columns and name not in found.values()]
+    if unread:
+        raise BadInput(
+            f"{table.name} has a column {unread[0]!r}, which kind {corpus.kind} would leave unread "
+            f"here: name the columns of corpus {corpus.name!r} under `columns`, with `label` only "
+            "for classes of inference, or take kind: scored"
+        )
+    return found
+
+
+def run(work: Work) -> None:
+    """Emit `labelled` and `entries`; every row left out is a reject.
+
+    Raises:
+        BadInput: as `check_labelled`; or a corpus without a single usable row.
+    """
+    config: LabelledConfig = work.config
+    check_labelled(config)
+    folder = work.scratch / "labelled"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    rejects = Rejects(STAGE.name, work.emit, work.resources.part_rows)
+    with connection(work) as db:
+        held_out = held_out_marks(db, work) if "sentences" in work.inputs else None
+        kept = []
+        for number, corpus in enumerate(config.corpora):
+            faults: Counter[str] = Counter()
+            read = folder / f"read-{number}.parquet"
+            _read(work, corpus, read, rejects, faults)
+            kept.append(folder / f"kept-{number}.parquet")
+            rows = _combined(db, read, _kind_of(corpus))
+            if not _keep(corpus, rows, kept[-1], held_out, rejects, faults):
+                raise BadInput(_nothing_usable(corpus, faults))
+            read.unlink()
+        _emit(db, work, [str(path) for path in kept])
+    rejects.flush()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _kind_of(corpus: CorpusConfig) -> Kind:
+    assert corpus.kind is not None
+    return kind_named(corpus.kind)
+
+
+def _read(
+    work: Work, corpus: CorpusConfig, path: Path, rejects: Rejects, faults: Counter[str]
+) -> None:
+    """Write down every usable row of a source, numbered in order."""
+    with pq.ParquetWriter(path, _READ, compression="lz4") as writer:
+        found = _usable(work.config, corpus, rejects, faults)
+        done = 0
+        while lot := list(islice(found, BATCH_ROWS)):
+            rows = [(done + number, *row) for number, row in enumerate(lot)]
+            done += len(lot)
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            writer.write_table(pa.table(columns, schema=_READ))
+            work.resources.progress(done, None, "rows read")
+
+
+def _usable(
+    config: LabelledConfig, corpus: CorpusConfig, rejects: Rejects, faults: Counter[str]
+) -> Iterator[Labelled]:
+    kind = _kind_of(corpus)
+    left = corpus.limit
+    for table in reader_of(corpus.source).tables(corpus, config.max_line_bytes):
+        columns = columns_of(corpus, kind, table)
+        for row in islice(table.rows(list(columns.values())), left):
+            left = None if left is None else left - 1
+            made = _made(kind, columns, row)
+            if isinstance(made, Labelled):
+                yield made
+                continue
+            fault, text = made
+            where = f"{corpus.name}: {table.name}:{row.number}"
+            faults[fault.reason] += 1
+            row_id = seeding.text_id(corpus.name, where, fault.reason, text)
+            rejects.add(row_id, fault.reason, f"{where}: {fault.detail}", text)
+
+
+def _made(kind: Kind, columns: dict[str, str], row: Row) -> Labelled | tuple[Bad, str]:
+    """The row as its kind has it, or its fault with a text to show."""
+    if row.fault:
+        reason, detail, text = row.fault
+        return Bad(reason, detail), text
+    values: dict[str, Any] = {ours: row.values.get(theirs) for ours, theirs in columns.items()}
+    for ours in kind.texts:
+        fault = text_fault(row.values, columns[ours])
+        if fault:
+            texts = [values[name] for name in kind.texts if isinstance(values[name], str)]
+            # A lone surrogate cannot be written down.
+            shown = fold(" ".join(texts)).encode("utf-8", "replace").decode("utf-8")
+            return Bad(fault[0], fault[1]), fault[2] or shown
+        values[ours] = fold(values[ours])
+    made = kind.row(values)
+    return (made, values[kind.texts[0]]) if isinstance(made, Bad) else made
+
+
+def _combined(db: Any, path: Path, kind: Kind) -> Iterator[pa.RecordBatch]:
+    """The corpus's rows in order, put together as the kind says, with the reasons of those to go.
+
+    `nth` numbers rows of the same texts, from 1.
+    """
+    db.execute(f"CREATE OR REPLACE VIEW read AS SELECT * FROM {read_parquet_sql([str(path)])}")
+    query = f"""
+        SELECT number, anchor, positive, negative, label, entries, reason, detail, row_number() OVER
+            (PARTITION BY anchor, positive, negative, reason IS NULL ORDER BY number) AS nth
+        FROM ({kind.combine or _EACH_BY_ITSELF}) ORDER BY number"""
+    yield from db.sql(query).to_arrow_reader(BATCH_ROWS)
+
+
+def _keep(
+    corpus: CorpusConfig,
+    batches: Iterator[pa.RecordBatch],
+    path: Path,
+    held_out: Ids | None,
+    rejects: Rejects,
+    faults: Counter[str],
+) -> int:
+    """Write down the rows that stay, with their ids; how many they are."""
+    kept = 0
+    with pq.ParquetWriter(path, _KEPT, compression="lz4") as writer:
+        for batch in batches:
+            rows = pa.Table.from_batches([batch]).combine_chunks()
+            texts = [pc.fill_null(rows[name].cast(pa.string()), "") for name in _TEXTS]
+            ids = seeding.text_ids(*(column.to_pylist() for column in texts))
+            reasons = np.asarray(rows["reason"].to_pylist(), dtype=object)
+            details = np.asarray(rows["detail"].to_pylist(), dtype=object)
+            again = (reasons == None) & (rows["nth"].to_numpy() > 1)  # noqa: E711
+            reasons[again], details[again] = "duplicate", "the same texts stand further up"
+            for name, column in zip(_TEXTS, texts, strict=True):
+                if held_out is None:
+                    break
+                hits, words = shared_words(column.combine_chunks(), held_out)
+                for row, said in zip(hits.tolist(), words, strict=True):
+                    if reasons[row] is None:
+                        reasons[row], details[row] = "held_out_text", f"{name}: {said}"
+            stay = np.array([reason is None for reason in reasons], dtype=np.bool_)
+            out = [i for i, why in enumerate(reasons) if why is not None and why != _USED]
+            anchors = rows["anchor"]
+            for row in out:
+                faults[reasons[row]] += 1
+                detail = f"{corpus.name}: {details[row]}"
+                rejects.add(int(ids[row]), reasons[row], detail, anchors[row].as_py())
+            table = pa.table(
+                {
+                    "row_id": ids,
+                    "corpus": pa.repeat(corpus.name, len(ids)),
+                    "kind": pa.repeat(corpus.kind, len(ids)),
+                    **{name: rows[name] for name in (*_TEXTS, "label", "entries")},
+                }
+            ).cast(_KEPT)
+            writer.write_table(table.filter(pa.array(stay)))
+            kept += int(stay.sum())
+    return kept
+
+
+def _nothing_usable(corpus: CorpusConfig, faults: Counter[str]) -> str:
+    why = ", ".join(f"{count} {reason}" for reason, count in faults.most_common(3))
+    return (
+        f"{corpus.source}: no row of the labelled corpus {corpus.name!r} can be used ({why}); look "
+        "at its columns and its encoding"
+    )
+
+
+def _emit(db: Any, work: Work, kept: Sequence[str]) -> None:
+    """Number the entries in order of their texts, and emit both tables."""
+    rows = read_parquet_sql(kept)
+    db.execute(
+        f"""CREATE TEMP TABLE entries AS
+            SELECT (row_number() OVER (ORDER BY text) - 1)::INTEGER AS entry_id, text
+            FROM (SELECT DISTINCT unnest(entries) AS text FROM {rows})"""
+    )
+    entries = db.sql("SELECT entry_id, text FROM entries ORDER BY entry_id")
+    for batch in entries.to_arrow_reader(BATCH_ROWS):
+        work.emit("entries", pa.Table.from_batches([batch]).cast(ENTRIES))
+    texts = db.sql("SELECT text FROM entries ORDER BY entry_id").to_arrow_table()["text"]
+    texts = texts.combine_chunks()
+    for path in kept:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
+                if batch.num_rows:
+                    table = pa.Table.from_batches([batch]).combine_chunks()
+                    numbered = _numbered(table["entries"], texts)
+                    table = table.drop_columns("entries").append_column("entries", numbered)
+                    work.emit("labelled", table.cast(LABELLED))
+
+
+def _numbered(entries: pa.ChunkedArray, texts: pa.Array) -> pa.Array:
+    """Lists of texts as lists of their numbers."""
+    lists = entries.combine_chunks()
+    flat = pc.index_in(lists.flatten(), texts).cast(pa.int32())
+    lengths = pc.fill_null(pc.list_value_length(lists), 0)
+    ends = np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))])
+    offsets = pa.array(ends.astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, flat, mask=lists.is_null())
+
+
+STAGE = Stage(
+    name="labelled",
+    config=LabelledConfig,
+    tables={"labelled": LABELLED, "entries": ENTRIES},
+    run=run,
+    seeded=False,
+    externals=externals,
+    # The content of a corpus is digested; it has no share.
+    locations=("corpora.*.source", "corpora.*.share"),
+    modules=(registry.FILES, *registry.READERS.values(), *KINDS.values()),
+)
+
+
+def stage_for(corpora: Sequence[CorpusConfig]) -> Stage:
+    """The stage with the code of the readers and kinds that these corpora need, and no others."""
+    readers = {registry.module_of(corpus.source) for corpus in corpora}
+    kinds = {KINDS[corpus.kind] for corpus in corpora if corpus.kind is not None}
+    return replace(STAGE, modules=tuple(sorted(readers | kinds)))

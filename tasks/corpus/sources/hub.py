@@ -1,0 +1,206 @@
+"""Data sets of the Hugging Face hub, streamed: `hf:NAME[/CONFIG][:SPLIT]`, of `train` by default.
+
+NAME is `owner/name`, a lone old-style name, or a local directory that `datasets.load_dataset`
+opens. Data sets that need code of their own are refused by that library.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Reading
+from tercet.tasks.corpus.sources.reader import Table
+from tercet.tasks.corpus.sources.streams import SHOWN
+from tercet.tasks.corpus.sources.tables import SAMPLE_ROWS, Row
+from tercet.tasks.corpus.sources.values import documents, wanted_columns
+from tercet.tasks.stage import BadInput
+
+PREFIX = "hf:"
+
+
+class Place(NamedTuple):
+    """Where a data set lies. name: of the hub, or a directory's path (`local`)."""
+
+    name: str
+    config: str | None
+    split: str
+    local: bool
+
+    @property
+    def shown(self) -> str:
+        """As tables name it: the same wherever a directory lies."""
+        name = Path(self.name).resolve().name if self.local else self.name
+        return f"{name}{'/' + self.config if self.config else ''}:{self.split}"
+
+
+def place_of(source: str) -> Place:
+    """The parts of a source.
+
+    Raises:
+        BadInput: it has no name, or more parts than owner, name and configuration.
+    """
+    name, _, split = source.removeprefix(PREFIX).partition(":")
+    name, split = name.rstrip("/"), split or "train"
+    above, _, last = name.rpartition("/")
+    if name and Path(name).is_dir():
+        return Place(name, None, split, True)
+    if above and Path(above).is_dir():
+        return Place(above, last, split, True)
+    parts = name.split("/")
+    if not all(parts) or len(parts) > 3:
+        raise BadInput(
+            f"{source}: write hf:OWNER/NAME, hf:OWNER/NAME/CONFIG or hf:DIRECTORY, each with "
+            ":SPLIT behind it unless that is train"
+        )
+    return Place("/".join(parts[:2]), parts[2] if len(parts) == 3 else None, split, False)
+
+
+def digest(corpus: CorpusConfig) -> str:
+    """SHA-256, in hex, over configuration, split and the data set's revision or its files."""
+    place = place_of(corpus.source)
+    whole = hashlib.sha256(f"{place.config or ''}\0{place.split}\0".encode())
+    if not place.local:
+        whole.update(_revision(place.name).encode())
+        return whole.hexdigest()
+    folder = Path(place.name)
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        try:
+            with path.open("rb") as file:
+                content = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+        name = path.relative_to(folder).as_posix()
+        whole.update(f"{name}\0{content}\n".encode("utf-8", "surrogateescape"))
+    return whole.hexdigest()
+
+
+def check(corpus: CorpusConfig, max_bytes: int) -> None:
+    """See that the data set opens, has the columns asked for, and has a row.
+
+    Raises:
+        BadInput: it does not.
+    """
+    for table in tables(corpus, max_bytes):
+        wanted_columns(corpus, corpus.source, table.columns, _first_rows(table))
+        if next(table.rows(table.columns), None) is not None:
+            return
+    raise BadInput(f"{corpus.source}: the corpus {corpus.name!r} is empty; name one with rows")
+
+
+def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
+    """Each row a document; at most `limit` rows."""
+    for table in tables(corpus, max_bytes):
+        chosen = wanted_columns(corpus, corpus.source, table.columns, _first_rows(table))
+        rows = table.rows([column for column in chosen if column is not None])
+        yield from documents(corpus, table.name, chosen, islice(rows, corpus.limit))
+
+
+def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
+    """The data set as one table; none if it has no rows."""
+    place = place_of(corpus.source)
+    dataset = _open(corpus.source, place)
+    columns = dataset.column_names
+    if columns is None:  # not known before a row is read
+        first = next(_raw_rows(corpus.source, dataset), None)
+        columns = [] if first is None else list(first)
+    if columns:
+        yield Table(place.shown, list(columns), partial(_rows, corpus.source, dataset, max_bytes))
+
+
+def has_pairs(corpus: CorpusConfig) -> bool:
+    """Whether the recipe names the columns of a pair."""
+    return corpus.query is not None
+
+
+def portable(source: str) -> str:
+    """A directory with its full path; what lies on the hub as it is."""
+    place = place_of(source)
+    if not place.local:
+        return source
+    config = f"/{place.config}" if place.config else ""
+    return f"{PREFIX}{Path(place.name).resolve()}{config}:{place.split}"
+
+
+def _first_rows(table: Table) -> Iterator[Row]:
+    yield from islice(table.rows(table.columns), SAMPLE_ROWS)
+
+
+@lru_cache
+def _revision(name: str) -> str:
+    """The commit that the data set's main branch points to; the whole process reads that one."""
+    from huggingface_hub import HfApi
+
+    try:
+        return str(HfApi().dataset_info(name).sha)
+    except Exception as error:
+        raise _unreachable(PREFIX + name, error) from None
+
+
+def _open(source: str, place: Place) -> Any:
+    import datasets
+
+    # What it has to say comes as one sentence of ours.
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    datasets.disable_progress_bars()
+    revision = None if place.local else _revision(place.name)
+    try:
+        return datasets.load_dataset(
+            place.name, place.config, split=place.split, streaming=True, revision=revision
+        )
+    except Exception as error:
+        if place.local or isinstance(error, ValueError):
+            raise BadInput(
+                f"{source}: the data set cannot be opened ({_first_line(error)})"
+            ) from None
+        raise _unreachable(source, error) from None
+
+
+def _unreachable(source: str, error: Exception) -> BadInput:
+    return BadInput(
+        f"{source}: the hub does not give this data set ({_first_line(error)}); check its name and "
+        "the network, or save it as .parquet and name that file"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    said = str(error).strip().splitlines()
+    return said[0].rstrip(".")[:SHOWN] if said else type(error).__name__
+
+
+def _rows(source: str, dataset: Any, max_bytes: int, wanted: Sequence[str]) -> Iterator[Row]:
+    """The rows with these columns, class labels by their names."""
+    features = dataset.features or {}
+    names = {
+        c: f.names for c in wanted if (f := features.get(c)) is not None and hasattr(f, "names")
+    }
+    chosen = dataset.select_columns(list(wanted)) if dataset.column_names else dataset
+    for number, raw in enumerate(_raw_rows(source, chosen), 1):
+        values = {column: raw.get(column) for column in wanted}
+        for column, known in names.items():
+            label = values[column]
+            values[column] = known[label] if isinstance(label, int) and label >= 0 else None
+        yield _bounded(number, values, max_bytes)
+
+
+def _raw_rows(source: str, dataset: Any) -> Iterator[dict[str, Any]]:
+    number = 0
+    try:
+        for raw in dataset:
+            number += 1
+            yield raw
+    except Exception as error:
+        raise BadInput(
+            f"{source}: the rows behind row {number} cannot be read ({_first_line(error)}); run "
+            "again, or save the data set as .parquet and name that file"
+        ) from None
+
+
+def _bounded(number: int, values: dict[str, Any], max_bytes: int) -> Row:
+    for column, value in values.items():
+        if isinstance(value, str) and len(value.encode("utf-8", "surrogatepass")) > max_bytes:
+            detail = f"column {column!r} is longer than {max_bytes} bytes"
+            return Row(number, {}, ("line_too_long", detail, value[:SHOWN]))
+    return Row(number, values, None)

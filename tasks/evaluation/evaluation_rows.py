@@ -1,0 +1,220 @@
+"""Rows of the tables `evaluations` and `retrieval_ranks`, from vectors to figures.
+
+Rows of `evaluations`, by suite. A figure of many items has a 95 % bootstrap interval over them;
+with a baseline it has a row `…_gain` too, the difference with its paired interval.
+
+- `retrieval`, task `document_pairs`, subset = the split: `recall@1`, `recall@10` and `mrr`.
+- `sts`, tasks STS12 to STS16, STS-B and SICK-R: `spearman`. Subset `all` is one correlation over
+  the concatenated pairs, `mean` and `wmean` are the plain and the pair-weighted mean of the files'
+  correlations, and every other subset is one file. Dev splits are the tasks `STS-B dev` and
+  `SICK-R dev` (SICK's trial set). Task `STS` is the average of all seven.
+- `transfer`: `accuracy` of SentEval's classifiers on frozen vectors, of MRPC `f1` too; task
+  `transfer` is the average of all seven.
+- `reranking`: `map`, the mean over queries of average precision; task `reranking` is the average of
+  all four. `pairs`: `ap`, the average precision of pairs labelled 0 or 1.
+- `awareness`, tasks `entity`, `quantity` and `all`: `spearman` with the named teacher's cosines.
+- `alignment` and `uniformity` (GenSE, eqs. 4 and 5 mended) and `isotropy` (Mu and Viswanath) on the
+  document pairs and on STS-B, alignment there with the pairs scored above 4.
+
+All but the last three are in percent, 0 to 100 (gains and correlations from −100). `n` counts the
+queries, pairs or examples behind a value, of `uniformity` and `isotropy` the texts.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tercet.models import seeding
+from tercet.models.measures import metrics, resampling
+from tercet.models.measures.resampling import Difference, Interval
+from tercet.tasks.evaluation.encoding import Encoded
+from tercet.tasks.evaluation.suites.layout import Split, text_form
+
+EVALUATIONS = pa.schema(
+    [
+        ("model_version", pa.string()),
+        ("phase", pa.string()),
+        ("suite", pa.string()),
+        ("task", pa.string()),
+        ("subset", pa.string()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+        ("ci_low", pa.float64()),
+        ("ci_high", pa.float64()),
+        ("n", pa.int64()),
+        ("seed", pa.int64()),
+        ("pooling", pa.string()),
+        ("text_form", pa.string()),
+        ("data_digest", pa.string()),
+    ]
+)
+RETRIEVAL_RANKS = pa.schema(
+    [
+        ("model_version", pa.string()),
+        ("pair_id", pa.uint64()),
+        ("split", pa.string()),
+        ("rank", pa.int32()),
+    ]
+)
+
+RETRIEVAL_METRICS = ("recall@1", "recall@10", "mrr")
+
+# Uniformity compares all texts with all others: it takes at most this many of them.
+UNIFORMITY_TEXTS = 5_000
+
+_SPREADS: Mapping[str, Callable[[metrics.Vectors], float]] = {
+    "uniformity": metrics.uniformity,
+    "isotropy": metrics.isotropy,
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Values that all rows of one evaluation share."""
+
+    model_version: str
+    phase: str
+    seed: int
+    pooling: str
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where a figure comes from; recorded with it."""
+
+    suite: str
+    task: str
+    text_form: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Document pairs of one split, ordered by id."""
+
+    split: Split
+    ids: npt.NDArray[np.uint64]
+    queries: list[str]
+    answers: list[str]
+
+    def data(self) -> Data:
+        """Form and digest of the texts."""
+        digest = hashlib.sha256(self.ids.astype("<u8").tobytes())
+        for query, answer in zip(self.queries, self.answers, strict=True):
+            digest.update(f"{query}\x1f{answer}\x1e".encode("utf-8", "surrogatepass"))
+        form = text_form([*self.queries, *self.answers])
+        return Data("retrieval", "document_pairs", form, digest.hexdigest()[:16])
+
+
+def rank_table(subject: Subject, pairs: Pairs, ranks: npt.NDArray[np.int32]) -> pa.Table:
+    """Rows of `retrieval_ranks`."""
+    columns = {
+        "model_version": pa.array([subject.model_version] * len(ranks), pa.string()),
+        "pair_id": pairs.ids,
+        "split": pa.array([pairs.split] * len(ranks), pa.string()),
+        "rank": ranks,
+    }
+    return pa.table(columns, schema=RETRIEVAL_RANKS)
+
+
+def _sampled(
+    ranks: npt.NDArray[np.int32], metric: str, resamples: int, seed: int
+) -> resampling.Sampled:
+    """One of the `RETRIEVAL_METRICS`, in percent."""
+    values = {
+        "recall@1": metrics.recall_at(ranks, 1),
+        "recall@10": metrics.recall_at(ranks, 10),
+        "mrr": metrics.reciprocal_ranks(ranks),
+    }
+    measure = resampling.mean_of(100.0 * values[metric])
+    return resampling.sampled(measure, len(ranks), resamples, seed)
+
+
+def retrieval_rows(
+    subject: Subject,
+    pairs: Pairs,
+    ranks: npt.NDArray[np.int32],
+    baseline: npt.NDArray[np.int32] | None,
+    resamples: int,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Recall and MRR of one split with their intervals; the gains over the baseline's, with p.
+
+    ranks, baseline: (pairs,), in the pairs' order, 1 the best.
+    """
+    data, n = pairs.data(), len(ranks)
+    found: dict[str, Interval] = {}
+    gains: dict[str, Difference] = {}
+    for name in RETRIEVAL_METRICS:
+        after = _sampled(ranks, name, resamples, seed)
+        found[name] = resampling.interval(after)
+        if baseline is not None:
+            before = _sampled(baseline, name, resamples, seed)
+            gains[f"{name}_gain"] = resampling.paired_test(after, before)
+    rows = [row(subject, data, pairs.split, metric, value, n) for metric, value in found.items()]
+    for metric, gain in gains.items():
+        rows.append({**row(subject, data, pairs.split, metric, gain, n), "p": gain.p})
+    return rows
+
+
+def geometry_rows(
+    subject: Subject,
+    data: Data,
+    subset: str,
+    encoded: Encoded,
+    first: Sequence[str],
+    second: Sequence[str],
+    texts: Sequence[str],
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Alignment of the pairs, uniformity and isotropy of the distinct texts, if there are enough.
+
+    seed: draws the texts where there are more than `UNIFORMITY_TEXTS`.
+    """
+    rows = []
+    if first:
+        value = metrics.alignment(encoded.of(first), encoded.of(second))
+        rows.append(row(subject, data, subset, "alignment", value, len(first)))
+    distinct = list(dict.fromkeys(texts))
+    if len(distinct) > UNIFORMITY_TEXTS:
+        draws = seeding.draws(seed, "uniformity", seeding.text_ids(distinct))
+        chosen = np.argsort(draws, kind="stable")[:UNIFORMITY_TEXTS]
+        distinct = [distinct[i] for i in np.sort(chosen)]
+    if len(distinct) > 1:
+        vectors = encoded.of(distinct)
+        for name, measure in _SPREADS.items():
+            rows.append(row(subject, data, subset, name, measure(vectors), len(distinct)))
+    return rows
+
+
+def row(
+    subject: Subject,
+    data: Data,
+    subset: str,
+    metric: str,
+    value: float | Interval | Difference,
+    n: int,
+) -> dict[str, Any]:
+    """One row of `evaluations`."""
+    interval = None if isinstance(value, float) else value
+    return {
+        "model_version": subject.model_version,
+        "phase": subject.phase,
+        "suite": data.suite,
+        "task": data.task,
+        "subset": subset,
+        "metric": metric,
+        "value": value if isinstance(value, float) else value.value,
+        "ci_low": interval.low if interval else None,
+        "ci_high": interval.high if interval else None,
+        "n": n,
+        "seed": subject.seed,
+        "pooling": subject.pooling,
+        "text_form": data.text_form,
+        "data_digest": data.digest,
+    }

@@ -1,0 +1,42 @@
+"""The columns of a table of rows that a loss reads."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tercet.models import seeding
+from tercet.models.losses.loss import Loss
+from tercet.tasks.stage import BadInput
+
+_TEXTS = ("anchor", "positive", "negative")
+
+
+def shaped(rows: pa.Table, loss: Loss, max_rows: int | None, seed: int) -> pa.Table:
+    """A seeded sample of the rows with the columns that the loss reads, in order of row_id.
+
+    A label that is not known is NaN, and an optional text that a row lacks is null.
+
+    Raises: BadInput where a label's column, or a text of some row, is missing.
+    """
+    rows = rows.sort_by("row_id")
+    if max_rows is not None and rows.num_rows > max_rows:
+        draws = seeding.draws(seed, "training rows", rows["row_id"].to_numpy())
+        rows = rows.take(pa.array(np.sort(np.argsort(draws, kind="stable")[:max_rows])))
+    there = [name for name in rows.column_names if rows[name].null_count < rows.num_rows]
+    # A label column may be empty: no row may have a teacher.
+    missing = [name for name in loss.texts if name not in there or rows[name].null_count]
+    missing += [name for name in loss.labels if name not in rows.column_names]
+    if missing:
+        raise BadInput(
+            f"train: the loss {loss.name} needs {' and '.join(missing)}, which not all of its rows "
+            "have: take other rows or another loss."
+        )
+    texts = [name for name in _TEXTS if name in loss.texts or name in loss.optional]
+    kept = [name for name in texts if name in there]
+    if "group" in rows.column_names:
+        kept.append("group")
+    columns = {name: rows[name] for name in ("row_id", *kept)}
+    for name, kind in loss.labels.items():
+        column = rows[name].cast(kind)
+        columns[name] = pc.fill_null(column, float("nan")) if pa.types.is_floating(kind) else column
+    return pa.table(columns).combine_chunks()

@@ -1,0 +1,165 @@
+"""The rows of a phase's part: from triplets, anchors, document pairs or a labelled corpus."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tercet.models.losses.registry import loss_named
+from tercet.models.training.phase import PartRows
+from tercet.storage.rows import quoted
+from tercet.tasks.connections import connection
+from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
+from tercet.tasks.guarding.removal import without_contaminated
+from tercet.tasks.stage import BadInput, Work
+from tercet.tasks.training.loss_rows import shaped
+from tercet.tasks.training.phases import OF_TRIPLETS, PartConfig, PhaseConfig, RowsConfig
+
+DRAWS = pa.schema(
+    [
+        ("phase", pa.string()),
+        ("epoch", pa.int32()),
+        ("sentence_id", pa.uint64()),
+        ("candidate_id", pa.uint64()),
+        ("method", pa.string()),
+    ]
+)
+
+# Slot of what the guard has found among the rows of a source; of labelled corpora the last one.
+_GUARDED = {
+    "triplets": "guarded_triplets",
+    "pairs": "guarded_triplets",
+    "anchors": "guarded_sentences",
+    "document_pairs": "guarded_document_pairs",
+}
+_GUARDED_LABELLED = "guarded_labelled"
+
+
+def part_rows(work: Work, phase: str, part: PartConfig) -> PartRows:
+    """The part with its rows: row_id, the loss's texts and labels, perhaps group.
+
+    Raises: BadInput where there is none, or where the rows lack what the loss needs.
+    """
+    source, loss = part.rows.source, loss_named(part.loss["name"])
+    found = _read(work, part.rows)
+    if not found.num_rows:
+        raise BadInput(f"train: phase {phase} has no rows to train on: {_remedy(source)}.")
+    slot = _GUARDED.get(source, _GUARDED_LABELLED)
+    found = without_contaminated(work, found, slot, f"train: phase {phase}")
+    rows = shaped(found, loss, part.rows.max_rows, work.seed)
+    slots = {name: work.models[f"{part.name}.{name}"] for name in loss.slots}
+    return PartRows(
+        part.name, rows, part.loss["name"], part.params(), part.weight, part.share, slots
+    )
+
+
+def draws_table(work: Work, phase: PhaseConfig, drawn: pa.Table) -> pa.Table:
+    """Rows of `draws`: the candidates of each triplet that was drawn; of a pair, its positive.
+
+    drawn: epoch, part, group (sentence_id) and row_id (triplet_id).
+    """
+    columns = ["triplet_id"]
+    columns += [f"{role}_{end}" for role in ("positive", "negative") for end in ("id", "method")]
+    triplets = work.inputs["triplets"].table("triplets", columns)
+    place = pc.index_in(drawn["row_id"], triplets["triplet_id"].combine_chunks())
+    chosen = triplets.take(place.combine_chunks())
+    chosen_rows = {
+        role: pa.table(
+            {
+                "phase": pa.repeat(phase.name, drawn.num_rows),
+                "epoch": drawn["epoch"],
+                "sentence_id": drawn["group"],
+                "candidate_id": chosen[f"{role}_id"],
+                "method": chosen[f"{role}_method"],
+            }
+        )
+        for role in ("positive", "negative")
+    }
+    triples = pa.array([part.name for part in phase.parts if part.rows.source == "triplets"])
+    with_negative = pc.is_in(drawn["part"], value_set=triples.cast(pa.string()))
+    negatives = chosen_rows["negative"].filter(with_negative)
+    table = pa.concat_tables([chosen_rows["positive"], negatives])
+    # What `select` adds itself (the anchor as its own positive) is not a candidate.
+    table = table.filter(pc.is_valid(table["candidate_id"]))
+    order = [(name, "ascending") for name in ("epoch", "sentence_id", "candidate_id")]
+    return table.sort_by(order)
+
+
+def _read(work: Work, rows: RowsConfig) -> pa.Table:
+    """row_id, anchor, positive and, where the source has them, negative, label, entries, group."""
+    if rows.source in OF_TRIPLETS:
+        return _triplets(work, rows)
+    if rows.source == "anchors":
+        return _anchors(work, rows)
+    if rows.source == "document_pairs":
+        return _document_pairs(work, rows)
+    table = work.inputs["labelled"].table("labelled")
+    return table.filter(pc.equal(table["corpus"], rows.source)).drop_columns(["corpus", "kind"])
+
+
+def _triplets(work: Work, rows: RowsConfig) -> pa.Table:
+    named = {"triplet_id": "row_id", "anchor": "anchor", "positive": "positive"}
+    if rows.source == "triplets":
+        named |= {"negative": "negative", "negative_similarity": "label"}
+    if rows.one_per is not None:
+        named["sentence_id"] = "group"
+    columns = list(named)
+    if not rows.corpora:
+        table = work.inputs["triplets"].table("triplets", columns)
+    else:
+        table = _within(work, "triplets", "sentence_id", "sentences", columns, rows.corpora)
+    return table.rename_columns([named[name] for name in columns])
+
+
+def _anchors(work: Work, rows: RowsConfig) -> pa.Table:
+    """The sampled sentences, each its own positive."""
+    shares = work.inputs["anchors"].table("anchors")
+    found = []
+    for file in work.inputs["sentences"].files("sentences"):
+        table = pq.read_table(file, columns=[*ANCHOR_COLUMNS, "text"])
+        chosen = anchor_mask(table, shares, work.seed)
+        if rows.corpora:
+            chosen &= np.isin(table["corpus"].to_pylist(), rows.corpora)
+        found.append(table.filter(pa.array(chosen)).select(["sentence_id", "text"]))
+    anchors = pa.concat_tables(found).rename_columns(["row_id", "anchor"])
+    return anchors.append_column("positive", anchors["anchor"])
+
+
+def _document_pairs(work: Work, rows: RowsConfig) -> pa.Table:
+    """The natural pairs of the train split."""
+    columns = ["pair_id", "query", "answer", "split"]
+    if not rows.corpora:
+        table = work.inputs["document_pairs"].table("document_pairs", columns)
+    else:
+        table = _within(work, "document_pairs", "doc_id", "documents", columns, rows.corpora)
+    table = table.filter(pc.equal(table["split"], "train")).drop_columns(["split"])
+    return table.rename_columns(["row_id", "anchor", "positive"])
+
+
+def _within(
+    work: Work, name: str, key: str, owners: str, columns: list[str], corpora: tuple[str, ...]
+) -> pa.Table:
+    """Columns of the table's rows whose sentence or document is of these corpora.
+
+    key: what a row shares with its sentence or document. owners: the table of these.
+    """
+    with connection(work) as db:
+        return db.sql(
+            f"""SELECT {", ".join(columns)} FROM {work.inputs[name].sql(name)}
+                WHERE {key} IN (SELECT {key} FROM {work.inputs[owners].sql(owners)}
+                    WHERE corpus IN ({", ".join(map(quoted, corpora))}))"""
+        ).to_arrow_table()
+
+
+def _remedy(source: str) -> str:
+    """What to do if a source has no rows."""
+    if source in OF_TRIPLETS:
+        return (
+            "loosen select's thresholds, or look at why candidates were refused: "
+            "SELECT reason, count(*) FROM rejects GROUP BY reason"
+        )
+    if source == "anchors":
+        return "check the corpora that it names, and what ingest refused"
+    if source == "document_pairs":
+        return "name the columns query and answer of a corpus, or take other rows"
+    return f"look at why rows of {source} were refused: SELECT reason, count(*) FROM rejects"

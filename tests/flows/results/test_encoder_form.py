@@ -1,0 +1,100 @@
+"""What is exported is what was measured."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands_store import make_artifact, make_run
+
+from tercet.flows.commands.export import export
+from tercet.flows.results.encoder_form import measured_form, reformed
+from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.models.encoders.own_modules import save_encoder
+from tercet.models.encoders.pooling import FormSettings
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.runs import resolve_run
+from tercet.storage.store import Store, open_store
+from tercet.tasks.stage import BadInput
+
+TEXTS = ["the old file is open", "read a row of the array"]
+
+
+def _measured(tmp_path: Path, backbone: Path, **evaluations: dict[str, Any]) -> Store:
+    """A run that trained with cls, and measured the encoder once for each of these configs."""
+    folder = save_encoder(load_encoder(backbone, "cls"), tmp_path / "encoder")
+    (folder / "losses").mkdir()
+    (folder / "losses" / "head.safetensors").write_bytes(b"weights")
+    store = open_store(str(tmp_path / "store"))
+    make_artifact(store, "train", "bbbb", {}, model=folder)
+    steps: dict[str, Any] = {"train": ("bbbb", "made", {})}
+    for number, (name, config) in enumerate(evaluations.items()):
+        components = {"stage": "evaluate", "config": config, "models": {"model": "bbbb"}}
+        step, version = f"evaluate.{name}", f"eeee{number}"
+        make_artifact(store, step, version, {}, {"components": components})
+        steps[step] = (version, "made", {})
+    # What the run measured of another model does not count.
+    other = {"stage": "evaluate", "config": {"pooling": "max"}, "models": {"model": "aaaa"}}
+    make_artifact(store, "evaluate.base", "ffff", {}, {"components": other})
+    make_run(store, "birds", {**steps, "evaluate.base": ("ffff", "made", {})})
+    return store
+
+
+def _form(store: Store) -> FormSettings:
+    return measured_form(store, resolve_run(store, None), open_artifact(store, "train", "bbbb"))
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"pooling": "mean"}, "pooling cls and evaluated with mean."),
+        ({"pooling": ["cls", "max"], "prompt": None}, "pooling cls and evaluated with cls+max."),
+        (
+            {"pooling": "mask", "prompt": "{mask}: {sentence}"},
+            "pooling cls and evaluated with mask in the template '{mask}: {sentence}'.",
+        ),
+    ],
+)
+def test_an_export_has_the_pooling_that_was_measured_and_the_card_says_so(
+    tmp_path: Path,
+    tiny_backbone: Path,
+    capsys: pytest.CaptureFixture[str],
+    config: dict[str, Any],
+    said: str,
+) -> None:
+    store = _measured(tmp_path, tiny_backbone, encoder=config)
+    export("train", str(tmp_path / "out"), store.location, None)
+    form = _form(store)
+    expected = load_encoder(tiny_backbone, form.pooling, prompt=form.prompt)
+    found = encode(load_encoder(tmp_path / "out"), TEXTS)
+    np.testing.assert_array_equal(found, encode(expected, TEXTS))
+    assert not np.array_equal(found, encode(load_encoder(tiny_backbone, "cls"), TEXTS))
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert said in card
+    out = capsys.readouterr().out
+    assert "the directory has the latter" in out
+    assert (tmp_path / "out" / "losses" / "head.safetensors").read_bytes() == b"weights"
+    own = form.pooling == "mask"
+    assert (tmp_path / "out" / "tercet_template_encoder.py").is_file() == own
+    assert ("trust_remote_code=True" in card) == ("trust_remote_code=True" in out) == own
+
+
+@pytest.mark.parametrize("pooling", [None, "cls"])
+def test_an_export_of_what_was_measured_as_it_was_trained_is_a_copy(
+    tmp_path: Path, tiny_backbone: Path, pooling: str | None
+) -> None:
+    store = _measured(tmp_path, tiny_backbone, encoder={"pooling": pooling})
+    assert reformed(tmp_path / "encoder", _form(store)) is None
+    export("train", str(tmp_path / "out"), store.location, None)
+    for file in (tmp_path / "encoder").rglob("*"):
+        if file.is_file():
+            copied = tmp_path / "out" / file.relative_to(tmp_path / "encoder")
+            assert copied.read_bytes() == file.read_bytes()
+    assert "evaluated with" not in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_evaluations_that_disagree_are_one_sentence(tmp_path: Path, tiny_backbone: Path) -> None:
+    store = _measured(tmp_path, tiny_backbone, one={"pooling": "mean"}, two={"pooling": "max"})
+    with pytest.raises(BadInput, match="several poolings"):
+        export("train", str(tmp_path / "out"), store.location, None)
+    assert not (tmp_path / "out").exists()

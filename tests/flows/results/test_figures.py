@@ -1,0 +1,123 @@
+"""The table `evaluations` as figures."""
+
+from typing import Any
+
+import duckdb
+import pytest
+
+from tercet.flows.results.figures import figures, of_geometry, of_tasks, seeds
+from tercet.flows.results.metric_names import Metric
+
+RECALL = Metric("retrieval", "document_pairs", "test", "recall@1")
+COLUMNS = {
+    "model_version": "VARCHAR",
+    "phase": "VARCHAR",
+    "suite": "VARCHAR",
+    "task": "VARCHAR",
+    "subset": "VARCHAR",
+    "metric": "VARCHAR",
+    "value": "DOUBLE",
+    "ci_low": "DOUBLE",
+    "ci_high": "DOUBLE",
+    "n": "INTEGER",
+    "seed": "INTEGER",
+    "pooling": "VARCHAR",
+    "text_form": "VARCHAR",
+    "data_digest": "VARCHAR",
+}
+OLD = ("model_version", "phase", "suite", "task", "subset", "metric", "value")
+
+
+def stored(rows: list[dict[str, Any]], names: tuple[str, ...] = tuple(COLUMNS)) -> Any:
+    connection = duckdb.connect()
+    connection.execute(
+        f"CREATE TABLE evaluations ({', '.join(f'{n} {COLUMNS[n]}' for n in names)})"
+    )
+    marks = ", ".join("?" for _ in names)
+    for row in rows:
+        values = [row.get(name) for name in names]
+        connection.execute(f"INSERT INTO evaluations VALUES ({marks})", values)
+    return connection
+
+
+def row(phase: str, value: float, metric: str = "recall@1", **more: Any) -> dict[str, Any]:
+    place = {"suite": RECALL.suite, "task": RECALL.task, "subset": RECALL.subset}
+    model = f"{phase}-{more.get('seed', 1)}"
+    return {"model_version": model, "phase": phase, "metric": metric, "value": value} | place | more
+
+
+ROWS = [
+    row("base", 60.0, seed=1, n=50),
+    row("encoder", 66.0, seed=2, n=50, data_digest="d"),
+    row("encoder", 64.0, seed=1, n=50, data_digest="d"),
+    row("encoder", 6.0, "recall@1_gain", seed=2, ci_low=4.0, ci_high=8.0),
+    row("encoder", 4.0, "recall@1_gain", seed=1, ci_low=2.0, ci_high=6.0),
+    # What an earlier phase reached.
+    row("mixed", 62.0, seed=1),
+    row("mixed", 2.0, "recall@1_gain", seed=1),
+]
+
+
+def test_before_after_and_gain_by_seed() -> None:
+    (found,) = figures(stored(ROWS))
+    assert found.metric == RECALL
+    assert found.before is not None
+    assert (found.before.value, found.before.n) == (60.0, 50)
+    assert list(found.values().items()) == [(1, 64.0), (2, 66.0)]
+    assert found.mean() == 65.0
+    assert found.first is not None
+    assert (found.first.model, found.first.digest) == ("encoder-1", "d")
+    gain, low, high = found.gain()
+    assert gain == 5.0
+    assert low is not None
+    assert high is not None
+    assert low < 4.0 < 6.0 < high, "over two seeds, not over the queries"
+    assert seeds([found]) == [1, 2]
+
+
+def test_the_figures_of_one_model_also_of_an_earlier_phase() -> None:
+    (found,) = figures(stored(ROWS), "encoder-2")
+    assert found.values() == {2: 66.0}
+    assert found.gain() == (6.0, 4.0, 8.0)
+    (found,) = figures(stored(ROWS), "mixed-1")
+    assert found.values() == {1: 62.0}
+    assert found.gain() == (2.0, None, None)
+
+
+def test_a_gain_without_a_row_is_the_difference() -> None:
+    (found,) = figures(stored([row("base", 60.0), row("encoder", 61.5)]))
+    assert found.gain() == (1.5, None, None)
+
+
+def test_undefined_values_are_left_out() -> None:
+    nan = float("nan")
+    assert figures(stored([row("encoder", nan), row("encoder", nan, "recall@1_gain")])) == []
+
+
+@pytest.mark.parametrize("names", [OLD, tuple(COLUMNS)])
+def test_older_stores_lack_columns(names: tuple[str, ...]) -> None:
+    (found,) = figures(stored([row("base", 60.0), row("encoder", 61.0)], names))
+    assert found.first is not None
+    assert (found.first.n, found.first.seed, found.first.pooling) == (None, None, "")
+
+
+def test_a_run_that_measured_nothing_has_none() -> None:
+    assert figures(duckdb.connect()) == []
+
+
+def test_test_stands_before_dev_and_geometry_apart() -> None:
+    rows = [
+        row("encoder", 1.0, "alignment"),
+        row("encoder", 1.0, "mrr"),
+        row("encoder", 1.0, subset="dev"),
+        row("encoder", 1.0),
+        row("encoder", 1.0, "spearman", suite="sts", task="STS-B", subset="all"),
+    ]
+    found = figures(stored(rows))
+    assert [f.name for f in of_tasks(found)] == [
+        "document pairs test, recall@1",
+        "document pairs test, MRR",
+        "document pairs dev, recall@1",
+        "STS-B, Spearman",
+    ]
+    assert [f.metric.name for f in of_geometry(found)] == ["alignment"]

@@ -1,0 +1,48 @@
+"""A metric as a person types it, and its counterpart on the other split."""
+
+import pytest
+
+from tercet.flows.results.metric_names import DEFAULTS, Metric, metric_of
+from tercet.tasks.stage import BadInput
+
+
+@pytest.mark.parametrize("text", [*DEFAULTS, "sts STS-B dev all spearman"])
+def test_what_is_typed_is_what_is_written(text: str) -> None:
+    assert str(metric_of(text)) == text
+
+
+def test_a_task_may_have_several_words() -> None:
+    assert metric_of("sts STS-B dev all spearman") == Metric("sts", "STS-B dev", "all", "spearman")
+
+
+@pytest.mark.parametrize("text", ["recall@1", "retrieval test recall@1"])
+def test_too_few_words_are_refused_with_an_example(text: str) -> None:
+    with pytest.raises(BadInput, match="retrieval document_pairs test recall@1"):
+        metric_of(text)
+
+
+@pytest.mark.parametrize(
+    ("test", "dev"),
+    [
+        ("retrieval document_pairs test mrr", "retrieval document_pairs dev mrr"),
+        ("sts STS-B all spearman", "sts STS-B dev all spearman"),
+        ("sts SICK-R all spearman", "sts SICK-R dev all spearman"),
+    ],
+)
+def test_dev_and_test_lead_to_each_other(test: str, dev: str) -> None:
+    assert metric_of(test).on_dev() == metric_of(dev)
+    assert metric_of(dev).on_test() == metric_of(test)
+    assert metric_of(dev).on_dev() == metric_of(dev)
+    assert metric_of(test).on_test() == metric_of(test)
+    assert metric_of(dev).of_dev
+    assert not metric_of(test).of_dev
+
+
+def test_the_years_of_sts_are_chosen_by_the_dev_set_of_sts_b() -> None:
+    for task in ("STS", "STS12", "STS16"):
+        found = metric_of(f"sts {task} all spearman").on_dev()
+        assert found == metric_of("sts STS-B dev all spearman")
+
+
+def test_what_has_no_dev_set() -> None:
+    assert metric_of("transfer MR test accuracy").on_dev() is None

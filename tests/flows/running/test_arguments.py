@@ -1,0 +1,20 @@
+"""A run's arguments: the same on the command line, in Prefect and in the store's notes."""
+
+import json
+
+from tercet.flows.running.arguments import RunArguments
+
+
+def test_words_start_the_same_run_again() -> None:
+    given = RunArguments("quickstart", "st", ("a.b=1", "c=[1, 2]"), "pydocs", "select", 5, 0)
+    assert given.words() == [
+        *("quickstart", "--corpus", "pydocs", "--until", "select", "--limit", "5", "--seed", "0"),
+        *("--set", "a.b=1", "--set", "c=[1, 2]", "--store", "st"),
+    ]
+    assert RunArguments("quickstart").words() == ["quickstart"]
+
+
+def test_the_parameters_are_of_json() -> None:
+    given = RunArguments("quickstart", overrides=("a=1",))
+    parameters = given.parameters()
+    assert json.loads(json.dumps(parameters)) == parameters

@@ -1,0 +1,56 @@
+"""What a failure is to the person at the terminal: one sentence, one exit code."""
+
+import errno
+
+import pytest
+import typer
+
+from tercet.flows.terminal.failures import StageFailed, exit_code, sentence
+from tercet.models.llm.errors import Stopped, Unusable
+from tercet.storage.store import FullDisk, StoreError
+from tercet.tasks.stage import BadInput
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (BadInput("no"), 2),
+        (StoreError("no"), 2),
+        (Unusable("no"), 2),
+        (typer.BadParameter("no"), 2),
+        # A kind of StoreError, but one that a person mends by making room: the run can go on.
+        (FullDisk("no"), 1),
+        (StageFailed("no"), 1),
+        (Stopped("no"), 1),
+        (RuntimeError("no"), 1),
+        (KeyboardInterrupt(), 130),
+        (typer.Abort(), 130),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_exit_codes(error: BaseException, code: int) -> None:
+    assert exit_code(error) == code
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BadInput("a.txt: no\n  such   file"), "a.txt: no such file"),
+        (Stopped("The ceiling is reached."), "The ceiling is reached."),
+        (KeyError("x"), "KeyError: 'x' (--debug shows where)"),
+        (ValueError(), "ValueError: no message (--debug shows where)"),
+        (typer.BadParameter("must be positive"), "must be positive (tercet --help)"),
+    ],
+)
+def test_one_line_says_what_is_wrong(error: BaseException, said: str) -> None:
+    assert sentence(error).endswith(said)
+    assert "\n" not in sentence(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, "x"), RuntimeError("IO Error: No space left on device (os error 28)")],
+)
+def test_a_full_disk_is_recognised_whoever_met_it(error: Exception) -> None:
+    assert sentence(error).startswith("The disk is full")
+    assert exit_code(error) == 1

@@ -1,0 +1,111 @@
+"""The command line: wrong words are one sentence and exit code 2, `--debug` shows more."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+from good_and_bad import Place, sentence
+from typer.testing import CliRunner
+
+from tercet.flows.cli import COMING, app
+from tercet.flows.terminal import failures
+
+USAGE: list[tuple[list[str], list[str]]] = [
+    (["run", ".", "--no-server"], [". is a directory"]),
+    (["run", "bare.yaml", "--no-server"], ["bare.yaml is not a recipe"]),
+    (["run", "nosuch.yaml"], ["no recipe 'nosuch.yaml'", "quickstart"]),
+    (["run", "good.yaml", "--limit", "0"], ["--limit"]),
+    (["run", "good.yaml", "--no-server", "--until", "nosuch"], ["--until 'nosuch'", "sentences"]),
+    (
+        ["run", "good.yaml", "--set", "select.negative_max=-1"],
+        ["--set select.negative_max=-1: select.negative_max is -1"],
+    ),
+    (["run", "good.yaml", "--set", "select.best=1"], ["--set select.best=1: unknown key"]),
+    (["run", "good.yaml", "--set", "select"], ["--set 'select'", "has no value"]),
+    (["run", "good.yaml", "--seed", "4294967296"], ["--seed 4294967296: seed is"]),
+    (["run"], ["Missing argument", "--help"]),
+    (["walk"], ["No such command 'walk'"]),
+    (["plan", "good.yaml", "--bogus"], ["--bogus"]),
+    (["init", "nosuch.txt"], ["no such file"]),
+    (["ls", "--run", "nosuch"], ["'nosuch'"]),
+    (["ls", "--store", "nowhere"], ["no store at"]),
+    (["sql", "SELECT 1", "--run", "nosuch"], ["'nosuch'"]),
+    (["sql", "COPY (SELECT 1) TO 'stolen.csv'"], ["Only one SELECT", "COPY"]),
+    (["sql", "SELEC 1"], ["syntax error"]),
+]
+
+
+@pytest.mark.parametrize(("words", "told"), USAGE, ids=[" ".join(u[0])[:40] for u in USAGE])
+def test_wrong_words(place: Place, words: list[str], told: list[str]) -> None:
+    (place.folder / "bare.yaml").touch()
+    more = [] if "--store" in words or not words[1:] else ["--store", str(place.store)]
+    said = sentence(place.types(*words, *more), 2)
+    assert all(word in said for word in told), said
+    assert not (place.folder / "stolen.csv").exists()
+    place.goes_on()
+
+
+def test_a_process_says_the_same_and_nothing_else(place: Place) -> None:
+    recipe = place.recipe("negative_max: 0.8", "negative_mix: 0.8")
+    said = sentence(place.tercet("run", recipe, TERCET_STORE=str(place.store)), 2)
+    assert said.startswith(f"{recipe}:14: unknown key 'select.negative_mix'")
+    said = sentence(place.tercet("ls", TERCET_STORE="nowhere"), 2)
+    assert "no store at" in said
+
+
+def test_a_reader_that_goes_away(place: Place) -> None:
+    query = "SELECT a.text, b.text FROM sentences a, sentences b, sentences c"
+    for words in (["ls"], ["sql", query, "--format", "csv"], ["schema"]):
+        more = () if words == ["schema"] else ("--store", place.store)
+        child = place.start(*words, *more)
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.readline()
+        child.stdout.close()
+        assert child.stderr.read() == ""
+        child.stderr.close()
+        assert child.wait(timeout=600) in (0, 1)
+
+
+def test_debug_shows_the_traceback(place: Place) -> None:
+    result = place.runs(place.good, "--corpus", "nosuch.txt", "--debug")
+    assert result.returncode != 0
+    assert "Traceback (most recent call last)" in result.stderr
+    assert "BadInput: nosuch.txt" in result.stderr
+
+
+def test_help_takes_less_than_half_a_second(place: Place) -> None:
+    """Of a processor, which others may use too. Or, on a slow one, less than 25 bare Pythons."""
+
+    def used() -> float:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return children.ru_utime + children.ru_stime
+
+    taken, bare = [], []
+    for _ in range(5):
+        began = used()
+        subprocess.run([sys.executable, "-c", "pass"], check=True)
+        between = used()
+        result = place.tercet("--help")
+        bare.append(between - began)
+        taken.append(used() - between)
+        assert result.returncode == 0
+        assert "run" in result.stdout
+    assert min(taken) < max(0.5, 25 * min(bare)), (taken, bare)
+
+
+@pytest.mark.parametrize("command", COMING)
+def test_a_command_to_come_answers_in_one_sentence(command: str) -> None:
+    error = CliRunner().invoke(app, [command, "this", "--apply"]).exception
+    assert isinstance(error, Exception)
+    assert failures.exit_code(error) == 2
+    assert failures.sentence(error).startswith(f"`tercet {command}` is not built yet: ")
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "try", "study", "init", "tag", "serve"])
+def test_run_is_offered_only_where_it_is_used(command: str) -> None:
+    offered = CliRunner().invoke(app, [command, "--help"]).output
+    assert "--store" in offered
+    assert "--run " not in offered
+    assert "--run " in CliRunner().invoke(app, ["sql", "--help"]).output

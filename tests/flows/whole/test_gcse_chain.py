@@ -1,0 +1,334 @@
+"""The whole GCSE chain with a language model that obeys, and what comes out of each stage.
+
+The model is `obeying_server`; the corpus is made up so that what each sentence mentions is known.
+"""
+
+import random
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from obeying_server import KINDS, TYPES, Obeying, denied, obeying_server, reworded, singular
+from tiny_run import Tiny, query, write_corpus
+
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.run_plan import prepare
+from tercet.flows.running.runner import open_run, run_step
+from tercet.models.english.plurals import plural
+from tercet.tasks.stage import silent
+
+METHODS = (
+    *("rewrite", "precede", "from_knowledge", "antisense", "entity_revision"),
+    *("quantity_revision", "from_changed_knowledge"),
+)
+POSITIVE = {"rewrite", "precede", "from_knowledge"}
+ANCHORS = 40
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A sentence and what it mentions: entities, and its number with its unit or what it counts."""
+
+    text: str
+    entities: tuple[str, ...]
+    number: str | None = None
+    unit: str | None = None
+    counted: str | None = None
+
+
+def sentence(draw: random.Random) -> Truth:
+    """One of five shapes with words of `KINDS`."""
+    one = {kind: draw.sample(words.split(), 2) for kind, words in KINDS.items()}
+    person, place = one["person"][0], one["place"][0]
+    number = str(draw.randint(2, 900))
+    match draw.randrange(5):
+        case 0:
+            food = plural(one["food"][0])
+            text = f"The {person} bought {number} {food} in {place}."
+            return Truth(text, (person, food, place), number, None, food)
+        case 1:
+            tool = one["tool"][0]
+            text = f"In {place} the {tool} weighed {number} kilograms."
+            return Truth(text, (place, tool), number, "kg")
+        case 2:
+            animal = one["animal"][0]
+            return Truth(
+                f"Every {person} likes the {animal} from {place}.", (person, animal, place)
+            )
+        case 3:
+            tool, others = one["tool"][0], plural(one["person"][1])
+            text = f"The {person} lent the {tool} to {number} {others}."
+            return Truth(text, (person, tool, others), number, None, others)
+        case _:
+            animal, others = one["animal"][0], plural(one["animal"][1])
+            text = f"The {animal} was seen near {place} with {number} {others}."
+            return Truth(text, (animal, place, others), number, None, others)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A run that is done: its store, what the server was asked, and the truth by sentence."""
+
+    store: Path
+    server: Obeying
+    truth: dict[str, Truth]
+
+    def rows(self, text: str) -> list[tuple[Any, ...]]:
+        return query(self.store, text)
+
+
+def run_chain(
+    tiny: Tiny,
+    folder: Path,
+    until: str | None = None,
+    disobey: Callable[[str, str], str | None] = lambda name, sentence: None,
+    **changes: Any,
+) -> Chain:
+    """Runs the chain over a corpus of its own, in this process."""
+    draw = random.Random(3)
+    truths = [[sentence(draw) for _ in range(5)] for _ in range(110)]
+    corpus = folder / "corpus.jsonl"
+    documents = [[one.text for one in said] for said in truths]
+    write_corpus(corpus, [{"query": " ".join(d[:2]), "answer": " ".join(d[2:])} for d in documents])
+    with obeying_server(disobey) as (server, asked):
+        content = yaml.safe_load(tiny.recipe.read_text())
+        content["corpora"][0]["source"] = str(corpus)
+        content |= {
+            "name": "chain",
+            "sample": {"rows": ANCHORS},
+            "llm": {"name": "obeying"},
+            "extract_generate": {},
+            "synthesise": dict.fromkeys(METHODS),
+            "select": {"positive_min": 0.5, "negative_max": {"quantile": 0.7}},
+        }
+        content["run"]["llm"] = {"endpoints": [server.url], "concurrency": 8}
+        path = folder / "chain.yaml"
+        path.write_text(yaml.safe_dump({**content, **changes}, sort_keys=False))
+        plan = prepare(RunArguments(str(path), str(folder / "store"), until=until))
+        with open_run(plan) as handle:
+            for step in plan.steps:
+                run_step(handle, step, silent)
+    return Chain(
+        folder / "store", asked, {one.text: one for document in truths for one in document}
+    )
+
+
+@pytest.fixture(scope="module")
+def chain(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Chain:
+    return run_chain(tiny, tmp_path_factory.mktemp("chain"))
+
+
+def test_mentions_are_what_the_sentences_mention_at_their_places(chain: Chain) -> None:
+    rows = chain.rows(
+        """SELECT s.text, m.kind, m.text, m.type, m.start, m."end", m.value, m.unit, o.text
+           FROM mentions m JOIN sentences s USING (sentence_id)
+           LEFT JOIN mentions o ON o.mention_id = m.of_mention_id ORDER BY s.text, m.start"""
+    )
+    read: dict[str, list[tuple[Any, ...]]] = {}
+    for text, kind, said, type_, start, end, value, unit, counted in rows:
+        assert text[start:end] == said
+        if kind == "entity":
+            assert type_ == (TYPES.get(said) or TYPES[singular(said)])
+        else:
+            assert value == float(said)
+        read.setdefault(text, []).append((kind, said, unit, counted))
+    assert len(read) == ANCHORS
+    for text, found in read.items():
+        truth = chain.truth[text]
+        assert tuple(said for kind, said, *_ in found if kind == "entity") == truth.entities
+        numbers = [rest for kind, *rest in found if kind == "quantity"]
+        expected = [] if truth.number is None else [[truth.number, truth.unit, truth.counted]]
+        assert numbers == expected
+    assert chain.rows("SELECT * FROM rejects WHERE stage LIKE 'extract%'") == []
+
+
+def test_the_graph_joins_entities_to_their_types(chain: Chain) -> None:
+    edges = set(
+        chain.rows(
+            """SELECT a.text, b.text FROM kg_edges e JOIN kg_nodes a ON a.node_id = e.source
+               JOIN kg_nodes b ON b.node_id = e.target
+               WHERE e.kind = 'hard' AND a.kind = 'entity' AND b.kind = 'type'"""
+        )
+    )
+    assert edges
+    for entity, kind in edges:
+        assert TYPES[entity] == kind
+
+
+def test_each_method_is_asked_about_each_anchor_that_it_applies_to(chain: Chain) -> None:
+    counts = dict(chain.rows("SELECT method, count(*) FROM generations GROUP BY 1"))
+    ((with_number,),) = chain.rows(
+        "SELECT count(DISTINCT sentence_id) FROM mentions WHERE kind = 'quantity'"
+    )
+    assert 0 < with_number < ANCHORS
+    for method in METHODS:
+        wanted = with_number if method == "quantity_revision" else ANCHORS
+        assert counts[method] == wanted, method
+    asked = Counter(name for name, _, _ in chain.server.asked)
+    assert asked["extract"] == ANCHORS
+    # One prompt file for both.
+    assert asked["from_knowledge"] == 2 * ANCHORS
+
+
+def revised(chain: Chain, method: str) -> list[tuple[Any, ...]]:
+    return chain.rows(
+        f"""SELECT s.text, c.text, c.detail.old, c.detail.new, m.text, m.kind, n.text, n.kind
+            FROM candidates c JOIN sentences s USING (sentence_id)
+            JOIN mentions m ON m.mention_id = c.detail.mention_id
+                AND m.sentence_id = c.sentence_id
+            LEFT JOIN kg_nodes n ON n.node_id = c.detail.node_id
+            WHERE c.method = '{method}'"""
+    )
+
+
+def test_a_revision_changes_just_that_entity_or_number(chain: Chain) -> None:
+    rows = revised(chain, "entity_revision")
+    assert len(rows) == ANCHORS
+    for source, text, old, new, mentioned, kind, node, _ in rows:
+        assert (mentioned, kind) == (old, "entity")
+        assert new != old
+        kinds = {TYPES.get(word) or TYPES[singular(word)] for word in (old, new)}
+        assert len(kinds) == 1, (old, new)
+        assert node in (new, singular(new))
+        assert text == re.sub(rf"\b{old}\b", new, source)
+    rows = revised(chain, "quantity_revision")
+    assert rows
+    for source, text, old, new, mentioned, kind, *_ in rows:
+        assert (mentioned, kind) == (old, "quantity")
+        assert new != old
+        assert text == re.sub(rf"\b{old}\b", new, source)
+
+
+def test_prompts_carry_the_knowledge(chain: Chain) -> None:
+    rows = chain.rows(
+        """SELECT s.text, g.prompt, g.method, g.detail.old, g.detail.new, g.raw
+           FROM generations g JOIN sentences s USING (sentence_id)
+           WHERE g.method IN ('from_knowledge', 'from_changed_knowledge')"""
+    )
+    kinds = Counter(method for _, _, method, *_ in rows)
+    assert set(kinds) == {"from_knowledge", "from_changed_knowledge"}
+    for source, prompt, method, old, new, raw in rows:
+        truth = chain.truth[source]
+        changed = {old: new} if method == "from_changed_knowledge" else {}
+        for entity in truth.entities:
+            said = changed.get(entity, entity)
+            kind = TYPES.get(entity) or TYPES[singular(entity)]
+            assert f"- {said} ({kind})\n" in prompt
+        if truth.number is not None:
+            number = changed.get(truth.number, truth.number)
+            counted = truth.counted and changed.get(truth.counted, truth.counted)
+            behind = f" {truth.unit}" if truth.unit else f" (of: {counted})"
+            assert f"- {number}{behind}\n" in prompt
+        # And the answer was made of the record.
+        for entity in truth.entities:
+            assert re.search(rf"\b{changed.get(entity, entity)}\b", raw), (prompt, raw)
+        if old is not None and changed:
+            assert not re.search(rf"\b{old}\b", raw)
+
+
+def test_rewrites_and_contradictions_come_through_word_for_word(chain: Chain) -> None:
+    for method, made in (("rewrite", reworded), ("antisense", denied)):
+        rows = chain.rows(
+            f"""SELECT s.text, c.text FROM candidates c JOIN sentences s USING (sentence_id)
+                WHERE c.method = '{method}'"""
+        )
+        assert len(rows) == ANCHORS
+        for source, text in rows:
+            assert text == made(source) != source
+
+
+def test_nothing_that_obeys_is_refused_and_roles_are_as_asked(chain: Chain) -> None:
+    assert chain.rows("SELECT reason, detail, text FROM rejects WHERE stage = 'parse'") == []
+    roles = chain.rows("SELECT DISTINCT method, role FROM candidates")
+    expected = {(m, "positive" if m in POSITIVE else "negative") for m in METHODS}
+    assert set(roles) == expected | {("random", "negative")}
+
+
+def test_what_is_accepted_lies_within_the_bounds_and_nothing_else_is(chain: Chain) -> None:
+    rows = chain.rows(
+        """SELECT c.role, s.value, a.threshold, r.reason
+           FROM candidates c JOIN scores s USING (candidate_id)
+           JOIN acceptance a USING (role, method)
+           LEFT JOIN rejects r ON r.stage = 'select' AND r.row_id = c.candidate_id
+           WHERE c.method <> 'random'"""
+    )
+    ((scored,),) = chain.rows("SELECT count(*) FROM candidates WHERE method <> 'random'")
+    assert len(rows) == scored
+    beyond = {"positive": "below_positive_min", "negative": "above_negative_max"}
+    seen = set()
+    for role, value, threshold, reason in rows:
+        within = value >= threshold if role == "positive" else value <= threshold
+        assert (reason == beyond[role]) == (not within), (role, value, threshold, reason)
+        assert within or reason in beyond.values()
+        assert reason in {None, beyond[role], "surplus", "no_pair", "held_out_text", "duplicate"}
+        seen.add((role, within))
+    assert ("negative", True) in seen
+    assert ("negative", False) in seen
+    pairs = chain.rows("SELECT DISTINCT positive_method, negative_method FROM triplets")
+    assert {positive for positive, _ in pairs} <= POSITIVE | {"self"}
+    assert {negative for _, negative in pairs} <= set(METHODS) - POSITIVE | {"random"}
+    ((triplets,),) = chain.rows("SELECT count(*) FROM triplets WHERE negative_method <> 'random'")
+    assert triplets > ANCHORS / 2
+
+
+def test_the_encoder_is_trained_on_them_and_measured(chain: Chain) -> None:
+    ((steps,),) = chain.rows("SELECT max(step) FROM training_log")
+    assert steps == 10
+    phases = {phase for (phase,) in chain.rows("SELECT DISTINCT phase FROM evaluations")}
+    assert "base" in phases
+    assert len(phases) == 2
+
+
+# What a model says that does not do as it is told, and why it is refused then.
+FAULTS = {
+    "rewrite": {"echo": "echo", "refusal": "refusal", "unchanged": "same_as_source"},
+    "precede": {"preamble": "preamble", "language": "wrong_language"},
+    "from_knowledge": {"echo": "echo", "silence": "empty"},
+    "antisense": {"json": "markup", "refusal": "refusal", "too_long": "cut_off"},
+    "entity_revision": {"unchanged": "same_as_source", "language": "wrong_language"},
+    "quantity_revision": {"too_long": "cut_off", "preamble": "preamble"},
+    "extract": {"no_json": "not_json", "too_long": "cut_off"},
+}
+
+
+def test_each_way_to_disobey_ends_as_its_own_reason(tiny: Tiny, tmp_path: Path) -> None:
+    def disobey(name: str, text: str) -> str | None:
+        """One in four sentences is not extracted as asked; of the rest, each method misses some."""
+        ways = [None, *FAULTS[name]]
+        draw = zlib.crc32(f"{name} {text}".encode())
+        way = ways[draw % len(ways)] if name != "extract" or draw % 8 < 3 else None
+        # With a single function word a sentence does not show that it is English.
+        plain = " bought " in text or " weighed " in text
+        return None if way == "language" and plain else way
+
+    chain = run_chain(tiny, tmp_path, "candidates", disobey)
+    reasons: dict[tuple[str, str], str] = {
+        (method, text): reason
+        for method, text, reason in chain.rows(
+            """SELECT g.method, s.text, r.reason FROM rejects r
+               JOIN generations g ON g.generation_id = r.row_id
+               JOIN sentences s USING (sentence_id)
+               WHERE r.stage IN ('parse', 'extract_parse') AND g.method <> 'random'"""
+        )
+    }
+    expected = {}
+    for name, text, way in chain.server.asked:
+        if way is not None:
+            expected[name, text] = FAULTS[name][way]
+    # One prompt file serves two methods, whose faults are the same.
+    for (name, text), reason in list(expected.items()):
+        if name == "from_knowledge":
+            expected["from_changed_knowledge", text] = reason
+    assert set(reasons.items()) <= set(expected.items())
+    missing = set(expected.items()) - set(reasons.items())
+    # A sentence that was not understood has no record to write from.
+    assert {name for (name, _), _ in missing} <= {"from_changed_knowledge", "from_knowledge"}
+    seen = {(name, reason) for (name, _), reason in reasons.items()}
+    wanted = {(name, reason) for name, ways in FAULTS.items() for reason in ways.values()}
+    assert wanted <= seen, wanted - seen

@@ -1,0 +1,161 @@
+"""Three phases with three losses' settings, killed in each: a run goes on in that very phase."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from faulty_server import until
+from tiny_run import Finished, copy_of, ended_well, query, start, states, tercet
+
+from tercet.flows.results.refs import artifact_of
+from tercet.storage.store import open_store
+
+STEPS = {"batch_size": 8, "max_steps": 8, "learning_rate": 1e-3}
+PHASES: list[dict[str, Any]] = [
+    {"name": "warm", "rows": "anchors", "loss": {"name": "in_batch", "head": True}, **STEPS},
+    {
+        "name": "mixed",
+        "parts": [
+            {"name": "topical", "rows": "pairs", "loss": {"name": "in_batch", "tau": 0.1}},
+            {"name": "strict", "rows": {"one_per": "sentence"}, "weight": 0.5},
+        ],
+        **STEPS,
+    },
+    {"name": "main", "loss": {"name": "gaussian_decay", "width": 0.1}, **STEPS},
+]
+NAMES = [phase["name"] for phase in PHASES]
+TRAINED = [f"train.{name}" for name in NAMES]
+
+# The command line, with a checkpoint every two steps; it stands still at step 6 of one phase.
+STOPPING = """
+import dataclasses, functools, sys, time
+from pathlib import Path
+from tercet.flows.cli import main
+from tercet.models.training import loop, train_encoder
+
+phase, marker = sys.argv.pop(1), Path(sys.argv.pop(1))
+train = train_encoder.train
+
+def stopping(module, batches, step, numbers, setting, **more):
+    def progress(done, total, unit):
+        if numbers.name == phase and done == 6:
+            marker.touch()
+            time.sleep(3600)
+    own = dataclasses.replace(setting, checkpoint_steps=2, log_steps=2, progress=progress)
+    return train(module, batches, step, numbers, own, **more)
+
+train_encoder.train = stopping
+main()
+"""
+# What such a run resumes from, said at the first step that it takes.
+TELLING = """
+import dataclasses, sys
+from tercet.flows.cli import main
+from tercet.models.training import train_encoder
+
+train = train_encoder.train
+
+def telling(module, batches, step, numbers, setting, **more):
+    taken = []
+    def progress(done, total, unit):
+        taken.append(done)
+    own = dataclasses.replace(setting, checkpoint_steps=2, log_steps=2, progress=progress)
+    log = train(module, batches, step, numbers, own, **more)
+    print(f"FIRST {numbers.name} {taken[0]}", file=sys.stderr)
+    return log
+
+train_encoder.train = telling
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def recipe(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    content = yaml.safe_load(finished.tiny.recipe.read_text())
+    content["train"] = {"max_length": 32, "log_steps": 2, "phases": PHASES}
+    path = tmp_path_factory.mktemp("phases") / "phases.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+def words(recipe: Path, store: Path, *options: str) -> list[str]:
+    return ["run", str(recipe), "--no-server", "--store", str(store), *options]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(finished: Finished, recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in which the three phases ran through."""
+    store = copy_of(finished.store, tmp_path_factory.mktemp("undisturbed") / "store")
+    ended_well(tercet(*words(recipe, store)))
+    return store
+
+
+def weights(store: Path, name: str) -> bytes:
+    artifact = artifact_of(open_store(str(store), create=False), name, None)
+    return (artifact.model_dir() / "model.safetensors").read_bytes()
+
+
+def test_killed_in_each_phase_a_run_goes_on_there(
+    finished: Finished, recipe: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    store = copy_of(finished.store, tmp_path / "store")
+    for name in NAMES:
+        marker = tmp_path / name
+        child = start(
+            *(name, str(marker), *words(recipe, store)),
+            script=STOPPING,
+            output=subprocess.DEVNULL,
+        )
+        assert until(lambda: marker.exists() or child.poll() is not None, 600)  # noqa: B023
+        assert child.poll() is None
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+        before = TRAINED[: NAMES.index(name)]
+        done = ended_well(tercet(*words(recipe, store, "--until", f"train.{name}"), script=TELLING))
+        # The last checkpoint was written after step 4 or 6.
+        (told,) = [line for line in done.stderr.splitlines() if line.startswith("FIRST")]
+        assert told.split()[:2] == ["FIRST", name]
+        assert int(told.split()[2]) > 4
+        found = states(store)
+        assert {step: found[step] for step in before} == dict.fromkeys(before, "reused")
+        assert found[f"train.{name}"] != "reused"
+    for step in TRAINED:
+        assert weights(store, step) == weights(undisturbed, step)
+
+
+def test_another_learning_rate_in_the_last_phase_makes_it_alone_anew(
+    recipe: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    store = copy_of(undisturbed, tmp_path / "store")
+    ended_well(tercet(*words(recipe, store, "--set", "train.phases.2.learning_rate=2.0e-3")))
+    made = {step for step, state in states(store).items() if state != "reused"}
+    assert made == {"train.main", "evaluate.encoder"}
+    assert weights(store, "train.main") != weights(undisturbed, "train.main")
+
+
+def test_the_last_phase_is_what_a_name_means(undisturbed: Path) -> None:
+    assert weights(undisturbed, "train") == weights(undisturbed, "train.main")
+    assert weights(undisturbed, "train.warm") != weights(undisturbed, "train.main")
+    assert "train.main" in ended_well(tercet("show", "train", "--store", str(undisturbed))).stdout
+
+
+def test_the_log_has_each_loss_s_terms_and_the_draws_join(undisturbed: Path) -> None:
+    log = query(
+        undisturbed,
+        "SELECT phase, list(DISTINCT key ORDER BY key) FROM (SELECT phase, "
+        "unnest(map_keys(terms)) AS key FROM training_log) GROUP BY phase ORDER BY phase",
+    )
+    gate = ["gate_opening", "student_negative", "teacher_negative"]
+    parts = sorted(["topical.loss", *(f"strict.{name}" for name in (*gate, "loss"))])
+    assert dict(log) == {"main": gate, "mixed": parts}
+    ((rows, found, phases),) = query(
+        undisturbed,
+        """SELECT count(*), count(c.candidate_id), count(DISTINCT phase)
+        FROM draws d LEFT JOIN candidates c USING (candidate_id)""",
+    )
+    assert rows == found > 0
+    assert phases == 1

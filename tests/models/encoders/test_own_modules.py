@@ -1,0 +1,108 @@
+"""Encoders with modules of ours, saved and loaded: by the library alone, and by us."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_t5 import tiny_t5
+
+from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.models.encoders.own_modules import save_encoder
+from tercet.models.encoders.pooling import StatePooling
+
+TEXTS = ["the old file is open", "read a row of the array", "green", "red " * 90]
+SOURCE = "tercet_template_encoder.py"
+
+_ALONE = """
+import json, sys
+sys.modules["tercet"] = None
+from sentence_transformers import SentenceTransformer
+try:
+    SentenceTransformer(sys.argv[1], device="cpu")
+except ValueError as error:
+    assert "trust_remote_code" in str(error), error
+else:
+    raise AssertionError("code of ours ran unasked")
+model = SentenceTransformer(sys.argv[1], device="cpu", trust_remote_code=True)
+print(json.dumps(model.encode(json.loads(sys.argv[2])).tolist()))
+"""
+
+
+def _saved(tmp_path: Path, backbone: Path, pooling: StatePooling = "mask") -> Path:
+    if pooling == "first_decoder":
+        backbone = tiny_t5(tmp_path / "t5", ["the", "old", "file", "open", "read", "row"])
+    return save_encoder(load_encoder(backbone, pooling), tmp_path / "saved")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pooling", ["mask", "first_decoder"])
+def test_the_library_alone_gives_the_same_vectors(
+    tmp_path: Path, tiny_backbone: Path, pooling: StatePooling
+) -> None:
+    path = _saved(tmp_path, tiny_backbone, pooling)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", _ALONE, str(path), json.dumps(TEXTS)],
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        env={**os.environ, "HF_MODULES_CACHE": str(tmp_path / "modules")},
+    )
+    assert done.returncode == 0, done.stderr
+    found = np.array(json.loads(done.stdout.splitlines()[-1]))
+    model = load_encoder(path)
+    assert np.abs(found - model.encode(TEXTS)).max() <= 1e-6
+    assert np.abs(found - encode(model, TEXTS, normalise=False)).max() <= 1e-6
+
+
+def test_our_loader_needs_no_trust_and_keeps_the_form(tmp_path: Path, tiny_backbone: Path) -> None:
+    made = load_encoder(tiny_backbone, "mask", prompt="{mask} is {sentence}", max_length=20)
+    made.prompts, made.default_prompt_name = {"short": "new "}, "short"
+    again = load_encoder(save_encoder(made, tmp_path / "saved"))
+    assert again[0].template == "{mask} is {sentence}"
+    assert (again.max_seq_length, again.default_prompt_name) == (20, "short")
+    np.testing.assert_array_equal(encode(made, TEXTS), encode(again, TEXTS))
+    assert not np.allclose(encode(again, TEXTS), encode(load_encoder(tiny_backbone, "mask"), TEXTS))
+
+
+def test_source_that_was_tampered_with_is_not_run(tmp_path: Path, tiny_backbone: Path) -> None:
+    path = _saved(tmp_path, tiny_backbone)
+    before = encode(load_encoder(path), TEXTS)
+    ran = tmp_path / "ran"
+    (path / SOURCE).write_text(f"open({str(ran)!r}, 'w')\n")
+    np.testing.assert_array_equal(encode(load_encoder(path), TEXTS), before)
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("name", ["tercet_other.MarkedState", "foreign.Module", "os.system"])
+def test_a_class_that_is_not_listed_is_refused(
+    tmp_path: Path, tiny_backbone: Path, name: str
+) -> None:
+    path, ran = _saved(tmp_path, tiny_backbone), tmp_path / "ran"
+    entries = json.loads((path / "modules.json").read_text())
+    entries[1]["type"] = name
+    (path / "modules.json").write_text(json.dumps(entries))
+    (path / f"{name.split('.')[0]}.py").write_text(f"open({str(ran)!r}, 'w')\n")
+    with pytest.raises(ValueError, match="Python code of its own") as raised:
+        load_encoder(path)
+    assert "\n" not in str(raised.value)
+    assert not ran.exists()
+
+
+def test_a_module_outside_the_directory_is_refused(tmp_path: Path, tiny_backbone: Path) -> None:
+    path = _saved(tmp_path, tiny_backbone)
+    entries = json.loads((path / "modules.json").read_text())
+    entries[1]["path"] = "../elsewhere"
+    (path / "modules.json").write_text(json.dumps(entries))
+    with pytest.raises(ValueError, match="outside the directory"):
+        load_encoder(path)
+
+
+def test_an_encoder_of_the_library_alone_has_no_source_beside_it(
+    tmp_path: Path, tiny_backbone: Path
+) -> None:
+    path = save_encoder(load_encoder(tiny_backbone), tmp_path / "saved")
+    assert not list(path.glob("*.py"))

@@ -1,0 +1,159 @@
+"""Every loss of the registry: its numbers, its form, and a new one in one module and one line."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import torch
+from datasets import Dataset
+from pydantic import ValidationError
+from sentence_transformers import (
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
+from training_run import part, table, train
+
+from tercet.models.encoders.encoder import load_encoder
+from tercet.models.losses import registry
+from tercet.models.losses.registry import LOSSES, loss_named
+from tercet.models.training.train_encoder import save_encoder
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_librarys_own_trainer_takes_it(
+    name: str, tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    loss = loss_named(name)
+    assert loss.name == name
+    model = load_encoder(tiny_backbone, "mean")
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    built = loss.build(model, loss.params(), {})
+    columns = [*loss.texts, *loss.optional, *loss.labels]
+    trainer = SentenceTransformerTrainer(
+        model=model,
+        args=SentenceTransformerTrainingArguments(
+            output_dir=str(tmp_path),
+            per_device_train_batch_size=8,
+            learning_rate=1e-3,
+            max_steps=3,
+            use_cpu=True,
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+        ),
+        train_dataset=Dataset.from_dict(table(tiny_texts).select(columns).to_pydict()),
+        loss=built,
+    )
+    trainer.train()
+    assert any(not torch.equal(before[key], value) for key, value in model.state_dict().items())
+    assert built.get_config_dict()
+    assert "@" in built.citation
+    assert set(getattr(built, "terms", {})) == set(loss.terms)
+
+
+def test_a_loss_that_is_not_there() -> None:
+    with pytest.raises(ValueError, match="there is no loss 'nothing': choose one of gaussian_dec"):
+        loss_named("nothing")
+
+
+def test_no_torch_is_loaded_to_check_a_recipe() -> None:
+    code = (
+        "import sys\n"
+        "from tercet.models.losses.registry import LOSSES, loss_named\n"
+        "import tercet.models.training.phase\n"
+        "[loss_named(name) for name in LOSSES]\n"
+        "assert not {'torch', 'transformers', 'sentence_transformers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_numbers_out_of_range() -> None:
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("gaussian_decay", {"tau": 0.0}),
+        ("gaussian_decay", {"width": -0.1}),
+        ("gaussian_decay", {"gate": "open"}),
+        ("in_batch", {"tau": 11.0}),
+        ("in_batch", {"width": 0.1}),
+    ]
+    for name, numbers in wrong:
+        with pytest.raises(ValidationError):
+            loss_named(name).params(**numbers)
+    with pytest.raises(ValidationError, match="head: true with the Gaussian decay"):
+        loss_named("gaussian_decay").params(head=True)
+    assert loss_named("gaussian_decay").params(head=True, width=0)
+
+
+def test_in_batch_is_cross_entropy_over_the_batch_behind_its_head(
+    tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    model = load_encoder(tiny_backbone, "mean")
+    loss = loss_named("in_batch")
+    features = [model.preprocess(tiny_texts[start : start + 4]) for start in (0, 4)]
+    for head in (False, True):
+        built = loss.build(model, loss.params(tau=0.1, head=head), {})
+        first, second = (model(dict(f))["sentence_embedding"] for f in features)
+        if head:
+            first, second = built.model.head(first), built.model.head(second)
+        cosines = torch.nn.functional.cosine_similarity(first[:, None], second[None], dim=-1)
+        wanted = torch.nn.functional.cross_entropy(cosines / 0.1, torch.arange(4))
+        torch.testing.assert_close(built([dict(f) for f in features], None), wanted)
+
+
+TOY = """
+from pydantic import Field
+import pyarrow as pa
+from tercet.models.losses.loss import Loss, Params
+
+
+class Toy(Params):
+    target: float = Field(default=1.0, description="The cosine that pairs are drawn to.")
+
+
+def build(model, params, slots):
+    import torch
+
+    class ToyLoss(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model, self.scale = model, torch.nn.Linear(1, 1)
+            start = (slots["start"] / "scale.txt").read_text()
+            torch.nn.init.constant_(self.scale.weight, float(start))
+
+        def forward(self, sentence_features, labels):
+            first, second = (self.model(f)["sentence_embedding"] for f in sentence_features)
+            cosine = torch.cosine_similarity(first, second)
+            self.terms = {"cosine": cosine.mean().detach()}
+            return ((self.scale(cosine[:, None])[:, 0] - params.target * labels) ** 2).mean()
+
+    return ToyLoss()
+
+
+LOSS = Loss(
+    "toy", Toy, build, optional=(), labels={"label": pa.float32()},
+    slots=("start",), terms=("cosine",), keeps=("scale",),
+)
+"""
+
+
+def test_a_new_loss_is_one_module_and_one_line(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy_cosine_loss.py").write_text(TOY)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(registry.LOSSES, "toy", "toy_cosine_loss")  # type: ignore[arg-type]
+    (tmp_path / "scale.txt").write_text("-1.0")
+    rows = table(tiny_texts)
+    toy = part(rows, "toy", target=0.9, share=0.5, slots={"start": tmp_path})
+    other = part(rows, "gaussian_decay", share=0.5)
+    _, trained = train(tiny_backbone, [toy, other], tmp_path / "work")
+    assert trained.log[-1]["terms"]["toy.loss"] < trained.log[0]["terms"]["toy.loss"]
+    assert -1 <= trained.log[-1]["terms"]["toy.cosine"] <= 1
+    assert list(trained.kept) == ["toy.scale"]
+    path = save_encoder(load_encoder(tiny_backbone), tmp_path / "encoder", trained.kept)
+    assert (path / "losses" / "toy.scale.safetensors").is_file()
+    with pytest.raises(ValueError, match="the loss toy needs the column label"):
+        train(tiny_backbone, [part(rows.drop_columns("label"), "toy")], tmp_path / "none")
+    assert pa.types.is_float32(loss_named("toy").labels["label"])

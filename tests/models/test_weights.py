@@ -1,0 +1,70 @@
+"""Where a model lies, and what is said when it is not there."""
+
+from pathlib import Path
+
+import pytest
+from spoilt_models import spoilt
+
+from tercet.models import weights
+
+
+def test_a_directory_is_found_and_a_name_on_the_hub_is_left_to_be_fetched(
+    tiny_backbone: Path,
+) -> None:
+    assert weights.locate(str(tiny_backbone)) == tiny_backbone.resolve()
+    assert weights.fetch(str(tiny_backbone)) == tiny_backbone.resolve()
+    assert weights.locate("owner/name") is None
+    assert weights.locate("bert-base-uncased") is None
+
+
+def test_a_folder_of_a_package_is_found_without_importing_it(
+    tiny_backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "packed_model"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError")
+    (package / "model").symlink_to(tiny_backbone)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert weights.locate("package:packed_model/model") == package / "model"
+    with pytest.raises(weights.ModelMissing, match="has no folder 'other'"):
+        weights.locate("package:packed_model/other")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("./nosuch", "There is no model at './nosuch'"),
+        ("/nosuch", "There is no model at"),
+        ("a/b/c", "There is no model at"),
+        ("package:nosuch/model", "package 'nosuch', which is not installed"),
+    ],
+)
+def test_what_is_not_there(name: str, said: str) -> None:
+    with pytest.raises(weights.ModelMissing, match=said):
+        weights.locate(name)
+
+
+def test_a_directory_without_a_configuration(tmp_path: Path) -> None:
+    with pytest.raises(weights.ModelMissing, match=r"config\.json and modules\.json are missing"):
+        weights.locate(str(tmp_path))
+
+
+@pytest.mark.parametrize("fault", ["weightless", "pickle"])
+def test_weights_are_safetensors(tiny_backbone: Path, tmp_path: Path, fault: str) -> None:
+    model = spoilt(tiny_backbone, fault, tmp_path)
+    with pytest.raises(weights.ModelMissing, match="no weights in safetensors"):
+        weights.locate(str(model))
+
+
+def test_a_hub_without_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def refuses(name: str, **options: object) -> str:
+        raise ConnectionError(name)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuses)
+    with pytest.raises(
+        weights.ModelMissing, match=r"'owner/name' is neither .* hub \(ConnectionError\)"
+    ):
+        weights.fetch("owner/name")
+    assert weights.cached("owner/name") is None

@@ -1,0 +1,336 @@
+"""A phase of parts: what each batch holds, what the log says, and going on after a kill."""
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import torch
+from training_run import (
+    NUMBERS,
+    Weights,
+    mixed,
+    part,
+    same_weights,
+    table,
+    train,
+    wait_for,
+    without_rate,
+)
+
+from tercet.models.encoders.encoder import load_encoder
+from tercet.models.losses import registry
+from tercet.models.training import batches as batching
+from tercet.models.training import train_encoder as module
+from tercet.models.training.loop import Setting
+from tercet.models.training.phase import Trained
+
+SUPPORT = str(Path(__file__).parents[2] / "support")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Weights, Trained]:
+    torch.set_num_threads(1)
+    return train(tiny_backbone, mixed(table(tiny_texts)), tmp_path_factory.mktemp("undisturbed"))
+
+
+CHILD = """
+import sys, time
+from pathlib import Path
+import pyarrow.parquet as pq
+import torch
+sys.path.insert(0, sys.argv[1])
+from training_run import mixed, train
+torch.set_num_threads(1)
+def waits(done, total, unit):
+    # Until it is killed: it gets no further, however late that is.
+    if done >= int(sys.argv[5]):
+        time.sleep(3600)
+train(
+    Path(sys.argv[2]), mixed(pq.read_table(sys.argv[3])), Path(sys.argv[4]),
+    checkpoint_steps=2, progress=waits,
+)
+"""
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(
+    tiny_backbone: Path,
+    tiny_texts: list[str],
+    tmp_path: Path,
+    undisturbed: tuple[Weights, Trained],
+) -> None:
+    rows = table(tiny_texts)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    work = tmp_path / "work"
+    command = [sys.executable, "-c", CHILD, SUPPORT, tiny_backbone, tmp_path / "rows.parquet", work]
+    # 42 steps, 21 an epoch and in a round of the triplets: the second kill is in the second epoch.
+    for wanted in (6, 26):
+        child = subprocess.Popen([str(part) for part in [*command, wanted + 4]])
+        reached = wait_for(work, wanted, child)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        assert wanted <= reached < 42
+    seen: list[int] = []
+    weights, trained = train(
+        tiny_backbone, mixed(rows), work, progress=lambda done, total, unit: seen.append(done)
+    )
+    assert seen[0] > 26  # it went on, it did not begin again
+    assert seen[-1] == 42
+    assert same_weights(weights, undisturbed[0])
+    assert without_rate(trained.log) == without_rate(undisturbed[1].log)
+    assert trained.draws == undisturbed[1].draws
+    assert {path.suffix for path in work.rglob("*") if path.is_file()} == {".safetensors", ".json"}
+
+
+def test_the_log(undisturbed: tuple[Weights, Trained]) -> None:
+    log = undisturbed[1].log
+    assert [row["step"] for row in log] == list(range(2, 43, 2))
+    assert log[-1]["epoch"] == 2.0
+    assert log[-1]["loss"] < log[0]["loss"]
+    assert [row["step"] for row in log if row["chosen"]] == [42]
+    for row in log:
+        terms = row["terms"]
+        assert set(terms) == {
+            "topical.loss",
+            "strict.loss",
+            "strict.gate_opening",
+            "strict.student_negative",
+            "strict.teacher_negative",
+        }
+        assert row["loss"] == pytest.approx(terms["topical.loss"] + 0.5 * terms["strict.loss"])
+        assert 0 <= terms["strict.gate_opening"] <= 1
+        assert terms["strict.teacher_negative"] == pytest.approx(0.8)
+        assert -1 <= terms["strict.student_negative"] <= 1
+        assert row["rows_per_second"] > 0
+
+
+def test_a_lone_part_logs_the_terms_as_they_are_called(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    rows = table(tiny_texts)
+    labels = pa.array([0.8 if i % 3 else None for i in range(84)], pa.float32())
+    some = rows.set_column(4, "label", labels)
+    none = rows.set_column(4, "label", pa.array([None] * 84, pa.float32()))
+    _, trained = train(tiny_backbone, [part(some, width=0.1)], tmp_path / "some")
+    assert all(row["terms"]["teacher_negative"] == pytest.approx(0.8) for row in trained.log)
+    _, trained = train(tiny_backbone, [part(none, width=0.1)], tmp_path / "none")
+    # Without a teacher the hard negatives count in full, and there is no cosine to report.
+    assert all(row["terms"]["gate_opening"] == 1.0 for row in trained.log)
+    assert all("teacher_negative" not in row["terms"] for row in trained.log)
+
+
+def test_draws_name_the_rows_that_were_trained_on(
+    tiny_backbone: Path,
+    tiny_texts: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = table(tiny_texts)
+    seen: dict[int, Counter[str]] = {}
+    repeat = batching.repeat_words
+    texts = dict(zip(rows["row_id"].to_pylist(), rows["anchor"].to_pylist(), strict=True))
+
+    def repeated(text: str, seed: int, row_id: int, epoch: int) -> str:
+        seen.setdefault(epoch, Counter())[text] += 1
+        return repeat(text, seed, row_id, epoch)
+
+    monkeypatch.setattr(batching, "repeat_words", repeated)
+    triplets = mixed(rows)[1:]
+    _, trained = train(tiny_backbone, triplets, tmp_path)
+    draws = trained.draws
+    assert draws is not None
+    assert draws.schema.names == ["epoch", "part", "group", "row_id"]
+    assert set(draws["part"].to_pylist()) == {"strict"}
+    for epoch in (0, 1):
+        drawn = draws.filter(pc.equal(draws["epoch"], epoch))
+        assert sorted(drawn["group"].to_pylist()) == list(range(42))
+        assert Counter(texts[row] for row in drawn["row_id"].to_pylist()) == seen[epoch]
+    first, second = (draws.filter(pc.equal(draws["epoch"], e))["row_id"] for e in (0, 1))
+    assert 5 < sum(a != b for a, b in zip(first.to_pylist(), second.to_pylist(), strict=True)) < 37
+    # The training ends in the middle of a round: the rest of it was not trained on.
+    seen.clear()
+    _, trained = train(
+        *(tiny_backbone, triplets, tmp_path / "short"), NUMBERS.model_copy(update={"max_steps": 2})
+    )
+    assert trained.draws is not None
+    assert Counter(texts[row] for row in trained.draws["row_id"].to_pylist()) == seen[0]
+
+
+def test_batches_hold_each_part_by_its_share(tiny_backbone: Path, tiny_texts: list[str]) -> None:
+    rows = table(tiny_texts)
+    parts = mixed(rows)
+    losses = [registry.loss_named(part.loss) for part in parts]
+    feed = module._Feed(load_encoder(tiny_backbone), NUMBERS, parts, losses, 11)
+    assert len(feed) == 21  # 42 groups, two a batch; the 84 pairs need 14 batches of six
+    sizes = [[len(f[0]["input_ids"]) for f, _ in feed[step].inputs] for step in range(21)]
+    assert sizes == [[6, 2]] * 21
+    # Pairs have a negative column too here, since the loss takes it where the rows have it.
+    assert [len(features) for features, _ in feed[0].inputs] == [3, 3]
+    # The smaller part starts over, and each of its rounds goes through all of its rows.
+    rounds: dict[int, Counter[tuple[int, ...]]] = {}
+    for step in range(28):
+        ids = feed[step].inputs[0][0][1]["input_ids"].tolist()
+        rounds.setdefault(step // 14, Counter()).update(
+            tuple(token for token in row if token) for row in ids
+        )
+    assert rounds[0] == rounds[1]
+    assert rounds[0].total() == 84
+    assert any(
+        not torch.equal(
+            feed[s].inputs[0][0][1]["input_ids"], feed[s + 14].inputs[0][0][1]["input_ids"]
+        )
+        for s in range(14)
+    )
+
+
+def test_other_parts_and_phases_leave_a_parts_draws_alone(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    rows = table(tiny_texts)
+    first, second = mixed(rows)
+    reversed_ = train(tiny_backbone, [second, first], tmp_path / "reversed")[1].draws
+    other = part(rows.slice(0, 40), "in_batch", name="third", share=0.75)
+    replaced = train(tiny_backbone, [second, other], tmp_path / "replaced")[1].draws
+    straight = train(tiny_backbone, [first, second], tmp_path / "straight")[1].draws
+    assert reversed_ == straight == replaced
+
+
+def test_only_rows_that_have_a_negative_bring_one_into_the_batch(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    rows = table(tiny_texts).slice(0, 16)
+    negatives = [text if i == 3 else None for i, text in enumerate(rows["negative"].to_pylist())]
+    here = rows.set_column(3, "negative", pa.array(negatives, pa.string()))
+    numbers = NUMBERS.model_copy(update={"epochs": 1.0})
+    kept, _ = train(tiny_backbone, [part(here, "in_batch")], tmp_path / "one", numbers)
+    without = part(rows.drop_columns("negative"), "in_batch")
+    plain, _ = train(tiny_backbone, [without], tmp_path / "none", numbers)
+    assert not same_weights(kept, plain)
+
+
+def test_the_weight_of_the_only_part_scales_its_loss(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    rows = table(tiny_texts)
+    numbers = NUMBERS.model_copy(update={"max_steps": 1})
+    plain, heavy = (
+        train(tiny_backbone, [part(rows, weight=weight)], tmp_path / str(weight), numbers)[1].log
+        for weight in (1.0, 3.0)
+    )
+    assert heavy[0]["loss"] == pytest.approx(3 * plain[0]["loss"])
+
+
+def test_word_repetition_is_anew_each_epoch(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: dict[int, dict[int, str]] = {}
+    repeat = batching.repeat_words
+
+    def repeated(text: str, seed: int, row_id: int, epoch: int) -> str:
+        return said.setdefault(epoch, {}).setdefault(row_id, repeat(text, seed, row_id, epoch))
+
+    monkeypatch.setattr(batching, "repeat_words", repeated)
+    rows = table(tiny_texts)
+    train(tiny_backbone, [part(rows)], tmp_path)
+    assert set(said) == {0, 1}
+    assert said[0].keys() == said[1].keys() == set(rows["row_id"].to_pylist())
+    assert sum(said[0][row] != said[1][row] for row in said[0]) > 60  # of 84
+
+
+def test_the_order_of_the_rows_does_not_matter(
+    tiny_backbone: Path,
+    tiny_texts: list[str],
+    tmp_path: Path,
+) -> None:
+    rows = table(tiny_texts)
+    backwards = rows.take(list(range(rows.num_rows))[::-1])
+    numbers = NUMBERS.model_copy(update={"max_steps": 4})
+    straight, turned = (
+        train(tiny_backbone, [part(given)], tmp_path / name, numbers)[0]
+        for name, given in (("straight", rows), ("turned", backwards))
+    )
+    assert same_weights(straight, turned)
+
+
+def test_a_finished_phase_is_not_trained_again(
+    tiny_backbone: Path,
+    tiny_texts: list[str],
+    tmp_path: Path,
+) -> None:
+    parts = mixed(table(tiny_texts))
+    weights, trained = train(tiny_backbone, parts, tmp_path)
+    seen: list[int] = []
+    again = train(
+        tiny_backbone, parts, tmp_path, progress=lambda done, total, unit: seen.append(done)
+    )
+    assert seen == []
+    assert same_weights(again[0], weights)
+    assert again[1].log == trained.log
+    assert again[1].draws == trained.draws
+
+
+def test_a_column_that_the_loss_needs_is_missing(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    pairs = table(tiny_texts).select(["row_id", "anchor", "positive"])
+    with pytest.raises(ValueError, match="gaussian_decay needs the column negative"):
+        train(tiny_backbone, [part(pairs)], tmp_path)
+
+
+def test_bf16_is_near_fp32_and_leaves_the_model_in_fp32(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    rows = table(tiny_texts)
+    numbers = NUMBERS.model_copy(update={"max_steps": 3})
+    seen: list[Any] = []
+    model = load_encoder(tiny_backbone, "mean")
+    model[0].register_forward_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu")))
+    setting = Setting(tmp_path / "bf16", 11, precision="bf16", log_steps=1)
+    half = module.train_encoder(model, numbers, [part(rows, "in_batch")], setting)
+    assert all(seen)
+    assert {value.dtype for value in model.state_dict().values()} == {torch.float32}
+    assert model.forward.__func__ is type(model).forward
+    full = train(tiny_backbone, [part(rows, "in_batch")], tmp_path / "full", numbers)[1]
+    losses = [np.array([row["loss"] for row in log[:1]]) for log in (half.log, full.log)]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+    assert losses[0] != losses[1]
+
+
+def test_texts_are_read_with_the_encoders_own_prompt(
+    tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    model = load_encoder(tiny_backbone)
+    given = part(table(tiny_texts), "in_batch")
+    numbers = NUMBERS.model_copy(update={"max_length": 64})
+    loss = registry.loss_named("in_batch")
+
+    def tokens() -> int:
+        feed = module._Feed(model, numbers, [given], [loss], 11)
+        features, _ = feed[0].inputs[0]
+        return int(features[0]["attention_mask"].sum())
+
+    before = tokens()
+    model.prompts, model.default_prompt_name = {"query": "mean of "}, "query"
+    assert tokens() == before + 2 * NUMBERS.batch_size
+
+
+def test_the_saved_encoder_is_plain_and_keeps_its_length(
+    tiny_backbone: Path, tmp_path: Path
+) -> None:
+    path = module.save_encoder(load_encoder(tiny_backbone, "cls"), tmp_path / "encoder")
+    names = {file.name for file in path.rglob("*") if file.is_file()}
+    assert "model.safetensors" in names
+    assert not names & {"README.md", "training_args.bin", "pytorch_model.bin"}
+    again = load_encoder(path)
+    assert again.max_seq_length == 64
+    assert again[1].pooling_mode == "cls"

@@ -1,0 +1,133 @@
+"""A reader or a kind of somebody's own: one module and one line in a registry."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.recipe.model import Recipe
+from tercet.tasks.corpus import ingest, labelled
+from tercet.tasks.corpus.kinds import registry as kinds
+from tercet.tasks.corpus.sources import files, hub, pydocs, registry
+from tercet.tasks.corpus.sources.discover import describe
+from tercet.tasks.corpus.sources.reader import reader_of
+from tercet.tasks.stage import Resources, Work
+
+READER = '''
+"""Corpora that are counted: `count:N` has N sentences."""
+
+from tercet.tasks.corpus.sources.corpora import Document
+from tercet.tasks.corpus.sources.reader import Table
+from tercet.tasks.corpus.sources.tables import Row
+
+
+def _texts(corpus):
+    return [f"This is sentence number {n}." for n in range(int(corpus.source[6:]))]
+
+
+def digest(corpus):
+    return corpus.source
+
+
+def check(corpus, max_bytes):
+    pass
+
+
+def read(corpus, max_bytes):
+    for n, text in enumerate(_texts(corpus)):
+        yield Document("count", f"count:{n}", [[text]], [])
+
+
+def tables(corpus, max_bytes):
+    values = [{"text": text, "twice": 2 * text} for text in _texts(corpus)]
+    rows = [Row(number, value, None) for number, value in enumerate(values)]
+    yield Table("count", ["text", "twice"], lambda wanted: iter(rows))
+
+
+def has_pairs(corpus):
+    return False
+
+
+def portable(source):
+    return source
+'''
+KIND = '''
+"""Texts with their doubles."""
+
+from tercet.tasks.corpus.kinds.kind import Kind, Labelled
+
+
+def row(values):
+    return Labelled(values["text"], values["twice"], label=2)
+
+
+KIND = Kind(("text", "twice"), ({"text": "text", "twice": "twice"},), row)
+'''
+
+
+def module(name: str, text: str) -> str:
+    made = ModuleType(name)
+    exec(text, made.__dict__)
+    sys.modules[name] = made
+    return name
+
+
+@pytest.fixture
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        registry, "READERS", {**registry.READERS, "count:": module("toy_reader", READER)}
+    )
+    monkeypatch.setitem(kinds.KINDS, "doubles", module("toy_kind", KIND))  # type: ignore[arg-type]
+
+
+def run(stage: Any, config: Any, folder: Path) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    emit = lambda name, table: made.setdefault(name, []).extend(table.to_pylist())  # noqa: E731
+    stage.run(Work(config, 0, {}, {}, {}, Resources(), folder, emit))
+    return made
+
+
+def test_sources_find_their_readers() -> None:
+    assert reader_of("pydocs") is pydocs  # type: ignore[comparison-overlap]
+    assert reader_of("hf:a/b") is hub  # type: ignore[comparison-overlap]
+    for source in ("pydocs.txt", "*.csv", "a:b.txt"):
+        assert reader_of(source) is files  # type: ignore[comparison-overlap]
+
+
+def test_a_toy_reader_gives_sentences_and_a_description(toys: None, tmp_path: Path) -> None:
+    corpus = {"name": "c", "source": "count:9"}
+    config = ingest.IngestConfig.model_validate({"corpora": [corpus]})
+    assert len(run(ingest.STAGE, config, tmp_path)["sentences"]) == 9
+    assert ingest.externals(config) == {"c": "count:9"}
+    assert describe("count:9").rows == 9
+
+
+def test_a_toy_kind_gives_labelled_rows(toys: None, tmp_path: Path) -> None:
+    corpus = {"name": "c", "source": "count:3", "role": "labelled", "kind": "doubles"}
+    config = labelled.LabelledConfig.model_validate({"corpora": [corpus]})
+    rows = run(labelled.STAGE, config, tmp_path)["labelled"]
+    assert [row["kind"] for row in rows] == ["doubles"] * 3
+    assert rows[0]["positive"] == 2 * rows[0]["anchor"]
+
+
+def recipe(*corpora: dict[str, Any]) -> Recipe:
+    return Recipe.model_validate(
+        {"name": "toy", "backbone": "b", "corpora": list(corpora), "train": {},
+         "synthesise": {"cutoff": None}, "evaluator": {"model": "e"},
+         "evaluate": {"suite": "suite"}}
+    )  # fmt: skip
+
+
+def test_a_step_has_the_code_of_its_own_readers_and_kinds_alone(toys: None) -> None:
+    text = {"name": "t", "source": "a.txt"}
+    rows = {"name": "r", "source": "count:3", "role": "labelled", "kind": "doubles"}
+    steps = {step.name: step for step in compile_steps(recipe(text, rows))}
+    assert steps["ingest"].stage.modules == (files.__name__,)
+    assert set(steps["labelled"].stage.modules) == {"toy_reader", "toy_kind"}
+    assert [corpus.name for corpus in steps["ingest"].config.corpora] == ["t"]
+    assert [corpus.name for corpus in steps["sample"].config.corpora] == ["t"]
+    assert steps["guard.labelled"].inputs == {"labelled": ("labelled",)}
+    assert "labelled" not in {step.name for step in compile_steps(recipe(text))}

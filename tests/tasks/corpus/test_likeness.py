@@ -1,0 +1,150 @@
+"""Like texts are found, all of them and no others, against the literal definition."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tercet.models import seeding
+from tercet.tasks.corpus import likeness
+from tercet.tasks.corpus.likeness import Texts, Writer, _bands
+
+SETS = st.lists(st.lists(st.integers(0, 30), max_size=40), max_size=12)
+
+
+def written(folder: Path, texts: list[list[int]], batch: int = 3) -> Texts:
+    with Writer(folder / "likeness") as writer:
+        for start in range(0, len(texts), batch):
+            some = texts[start : start + batch]
+            flat = [str(word) for text in some for word in text]
+            writer.add(seeding.text_ids(flat), np.array([len(text) for text in some]))
+    return writer.texts()
+
+
+def alike(one: list[int], other: list[int]) -> bool:
+    a, b = set(one), set(other)
+    return bool(a and b) and 5 * len(a & b) >= 4 * len(a | b)
+
+
+@given(SETS, st.data())
+@settings(deadline=None, max_examples=150)
+def test_rows_like_a_flagged_one_are_those_of_the_definition(
+    texts: list[list[int]], data: st.DataObject
+) -> None:
+    # Near copies, which chance alone seldom makes.
+    for text in list(texts):
+        texts.append([w for w in text if w != data.draw(st.integers(0, 30))] + [31])
+    flagged = np.array([data.draw(st.booleans()) for _ in texts], dtype=np.bool_)
+    with TemporaryDirectory() as folder:
+        found = written(Path(folder), texts).shared_with(flagged)
+    expected = [
+        not flagged[i] and any(flagged[j] and alike(one, texts[j]) for j in range(len(texts)))
+        for i, one in enumerate(texts)
+    ]
+    assert found.tolist() == expected
+
+
+def test_long_texts_that_differ_as_much_as_they_may_are_found(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    texts = []
+    for size in range(4, 200):
+        one = draw.choice(10_000, size, replace=False).tolist()
+        # One side loses as many words as it may: shared = size - lost, all = size.
+        texts += [one, one[size - size * 4 // 5 :] if size % 5 == 0 else one[size // 5 :]]
+    flagged = np.arange(len(texts)) % 2 == 0
+    found = written(tmp_path, texts, 50).shared_with(flagged)
+    assert found[1::2].all()
+    assert not found[::2].any()
+
+
+def test_like_texts_lie_in_neighbouring_bands() -> None:
+    ends = _bands(5000)
+    band = np.searchsorted(ends, np.arange(5000))
+    for size in range(1, 3999):
+        assert band[size * 5 // 4] - band[size] <= 1
+
+
+def test_documents_are_tied_to_the_earliest_and_later_ones_change_nothing(tmp_path: Path) -> None:
+    base = list(range(10))
+    texts = [base, [50], [*base, 11], [60, 61], [*base, 12], [61, 60]]
+    documents = np.array([0, 0, 1, 2, 3, 4], dtype=np.int32)
+    made = written(tmp_path, texts)
+    assert made.ties(documents, 5, rare=5).tolist() == [0, 0, 2, 0, 2]
+    assert made.ties(documents, 5, rare=1).tolist() == [0, 1, 2, 3, 4]
+    more = [*texts, base, [70]]
+    (tmp_path / "more").mkdir()
+    later = written(tmp_path / "more", more)
+    tied = later.ties(np.append(documents, [5, 6]).astype(np.int32), 7, rare=5)
+    assert tied.tolist() == [0, 0, 2, 0, 2, 0, 6]
+
+
+def test_nothing_is_like_nothing(tmp_path: Path) -> None:
+    made = written(tmp_path, [[], []])
+    assert made.shared_with(np.array([True, False])).tolist() == [False, False]
+    (tmp_path / "none").mkdir()
+    assert len(written(tmp_path / "none", []).shared_with(np.zeros(0, dtype=np.bool_))) == 0
+
+
+def test_a_large_family_is_decided_in_few_rounds(tmp_path: Path) -> None:
+    family = [[*range(20), 100 + number] for number in range(3000)]
+    flagged = np.arange(3000) < 1500
+    found = written(tmp_path, family, 1000).shared_with(flagged)
+    assert found.sum() == 1500
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 10, 23, 24, 29, 30, 95, 96, 119, 120, 200])
+def test_near_copies_of_any_size_are_found_whatever_word_they_lack(
+    tmp_path: Path, size: int
+) -> None:
+    draw = np.random.default_rng(size)
+    texts, expected = [], []
+    for _ in range(20):
+        one = draw.choice(500, size, replace=False).tolist()
+        gone = set(draw.choice(size, size // 5, replace=False).tolist())
+        other = [word for place, word in enumerate(one) if place not in gone]
+        texts += [one, other]
+        expected += [True, False]
+        assert alike(one, other)
+    flagged = np.array(expected) == (size % 2 == 0)  # the larger ones, then the smaller ones
+    found = written(tmp_path, texts, 7).shared_with(flagged)
+    assert found[~flagged].all()
+    assert not found[flagged].any()
+
+
+def test_a_common_phrase_does_not_have_all_its_texts_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 20 words that all texts share, and 6 of each text's own: 20 / 32 is less than 0.8.
+    texts = [[*range(20), *range(100 + 6 * row, 106 + 6 * row)] for row in range(2000)]
+    made = written(tmp_path, texts, 500)
+    compared = []
+    alike_of = Texts._alike
+    monkeypatch.setattr(
+        Texts,
+        "_alike",
+        lambda self, one, other: [compared.append(len(one)), alike_of(self, one, other)][1],
+    )
+    assert not made.shared_with(np.arange(2000) < 1000).any()
+    assert sum(compared) < 2000
+
+
+def test_pairs_are_compared_in_bounded_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(likeness, "_PAIRS", 1000)
+    # Any two share 11 of 15 words: too few, and all of them come first.
+    texts = [[*range(11), 100 + 2 * row, 101 + 2 * row] for row in range(600)]
+    made = written(tmp_path, texts, 200)
+    sizes = []
+    alike_of = Texts._alike
+    monkeypatch.setattr(
+        Texts,
+        "_alike",
+        lambda self, one, other: [sizes.append(len(one)), alike_of(self, one, other)][1],
+    )
+    flagged = np.arange(600) < 300
+    assert not made.shared_with(flagged).any()
+    assert max(sizes, default=0) <= 1000

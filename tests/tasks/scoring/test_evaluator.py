@@ -1,0 +1,97 @@
+"""Scorer `evaluator`: the cosine of a candidate and its sentence."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tercet.models import seeding
+from tercet.storage.rows import rows_of
+from tercet.tasks.scoring import embed, evaluator
+from tercet.tasks.stage import Resources, Work
+
+
+def scored(tmp_path: Path, vectors: Mapping[str, list[float]], pairs: list[tuple[str, str]]) -> Any:
+    """Scores and rejects of (anchor, candidate) pairs under these vectors."""
+    ids = pa.array(seeding.text_ids(list(vectors)), pa.uint64())
+    matrix = np.array(list(vectors.values()), dtype=np.float32)
+    half = len(vectors) // 2
+    table = embed.embeddings_table(ids, matrix)
+    for i, part in enumerate((table.slice(0, half), table.slice(half))):
+        pq.write_table(part, tmp_path / f"e{i}.parquet")
+    candidates = pa.table(
+        {
+            "candidate_id": pa.array(range(len(pairs)), pa.uint64()),
+            "sentence_id": pa.array(seeding.text_ids([a for a, _ in pairs]), pa.uint64()),
+            "text": [b for _, b in pairs],
+        }
+    )
+    pq.write_table(candidates, tmp_path / "c.parquet")
+    inputs = {
+        "candidates": rows_of({"candidates": [tmp_path / "c.parquet"]}),
+        "embeddings": rows_of({"embeddings": [tmp_path / "e0.parquet", tmp_path / "e1.parquet"]}),
+    }
+    tables: dict[str, list[pa.Table]] = {}
+    evaluator.STAGE.run(
+        Work(
+            config=evaluator.EvaluatorConfig(),
+            seed=0,
+            inputs=inputs,
+            models={},
+            spec={},
+            resources=Resources(),
+            scratch=tmp_path,
+            emit=lambda name, table: tables.setdefault(name, []).append(table),
+        )
+    )
+    scores = pa.concat_tables(tables["scores"])
+    rejects = pa.concat_tables(tables["rejects"]).to_pylist() if "rejects" in tables else []
+    return {row["candidate_id"]: row["value"] for row in scores.to_pylist()}, rejects
+
+
+def test_cosines_by_hand(tmp_path: Path) -> None:
+    vectors = {"x": [1.0, 0.0], "same": [3.0, 0.0], "across": [0.0, 2.0], "half": [1.0, 1.0]}
+    scores, rejects = scored(
+        tmp_path, vectors, [("x", "same"), ("x", "across"), ("half", "x"), ("x", "x")]
+    )
+    assert scores == pytest.approx({0: 1.0, 1: 0.0, 2: 2**-0.5, 3: 1.0}, abs=1e-7)
+    assert rejects == []
+
+
+def test_embeddings_are_laid_out_once_for_all_batches_and_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"t{i}" for i in range(50)]
+    vectors = {t: [float(np.cos(i)), float(np.sin(i))] for i, t in enumerate(texts)}
+    pairs = [(texts[i], texts[(7 * i) % 50]) for i in range(50)]
+    expected = {i: float(np.cos(i - (7 * i) % 50)) for i in range(50)}
+    monkeypatch.setattr(evaluator, "_ROWS", 8)
+    laid_out = []
+    lay_out = evaluator._lay_out
+    monkeypatch.setattr(evaluator, "_lay_out", lambda *a: laid_out.append(1) or lay_out(*a))
+    scores, rejects = scored(tmp_path, vectors, pairs)
+    assert scores == pytest.approx(expected, abs=1e-6)
+    assert rejects == []
+    assert len(laid_out) == 1
+    (index,) = evaluator._laid_out.values()
+    assert isinstance(index.vectors, np.memmap)
+    # other embeddings, other index
+    scored(tmp_path, {**vectors, "more": [1.0, 0.0]}, pairs)
+    assert len(laid_out) == 2
+
+
+def test_a_row_without_a_number_is_a_reject(tmp_path: Path) -> None:
+    vectors = {"x": [1.0, 0.0], "zero": [0.0, 0.0], "odd": [float("nan"), 1.0], "y": [1.0, 1.0]}
+    scores, rejects = scored(
+        tmp_path, vectors, [("x", "zero"), ("x", "odd"), ("x", "never seen"), ("x", "y")]
+    )
+    assert list(scores) == [3]
+    assert [(row["row_id"], row["reason"], row["text"]) for row in rejects] == [
+        (0, "nan_score", "zero"),
+        (1, "nan_score", "odd"),
+        (2, "no_embedding", "never seen"),
+    ]

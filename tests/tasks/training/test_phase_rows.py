@@ -1,0 +1,195 @@
+"""The rows of a phase's parts, source by source."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from train_stage import inputs
+
+from tercet.models.losses.registry import LOSSES, loss_named
+from tercet.storage.rows import Rows, rows_of
+from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS, DOCUMENTS
+from tercet.tasks.stage import BadInput, Resources, Work
+from tercet.tasks.training.loss_rows import shaped
+from tercet.tasks.training.phase_rows import draws_table, part_rows
+from tercet.tasks.training.phases import PartConfig, PhaseConfig
+
+__all__ = ["inputs"]
+
+
+def rows_from(inputs: dict[str, Rows], folder: Path, loss: str = "in_batch", **rows: Any) -> Any:
+    """The rows of a part, as a table."""
+    part = PartConfig.model_validate({"name": "p", "rows": rows, "loss": loss})
+    return part_rows(work_on(inputs, folder), "main", part).rows
+
+
+def work_on(inputs: dict[str, Rows], folder: Path) -> Work:
+    return Work(None, 3, inputs, {}, {}, Resources(), folder, lambda *_: None)
+
+
+def written(folder: Path, name: str, table: pa.Table) -> Rows:
+    pq.write_table(table, folder / f"{name}.parquet")
+    return rows_of({name: [folder / f"{name}.parquet"]})
+
+
+def test_triplets_and_pairs_by_corpus_and_number(inputs: dict[str, Rows], tmp_path: Path) -> None:
+    all_rows = rows_from(inputs, tmp_path, "gaussian_decay")
+    assert all_rows.column_names == ["row_id", "anchor", "positive", "negative", "label"]
+    assert all_rows["row_id"].to_pylist() == list(range(24))
+    pairs = rows_from(inputs, tmp_path, **{"from": "pairs"}, corpora=["docs"])
+    assert pairs.column_names == ["row_id", "anchor", "positive"]
+    assert pairs["row_id"].to_pylist() == list(range(1, 24, 2))
+    few = rows_from(inputs, tmp_path, max_rows=5)["row_id"].to_pylist()
+    assert len(set(few)) == 5
+    assert few == rows_from(inputs, tmp_path, max_rows=5)["row_id"].to_pylist()
+    assert set(few) < set(rows_from(inputs, tmp_path, max_rows=9)["row_id"].to_pylist())
+    with pytest.raises(BadInput, match="no rows to train on: loosen select's thresholds"):
+        rows_from(inputs, tmp_path, corpora=["elsewhere"])
+
+
+def test_anchors_stand_beside_themselves(inputs: dict[str, Rows], tmp_path: Path) -> None:
+    rows = rows_from(inputs, tmp_path, **{"from": "anchors"}, corpora=["other"])
+    assert rows.column_names == ["row_id", "anchor", "positive"]
+    assert rows["anchor"].to_pylist() == rows["positive"].to_pylist()
+    assert rows.num_rows == 15
+
+
+def test_document_pairs_of_the_train_split(inputs: dict[str, Rows], tmp_path: Path) -> None:
+    pairs = [
+        {"pair_id": i, "doc_id": i, "query": f"q{i}", "answer": f"a{i}", "split": split}
+        for i, split in enumerate(["train", "test", "train", "dev", "train"])
+    ]
+    table = pa.Table.from_pylist(pairs, DOCUMENT_PAIRS)
+    documents = [{"doc_id": i, "corpus": "docs" if i else "other"} for i in range(5)]
+    given = {
+        **inputs,
+        "document_pairs": written(tmp_path, "document_pairs", table),
+        "documents": written(tmp_path, "documents", pa.Table.from_pylist(documents, DOCUMENTS)),
+    }
+    source = {"from": "document_pairs"}
+    rows = rows_from(given, tmp_path, **source)
+    assert rows.to_pydict() == {
+        "row_id": [0, 2, 4],
+        "anchor": ["q0", "q2", "q4"],
+        "positive": ["a0", "a2", "a4"],
+    }
+    assert rows_from(given, tmp_path, **source, corpora=["docs"])["row_id"].to_pylist() == [2, 4]
+
+
+def test_rows_of_a_labelled_corpus(inputs: dict[str, Rows], tmp_path: Path) -> None:
+    labelled = pa.table(
+        {
+            "row_id": pa.array([1, 2, 3], pa.uint64()),
+            "corpus": ["nli", "qa", "nli"],
+            "kind": ["triplets", "pairs", "triplets"],
+            "anchor": ["a", "q", "b"],
+            "positive": ["aa", "qq", "bb"],
+            "negative": ["not a", None, "not b"],
+            "label": pa.array([None, None, 0.5], pa.float32()),
+            "entries": pa.nulls(3, pa.list_(pa.int32())),
+        }
+    )
+    given = {"labelled": written(tmp_path, "labelled", labelled)}
+    nli = rows_from(given, tmp_path, "gaussian_decay", **{"from": "nli"})
+    assert nli["row_id"].to_pylist() == [1, 3]
+    assert np.isnan(nli["label"][0].as_py())
+    assert nli["label"][1].as_py() == 0.5
+    qa = rows_from(given, tmp_path, **{"from": "qa"})
+    assert qa.to_pydict() == {"row_id": [2], "anchor": ["q"], "positive": ["qq"]}
+    with pytest.raises(BadInput, match="needs negative, which not all of its rows have"):
+        rows_from(given, tmp_path, "gaussian_decay", **{"from": "qa"})
+    with pytest.raises(BadInput, match="why rows of none were refused"):
+        rows_from(given, tmp_path, **{"from": "none"})
+
+
+def test_one_row_of_a_sentence_is_told_by_its_candidates(
+    inputs: dict[str, Rows], tmp_path: Path
+) -> None:
+    rows = rows_from(inputs, tmp_path, one_per="sentence")
+    sentences = inputs["triplets"].table("triplets")["sentence_id"]
+    assert rows["group"].to_pylist() == sentences.to_pylist()
+    drawn = pa.table(
+        {
+            "epoch": pa.array([0, 0, 1], pa.int32()),
+            "part": ["p", "p", "other"],
+            "group": rows["group"].take(pa.array([0, 5, 5])),
+            "row_id": pa.array([0, 5, 5], pa.uint64()),
+        }
+    )
+    each = {"from": "triplets", "one_per": "sentence"}
+    phase = PhaseConfig.model_validate(
+        {
+            "name": "main",
+            "parts": [
+                {"name": "p", "rows": each},
+                {"name": "other", "rows": {**each, "from": "pairs"}, "loss": "in_batch"},
+            ],
+        }
+    )
+    told = draws_table(work_on(inputs, tmp_path), phase, drawn)
+    found = [
+        (row["epoch"], row["candidate_id"], row["method"])
+        for row in sorted(told.to_pylist(), key=lambda row: (row["epoch"], row["candidate_id"]))
+    ]
+    # The first triplet's positive is the anchor itself, and no candidate; a pair has no negative.
+    assert found == [
+        (0, 105, "cut"),
+        (0, 200, "negation"),
+        (0, 205, "negation"),
+        (1, 105, "cut"),
+    ]
+    assert set(told["phase"].to_pylist()) == {"main"}
+
+
+def test_a_negative_that_not_every_row_has() -> None:
+    rows = pa.table(
+        {
+            "row_id": pa.array([1, 2], pa.uint64()),
+            "anchor": ["a", "b"],
+            "positive": ["aa", "bb"],
+            "negative": [None, "b not"],
+            "label": pa.nulls(2, pa.float32()),
+        }
+    )
+    assert shaped(rows, loss_named("in_batch"), None, 0)["negative"].to_pylist() == [None, "b not"]
+    with pytest.raises(BadInput, match="needs negative, which not all of its rows have"):
+        shaped(rows, loss_named("gaussian_decay"), None, 0)
+
+
+def test_only_the_columns_that_the_loss_reads() -> None:
+    rows = pa.table(
+        {
+            "row_id": pa.array([2, 1], pa.uint64()),
+            "anchor": ["b", "a"],
+            "positive": ["bb", "aa"],
+            "negative": ["b not", "a not"],
+            "label": [0.5, None],
+        }
+    )
+    triplets = shaped(rows, loss_named("gaussian_decay"), None, 0)
+    assert triplets.column_names == ["row_id", "anchor", "positive", "negative", "label"]
+    assert triplets["anchor"].to_pylist() == ["a", "b"]
+    assert triplets["label"].type == pa.float32()
+    assert np.isnan(triplets["label"][0].as_py())
+    in_batch = shaped(rows, loss_named("in_batch"), None, 0)
+    assert in_batch.column_names == ["row_id", "anchor", "positive", "negative"]
+
+
+def test_a_loss_gets_the_directories_of_its_own_slots(
+    inputs: dict[str, Rows], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = SimpleNamespace(LOSS=replace(loss_named("in_batch"), name="reads", slots=("teacher",)))
+    monkeypatch.setitem(sys.modules, "reads_a_model", reads)
+    monkeypatch.setitem(LOSSES, "reads", "reads_a_model")  # type: ignore[arg-type]
+    given = {"name": "p", "rows": "pairs", "loss": "reads", "models": {"teacher": "base"}}
+    models = {"backbone": tmp_path, "p.teacher": tmp_path / "t", "other.teacher": tmp_path / "o"}
+    work = replace(work_on(inputs, tmp_path), models=models)
+    assert part_rows(work, "main", PartConfig.model_validate(given)).slots == {
+        "teacher": tmp_path / "t"
+    }

@@ -1,0 +1,93 @@
+"""What a recipe may say of a phase, and how it is refused."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tercet.tasks.training.phases import PhaseConfig, unfit
+from tercet.tasks.training.train import TrainSettings
+
+
+def phase(**content: Any) -> PhaseConfig:
+    return PhaseConfig.model_validate(content)
+
+
+def test_a_flat_phase_is_one_part() -> None:
+    flat = phase(name="warm", rows="pairs", loss="in_batch", batch_size=8)
+    rows, loss = {"from": "pairs"}, {"name": "in_batch"}
+    parts = phase(name="warm", batch_size=8, parts=[{"name": "warm", "rows": rows, "loss": loss}])
+    assert flat == parts
+    (part,) = flat.parts
+    assert part.loss == {"name": "in_batch", "tau": 0.05, "head": False}
+    assert part.params().model_dump() == {"tau": 0.05, "head": False}
+    assert phase().parts[0].loss["name"] == "gaussian_decay"
+    assert phase().parts[0].rows.source == "triplets"
+
+
+def test_a_phase_is_the_same_after_it_was_recorded() -> None:
+    given = phase(rows={"from": "anchors", "corpora": ["a"]}, loss={"name": "in_batch", "tau": 0.1})
+    assert PhaseConfig.model_validate(given.model_dump(mode="json")) == given
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "words"),
+    [
+        ({"loss": "hinge"}, ("parts", 0, "loss"), "known: gaussian_decay, in_batch"),
+        ({"loss": {"name": "in_batch", "width": 0.1}}, ("parts", 0, "loss", "width"), "Extra"),
+        ({"loss": {"tau": 0.0}}, ("parts", 0, "loss", "tau"), "greater than 0"),
+        ({"loss": {"head": True}}, ("parts", 0, "loss"), "head: true with the Gaussian decay"),
+        ({"loss": 3}, ("parts", 0, "loss"), "name a loss"),
+        ({"rows": {"form": "pairs"}}, ("parts", 0, "rows", "form"), "Extra"),
+        (
+            {"rows": {"from": "anchors", "one_per": "sentence"}},
+            ("parts", 0, "rows"),
+            "rows from anchors have none",
+        ),
+        ({"rows": {"corpora": ["a"], "role": "domain"}}, ("parts", 0, "rows"), "not both"),
+        ({"rows": {"from": "nli", "role": "domain"}}, ("parts", 0, "rows"), "one corpus already"),
+        ({"rows": "pairs", "parts": [{"name": "a"}]}, (), "`rows` belongs in each"),
+        ({"parts": [{"name": "a"}, {"name": "a"}]}, (), "two parts have the name a"),
+        ({"parts": []}, ("parts",), "at least 1"),
+        ({"parts": [{"name": "a", "share": 0.5}, {"name": "b"}]}, (), "share"),
+        (
+            {"parts": [{"name": "a", "share": 0.5}, {"name": "b", "share": 0.3}]},
+            (),
+            "shares of a batch add up to 0.8: make them add up to 1",
+        ),
+        ({"parts": [{"name": "a", "share": 0.9}]}, (), "add up to 0.9"),
+        ({"loss": {"name": ["in_batch"]}}, ("parts", 0, "loss"), "there is no loss ['in_batch']"),
+        ({"parts": [{"name": "a"}, {"name": "b"}], "batch_size": 3}, (), "too small for 2 parts"),
+        ({"name": "two words"}, ("name",), "pattern"),
+        ({"batch_size": 1}, ("batch_size",), "greater than or equal to 2"),
+        ({"beta": 1}, ("beta",), "Extra"),
+    ],
+)
+def test_faults_have_their_place(content: Any, place: tuple[Any, ...], words: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        PhaseConfig.model_validate(content)
+    fault = raised.value.errors()[0]
+    assert fault["loc"] == place
+    assert words in fault["msg"]
+
+
+def test_rows_that_do_not_fit_the_loss() -> None:
+    (part,) = phase(rows="pairs").parts
+    said = unfit(part, ("anchor", "positive"))
+    assert said is not None
+    assert "have no negative and no label, which the loss gaussian_decay needs" in said
+    assert unfit(part, ("anchor", "positive", "negative", "label")) is None
+
+
+def test_names_of_phases_are_their_own() -> None:
+    for names, words in ((("a", "a"), "two phases have the name a"), (("seed7",), "means")):
+        with pytest.raises(ValidationError, match=words):
+            TrainSettings.model_validate({"phases": [{"name": name} for name in names]})
+
+
+def test_a_phase_without_a_length_has_the_trainings() -> None:
+    settings = TrainSettings.model_validate(
+        {"max_length": 48, "phases": [{"name": "a"}, {"name": "b", "max_length": 16}]}
+    )
+    assert [phase.max_length for phase in settings.phases] == [48, 16]
+    assert TrainSettings.model_validate(settings.model_dump(mode="json")) == settings
