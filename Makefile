@@ -55,11 +55,13 @@ define halves
 	wait $$second; second=$$?; cat .build/second-half.log; exit $$((first + second))
 endef
 
-# What needs nothing but `make setup`, and does not run whole pipelines.
+# What needs nothing but `make setup`, and neither runs whole pipelines nor waits for servers to fail,
+# as the language-model client's tests do.
 QUICK := -m 'not (vllm or chromium or postgres or slow or whole)'
+FIRST := tests/flows tests/storage
 
 quick: check
-	$(call halves,tests/flows $(QUICK),tests --ignore=tests/flows $(QUICK))
+	$(call halves,$(FIRST) $(QUICK),tests $(addprefix --ignore=,$(FIRST) tests/models/llm) $(QUICK))
 
 # The second half: what starts vLLM, or a server of ours that stands for one.
 LLM_TESTS := $(wildcard tests/flows/whole/test_llm_*.py) tests/flows/whole/test_learned_llm.py tests/models/llm

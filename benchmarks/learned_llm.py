@@ -80,7 +80,7 @@ def write_recipe(path: Path, corpus: Path, model: Path, vllm: str) -> Path:
         "synthesise": {"next_sentences": None, "entity_revision": {"prompt": str(prompt)}},
         "evaluator": {"model": MINILM},
         "embed": {"precision": "bf16"},
-        "select": {"positive_min": 0.0, "negative_max": 0.97},
+        "select": {"pairing": "role", "positive_min": 0.0, "negative_max": 0.97},
         "train": {"phases": [{}]},
         "run": {"device": "cpu", "llm": {"engine": {"python": vllm, "max_num_seqs": 64}}},
     }

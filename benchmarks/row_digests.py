@@ -67,7 +67,7 @@ def made(folder: Path) -> dict[str, str]:
         recipe["synthesise"][method] = None
     recipe["synthesise"]["rewrite"] = {"prompt": str(prompt)}
     recipe["llm"] = {"name": "capitals", "api": "completions"}
-    recipe["select"] = {"positive_min": 0.0, "negative_max": 1.0}
+    recipe["select"] = {"pairing": "role", "positive_min": 0.0, "negative_max": 1.0}
     digests = {}
     with FaultyServer() as server:
         recipe["run"]["llm"] = {"endpoints": [server.url], "concurrency": 16, "list_size": 4}

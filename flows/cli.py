@@ -44,6 +44,9 @@ def run(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="ask the language model again for failed rows")
     ] = False,
+    write: Annotated[
+        str | None, typer.Option("--write", help="a new file for the recipe that is run")
+    ] = None,
     no_server: Annotated[bool, typer.Option("--no-server", help="run without Prefect")] = False,
     store: StoreOption = _STORE,
     debug: DebugOption = False,
@@ -54,7 +57,7 @@ def run(
     arguments = RunArguments(
         recipe, store, tuple(set_ or ()), corpus, until, limit, seed, retry_failed
     )
-    raise typer.Exit(run_recipe(arguments, use_server=not no_server))
+    raise typer.Exit(run_recipe(arguments, not no_server, write))
 
 
 @app.command()
@@ -77,8 +80,8 @@ def plan(
 @app.command("try")
 def try_(
     recipe: RecipeArgument,
-    method: Annotated[str, typer.Option("--method", help="a prompted method, or extract")],
-    count: Annotated[int, typer.Option("-n", min=1, max=100, help="number of prompts to send")] = 5,
+    method: Annotated[str, typer.Option("--method", help="a method of the recipe, or extract")],
+    count: Annotated[int, typer.Option("-n", min=1, max=100, help="number of rows to show")] = 5,
     corpus: CorpusOption = None,
     set_: SetOption = None,
     limit: LimitOption = None,
@@ -86,7 +89,7 @@ def try_(
     store: StoreOption = _STORE,
     debug: DebugOption = False,
 ) -> None:
-    """Send a few of a method's prompts to the language model and show its answers."""
+    """Show a few rows of a method before a run: a rule's, or a language model's answers."""
     from tercet.flows.commands.try_method import try_method
 
     arguments = RunArguments(recipe, store, tuple(set_ or ()), corpus, None, limit, seed)
@@ -212,7 +215,7 @@ def evaluate(
         typer.Option(
             "--tasks",
             help="from the suite: sts, transfer, reranking, pairs, all, or task names; "
-            "from the run: retrieval, awareness",
+            "from the run: retrieval, awareness, fact_order; from a file: fact_order:FILE",
         ),
     ] = "sts",
     splits: Annotated[str, typer.Option("--splits", help="test, dev or dev,test")] = "test",
@@ -244,8 +247,12 @@ def evaluate(
 
 @app.command()
 def export(
-    ref: Annotated[str, typer.Argument(help="an encoder (train), a table (triplets), or a tag")],
-    destination: Annotated[str, typer.Argument(help="a directory that does not exist yet")],
+    ref: Annotated[
+        str, typer.Argument(help="an encoder (train), a table (triplets), graph, or a tag")
+    ],
+    destination: Annotated[
+        str, typer.Argument(help="a directory that does not exist yet; of graph, FILE.graphml")
+    ],
     onnx: Annotated[bool, typer.Option("--onnx", help="also write the encoder as ONNX")] = False,
     int8: Annotated[bool, typer.Option("--int8", help="also write it as int8 ONNX")] = False,
     push: Annotated[str | None, typer.Option("--push", help="upload to OWNER/NAME")] = None,
@@ -254,7 +261,7 @@ def export(
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Write an encoder or a table, with its card, for use without Tercet."""
+    """Write an encoder or a table with its card, or the graph, for use without Tercet."""
     from tercet.flows.commands.export import export as export_ref
 
     export_ref(ref, destination, store, run_ref, onnx, int8, push, public)

@@ -18,6 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from tercet.models.seeding import Ids, text_ids
 
 Purpose: TypeAlias = Literal["positive", "negative"]
+# What a text says beside its sentence: the same, something else in one fact, something on the same
+# topic, or something unrelated.
+Relation: TypeAlias = Literal["keeps", "alters", "topic", "other"]
 Need: TypeAlias = Literal["mentions", "sentence_categories", "graph", "documents", "pool"]
 
 DETAIL = pa.struct(
@@ -38,6 +41,7 @@ GENERATIONS = pa.schema(
     [
         ("generation_id", pa.uint64()),
         ("purpose", pa.string()),
+        ("relation", pa.string()),
         ("sentence_id", pa.uint64()),
         ("method", pa.string()),
         ("prompt", pa.string()),
@@ -158,6 +162,7 @@ Generate: TypeAlias = Callable[[Given, Any, int], pa.Table]
 class Method:
     """One way to generate: what for, from what, with which parameters.
 
+    relation: what its texts do to the sentence's meaning.
     generate: (given, params, seed) to a table of `GENERATED`, of a prompted method of `ASKED`; the
         rows of a sentence lie together, in the anchors' order. A sentence to which the method does
         not apply has no row. What it draws about a row is a function of (seed, sentence id,
@@ -171,6 +176,7 @@ class Method:
 
     name: str
     purpose: Purpose
+    relation: Relation
     generate: Generate
     params: type[Params] = Params
     needs: Sequence[Need] = ()

@@ -4,10 +4,10 @@ import pyarrow as pa
 
 from tercet.models.losses.registry import LOSSES
 from tercet.tasks.corpus import ingest, labelled, sample
-from tercet.tasks.evaluation import awareness, evaluate
+from tercet.tasks.evaluation import awareness, evaluate, halves, labels
 from tercet.tasks.guarding import guard
 from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
-from tercet.tasks.scoring import embed, select
+from tercet.tasks.scoring import embed, mine, select
 from tercet.tasks.scoring.scorers import SCORERS, scorer_named
 from tercet.tasks.stage import REJECTS, Stage
 from tercet.tasks.synthesis import parse, prompted, synthesise
@@ -30,13 +30,17 @@ def stages() -> tuple[Stage, ...]:
         parse.STAGE,
         embed.STAGE,
         *(scorer_named(name).stage for name in SCORERS),
+        mine.STAGE,
         select.STAGE,
         guard.SENTENCES,
         guard.TRIPLETS,
         fit_evaluator.STAGE,
         train.stage_for(LOSSES),
-        train.stage_for(LOSSES, chooses=True),
+        train.stage_for(LOSSES, chooses="retrieval"),
+        train.stage_for(LOSSES, chooses="fact_order"),
         awareness.STAGE,
+        halves.STAGE,
+        labels.STAGE,
         evaluate.STAGE,
     )
 

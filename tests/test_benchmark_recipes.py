@@ -29,7 +29,10 @@ def check_arms(recipe: str, arms: Path, *common: str) -> None:
 
 def test_arms_of_the_quickstart() -> None:
     arms = BENCHMARKS / "arms_pydocs.yaml"
-    check_arms("quickstart", arms, "seeds=5", "train.phases.0.rows.max_rows=1280")
+    check_arms("quickstart", arms, "seeds=5")
+    by_role = str(BENCHMARKS / "by_role.yaml")
+    check_arms(by_role, BENCHMARKS / "arms_by_role.yaml", "train.phases.0.rows.max_rows=1280")
+    check_arms("quickstart", BENCHMARKS / "arms_rules.yaml", "train.phases.0.max_steps=65")
 
 
 def test_the_second_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

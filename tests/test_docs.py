@@ -82,7 +82,8 @@ def _models(annotation: Any, place: str = "") -> Iterator[tuple[type[BaseModel],
     if origin in (list, tuple):
         place += "[]"
     elif isinstance(origin, type) and issubclass(origin, Mapping):
-        place += ".METHOD"
+        by_method = typing.get_args(annotation)[0] is str
+        place += ".METHOD" if by_method else ".RELATION"
     if origin in (list, tuple, typing.Union, types.UnionType, typing.Annotated) or (
         isinstance(origin, type) and issubclass(origin, Mapping)
     ):
@@ -120,9 +121,11 @@ def section_of_keys(text: str) -> str:
 
 @pytest.mark.parametrize("method", METHOD_NAMES)
 def test_every_method_is_described_with_its_role_and_parameters(method: str) -> None:
-    line = re.search(rf"^\| `{method}` \| (\w+) .*$", read("docs/recipes.md"), re.MULTILINE)
+    line = re.search(
+        rf"^\| `{method}` \| (\w+) \| (\w+) .*$", read("docs/recipes.md"), re.MULTILINE
+    )
     assert line, f"docs/recipes.md has no line for {method}"
-    assert line[1] == method_of(method).purpose
+    assert (line[1], line[2]) == (method_of(method).purpose, method_of(method).relation)
     parameters = method_of(method).params.model_fields
     assert [name for name in parameters if f"`{name}`" not in line[0]] == []
 

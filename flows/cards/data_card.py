@@ -20,6 +20,7 @@ _WHAT = {
     "triplets": "Triplets for training sentence encoders: an anchor, a positive, a hard negative.",
     "sentences": "Sentences of a corpus, with their place in it.",
     "document_pairs": "Naturally occurring pairs of texts that belong together.",
+    "questions": "Pairs of held-out texts that are only measured.",
     "candidates": "Candidates for positives and negatives, before selection.",
     "generations": "Verbatim outputs of methods and language models.",
 }

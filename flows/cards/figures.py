@@ -25,7 +25,9 @@ _TASK_TYPES = {
     "transfer": "text-classification",
     "reranking": "text-ranking",
     "pairs": "sentence-similarity",
+    "labels": "text-classification",
     "awareness": "semantic-similarity",
+    "fact_order": "sentence-similarity",
 }
 
 

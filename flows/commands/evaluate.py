@@ -12,13 +12,14 @@ from tercet.flows.commands.export import encoder_dir
 from tercet.flows.exports import rows as rows_out
 from tercet.flows.results.metric_names import GAIN, GEOMETRY, SPELT
 from tercet.flows.results.refs import artifact_of
-from tercet.flows.results.run_pairs import OF_A_RUN, RunPairs, read_pairs
+from tercet.flows.results.run_pairs import FACT_ORDER, OF_A_RUN, RunPairs, read_pairs
 from tercet.flows.terminal import text_table
 from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
 from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooling
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import MARKER, open_store
+from tercet.tasks.evaluation.suites.fact_order import named_after, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.reranking import MTEB
 from tercet.tasks.evaluation.suites.suite import revisions, suite_files, task_names
@@ -32,6 +33,7 @@ AVERAGES = ("STS", "transfer", "reranking")
 # Suite, task and subset of a figure.
 Name: TypeAlias = tuple[str, str, str]
 _TITLE = 24
+_CASES = f"{FACT_ORDER}:"
 
 
 def evaluate_encoders(
@@ -57,11 +59,14 @@ def evaluate_encoders(
     mode = _pooling(pooling, prompt)
     chosen = _splits(splits)
     names = _listed(tasks)
+    cases = _cases(names)
     of_run = [name for name in names if name in OF_A_RUN]
-    of_suite = [name for name in names if name not in OF_A_RUN]
+    of_suite = [n for n in names if n not in OF_A_RUN and not n.startswith(_CASES)]
     # An empty list means the suite's default.
-    folder = _suite(suite, of_suite, chosen) if of_suite or not of_run else None
+    folder = _suite(suite, of_suite, chosen) if of_suite or not (of_run or cases) else None
     run = read_pairs(store, run_ref, of_run, chosen) if of_run else None
+    cases |= {} if run is None else run.fact_order
+    read_cases(cases, chosen)
     paths = _paths(models, store, run_ref)
 
     from tercet.flows.running.runner import device
@@ -84,6 +89,7 @@ def evaluate_encoders(
             folder,
             asked=of_suite,
             splits=chosen,
+            fact_order=cases,
             pooling=mode,
             prompt=prompt,
             precision=cast(Precision, precise),
@@ -97,6 +103,17 @@ def evaluate_encoders(
     sys.stdout.flush()
     rows_out.write_rows(found.schema, found.to_batches(), format_, sys.stdout.buffer)
     sys.stdout.buffer.flush()
+
+
+def _cases(names: Sequence[str]) -> dict[str, str]:
+    """The files named as `fact_order:FILE`. Raises BadInput if two have one name."""
+    found: dict[str, str] = {}
+    for file in (name.removeprefix(_CASES) for name in names if name.startswith(_CASES)):
+        name = named_after(file)
+        if name in found:
+            raise BadInput(f"--tasks names two files {name!r} of fact order: rename one.")
+        found[name] = file
+    return found
 
 
 def _pooling(name: str | None, prompt: str | None) -> PoolingMode | None:
@@ -161,7 +178,10 @@ def _suite(suite: str | None, names: Sequence[str], splits: Sequence[Split]) -> 
     try:
         known = task_names(names)
     except BadInput as error:
-        raise BadInput(f"{str(error).rstrip('.')}, or {' or '.join(OF_A_RUN)} of a run.") from None
+        known_of_run = " or ".join(OF_A_RUN)
+        raise BadInput(
+            f"{str(error).rstrip('.')}, or {known_of_run} of a run, or {_CASES}FILE."
+        ) from None
     inside = [name for name in names or ["sts"] if not name.startswith(MTEB)]
     if not inside:
         revisions(known)
@@ -169,7 +189,7 @@ def _suite(suite: str | None, names: Sequence[str], splits: Sequence[Split]) -> 
     if suite is None:
         raise BadInput(
             f"--tasks {','.join(inside)} needs --suite DIR, a directory in SentEval's layout; "
-            "without a suite only a run's retrieval and awareness can be evaluated."
+            f"without a suite only {_CASES}FILE and a run's {', '.join(OF_A_RUN)} can be evaluated."
         )
     folder = Path(suite).expanduser()
     suite_files(folder, names, splits)
@@ -230,7 +250,8 @@ def _shown(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Name, str]]:
     geometry: dict[tuple[Name, str], None] = {}
     for row in rows:
         line = (_named(row), row["metric"])
-        whole = row["subset"] == "all" or row["suite"] == "retrieval" or row["task"] in AVERAGES
+        parted = row["suite"] in ("retrieval", FACT_ORDER)
+        whole = row["subset"] == "all" or parted or row["task"] in AVERAGES
         if row["metric"] in GEOMETRY:
             geometry[line] = None
         elif row["metric"] in SPELT and whole:
@@ -276,6 +297,8 @@ def _drawn(run: RunPairs | None) -> list[str]:
 def _label(suite: str, task: str, subset: str) -> str:
     if suite == "retrieval":
         return f"{task} ({subset})"
+    if suite == FACT_ORDER:
+        return f"fact order {task}" + ("" if subset == "all" else f" ({subset})")
     if suite == "awareness":
         return f"awareness ({task})"
     if task not in AVERAGES:

@@ -15,6 +15,8 @@ from tercet.storage.artifacts import Artifact
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput
 
+SUFFIX = ".graphml"
+
 
 def export(
     ref: str,
@@ -26,7 +28,8 @@ def export(
     push: str | None = None,
     public: bool = False,
 ) -> None:
-    """Writes an encoder or a table to a new directory with its card, and uploads it if asked.
+    """Writes an encoder or a table to a new directory with its card, and uploads it if asked; a
+    knowledge graph to a file, if the destination ends in .graphml.
 
     Raises: BadInput when the ref is neither a finished encoder nor a table, or the destination
         exists; StageFailed when the upload failed.
@@ -34,6 +37,11 @@ def export(
     from tercet.flows.exports.table import is_table
 
     opened = open_store(store, create=False)
+    if destination.endswith(SUFFIX):
+        if onnx or int8 or public or push is not None:
+            raise BadInput(f"A {SUFFIX} file takes no --onnx, --int8, --push or --public.")
+        _graph(artifact_of(opened, ref, run_ref), Path(destination).expanduser())
+        return
     kind: Literal["model", "dataset"] = "dataset" if is_table(opened, ref) else "model"
     if kind == "dataset" and (onnx or int8):
         raise BadInput(f"--onnx and --int8 apply to encoders only, but {ref} is a table.")
@@ -105,6 +113,18 @@ def encoder_dir(artifact: Artifact) -> Path:
     if not (folder / "modules.json").is_file():
         raise BadInput(f"{name} is not a sentence encoder: modules.json is missing.")
     return folder
+
+
+def _graph(artifact: Artifact, target: Path) -> None:
+    from tercet.flows.exports.graphml import EDGES, NODES, write_graphml
+
+    nodes, edges, whole = write_graphml(artifact, target)
+    typer.echo(f"{nodes:,} nodes and {edges:,} edges of the knowledge graph are in {target}.")
+    if not whole:
+        typer.echo(
+            f"That is not all of it: the file has the {NODES:,} most mentioned entities and the "
+            f"{EDGES:,} most frequent edges between them, at most."
+        )
 
 
 def _table(store: Store, ref: str, target: Path, run_ref: str | None) -> None:

@@ -21,6 +21,8 @@ def show_plan(arguments: RunArguments) -> None:
     """Prints one line per step, and the totals. Raises BadInput."""
     run_plan = prepare(arguments)
     planned = plan(run_plan)
+    if run_plan.chosen is not None:
+        print(run_plan.chosen)
     for step in planned:
         print(plan_line(step))
     counts = {word: sum(step.state == state for step in planned) for state, word in WORDS.items()}

@@ -3,7 +3,9 @@
 import shlex
 import sys
 from contextlib import suppress
+from pathlib import Path
 
+from tercet.flows.recipe import text as recipe_text
 from tercet.flows.results import summary
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
@@ -17,15 +19,26 @@ from tercet.storage.store import FullDisk, StoreError, open_store
 from tercet.tasks.stage import BadInput
 
 
-def run_recipe(arguments: RunArguments, use_server: bool) -> int:
+def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = None) -> int:
     """Runs the recipe and prints the summary. Returns the exit code.
+
+    write: a new file for the recipe as it is run, with everything that the command line changed.
 
     Raises: BadInput, StoreError, StageFailed; KeyboardInterrupt is handled here.
     """
     command = resume_command(arguments, use_server)
     # A shutdown of the machine or a scheduler's time limit interrupts like Ctrl-C.
     interrupts.listen()
+    output = None if write is None else Path(write).expanduser()
+    if output is not None:
+        recipe_text.check_output(output)
     run_plan = prepare(arguments)
+    if run_plan.chosen is not None:
+        say(run_plan.chosen)
+    if output is not None:
+        heading = run_plan.chosen or f"{run_plan.recipe.name}, as it was run."
+        recipe_text.write(output, recipe_text.recipe_text(run_plan.content, heading))
+        say(f"The recipe is in {output}.")
     try:
         run_id = _with_prefect(run_plan) if use_server else _plainly(run_plan)
     except KeyboardInterrupt:

@@ -1,13 +1,18 @@
-"""`tercet try`: sends a few of a method's prompts before a whole run is paid for."""
+"""`tercet try`: shows a few of a method's rows before a whole run is paid for."""
 
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
 
 from tercet.flows.pipeline.step import Step, until
-from tercet.flows.planning.estimates import requests_of, spread
+from tercet.flows.planning.estimates import requests_of, spread, work_of
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.one_part import PartOrder
 from tercet.flows.running.run_plan import RunPlan, prepare
@@ -18,18 +23,21 @@ from tercet.models.llm.messages import Answer, Request
 from tercet.storage.artifacts import open_artifact
 from tercet.tasks.knowledge.extract_generate import METHOD as EXTRACTION
 from tercet.tasks.stage import BadInput
+from tercet.tasks.synthesis.methods import method_of
+from tercet.tasks.synthesis.synthesise import generated
 
-# Prompts are taken from this many parts in turn.
+# Prompts and rows are taken from this many parts in turn.
 _PARTS = 4
 
 
 def try_method(arguments: RunArguments, method: str, count: int) -> None:
-    """Makes the method's inputs, sends `count` of its prompts and prints them with the answers.
+    """Makes the method's inputs, then shows `count` of its rows.
 
-    The prompts come from the first rows of several parts. Answers are kept in the store's pool, so
-    a later run does not pay for them again; failed rows are asked again.
+    Of a rule these are anchors with what it makes of them, from several parts; nothing of it is
+    kept. Of a prompted method its prompts are sent and printed with the answers, which are kept in
+    the store's pool, so that a later run does not pay for them again; failed rows are asked again.
 
-    Raises: BadInput for a method that the recipe lacks or that asks no language model.
+    Raises: BadInput for a method that the recipe lacks or that applies to no row.
     """
     whole = prepare(arguments)
     wanted = _step(whole, method)
@@ -55,13 +63,63 @@ def try_method(arguments: RunArguments, method: str, count: int) -> None:
             if result.state != "reused":
                 say(step_line(result))
         order = order_of(handle, wanted)
-        assert order.resources.ask is not None
-        requests = list(islice(_requests(order), count))
-        if not requests:
-            raise BadInput(f"{method!r} applies to no row of this corpus: there is nothing to ask.")
-        answers = sorted(order.resources.ask(method, requests), key=lambda answer: answer.place)
-        for number, (request, answer) in enumerate(zip(requests, answers, strict=True), start=1):
-            print(_shown(number, len(requests), method, request, answer))
+        if wanted.stage.asks is None:
+            _show_rows(order, method, count)
+        else:
+            _show_answers(order, method, count)
+
+
+def _show_rows(order: PartOrder, method: str, count: int) -> None:
+    """Prints rows of a rule, evenly spread over what it makes of the first sentences of parts."""
+    rows: list[dict[str, Any]] = []
+    anchors = 0
+    for source in spread(list(order.driving))[:_PARTS]:
+        with tempfile.TemporaryDirectory() as scratch:
+            work = replace(work_of(order, source), scratch=Path(scratch))
+            made = next(generated(work), None)
+            if made is None:
+                continue
+            columns = ["sentence_id", "text"]
+            rows += _with_anchors(made, work.inputs["sentences"].table("sentences", columns))
+            anchors += len(made["sentence_id"].unique())
+    if not rows:
+        raise BadInput(f"{method!r} applies to no anchor of this corpus: there is nothing to show.")
+    shown = [
+        rows[place * len(rows) // min(count, len(rows))] for place in range(min(count, len(rows)))
+    ]
+    purpose = method_of(method).purpose
+    for number, row in enumerate(shown, start=1):
+        print(_shown_row(number, len(shown), method, purpose, row))
+    print(f"{len(rows):,} rows of {anchors:,} anchors were made for this, and not kept.")
+
+
+def _with_anchors(made: pa.Table, sentences: pa.Table) -> list[dict[str, Any]]:
+    texts = dict(
+        zip(sentences["sentence_id"].to_pylist(), sentences["text"].to_pylist(), strict=True)
+    )
+    return [{**row, "anchor": texts[row["sentence_id"]]} for row in made.to_pylist()]
+
+
+def _shown_row(number: int, total: int, method: str, purpose: str, row: dict[str, Any]) -> str:
+    lines = [f"── {method} {number} of {total}", f"anchor    {row['anchor']}"]
+    lines.append(f"{purpose:<9} {row['raw']}")
+    detail = row["detail"]
+    if detail["old"] is not None:
+        pool = f" ({detail['pool']})" if detail["pool"] else ""
+        change = f"{detail['old'] or '(nothing)'} → {detail['new'] or '(nothing)'}"
+        lines.append(f"changed   {change}{pool}")
+    return "\n".join(lines) + "\n"
+
+
+def _show_answers(order: PartOrder, method: str, count: int) -> None:
+    """Sends prompts of a prompted method, or of extraction, and prints them with the answers."""
+    assert order.resources.ask is not None
+    requests = list(islice(_requests(order), count))
+    if not requests:
+        raise BadInput(f"{method!r} applies to no row of this corpus: there is nothing to ask.")
+    answers = sorted(order.resources.ask(method, requests), key=lambda answer: answer.place)
+    for number, (request, answer) in enumerate(zip(requests, answers, strict=True), start=1):
+        print(_shown(number, len(requests), method, request, answer))
     kept = [answer for answer in answers if answer.error is None]
     if kept:
         tokens = sum(answer.prompt_tokens + answer.n_tokens for answer in kept)
@@ -71,11 +129,17 @@ def try_method(arguments: RunArguments, method: str, count: int) -> None:
 
 
 def _step(run_plan: RunPlan, method: str) -> Step:
-    names = {step.stage.method: step for step in run_plan.steps if step.stage.asks is not None}
+    names = {step.stage.method: step for step in run_plan.steps if step.stage.method}
+    names |= {step.name.partition(".")[2]: step for step in run_plan.steps if _makes(step)}
     if method not in names:
         known = f"it has: {', '.join(names)}" if names else "it has none"
-        raise BadInput(f"The recipe has no method {method!r} that asks a language model ({known}).")
+        raise BadInput(f"The recipe has no method {method!r} ({known}).")
     return names[method]
+
+
+def _makes(step: Step) -> bool:
+    """Whether the step is a rule's or a prompted method's."""
+    return step.stage.name == "synthesise"
 
 
 def _requests(order: PartOrder) -> Iterator[Request]:

@@ -1,7 +1,7 @@
 """Compiles a recipe into its steps, each with its stage, config and inputs."""
 
 from tercet.flows.pipeline.corpus import corpus_steps, labelled_steps, of_role
-from tercet.flows.pipeline.evaluation import awareness_step
+from tercet.flows.pipeline.evaluation import awareness_step, own_measures
 from tercet.flows.pipeline.guarding import (
     guarded,
     labelled_guard,
@@ -26,7 +26,7 @@ def compile_steps(recipe: Recipe) -> tuple[Step, ...]:
     synthesis = bool(recipe.synthesise)
     starts = any("evaluator" in phase.models() for phase in recipe.train.phases)
     fits = evaluator is not None and evaluator.fit and (synthesis or starts)
-    measured = bool(evaluate.measured_tasks(recipe.evaluate))
+    measured = evaluate.measures_texts(recipe.evaluate)
     if measured and recipe.labelled:
         steps.append(labelled_guard(recipe))
     if measured and (fits or "anchors" in trained_on):
@@ -46,6 +46,7 @@ def compile_steps(recipe: Recipe) -> tuple[Step, ...]:
         steps += synthesis_steps(recipe)
     if recipe.awareness is not None:
         steps.append(awareness_step(recipe.awareness, by_model))
+    steps += own_measures(recipe)
     if measured and any(source in OF_TRIPLETS for source in trained_on):
         steps.append(triplets_guard(recipe))
     if measured and "document_pairs" in trained_on:

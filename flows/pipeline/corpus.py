@@ -8,7 +8,9 @@ from tercet.tasks.corpus import ingest, labelled, sample
 def corpus_steps(recipe: Recipe) -> list[Step]:
     corpora = list(recipe.unlabelled)
     shares = [
-        sample.CorpusShare(name=corpus.name, role=corpus.role, share=corpus.share)
+        sample.CorpusShare(
+            name=corpus.name, role=corpus.role, share=corpus.share, company=corpus.company
+        )
         for corpus in corpora
     ]
     settings = recipe.ingest.model_dump()

@@ -6,12 +6,13 @@ from tercet.flows.pipeline.scoring import evaluator
 from tercet.flows.pipeline.step import Model, Step, Weights
 from tercet.flows.recipe.model import Recipe
 from tercet.tasks.evaluation import evaluate
+from tercet.tasks.evaluation.suites.sts import STS_TASKS
 from tercet.tasks.guarding import guard
 
 
 def guarded(recipe: Recipe, what: str) -> dict[str, tuple[str, ...]]:
     """The input slot with the rows to exclude from training, if there is anything to guard."""
-    if not evaluate.measured_tasks(recipe.evaluate):
+    if not evaluate.measures_texts(recipe.evaluate):
         return {}
     return {f"guarded_{what}": (f"guard.{what}",)}
 
@@ -23,11 +24,12 @@ def guard_config(recipe: Recipe, stored: bool = False) -> guard.GuardConfig:
     choose = recipe.train.choose
     return guard.GuardConfig(
         **recipe.guard.model_dump(),
-        # Without a suite there are only tasks of mteb, which need no directory.
+        # Tasks of mteb and files of fact order need no directory.
         suite=recipe.evaluate.suite or Path(),
         tasks=evaluate.measured_tasks(recipe.evaluate),
         splits=recipe.evaluate.splits,
-        chosen_on=() if choose is None or choose.by == "retrieval" else (choose.by,),
+        chosen_on=() if choose is None or choose.by not in STS_TASKS else (choose.by,),
+        fact_order=tuple(recipe.evaluate.fact_order.items()),
         **encoding,
     )
 

@@ -5,7 +5,7 @@ from typing import Any
 from tercet.flows.pipeline.step import Made, Model, Step, Weights
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.scoring import MEASURES, scorers
-from tercet.tasks.scoring import embed, select
+from tercet.tasks.scoring import embed, mine, select
 from tercet.tasks.scoring.scorers import giving, scorer_named
 
 
@@ -27,7 +27,7 @@ def scoring_steps(recipe: Recipe) -> list[Step]:
         {"evaluator": evaluator(recipe)},
     )
     scoring = [_score_step(recipe, name) for name in scorers(recipe.score)]
-    return [embedding, *scoring, _select_step(recipe)]
+    return [embedding, *scoring, *_mine_steps(recipe), _select_step(recipe)]
 
 
 def _score_step(recipe: Recipe, name: str) -> Step:
@@ -36,6 +36,14 @@ def _score_step(recipe: Recipe, name: str) -> Step:
     inputs = {"candidates": ("parse",)} | {str(slot): sources[slot] for slot in scorer.reads}
     config: Any = scorer.stage.config.model_validate(recipe.score.get(name) or {})
     return Step(f"score.{name}", scorer.stage, config, inputs)
+
+
+def _mine_steps(recipe: Recipe) -> list[Step]:
+    """The step that mines negatives, where the recipe wants one."""
+    if recipe.mine is None:
+        return []
+    inputs = {"candidates": ("parse",), "sentences": ("ingest",), "embeddings": ("embed",)}
+    return [Step("mine", mine.STAGE, recipe.mine, inputs)]
 
 
 def _select_step(recipe: Recipe) -> Step:
@@ -49,10 +57,13 @@ def _select_step(recipe: Recipe) -> Step:
         own = giving(measure, scorers(recipe.score)) if wanted else []
         asked[measure] = (named or own[0]) if wanted else None
     steps = tuple(dict.fromkeys(f"score.{name}" for name in asked.values() if name is not None))
+    mined = ("mine",) if recipe.mine is not None else ()
     inputs = {
-        "candidates": ("parse",),
-        "scores": steps,
+        "candidates": ("parse", *mined),
+        "scores": (*steps, *mined),
         "sentences": ("ingest",),
         "document_pairs": ("ingest",),
     }
-    return Step("select", select.STAGE, config.model_copy(update=asked), inputs)
+    below = {"mined_below": recipe.mine.below} if recipe.mine is not None else {}
+    paired = select.PairedConfig(**{**config.model_dump(), **asked, **below})
+    return Step("select", select.STAGE, paired, inputs)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tercet.flows.pipeline.corpus import of_role
 from tercet.flows.pipeline.language_model import llm, served
 from tercet.flows.pipeline.scoring import scoring_steps
 from tercet.flows.pipeline.step import Step
@@ -14,9 +15,10 @@ from tercet.tasks.synthesis.methods import PROMPTED_NAMES, needs
 def synthesis_steps(recipe: Recipe) -> list[Step]:
     steps: list[Step] = []
     extracted = "extract" if recipe.extract_generate is None else "extract_parse"
-    # The fallback for a missing negative is a candidate like any other.
     methods = {**recipe.synthesise}
-    methods.setdefault("random", synthesise.MethodSettings())
+    if recipe.select.pairing == "role":
+        # The fallback for a missing negative is a candidate like any other.
+        methods.setdefault("random", synthesise.MethodSettings())
     sources = {"mentions": extracted, "sentence_categories": extracted}
     sources |= {"graph": "graph", "pool": "ingest"}
     generators = []
@@ -24,6 +26,8 @@ def synthesis_steps(recipe: Recipe) -> list[Step]:
         inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
         inputs |= {s: (sources[s],) for s in needs(method) if s in sources}
         name, given = f"{synthesise.NAME}.{method}", {"method": method, **settings.model_dump()}
+        # A role is replaced by its corpora's names, so that renaming a role remakes nothing.
+        given |= {"corpora": settings.corpora or of_role(recipe, settings.role), "role": None}
         if method in PROMPTED_NAMES:
             steps.append(prompted_step(recipe, name, given, inputs))
         else:
@@ -49,6 +53,7 @@ def prompted_step(
     config = prompted.PromptedConfig(
         method=given["method"],
         weight=given["weight"],
+        corpora=given["corpora"],
         params={**given["params"], **sampling.model_dump()},
         llm=served(recipe.llm),
     )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tercet.flows.pipeline.evaluation import own_measures
 from tercet.flows.pipeline.guarding import guarded
 from tercet.flows.pipeline.scoring import evaluator
 from tercet.flows.pipeline.step import Made, Model, Step, Weights
@@ -25,18 +26,19 @@ def training_steps(recipe: Recipe) -> list[Step]:
     pairs: Inputs = {"document_pairs": ("ingest",)}
     if recipe.awareness is not None:
         pairs["awareness"] = ("awareness",)
-    measured = recipe.evaluate.model_dump(exclude={"phases"})
+    pairs |= {step.name: (step.name,) for step in own_measures(recipe)}
+    measured = recipe.evaluate.model_dump(exclude={"phases", "halves"})
     base = evaluate.EvaluateConfig(**measured)
     model: Mapping[str, Model] = {"model": Weights(recipe.backbone)}
     steps = [Step("evaluate.base", evaluate.STAGE, base, pairs, model)]
-    last = recipe.train.phases[-1]
+    last, choose = recipe.train.phases[-1], recipe.train.choose
     for seed in range(recipe.seed, recipe.seed + recipe.seeds):
         evaluations = []
         # The first seed's steps are those of a one-seed recipe, so that these are reused.
         own = None if seed == recipe.seed else seed
         for phase in recipe.train.phases:
             step = trained_by(recipe, seed, phase.name)
-            stage = train.stage_for(phase.losses(), recipe.train.choose is not None)
+            stage = train.stage_for(phase.losses(), None if choose is None else choose.by)
             config = _config(recipe, phase, own)
             models = {"backbone": _model(recipe, phase, seed, phase.backbone)}
             for part in phase.parts:
@@ -91,6 +93,8 @@ def _config(recipe: Recipe, phase: PhaseSettings, seed: int | None) -> train.Tra
     choose = recipe.train.choose
     if choose is not None and choose.by == "retrieval":
         shared["max_pairs"] = recipe.evaluate.max_pairs
+    elif choose is not None and choose.by == "fact_order":
+        shared["fact_order"] = recipe.evaluate.fact_order
     elif choose is not None:
         shared["suite"] = recipe.evaluate.suite
     return train.TrainConfig(**shared, phase=PhaseConfig.model_validate(own), model_seed=seed)

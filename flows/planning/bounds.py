@@ -66,8 +66,14 @@ def _most(step: Step, artifact: Artifact | None, found: Mapping[str, Most]) -> M
         case "select":
             candidates = _of(step, "candidates", found)[0]
             made = None if artifact is None else _made(artifact, "triplets")
-            triplets = _times(found["sample"].makes, config.per_sentence)
+            # Of each relation so many, and none without a candidate of its own.
+            each = config.per_sentence * (1 if config.pairing == "role" else 3)
+            triplets = _least([_times(found["sample"].makes, each), candidates])
             return Most(candidates, triplets if made is None else made)
+        case "mine":
+            candidates = _of(step, "candidates", found)[0]
+            made = None if artifact is None else _made(artifact, "candidates")
+            return Most(candidates, candidates if made is None else made)
         case "embed" | "score":
             return Most(_of(step, "candidates", found)[0])
         case _:

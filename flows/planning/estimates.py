@@ -153,7 +153,7 @@ def _sampled(order: PartOrder) -> tuple[list[Request], float]:
     for number, source in enumerate(sources):
         if number >= _PARTS and seen >= _ANCHORS:
             break
-        seen += _anchors(_work_of(order, source))
+        seen += _anchors(work_of(order, source))
         for request in requests_of(order, source):
             if count % every == 0:
                 found.append(request)
@@ -162,7 +162,7 @@ def _sampled(order: PartOrder) -> tuple[list[Request], float]:
                 found, every = found[::2], 2 * every
     else:
         return found, count
-    shares = _work_of(order, sources[0]).inputs["anchors"].table("anchor_shares")
+    shares = work_of(order, sources[0]).inputs["anchors"].table("anchor_shares")
     return found, count * sum(shares["anchors"].to_pylist()) / seen
 
 
@@ -176,10 +176,11 @@ def requests_of(order: PartOrder, source: str) -> Iterator[Request]:
     """The requests of the part made from this file."""
     stage = order.step.stage
     assert stage.asks is not None
-    return stage.asks(_work_of(order, source))
+    return stage.asks(work_of(order, source))
 
 
-def _work_of(order: PartOrder, source: str) -> Work:
+def work_of(order: PartOrder, source: str) -> Work:
+    """What the stage would be given for the part made from this file; nothing is emitted."""
     reads = parts.reads(order.step, order.inputs, order.driving[source])
     return order.work(reads, {}, Path(), lambda table, rows: None, order.resources)
 

@@ -10,7 +10,7 @@ from tercet.flows.recipe.scoring import faults
 from tercet.tasks.corpus.kinds.kind import columns_fault
 from tercet.tasks.corpus.sources.reader import reader_of
 from tercet.tasks.knowledge.extract import ExtractConfig
-from tercet.tasks.synthesis.methods import METHOD_NAMES, PROMPTED_NAMES, check_params
+from tercet.tasks.synthesis.methods import METHOD_NAMES, PROMPTED_NAMES, check_params, method_of
 from tercet.tasks.training.phases import (
     KINDS,
     OF_TRIPLETS,
@@ -103,6 +103,7 @@ def _methods(recipe: "Recipe") -> None:
                 f"unknown method {method!r} under `synthesise`; known: {known}",
                 *("synthesise", method),
             )
+        _selected(recipe, settings.corpora, settings.role, ("synthesise", method))
         try:
             check_params(method, settings.params)
         except ValueError as error:
@@ -113,6 +114,20 @@ def _methods(recipe: "Recipe") -> None:
 
 def _selecting(recipe: "Recipe") -> None:
     """The names in `score` and `select` must exist, and each threshold must apply to something."""
+    if recipe.mine is not None and recipe.select.pairing == "role":
+        raise Misplaced(
+            "mined negatives stand against positives on the topic, which pairing: role does not "
+            "tell apart: leave mine out, or set select.pairing to relation",
+            "mine",
+        )
+    if recipe.mine is not None and not any(
+        method_of(name).relation == "topic" for name in recipe.synthesise
+    ):
+        raise Misplaced(
+            "mined negatives stand against positives on the topic, and no method makes any: add "
+            "one such as rest_of_paragraph under `synthesise`, or leave mine out",
+            "mine",
+        )
     for message, place in faults(recipe.score, recipe.select, list(recipe.synthesise)):
         raise Misplaced(message, *place)
 
@@ -152,7 +167,14 @@ def _choosing(recipe: "Recipe") -> None:
     choose = recipe.train.choose
     if choose is None:
         return
-    if choose.by != "retrieval":
+    if choose.by == "fact_order":
+        if not recipe.evaluate.fact_order:
+            raise Misplaced(
+                "fact_order needs evaluate.fact_order, which names no file: name one with dev "
+                "cases, or choose by retrieval",
+                *("train", "choose", "by"),
+            )
+    elif choose.by != "retrieval":
         if recipe.evaluate.suite is None:
             raise Misplaced(
                 f"{choose.by} needs evaluate.suite, which does not name a directory: name one, "

@@ -4,13 +4,15 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import yaml
 from pydantic import ValidationError
 
 from tercet.flows.recipe.checks import Misplaced
+from tercet.flows.recipe.fitting import fitted
 from tercet.flows.recipe.model import Recipe
+from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.stage import BadInput
 
 Location = tuple[str | int, ...]
@@ -37,13 +39,25 @@ def find(recipe: str) -> Path:
     if path.is_dir() and recipe not in shipped():
         raise BadInput(f"{recipe} is a directory: give the path of a recipe's YAML file.")
     if "/" not in recipe and not recipe.endswith((".yaml", ".yml")):
-        entry = Path(str(resources.files("tercet.recipes"))) / f"{recipe}.yaml"
+        entry = _shipped_file(recipe)
         if entry.is_file():
             return entry
     raise BadInput(
         f"There is no recipe {recipe!r}: give a YAML file's path or one of the shipped names: "
         f"{', '.join(shipped())}."
     )
+
+
+class Loaded(NamedTuple):
+    """A valid recipe. content: as a file would have it. chosen: how it was fitted, in one line."""
+
+    recipe: Recipe
+    content: dict[str, Any]
+    chosen: str | None
+
+
+def _shipped_file(name: str) -> Path:
+    return Path(str(resources.files("tercet.recipes"))) / f"{name}.yaml"
 
 
 def load(
@@ -53,7 +67,21 @@ def load(
     limit: int | None = None,
     seed: int | None = None,
 ) -> Recipe:
+    """The validated recipe; arguments and errors as of `loaded`."""
+    return loaded(recipe, overrides, corpus, limit, seed).recipe
+
+
+def loaded(
+    recipe: str,
+    overrides: Sequence[str] = (),
+    corpus: str | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+) -> Loaded:
     """The validated recipe, with `stage.key=value` overrides and the command line's shortcuts.
+
+    A shipped recipe is fitted to the shape of another corpus; of any other recipe, `corpus` only
+    takes the place of its corpora. Overrides have the last word.
 
     Raises: BadInput with the file and line of the first fault.
     """
@@ -61,13 +89,17 @@ def load(
     node, content = read_yaml(path, "recipe")
     if not isinstance(content, dict):
         raise BadInput(f"{path} is not a recipe: it must be a mapping with the key `corpora`.")
+    chosen = None
+    if corpus is not None:
+        if path.resolve() == _shipped_file(path.stem).resolve():
+            content, chosen = fitted(content, describe(corpus, limit), limit)
+        else:
+            content["corpora"] = [{"name": _corpus_name(corpus), "source": corpus}]
     for override in overrides:
         _apply(content, override)
     if "extract_generate" in content and content["extract_generate"] is None:
         # As with methods, the bare key means the defaults.
         content["extract_generate"] = {}
-    if corpus is not None:
-        content["corpora"] = [{"name": _corpus_name(corpus), "source": corpus}]
     corpora = content.get("corpora")
     if limit is not None and isinstance(corpora, list):
         for entry in corpora:
@@ -76,7 +108,7 @@ def load(
     if seed is not None:
         content["seed"] = seed
     try:
-        return Recipe.model_validate(content)
+        return Loaded(Recipe.model_validate(content), content, chosen)
     except ValidationError as error:
         typed: dict[str, str] = {o.partition("=")[0].strip(): f"--set {o}" for o in overrides}
         typed |= {"corpora": f"--corpus {corpus}"} if corpus is not None else {}

@@ -18,6 +18,7 @@ from tercet.tasks.knowledge.extract_generate import ExtractGenerateSettings
 from tercet.tasks.knowledge.extract_parse import ExtractParseSettings
 from tercet.tasks.knowledge.graph import GraphConfig
 from tercet.tasks.scoring.embed import EmbedConfig
+from tercet.tasks.scoring.mine import MineConfig
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Config
 from tercet.tasks.synthesis.methods import METHOD_NAMES
@@ -60,6 +61,10 @@ class MeasuredSettings(EvaluateSettings):
     phases: Literal["last", "all"] = Field(
         "last", description="last: evaluate the last phase's encoder; all: every phase's"
     )
+    halves: bool = Field(
+        False,
+        description="Cuts held-out texts in two: the first half must find its second half.",
+    )
 
 
 class Recipe(Config):
@@ -88,6 +93,9 @@ class Recipe(Config):
     parse: ParseConfig = ParseConfig()
     evaluator: EvaluatorSettings | None = None
     embed: EmbedConfig = EmbedConfig()
+    mine: MineConfig | None = Field(
+        None, description="negatives for rows on a topic, from the stored vectors; null: none"
+    )
     score: dict[str, dict[str, Any] | None] = Field(
         default_factory=dict, description="scorers besides the evaluator, with their parameters"
     )
@@ -139,9 +147,9 @@ def _method(settings: Any) -> Any:
         return {}
     if not isinstance(settings, dict) or "params" in settings:
         return settings
-    params = {key: value for key, value in settings.items() if key != "weight"}
-    weight = {"weight": settings["weight"]} if "weight" in settings else {}
-    return {**weight, "params": params} if params else weight
+    own = {key: settings[key] for key in ("weight", "corpora", "role") if key in settings}
+    params = {key: value for key, value in settings.items() if key not in own}
+    return {**own, "params": params} if params else own
 
 
 def json_schema() -> dict[str, Any]:

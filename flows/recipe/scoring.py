@@ -5,8 +5,10 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from tercet.models.generation import Relation
+from tercet.tasks.scoring.pairing import RANDOM
 from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, giving, scorer_named
-from tercet.tasks.scoring.select import RANDOM, MethodConfig, SelectConfig, several
+from tercet.tasks.scoring.select import MethodConfig, RelationConfig, SelectConfig, several
 from tercet.tasks.synthesis.methods import METHOD_NAMES, method_of
 
 Place = tuple[str, ...]
@@ -36,6 +38,14 @@ def faults(
             first = error.errors()[0]
             yield f"{name}: {first['msg']}", ("score", name, *map(str, first["loc"]))
     yield from _measures(scorers(score), select)
+    for relation, thresholds in select.relations.items():
+        yield from _relation(relation, thresholds, select)
+    if select.pairing == "relation" and select.fallback_negative:
+        yield (
+            "with pairing: relation a row without a negative keeps none, so fallback_negative "
+            "never applies: leave it out",
+            ("select", "fallback_negative"),
+        )
     for name, settings in select.methods.items():
         yield from _method(name, settings, select, synthesised)
     for name in select.swap_roles:
@@ -65,6 +75,24 @@ def _measures(names: Sequence[str], select: SelectConfig) -> Iterator[tuple[str,
             "`score`, or leave p_min out",
             ("select", *place, "p_min"),
         )
+
+
+def _relation(
+    relation: Relation, settings: RelationConfig, select: SelectConfig
+) -> Iterator[tuple[str, Place]]:
+    """A relation's thresholds must apply to the role that its texts have."""
+    negative = relation in ("alters", "other")
+    foreign = ["positive_min"] if negative else ["negative_min", "negative_max"]
+    if not negative and select.swap_roles:
+        return
+    for key in foreign:
+        if getattr(settings, key) is not None:
+            made = "negatives" if negative else "positives"
+            yield (
+                f"{key} never applies, since texts of the relation {relation} are {made}: leave it "
+                "out",
+                ("select", "relations", relation, key),
+            )
 
 
 def _method(

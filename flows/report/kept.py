@@ -34,7 +34,7 @@ def contamination(subjects: Sequence[Subject]) -> Section:
         if not subject.reached("guard"):
             text = (
                 f"{named}Training rows were not compared with evaluation sets. They are if the "
-                "recipe names a suite (`evaluate.suite`)."
+                "recipe names a suite (`evaluate.suite`) or files of fact order."
             )
             blocks.append(Note(text, "missing"))
             continue

@@ -10,7 +10,8 @@ from tercet.flows.results.metric_names import COUNTED
 
 NOTHING = (
     "Nothing was evaluated: the run has not reached the stage `evaluate`, or it has neither "
-    "document pairs (`evaluate.retrieval`) nor a suite (`evaluate.suite`)."
+    "document pairs (`evaluate.retrieval`), nor halves (`evaluate.halves`), nor labels, nor a "
+    "suite (`evaluate.suite`), nor files of fact order (`evaluate.fact_order`)."
 )
 
 
@@ -119,7 +120,12 @@ def _tables(found: Sequence[Figure], of_run: str) -> list[Block]:
     )
     blocks: list[Block] = [_table(first or rest, caption)]
     if first and rest:
-        blocks.append(Fold(f"{len(rest)} more: single files and other averages", [_table(rest)]))
+        blocks.append(
+            Fold(
+                f"{len(rest)} more: single files, kinds of change and other averages",
+                [_table(rest)],
+            )
+        )
     return blocks
 
 

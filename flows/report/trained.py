@@ -22,6 +22,18 @@ def curves(subjects: Sequence[Subject]) -> Section:
     for phase in dict.fromkeys(row["phase"] for row in rows):
         mine = [row for row in rows if row["phase"] == phase]
         shown.append(_chart(mine, "loss", "loss", phase, "Loss", len(subjects) > 1))
+        if any(row["in_order"] is not None for row in mine):
+            shown.append(
+                _chart(
+                    mine,
+                    "in_order",
+                    "rows whose changed text is farther",
+                    phase,
+                    "Order of facts",
+                    len(subjects) > 1,
+                    (0, 1),
+                )
+            )
         if any(row["dev_value"] is not None for row in mine):
             metric = next(row["dev_metric"] for row in mine if row["dev_value"] is not None)
             points = [row for row in mine if row["dev_value"] is not None]
@@ -96,7 +108,7 @@ def log(subject: Subject) -> list[Row]:
         return []
     absent = [
         f"NULL AS {column}"
-        for column in ("seed", "dev_metric", "dev_value", "chosen")
+        for column in ("seed", "dev_metric", "dev_value", "chosen", "in_order")
         if not subject.has("training_log", column)
     ]
     rows = subject.rows(
@@ -108,7 +120,7 @@ def log(subject: Subject) -> list[Row]:
                 min(epoch) OVER (PARTITION BY phase) AS first
             FROM told
         )
-        SELECT phase, step, seed, loss, gate_opening, student_negative, teacher_negative,
+        SELECT phase, step, seed, loss, gate_opening, student_negative, teacher_negative, in_order,
             dev_metric, dev_value, coalesce(chosen, false) AS chosen
         FROM placed
         WHERE place % greatest(1, total // {MOST_POINTS}) = 0 OR place IN (1, total)

@@ -15,7 +15,9 @@ from tercet.flows.results.metric_names import GAIN, SPELT, Metric
 # Values of the column `phase`: the untouched backbone, and the encoder that a run ends with.
 BASE = "base"
 ENCODER = "encoder"
-_SUITES = ("retrieval", "sts", "awareness", "transfer", "reranking", "pairs")
+_SUITES = (
+    "retrieval", "labels", "sts", "fact_order", "awareness", "transfer", "reranking", "pairs",
+)  # fmt: skip
 _METRICS = tuple(SPELT)
 
 
@@ -50,15 +52,15 @@ class Figure:
     def name(self) -> str:
         """Its name for people."""
         task = self.metric.task.replace("_", " ")
-        if self.metric.suite in ("awareness", "pairs"):
-            task = f"{self.metric.suite} {task}"
+        if self.metric.suite in ("awareness", "pairs", "fact_order"):
+            task = f"{self.metric.suite.replace('_', ' ')} {task}"
         subset = "" if self.metric.subset == "all" else f" {self.metric.subset}"
         return f"{task}{subset}, {SPELT.get(self.metric.name, self.metric.name)}"
 
     @property
     def headline(self) -> bool:
-        """Whether it is shown first: not a single file, and the usual average of several."""
-        return self.metric.suite != "sts" or self.metric.subset == "all"
+        """Whether it is shown first: no part of a set, and the usual average of several files."""
+        return self.metric.suite not in ("sts", "fact_order") or self.metric.subset == "all"
 
     @property
     def first(self) -> Value | None:

@@ -22,13 +22,21 @@ SPELT = {
     **{name: name for name in GEOMETRY},
 }
 # The units counted in a suite's figures; by default: examples.
-COUNTED = {"retrieval": "queries", "sts": "pairs", "pairs": "pairs", "reranking": "queries"}
+COUNTED = {
+    "retrieval": "queries",
+    "sts": "pairs",
+    "fact_order": "cases",
+    "pairs": "pairs",
+    "reranking": "queries",
+}
 # Without --metric: the first of these that any arm has.
 DEFAULTS = (
     "retrieval document_pairs test recall@1",
     "sts STS all spearman",
     "sts STS-B all spearman",
     "retrieval document_pairs dev recall@1",
+    "retrieval halves test recall@1",
+    "retrieval halves dev recall@1",
 )
 _YEARS = ("STS", "STS12", "STS13", "STS14", "STS15", "STS16")
 
@@ -64,6 +72,8 @@ class Metric:
         if self.suite == "sts":
             task = "STS-B" if self.task in _YEARS else self.task
             return replace(self, task=f"{task} dev", subset="all")
+        if self.suite in ("fact_order", "labels"):
+            return replace(self, task=f"{self.task} dev")
         return None
 
     def on_test(self) -> "Metric":

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -15,14 +15,19 @@ if TYPE_CHECKING:
     from tercet.tasks.evaluation.items import Metric as Kind
     from tercet.tasks.evaluation.items import Scores
 
+# Of all rows of `retrieval_ranks` in older stores.
+DEFAULT_TASK = "document_pairs"
+
 Floats = npt.NDArray[np.float64]
 
 _METRICS: "Mapping[str, Kind]" = {
     "sts": "spearman",
+    "fact_order": "accuracy",
     "awareness": "spearman",
     "transfer": "accuracy",
     "reranking": "map",
     "pairs": "ap",
+    "labels": "accuracy",
 }
 
 
@@ -61,23 +66,28 @@ def _sampled(
     from tercet.tasks.evaluation.items import figures
 
     if metric.suite == "retrieval":
-        rows = measured.connection.execute(
-            """SELECT pair_id, rank FROM retrieval_ranks
+        rows = _rows(
+            measured.connection,
+            """SELECT * FROM retrieval_ranks
                WHERE model_version = $model AND split = $split ORDER BY pair_id""",
             {"model": measured.model, "split": metric.subset},
-        ).fetchall()
-        values = _of_ranks(metric.name, np.array([rank for _, rank in rows], dtype=np.float64))
+        )
+        # In older stores there is no other task.
+        rows = [row for row in rows if (row.get("task") or DEFAULT_TASK) == metric.task]
+        values = _of_ranks(metric.name, np.array([row["rank"] for row in rows], dtype=np.float64))
         if values is None or not len(values):
             return None
         measure = resampling.mean_of(values)
-        return resampling.sampled(measure, len(values), resamples, seed), [r[0] for r in rows]
+        found = resampling.sampled(measure, len(values), resamples, seed)
+        return found, [row["pair_id"] for row in rows]
     try:
-        items = measured.connection.execute(
-            """SELECT task, subset, gold, value FROM evaluation_items
+        items = _rows(
+            measured.connection,
+            """SELECT * FROM evaluation_items
                WHERE model_version = $model AND suite = $suite
                ORDER BY task, subset, item""",
             {"model": measured.model, "suite": metric.suite},
-        ).fetchall()
+        )
     except duckdb.CatalogException:  # an older store
         return None
     scores = _scores(metric, items)
@@ -85,8 +95,20 @@ def _sampled(
     for figure in figures(scores, groups, resamples, seed):
         if figure.name == (metric.suite, metric.task, metric.subset, metric.name):
             tasks = {score.data.task for score in scores}
-            return figure.sampled, [item[:3] for item in items if item[0] in tasks]
+            # Older stores lack the last of these.
+            keys = ("task", "subset", "gold", "anchor_id")
+            rows_of = [[i.get(key) for key in keys] for i in items if i["task"] in tasks]
+            return figure.sampled, [tuple(row) for row in rows_of]
     return None
+
+
+def _rows(
+    connection: duckdb.DuckDBPyConnection, query: str, values: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """The rows by column: older stores lack some."""
+    cursor = connection.execute(query, values)
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def _of_ranks(name: str, ranks: Floats) -> Floats | None:
@@ -99,7 +121,7 @@ def _of_ranks(name: str, ranks: Floats) -> Floats | None:
     return None
 
 
-def _scores(metric: Metric, items: Sequence[tuple[str, str, float, float]]) -> "list[Scores]":
+def _scores(metric: Metric, items: Sequence[Mapping[str, Any]]) -> "list[Scores]":
     """The tasks that the metric averages, from the rows of `evaluation_items`."""
     from tercet.tasks.evaluation.evaluation_rows import Data
     from tercet.tasks.evaluation.items import AVERAGES, Part, Scores
@@ -108,17 +130,23 @@ def _scores(metric: Metric, items: Sequence[tuple[str, str, float, float]]) -> "
     if kind is None:
         return []
     average = metric.task == AVERAGES.get(metric.suite)
-    parts: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for task, subset, said, value in items:
+    parts: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for item in items:
+        task = item["task"]
         if task == metric.task or (average and not task.endswith(" dev")):
-            parts.setdefault(task, {}).setdefault(subset, []).append((said, value))
+            parts.setdefault(task, {}).setdefault(item["subset"], []).append(item)
     found = []
     for task, subsets in parts.items():
         made = []
-        for subset, pairs in subsets.items():
-            both = np.array(pairs, dtype=np.float64)
-            gold = both[:, 0] if kind in ("spearman", "ap") else None
-            made.append(Part(subset, both[:, 1], gold))
+        for subset, rows in subsets.items():
+            values = np.array([row["value"] for row in rows], dtype=np.float64)
+            gold = None
+            if kind in ("spearman", "ap"):
+                gold = np.array([row["gold"] for row in rows], dtype=np.float64)
+            anchors = None
+            if rows[0].get("anchor_id") is not None:
+                anchors = np.array([row["anchor_id"] for row in rows], dtype=np.uint64)
+            made.append(Part(subset, values, gold, anchors))
         data = Data(metric.suite, task, "", "")
         found.append(Scores(data, kind, tuple(made), averaged=average))
     return found

@@ -11,21 +11,22 @@ from tercet.storage.rows import Rows, joined
 from tercet.storage.store import MARKER, Store, open_store
 from tercet.tasks.corpus import ingest
 from tercet.tasks.evaluation import awareness
-from tercet.tasks.evaluation.evaluate import EvaluateSettings, drawn_pairs
-from tercet.tasks.evaluation.evaluation_rows import Pairs
+from tercet.tasks.evaluation.evaluate import EvaluateSettings
+from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs
+from tercet.tasks.evaluation.retrieval import drawn_pairs
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.sts import ScoredTask
 from tercet.tasks.stage import BadInput, Resources
 
-RETRIEVAL, AWARENESS = "retrieval", "awareness"
-# Tasks that are evaluated on a run's pairs, not on a suite.
-OF_A_RUN = (RETRIEVAL, AWARENESS)
+RETRIEVAL, AWARENESS, FACT_ORDER = "retrieval", "awareness", "fact_order"
+# Tasks that are evaluated on a run's pairs or on the files that its recipe names, not on a suite.
+OF_A_RUN = (RETRIEVAL, AWARENESS, FACT_ORDER)
 
 
 @dataclass(frozen=True)
 class RunPairs:
-    """The pairs of one run, with the settings under which its stage `evaluate` uses them.
+    """The pairs of one run and its files of fact order, with the settings that `evaluate` uses.
 
     seed: for the drawing of pairs and resamples. batch_size: nearly tied cosines swap ranks with
         the shape of a batch, which changes rank correlations.
@@ -40,6 +41,7 @@ class RunPairs:
     precision: Literal["fp32", "bf16"]
     pairs: Sequence[Pairs]
     awareness: Sequence[ScoredTask]
+    fact_order: Mapping[str, str]
 
 
 def read_pairs(
@@ -55,7 +57,7 @@ def read_pairs(
     seed = int(run["recipe"].get("seed", 0))
     pairs: list[Pairs] = []
     if RETRIEVAL in wanted:
-        pairs = _document_pairs(store, run, splits, settings.max_pairs, seed)
+        pairs = _pairs(store, run, splits, settings.max_pairs, seed)
     return RunPairs(
         run["run_id"],
         seed,
@@ -66,6 +68,7 @@ def read_pairs(
         settings.precision,
         pairs,
         _awareness(store, run) if AWARENESS in wanted else [],
+        _fact_order(run, settings) if FACT_ORDER in wanted else {},
     )
 
 
@@ -89,23 +92,24 @@ def _settings(run: Mapping[str, Any]) -> EvaluateSettings:
     Defaults stand in where the recipe of another version of Tercet lacks a key.
     """
     said = run["recipe"].get("evaluate") or {}
-    keys = ("max_pairs", "max_length", "bootstrap", "precision")
+    keys = ("max_pairs", "max_length", "bootstrap", "precision", "fact_order")
     return EvaluateSettings(**{key: said[key] for key in keys if key in said})
 
 
-def _document_pairs(
+def _pairs(
     store: Store, run: Mapping[str, Any], splits: Sequence[Split], max_pairs: int, seed: int
 ) -> list[Pairs]:
-    rows = _rows(store, run, ingest.STAGE.name)
-    found = []
-    if "document_pairs" in rows.tables:
-        found = drawn_pairs(rows, splits, max_pairs, seed)
-    lacking = [split for split in splits if split not in {pairs.split for pairs in found}]
+    found: list[Pairs] = []
+    for stage in (ingest.STAGE.name, HALVES):
+        found += drawn_pairs(_rows(store, run, stage), splits, max_pairs, seed)
+    there = {pairs.split for pairs in found if pairs.task in (DOCUMENT_PAIRS, HALVES)}
+    lacking = [split for split in splits if split not in there]
     if lacking:
         raise BadInput(
             f"{_named(run)} has no document pairs in split {' or '.join(lacking)}: name "
             "another run with --run or other --splits, or run a recipe whose corpus names the "
-            f"columns `query` and `answer` and whose `ingest.{lacking[0]}` is large enough."
+            "columns `query` and `answer`, or which measures halves (`evaluate.halves`), and whose "
+            f"`ingest.{lacking[0]}` is large enough."
         )
     return found
 
@@ -125,6 +129,15 @@ def _awareness(store: Store, run: Mapping[str, Any]) -> list[ScoredTask]:
             f"`awareness: {{teacher: MODEL}}`{more}."
         )
     return found
+
+
+def _fact_order(run: Mapping[str, Any], settings: EvaluateSettings) -> Mapping[str, str]:
+    if not settings.fact_order:
+        raise BadInput(
+            f"{_named(run)} names no file under evaluate.fact_order: name another run with --run, "
+            f"or a file: --tasks {FACT_ORDER}:FILE."
+        )
+    return settings.fact_order
 
 
 def _rows(store: Store, run: Mapping[str, Any], stage: str) -> Rows:

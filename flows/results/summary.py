@@ -7,6 +7,7 @@ import duckdb
 
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.figures import Figure, figures
+from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
 from tercet.flows.results.metric_names import Metric
 from tercet.flows.running.arguments import DEFAULT_STORE
 from tercet.flows.running.run_plan import RunPlan
@@ -35,7 +36,9 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
             found = figures(connection)
             lines += _before_and_after(found, run_plan.recipe.seed)
+            lines += trained_on(connection, run_plan.recipe)
             lines += _over_seeds(found)
+            lines += first_look(connection, run_plan.recipe.seed)
     trained = [name for name, step in steps.items() if step["stage"] == "train"]
     if trained:
         step = tags.meant("train", trained)
@@ -88,17 +91,20 @@ def _before_and_after(found: Sequence[Figure], seed: int) -> list[str]:
     rows = []
     for figure in found:
         before, after, gain = figure.before, figure.after.get(seed), figure.gains.get(seed)
-        if figure.headline and before is not None and after is not None:
+        if _shown(figure) and before is not None and after is not None:
             # Only STS figures are shown without an interval, as is usual for them.
             known = before.low is not None and after.low is not None
             if known or figure.metric.suite == "sts":
                 rows.append((figure.metric, before, after, gain))
     if not rows:
         return [
-            "\nNothing was evaluated: the corpus has no document pairs (evaluate.retrieval), and "
-            "evaluate.suite does not name a directory of STS sets."
+            "\nNothing was evaluated: the corpus has no document pairs (evaluate.retrieval), no "
+            "texts are cut in two (evaluate.halves), no corpus names a column of labels, and the "
+            "recipe names neither a directory of STS sets (evaluate.suite) nor files of fact order "
+            "(evaluate.fact_order)."
         ]
-    lines = [f"\n{'':<44}{'before':>8}{'after':>8}   {'gain (95 % interval)':<26}{'n':>7}"]
+    width = max(42, *(len(_named(row[0])) for row in rows)) + 2
+    lines = [f"\n{'':<{width}}{'before':>8}{'after':>8}   {'gain (95 % interval)':<26}{'n':>7}"]
     lows = []
     for metric, before, after, gain in rows:
         text = f"{after.value - before.value:+.2f}"
@@ -107,7 +113,7 @@ def _before_and_after(found: Sequence[Figure], seed: int) -> list[str]:
             lows.append(gain.low)
         name = _named(metric)
         lines.append(
-            f"{name:<44}{before.value:>8.2f}{after.value:>8.2f}   {text:<26}{before.n:>7,}"
+            f"{name:<{width}}{before.value:>8.2f}{after.value:>8.2f}   {text:<26}{before.n:>7,}"
         )
     if lows and not any(low > 0 for low in lows):
         lines.append(
@@ -118,9 +124,16 @@ def _before_and_after(found: Sequence[Figure], seed: int) -> list[str]:
     return lines
 
 
+def _shown(figure: Figure) -> bool:
+    """Of a question beside the natural pairs one figure is enough here."""
+    metric = figure.metric
+    beside = metric.suite == "retrieval" and metric.task != DOCUMENT_PAIRS
+    return figure.headline and (not beside or metric.name == "recall@1")
+
+
 def _over_seeds(found: Sequence[Figure]) -> list[str]:
     """Mean and spread of the gains over the seeds of this run; empty if there is only one."""
-    several = [figure for figure in found if figure.headline and len(figure.gains) > 1]
+    several = [figure for figure in found if _shown(figure) and len(figure.gains) > 1]
     if not several:
         return []
     seeds = len(several[0].gains)
@@ -135,7 +148,7 @@ def _over_seeds(found: Sequence[Figure]) -> list[str]:
 
 
 def _named(metric: Metric) -> str:
-    return f"{metric.suite} {metric.task.replace('_', ' ')} {metric.subset} {metric.name}"
+    return f"{metric.suite} {metric.task} {metric.subset} {metric.name}".replace("_", " ")
 
 
 def _how_to_load(store: Store, step: str, version: str, run: runs.Run) -> list[str]:

@@ -1,7 +1,8 @@
 """From a run's arguments to its steps: the recipe is read, compiled and checked once per run."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step, Weights, until
@@ -16,11 +17,16 @@ from tercet.tasks.stage import BadInput, Config
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A valid recipe, its steps, and the arguments that start the same run."""
+    """A valid recipe, its steps, and the arguments that start the same run.
+
+    content: the recipe as a file would have it. chosen: how it was fitted to the corpus, if it was.
+    """
 
     recipe: Recipe
     steps: tuple[Step, ...]
     arguments: RunArguments
+    content: Mapping[str, Any] = field(default_factory=dict)
+    chosen: str | None = None
 
     @property
     def store(self) -> str:
@@ -38,14 +44,14 @@ def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> Run
 
     Raises: BadInput.
     """
-    recipe = recipe_file.load(
+    recipe, content, chosen = recipe_file.loaded(
         arguments.recipe, arguments.overrides, arguments.corpus, arguments.limit, arguments.seed
     )
     steps = compile_steps(recipe)
     if arguments.until is not None:
         steps = until(steps, arguments.until)
     _check_inputs(steps, [] if checked is None else checked)
-    return RunPlan(recipe, steps, arguments)
+    return RunPlan(recipe, steps, arguments, content, chosen)
 
 
 def _check_inputs(steps: Sequence[Step], checked: list[Config]) -> None:

@@ -12,7 +12,7 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step, Weights
 from tercet.flows.pipeline.step import schemas as step_schemas
-from tercet.flows.running import failed_rows, parts
+from tercet.flows.running import failed_rows, few_rows, parts
 from tercet.flows.running.asker import Asker
 from tercet.flows.running.one_part import PartOrder, part_order
 from tercet.flows.running.processes import commit_asking_parts, commit_parts
@@ -142,6 +142,9 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
                 manifest = None
             if manifest is None:
                 state = "resumed" if artifact.records() else "made"
+                few = few_rows.warning(step, lambda made: artifact_of(handle, made))
+                if few is not None:
+                    handle.say(few)
                 manifest = _make(handle, step, own, artifact, progress)
     if handle.asker is not None and not _asked_later(handle.plan, step):
         handle.asker.release()

@@ -77,7 +77,10 @@ def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
     """Checks in advance that some arm will have the metric. Raises BadInput."""
     evaluations = [arm.plan.recipe.evaluate for arm in planned]
     if metric.suite == "retrieval":
-        measured = any(e.retrieval and metric.subset in e.splits for e in evaluations)
+        measured = any(
+            (e.halves if metric.task == "halves" else e.retrieval) and metric.subset in e.splits
+            for e in evaluations
+        )
         if not measured or metric.name.removesuffix(GAIN) not in (*RETRIEVAL, *GEOMETRY):
             raise BadInput(
                 f"No arm has the metric {str(metric)!r}: retrieval has "
@@ -87,6 +90,14 @@ def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
         raise BadInput(
             f"No arm has the metric {str(metric)!r}: evaluate.suite is not set "
             "(--set evaluate.suite=DIRECTORY)."
+        )
+    elif metric.suite == "fact_order" and all(
+        metric.task.removesuffix(" dev") not in e.fact_order for e in evaluations
+    ):
+        named = sorted({name for e in evaluations for name in e.fact_order})
+        raise BadInput(
+            f"No arm has the metric {str(metric)!r}: evaluate.fact_order names "
+            f"{', '.join(named) or 'no file'}."
         )
 
 

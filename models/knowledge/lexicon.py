@@ -32,18 +32,24 @@ _HERE = Path(__file__).parent
 _OURS = ("noun", "types")
 _WORDNET = ("synset_id", "pos", "lexfile", "members")
 _POS = {"n": "noun", "v": "verb", "a": "adjective", "s": "adjective", "r": "adverb"}
-_PARTS_OF_SPEECH = frozenset(_POS.values()) | {"preposition"}
+_PARTS_OF_SPEECH = frozenset(_POS.values()) | {"preposition", "linking", "entity"}
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Group:
-    """Words of one part of speech (noun, verb, adjective, adverb, preposition) that go together:
-    synonyms of each other, or a pair of antonyms."""
+    """Words of one part of speech (noun, verb, adjective, adverb, preposition, or linking for
+    words like "however") that go together: synonyms of each other, or a pair of antonyms. Those
+    of "entity" are so alike that neither swap says anything new, and no more.
+
+    loose: those that may stand for the others, but have more senses than the others and so are not
+    exchanged themselves. In synonyms.tsv they stand in brackets.
+    """
 
     pos: str
     words: tuple[str, ...]
+    loose: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -229,7 +235,9 @@ def _read_groups(path: Path, header: tuple[str, ...]) -> tuple[Group, ...]:
         members = _values("|".join(cells[1:]))
         if len(cells) != len(header) or cells[0] not in _PARTS_OF_SPEECH or len(members) < 2:
             raise ValueError(f"{path}, line {number}: expected {', '.join(header)}")
-        groups.append(Group(cells[0], tuple(members)))
+        plain = tuple(member.strip("()") for member in members)
+        loose = tuple(word for word, said in zip(plain, members, strict=True) if word != said)
+        groups.append(Group(cells[0], plain, loose))
     return tuple(groups)
 
 

@@ -63,6 +63,19 @@ def mean_of(values: npt.ArrayLike) -> Measure:
     return lambda counts: (counts @ column) / counts.sum(axis=1)
 
 
+def mean_within(values: npt.ArrayLike, groups: npt.ArrayLike) -> tuple[Measure, int]:
+    """The mean of one value per row where whole groups of rows are drawn, and their number.
+
+    groups: (rows,), any labels; rows with the same label belong together.
+    Raises: ValueError as `mean_of`.
+    """
+    mean_of(values)
+    _, group = np.unique(np.asarray(groups), return_inverse=True)
+    sizes = np.bincount(group)
+    sums = np.bincount(group, np.asarray(values, dtype=np.float64))
+    return lambda counts: (counts @ sums) / (counts @ sizes), len(sizes)
+
+
 def spearman_of(x: npt.ArrayLike, y: npt.ArrayLike) -> Measure:
     """Spearman of two columns; a row drawn twice ties with itself.
 

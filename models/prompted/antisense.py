@@ -18,6 +18,12 @@ def antisense(given: Given, params: Prompted, seed: int) -> pa.Table:
 
 METHODS = methods(
     Method(
-        "antisense", "negative", antisense, Prompted, prompt="antisense", variables=("sentence",)
+        "antisense",
+        "negative",
+        "alters",
+        antisense,
+        Prompted,
+        prompt="antisense",
+        variables=("sentence",),
     )
 )

@@ -168,6 +168,7 @@ METHODS = methods(
     Method(
         "from_knowledge",
         "positive",
+        "keeps",
         from_knowledge,
         Prompted,
         ("mentions", "sentence_categories"),
@@ -177,6 +178,7 @@ METHODS = methods(
     Method(
         _CHANGED,
         "negative",
+        "alters",
         from_changed_knowledge,
         Prompted,
         ("mentions", "sentence_categories", "graph"),

@@ -76,7 +76,8 @@ def quantity_revision(given: Given, params: Prompted, seed: int) -> pa.Table:
 def swaps(given: Given, count: int, seed: int, purpose: str) -> Iterator[tuple[int, _Swap]]:
     """Up to `count` swaps of each anchor that has an entity to swap, in the anchors' order."""
     texts = given.texts()
-    for row, listed in sorted(choices(given, Swaps(per_sentence=count), seed, purpose).items()):
+    drawn = choices(given, Swaps(per_sentence=count), seed, purpose, given.located("entity"))
+    for row, listed in sorted(drawn.items()):
         text = texts[row]
         seen: set[tuple[Place, str]] = set()
         for level in range(max(len(choice.options) for choice in listed)):
@@ -141,6 +142,7 @@ METHODS = methods(
     Method(
         "entity_revision",
         "negative",
+        "alters",
         entity_revision,
         Prompted,
         ("mentions", "graph"),
@@ -151,6 +153,7 @@ METHODS = methods(
     Method(
         "quantity_revision",
         "negative",
+        "alters",
         quantity_revision,
         Prompted,
         ("mentions",),

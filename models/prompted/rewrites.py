@@ -37,10 +37,13 @@ def precede(given: Given, params: Preceding, seed: int) -> pa.Table:
 
 
 METHODS = methods(
-    Method("rewrite", "positive", rewrite, Prompted, prompt="rewrite", variables=("sentence",)),
+    Method(
+        "rewrite", "positive", "keeps", rewrite, Prompted, prompt="rewrite", variables=("sentence",)
+    ),
     Method(
         "precede",
         "positive",
+        "topic",
         precede,
         Preceding,
         prompt="precede",

@@ -29,4 +29,4 @@ def _senses() -> Senses:
     )
 
 
-METHODS = methods(Method("antonym", "negative", antonym, Several))
+METHODS = methods(Method("antonym", "negative", "alters", antonym, Several))

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -12,19 +13,34 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.english.articles import replaced
+from tercet.models.english.kinds import of_one_kind
 from tercet.models.english.plurals import is_plural, plural
-from tercet.models.english.words import capitalised
+from tercet.models.english.words import capitalised, word_set
 from tercet.models.generation import JOINT, Given, Method, Output, Several, methods
+from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.knowledge.replacements import POOLS, PREFERRED, Replacements
+from tercet.models.rules.whole_mentions import (
+    is_mass,
+    name_class,
+    swappable,
+    takes_count_noun,
+)
 
 # How often a sentence that lacks a replacement tries its next entities.
 _ROUNDS = 6
 # Replacements looked at beyond those needed, for one written like the old entity.
-_LOOKAHEAD = 1
+_LOOKAHEAD = 5
 # Types that say little of an entity, so that its letters must; and how far one of them looks.
 _SHAPED = frozenset(("identifier", "name"))
 _SHAPED_LOOKAHEAD = 11
+# A kind is a small part of its type, which lies scattered over the type's ring.
+_KIND_LOOKAHEAD = 63
+_PARTS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}(?![a-z])")
+# Types whose entities are of one kind, so that any of T_r will do; of the others ("data", "code",
+# "clothing", of which a tie in a graph is none) only one of T_p.
+_ALIKE = word_set("person place animal food illness plant vehicle building")
 _ACRONYM = re.compile(r"[A-Z0-9]*[A-Z][A-Z0-9]+s?")
+_LONGEST_ACRONYM = 5
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}")
 
 Option: TypeAlias = tuple[int, str, str]  # node, text, pool
@@ -35,9 +51,13 @@ class Swaps(Several):
 
     n_swaps: int = Field(1, ge=1, le=16, description="entities swapped in one generation, at most")
     same_case: bool = Field(
-        True, description="rather a name for a name, and a common noun for a common noun"
+        True, description="a name for a name, and a common noun for a common noun"
     )
-    min_shared: int = Field(1, ge=1, description="soft neighbours that the preferred pool shares")
+    one_kind: bool = Field(
+        True,
+        description="only what is of the old entity's own narrow kind; false: whatever is of its "
+        "type, which gives several times the rows, and odder ones",
+    )
 
 
 @dataclass(frozen=True)
@@ -84,28 +104,41 @@ def open_graph(nodes: pa.Table, edges: Iterable[pa.RecordBatch]) -> Entities:
 def entity_swap(given: Given, params: Swaps, seed: int) -> pa.Table:
     """Entities of the sentence, in a seeded order, swapped in all their mentions there.
 
+    An entity is left alone where one of its mentions is not surely a noun on its own
+    (`whole_mentions`).
+
     The new one comes from T_p, else from T_r (`detail.pool`), and does not yet occur in the
-    sentence; of the first two on the ring, one that is a name if the old one is. For an identifier
-    or a name it is one of the first dozen, of the same `shape`; where T_p has none, the entity
-    stays, and where T_r has none, it is swapped only in a sentence without another one. A further
-    generation takes other entities, and other replacements when those run out.
+    sentence. With `one_kind` it is of the same narrow kind (`english/kinds.py`), or, if it is a
+    proper name or an identifier, from T_p, of the same `shape`, and of the same class or family.
+    Where the ring has none such, the entity stays. A further generation takes other entities, and
+    other replacements when those run out.
     `detail` has the first mention and its new node; `old` and `new` hold all swaps.
     """
     output = Output()
     texts, ids = given.texts(), given.ids().tolist()
-    for row, listed in sorted(choices(given, params, seed, "entity_swap").items()):
+    mentions = _swappable(given)
+    found = choices(given, params, seed, "entity_swap", mentions, params.one_kind)
+    for row, listed in sorted(found.items()):
         text = texts[row]
         made = 0
         depth = max((len(choice.options) for choice in listed), default=0)
         for level in range(depth):
-            ready = [
-                (choice, choice.options[level]) for choice in listed if level < len(choice.options)
-            ]
+            ready = [choice for choice in listed if level < len(choice.options)]
             for first in range(0, len(ready), params.n_swaps):
                 if made < params.per_sentence:
-                    chosen = ready[first : first + params.n_swaps]
+                    chosen = _distinct(ready[first : first + params.n_swaps], level)
                     made += _swapped(output, ids[row], text, chosen)
     return output.table()
+
+
+def _distinct(listed: Sequence[Choice], level: int) -> list[tuple[Choice, Option]]:
+    """Each entity with a replacement, from its `level`-th on, that no other one has."""
+    chosen: list[tuple[Choice, Option]] = []
+    for choice in listed:
+        taken = {option[0] for _, option in chosen}
+        left = [option for option in choice.options[level:] if option[0] not in taken]
+        chosen += [(choice, option) for option in left[:1]]
+    return chosen
 
 
 def _swapped(
@@ -144,23 +177,50 @@ def surface(text: str, start: int, end: int, lemma: str | None, new: str) -> str
     return capitalised(new) if at_head and old[0].isupper() and plain else new
 
 
-def choices(given: Given, params: Swaps, seed: int, purpose: str) -> dict[int, list[Choice]]:
+def _swappable(given: Given) -> pa.Table:
+    """The mentions of those entities all of whose mentions in the sentence can be swapped."""
+    mentions = given.located("entity")
+    nodes = mentions["node_id"].to_numpy()
+    fits = swappable(given.texts(), mentions, _entities(given, "entity_swap").texts_of(nodes))
+    rows = mentions["row"].to_numpy()
+    order = np.lexsort((nodes, rows))
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = (np.diff(rows[order]) != 0) | (nodes[order][1:] != nodes[order][:-1])
+    entity = np.empty(len(order), dtype=np.int64)
+    entity[order] = np.cumsum(new) - 1
+    all_fit = np.bincount(entity, weights=~fits) == 0
+    return mentions.filter(pa.array(all_fit[entity]))
+
+
+def _entities(given: Given, purpose: str) -> Entities:
+    if given.replacements is None:
+        raise ValueError(f"the method {purpose!r} needs the knowledge graph")
+    found: Entities = given.replacements
+    return found
+
+
+def choices(
+    given: Given,
+    params: Swaps,
+    seed: int,
+    purpose: str,
+    mentions: pa.Table,
+    one_kind: bool = False,
+) -> dict[int, list[Choice]]:
     """By anchor: its entities to swap, with their replacements, in the order drawn for `purpose`.
 
+    mentions: the entities' mentions, as `Given.located` has them. one_kind: whether only what is of
+    the old entity's own kind may replace it, since nothing else in the sentence will change.
     Anchors without such an entity are left out.
     """
-    entities: Entities | None = given.replacements
-    if entities is None:
-        raise ValueError(f"the method {purpose!r} needs the knowledge graph")
+    entities = _entities(given, purpose)
     texts = given.texts()
-    mentions = given.located("entity")
     named = _named(mentions, seed, purpose)
     ids = mentions["mention_id"].to_numpy()[named.lead]
     nodes = mentions["node_id"].to_numpy()[named.lead]
     types = mentions["type"].take(pa.array(named.lead)).to_pylist()
     needed = params.n_swaps * params.per_sentence
     found: dict[int, list[Choice]] = {}
-    unlike: dict[int, list[Choice]] = {}
     shaped = np.array([name in _SHAPED for name in types], dtype=bool)
     short = np.ones(len(texts), dtype=bool)
     for turn in range(_ROUNDS):
@@ -171,13 +231,13 @@ def choices(given: Given, params: Swaps, seed: int, purpose: str) -> dict[int, l
             tried = turned[shaped[turned] == by_shape]
             if not len(tried):
                 continue
-            width = params.per_sentence + (_SHAPED_LOOKAHEAD if by_shape else _LOOKAHEAD)
+            ahead = _SHAPED_LOOKAHEAD if by_shape else _LOOKAHEAD
+            width = params.per_sentence + (_KIND_LOOKAHEAD if one_kind else ahead)
             drawn, pools = entities.replacements.draw(
                 nodes[tried],
                 ids[tried],
                 seed,
                 f"{purpose}.node",
-                params.min_shared,
                 width,
                 [types[i] for i in tried.tolist()],
             )
@@ -193,27 +253,70 @@ def choices(given: Given, params: Swaps, seed: int, purpose: str) -> dict[int, l
                     for node, code, text in zip(
                         new_ids, codes, new_texts[at * width : (at + 1) * width], strict=True
                     )
-                    if code and text and text.casefold() not in folded
+                    if code and text and text.casefold() not in folded and not same(lemma, text)
                 ]
+                if one_kind:
+                    options = [o for o in options if _of_kind(types[i], lemma or "", o)]
                 if not options:
                     continue
-                chosen = found
-                if by_shape:
+                if by_shape and not of_one_kind(lemma or "", options[0][1]):
                     places = named.places(i)
                     own = shape(texts[row][places[0].start : places[0].end])
                     alike = [option for option in options if shape(option[1]) == own]
-                    if not alike and POOLS[PREFERRED] in {pool for *_, pool in options}:
-                        continue
-                    chosen = found if alike else unlike
-                    options = (alike or options)[: params.per_sentence + _LOOKAHEAD]
-                elif params.same_case:
-                    options = _alike_first(options, lemma or "")
+                    options = alike[: params.per_sentence + _LOOKAHEAD]
+                    if own == "acronym" and types[i] == "name":
+                        options = [o for o in options if o[2] == POOLS[PREFERRED]]
+                else:
+                    if types[i] not in _ALIKE and not one_kind:
+                        options = [o for o in options if o[2] == POOLS[PREFERRED]]
+                    place = named.places(i)[0]
+                    counted = takes_count_noun(texts[row], place.start, place.end, lemma)
+                    options = [o for o in options if not (counted and is_mass(o[1]))]
+                    if params.same_case:
+                        options = _alike(options, lemma or "")
+                if not options:
+                    continue
                 choice = Choice(named.places(i), lemma, tuple(options))
-                chosen.setdefault(row, []).append(choice)
+                found.setdefault(row, []).append(choice)
         for row in np.unique(named.row[turned]).tolist():
             short[row] = len(found.get(row, ())) < needed
-    for row, rest in unlike.items():
-        found.setdefault(row, rest[:needed])
+    return found
+
+
+def _of_kind(kind: str | None, old: str, option: Option) -> bool:
+    """Whether the option is of the narrow kind, the class or the family of the old entity."""
+    _, new, pool = option
+    if of_one_kind(old, new):
+        return True
+    if kind == "name":
+        near = pool == POOLS[PREFERRED]
+        return near and name_class(old) != "" and name_class(old) == name_class(new)
+    if kind == "identifier":
+        return pool == POOLS[PREFERRED] and _of_one_family(old, new)
+    return False
+
+
+def _of_one_family(old: str, new: str) -> bool:
+    """Whether two identifiers are names from one place, as "np.sum" and "np.mean", or begin or end
+    with the same word, as "fit_mean" and "fit_transform"."""
+    if "." in old or "." in new:
+        return "." in old and old.rpartition(".")[0] == new.rpartition(".")[0]
+    mine, others = _PARTS.findall(old), _PARTS.findall(new)
+    return len(mine) > 1 < len(others) and (mine[0] == others[0] or mine[-1] == others[-1])
+
+
+def same(lemma: str | None, text: str) -> bool:
+    """Whether two entities' texts are known to name one thing: "film" and "movie"."""
+    return lemma is not None and text.casefold() in _synonyms().get(lemma.casefold(), ())
+
+
+@lru_cache(maxsize=1)
+def _synonyms() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for group in load_pairs()[0]:
+        if group.pos in ("noun", "entity"):
+            for word in group.words:
+                found.setdefault(word, set()).update(group.words)
     return found
 
 
@@ -223,15 +326,17 @@ def shape(text: str) -> str:
     if core.startswith("--"):
         kind = "flag"
     elif _ACRONYM.fullmatch(core.replace(".", "")):
-        kind = "acronym"
+        kind = "acronym" if len(core) <= _LONGEST_ACRONYM else "capitals"
     elif "." in core and " " not in core:
-        kind = "dotted"
+        kind = "dotted class" if core.rpartition(".")[2][:1].isupper() else "dotted"
     elif "_" in core:
         kind = "constant" if core.isupper() else "snake"
     elif " " not in core and _CAMEL.search(core):
         kind = "camel"
+    elif core[:1].isupper():
+        kind = f"capital {name_class(core)}".strip()
     else:
-        kind = "capital" if core[:1].isupper() else "plain"
+        kind = "plain"
     return kind + text[len(core) :]
 
 
@@ -285,11 +390,10 @@ def _named(mentions: pa.Table, seed: int, purpose: str) -> _Named:
     )
 
 
-def _alike_first(options: list[Option], old: str) -> list[Option]:
-    """Names first where the old entity is one, common nouns first elsewhere."""
+def _alike(options: list[Option], old: str) -> list[Option]:
+    """Names where the old entity is one, common nouns elsewhere."""
     name = _is_name(old)
-    alike = [option for option in options if _is_name(option[1]) == name]
-    return alike + [option for option in options if _is_name(option[1]) != name]
+    return [option for option in options if _is_name(option[1]) == name]
 
 
 def _is_name(text: str) -> bool:
@@ -297,5 +401,7 @@ def _is_name(text: str) -> bool:
 
 
 METHODS = methods(
-    Method("entity_swap", "negative", entity_swap, Swaps, ("mentions", "graph"), open_graph)
+    Method(
+        "entity_swap", "negative", "alters", entity_swap, Swaps, ("mentions", "graph"), open_graph
+    )
 )

@@ -7,8 +7,21 @@ import pyarrow as pa
 
 from tercet.models import seeding
 from tercet.models.english.articles import replaced
+from tercet.models.english.context import (
+    AUXILIARIES,
+    BOUNDARY,
+    DETERMINERS,
+    DOUBTFUL_OPENERS,
+    OBJECTS,
+    around,
+    is_adjective_form,
+    is_adverb_form,
+    is_past,
+    is_third_person,
+)
 from tercet.models.english.opening_verbs import DOCUMENTATION_VERBS, PLAIN_VERBS
 from tercet.models.english.verbs import IRREGULAR, forms_of
+from tercet.models.english.word_classes import STOP_WORDS
 from tercet.models.english.words import capitalised, in_shape_of, third_person, word_set
 from tercet.models.generation import Given, Method, Output, Several, methods
 
@@ -60,11 +73,35 @@ _OUT = re.compile(
     r"|\b(?P<without_ing>[Ww]ithout) (?P<ing>[a-z]+ing)\b"
     r"|\b(?P<without>[Ww]ithout)\b"
 )
-_NO_VERB_BEFORE_NOT = word_set("or if and but why than whether though although when than as of")
 _SUBJECTS = word_set("i we you he she it they there this that these those")
 _NOUN_BEFORE = word_set("the a an his her its their our my your free last own good this")
 _AFTER_PARTICIPLE = word_set("by in on at as to for from with of under during between")
 _TO = frozenset(("to", "not", "never", "cannot"))
+# Behind a negation these say that something is: without it they are wrong, or say nothing new.
+_BOUND = re.compile(
+    r"[^.;:,]{0,60}\b(?:any(?:more|one|thing|where)?|yet|at all|either|ever|until|but|much|"
+    r"nor|necessarily)\b",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(
+    r"\b(?:neither|nor|no|hardly|scarcely|barely|nobody|nothing|none|few|rarely|seldom|only)\b",
+    re.IGNORECASE,
+)
+_DENIES_NEAR = re.compile(r"(?:n['’]t|\bnot|\bnever)\b[^.;,]*$")
+_DENIES_NEXT = re.compile(r" (?:\w+ )?(?:no|not|never|n['’]t)\b")
+_NOT_WITHOUT = word_set("being having loss any doubt regard exception further ever question fail")
+# Behind these "with" belongs to the verb or adjective before it.
+_TAKES_WITH = word_set(
+    """deal deals work works start starts end ends agree agrees interact interacts comply complies
+    consistent compatible together along begin begins conflict conflicts experiment familiar
+    correlate correlates coincide coincides communicate communicates cope conform conforms
+    consistency compatibility comparison contact conjunction combination accordance collaboration
+    relationship association interaction problem problems issue issues agreement line do did"""
+)
+_INVERTED = word_set(
+    "having as so nor than neither only how whatever what why where when and or but"
+)
+_STILTED = word_set("also already still thus therefore either indeed both often now then only")
 _NO_VERB = word_set(
     "so the a an this that these those it its his her their all both some any not never"
 )
@@ -91,6 +128,8 @@ def negation(given: Given, params: Several, seed: int) -> pa.Table:
     drawn = seeding.uniforms(seed, "negation", given.ids()).tolist()
     output = Output()
     for text, sentence_id, draw in zip(given.texts(), given.ids().tolist(), drawn, strict=True):
+        if text.rstrip().endswith("?"):
+            continue
         edits = list(_taken_out(text, params.per_sentence))
         operation = "remove_negation" if edits else "insert_negation"
         for start, end, new in edits or _put_in(text, draw, params.per_sentence):
@@ -121,6 +160,8 @@ def _taken_out(text: str, limit: int) -> Iterator[_Edit]:
 
 def _without_negation(text: str, match: re.Match[str]) -> str | None:
     kind = match.lastgroup
+    if _BOUND.match(text, match.end()):
+        return None
     if kind == "verb":
         return _supported(match["support"], match["verb"])
     if kind == "cannot":
@@ -130,11 +171,15 @@ def _without_negation(text: str, match: re.Match[str]) -> str | None:
         plain = _EXPANDED.get(word.lower().replace("’", "'"))
         return None if plain is None else in_shape_of(word, plain)
     if kind == "not":
-        before = _WORD_BEFORE.search(text, 0, match.start())
-        lone = before is None or before.group(1).lower() in _NO_VERB_BEFORE_NOT
-        return None if lone else ""
+        here = around(text, match.start() + 1, match.end())
+        last = here.earlier if is_adverb_form(here.before) else here.before
+        return "" if last in AUXILIARIES and here.after != "to" else None
     if kind == "never":
-        return ""
+        return None if text.startswith(("again", "before"), match.end()) else ""
+    behind = _WORD_AFTER.match(text, match.end())
+    following = match["ing"] if kind == "ing" else behind.group(1) if behind is not None else ""
+    if following in _NOT_WITHOUT or following.endswith("ly"):
+        return None
     if kind == "ing":
         return in_shape_of(match["without_ing"], f"by {match['ing']}")
     return in_shape_of(match["without"], "with")
@@ -154,11 +199,22 @@ def _supported(auxiliary: str, verb: str) -> str:
 
 def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
     edits: list[_Edit] = []
+    if _DENIED.search(text):
+        return edits
     first = _FIRST_WORD.match(text)
     # "Log of the input", "List of tensors": a noun.
     if first is not None and not text.startswith(" of ", first.end()):
         word = first.group().lower()
-        if word in _POINTERS:
+        here = around(text, 0, first.end())
+        base = _FIRST_THIRD.get(word, word)
+        if (
+            word in _POINTERS
+            or here.after in AUXILIARIES
+            or (
+                base in DOUBTFUL_OPENERS
+                and not (here.after in DETERMINERS or here.after in OBJECTS)
+            )
+        ):
             pass
         elif word in _FIRST:
             edits.append((0, first.end(), f"Do not {word}"))
@@ -170,9 +226,20 @@ def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
         edits += _before_verbs(text, limit)
     if not edits:
         match = _WITH.search(text)
-        if match is not None:
+        if match is not None and _is_had(text, match.start()):
             edits.append((match.start(), match.start() + 4, "without"))
     return edits
+
+
+def _is_had(text: str, start: int) -> bool:
+    """Whether the "with" at text[start:] says what a thing has, or by what something is done."""
+    here = around(text, start, start + 4)
+    before = here.before
+    if before == BOUNDARY or before in STOP_WORDS or before in _TAKES_WITH:
+        return False
+    if before.endswith(("ed", "ing", "ly", "en", "able", "ible")) or is_adjective_form(before):
+        return False
+    return here.after in DETERMINERS or here.after not in STOP_WORDS
 
 
 def _behind_auxiliaries(text: str, draw: float, limit: int) -> list[_Edit]:
@@ -185,6 +252,14 @@ def _behind_auxiliaries(text: str, draw: float, limit: int) -> list[_Edit]:
             continue
         last, following = before.group(1).lower(), after.group(1).lower()
         if last in _NOUN_BEFORE or last in _TO or following in ("not", "never", "no", "only"):
+            continue
+        if last.endswith(("'d", "'ll", "’d", "’ll")) or last == "d":
+            continue
+        if last in _INVERTED or following in _STILTED or following.endswith(("n't", "n’t")):
+            continue
+        if _DENIES_NEAR.search(text, max(0, match.start() - 14), match.start()) or (
+            _DENIES_NEXT.match(text, match.end())
+        ):
             continue
         new = _negated(word, following, last, draw)
         if new is not None:
@@ -211,16 +286,25 @@ def _negated(word: str, following: str, last: str, draw: float) -> str | None:
 
 
 def _is_participle(word: str) -> bool:
-    return word.endswith(("ed", "ly")) or word in _PARTICIPLES or word in ("also", "since", "long")
+    return (
+        word.endswith(("ed", "ly"))
+        or word in _PARTICIPLES
+        or word in ("also", "since", "long", "ever")
+    )
 
 
 def _before_verbs(text: str, limit: int) -> list[_Edit]:
     edits: list[_Edit] = []
     for match in _INNER_VERB.finditer(text):
         word = match.group()
+        if word not in _THIRD and word not in _PAST and word not in _ED:
+            continue
         before = _WORD_BEFORE.search(text, max(0, match.start() - 40), match.start())
         last = before.group(1) if before is not None else ""
         if last.lower() in _NOUN_BEFORE or last.lower() in _TO:
+            continue
+        here = around(text, match.start(), match.end())
+        if not (is_third_person(here) if word in _THIRD else is_past(here)):
             continue
         if word in _THIRD:
             edits.append((match.start(), match.end(), f"does not {_THIRD[word]}"))
@@ -236,4 +320,4 @@ def _before_verbs(text: str, limit: int) -> list[_Edit]:
     return edits
 
 
-METHODS = methods(Method("negation", "negative", negation, Several))
+METHODS = methods(Method("negation", "negative", "alters", negation, Several))

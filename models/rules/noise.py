@@ -1,5 +1,6 @@
 """Positives by disturbing the order and number of words (Generate-CSE, appendix on its modules)."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,16 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models import seeding
+from tercet.models.english.word_classes import NUMBER_WORDS
 from tercet.models.generation import Given, Method, Output, Several, methods
 
 _COPY = 1 << 32
+_WORD = re.compile(r"\S+")
+# A digit, a number word or a negation, with whatever is written to it.
+_NEGATIONS = "no|not|never|none|nor|neither|nobody|nothing|nowhere|without|cannot|hardly|scarcely"
+_FACT = re.compile(
+    rf"\d|n['’]t\b|\b(?:{_NEGATIONS}|{'|'.join(sorted(NUMBER_WORDS))})\b", re.IGNORECASE
+)
 
 
 class Repetition(Several):
@@ -31,19 +39,21 @@ class Cutoff(Several):
 
 @dataclass(frozen=True)
 class _Words:
-    """The words of some sentences in one column: word, its row, its place, and words a row."""
+    """The words of some sentences in one column: word, whether it may be changed, its row, its
+    place, and words a row."""
 
     ids: seeding.Ids
     flat: npt.NDArray[np.object_]
+    free: npt.NDArray[np.bool_]
     row: npt.NDArray[np.int64]
     place: npt.NDArray[np.int64]
     counts: npt.NDArray[np.int64]
 
     def ranks(self, seed: int, purpose: str, copy: int) -> npt.NDArray[np.int64]:
-        """Each word's place in a random order of its row's words."""
+        """Each word's place in a random order of its row's words, in which the free ones lead."""
         counter = (self.place + copy * _COPY).astype(np.uint64)
         keys = seeding.draws(seed, purpose, self.ids[self.row], counter)
-        order = np.lexsort((keys, self.row))
+        order = np.lexsort((keys, ~self.free, self.row))
         ranks = np.empty(len(order), dtype=np.int64)
         ranks[order] = self.place
         return ranks
@@ -62,17 +72,22 @@ def word_repetition(given: Given, params: Repetition, seed: int) -> pa.Table:
 
 
 def cutoff(given: Given, params: Cutoff, seed: int) -> pa.Table:
-    """Some words deleted."""
+    """Some words deleted, never a negation, a number, a word of a mention or of a name.
+
+    What the sentence says of what stays. Where there are fewer other words, fewer go; a sentence
+    without any has no row.
+    """
 
     def cut(words: _Words, copy: int) -> tuple[Any, Any]:
         # 1/3 of 9 words are three, whatever the rounding of the product.
         share = np.floor(params.share * words.counts + 1e-9).astype(np.int64)
-        most = np.clip(share, 1, params.max_words)
-        times = _times(words, seed, "cutoff", copy, most)
-        gone = words.ranks(seed, "cutoff", copy) < times[words.row]
+        free = np.bincount(words.row, weights=words.free, minlength=len(words.counts))
+        most = np.minimum(np.clip(share, 1, params.max_words), free.astype(np.int64))
+        times = np.minimum(_times(words, seed, "cutoff", copy, np.maximum(most, 1)), most)
+        gone = words.free & (words.ranks(seed, "cutoff", copy) < times[words.row])
         return words.flat[~gone], words.counts - times
 
-    return _generated(given, params.per_sentence, "cutoff", params.over + 1, cut)
+    return _generated(given, params.per_sentence, "cutoff", params.over + 1, cut, _can_go)
 
 
 def word_shuffle(given: Given, params: Several, seed: int) -> pa.Table:
@@ -91,12 +106,49 @@ def _times(
     return 1 + seeding.below(seed, f"{purpose}.times", words.ids, most, copy)
 
 
-def _split(ids: seeding.Ids, sentences: Sequence[Sequence[str]]) -> _Words:
+def _split(
+    ids: seeding.Ids, sentences: Sequence[Sequence[str]], free: npt.NDArray[np.bool_] | None
+) -> _Words:
     counts = np.array([len(words) for words in sentences], dtype=np.int64)
     row = np.repeat(np.arange(len(counts)), counts)
     place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
     flat = np.array([word for words in sentences for word in words], dtype=object)
-    return _Words(ids, flat, row, place, counts)
+    if free is None:
+        free = np.ones(len(flat), dtype=np.bool_)
+    return _Words(ids, flat, free, row, place, counts)
+
+
+def _can_go(given: Given, rows: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Which words of these anchors, one after another, bear neither a fact nor its denial."""
+    texts = given.texts()
+    spans = [[match.span() for match in _WORD.finditer(texts[row])] for row in rows]
+    flat = [
+        texts[row][start:end]
+        for row, found in zip(rows, spans, strict=True)
+        for start, end in found
+    ]
+    distinct = {word: _FACT.search(word) is None for word in set(flat)}
+    first = np.array([i == 0 for found in spans for i in range(len(found))], dtype=np.bool_)
+    # A capital within a sentence begins a name, whether it is a mention or not.
+    names = np.array([word[0].isupper() for word in flat], dtype=np.bool_) & ~first
+    free = np.array([distinct[word] for word in flat], dtype=np.bool_) & ~names
+    if given.mentions is None:
+        raise ValueError("this method needs mentions, and was given none")
+    # Places of all texts on one line: a row's characters begin at row * width.
+    width = 1 + max(map(len, texts), default=0)
+    base = np.repeat(np.array(rows, dtype=np.int64), [len(found) for found in spans]) * width
+    starts = base + np.array([start for found in spans for start, _ in found], dtype=np.int64)
+    ends = base + np.array([end for found in spans for _, end in found], dtype=np.int64)
+    for kind in ("entity", "quantity"):
+        mentions = given.located(kind)
+        line = mentions["row"].to_numpy() * width
+        begin = np.searchsorted(ends, line + mentions["start"].to_numpy(), side="right")
+        behind = np.searchsorted(starts, line + mentions["end"].to_numpy(), side="left")
+        inside = np.zeros(len(flat) + 1, dtype=np.int64)
+        np.add.at(inside, np.minimum(begin, behind), 1)
+        np.add.at(inside, behind, -1)
+        free &= np.cumsum(inside)[:-1] == 0
+    return free
 
 
 def _generated(
@@ -105,11 +157,12 @@ def _generated(
     operation: str,
     least: int,
     change: Callable[[_Words, int], tuple[Any, Any]],
+    free: Callable[[Given, Sequence[int]], npt.NDArray[np.bool_]] | None = None,
 ) -> pa.Table:
     split = [text.split() for text in given.texts()]
     long = [i for i, words in enumerate(split) if len(words) >= least]
     kept = [split[i] for i in long]
-    words = _split(given.ids()[long], kept)
+    words = _split(given.ids()[long], kept, free and free(given, long))
     changed = []
     for copy in range(copies):
         flat, counts = change(words, copy)
@@ -118,7 +171,7 @@ def _generated(
     for i, (sentence_id, source) in enumerate(zip(words.ids.tolist(), kept, strict=True)):
         for flat, ends in changed:
             new = flat[ends[i] : ends[i + 1]]
-            if new == source:
+            if new == source and operation == "word_shuffle":
                 new = source[1:] + source[:1]
             if new and new != source:
                 output.add(sentence_id, " ".join(new), operation)
@@ -126,7 +179,7 @@ def _generated(
 
 
 METHODS = methods(
-    Method("word_repetition", "positive", word_repetition, Repetition),
-    Method("cutoff", "positive", cutoff, Cutoff),
-    Method("word_shuffle", "positive", word_shuffle, Several),
+    Method("word_repetition", "positive", "keeps", word_repetition, Repetition),
+    Method("cutoff", "positive", "keeps", cutoff, Cutoff, ("mentions",)),
+    Method("word_shuffle", "positive", "topic", word_shuffle, Several),
 )

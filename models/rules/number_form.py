@@ -6,8 +6,10 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models.english.articles import replaced
+from tercet.models.english.context import BOUNDARY, around, is_number, is_verb_like
 from tercet.models.english.numbers import FRACTIONS, SCALES, Number, in_words, numbers_in
-from tercet.models.english.words import in_shape_of
+from tercet.models.english.word_classes import STOP_WORDS
+from tercet.models.english.words import in_shape_of, word_set
 from tercet.models.generation import JOINT, Given, Method, Output, Params, methods
 
 _MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
@@ -17,6 +19,18 @@ _BEFORE = re.compile(
 _AFTER = re.compile(rf" (?:of )?{_MONTH}\b|['’]s\b|[-–—−](?:\d|[A-Z])|\s?[=<>*^+°]|[\w\])]")
 _PERCENT = re.compile(r"\s?%| per ?cent\b")
 _LONGEST_IN_WORDS = 3
+_NEXT = re.compile(r"[ -]([^\W\d_]+)")
+# "1" as a word is no count before these, and "one" is one only behind those.
+_AFTER_ONE = word_set("or and to of day another other")
+_BEFORE_ONE = word_set("with has have had contains contain exactly than least most needs takes")
+# "2000 and 3000 meters": both or neither.
+_JOINED = word_set("and or to of vs versus")
+_UNITS = word_set("byte bit kHz kb mb gb mmHg hz mol min sec km kg mg ml mm cm nm ppm dpi psi")
+_LABELS = word_set(
+    """page pages chapter section figure fig table equation eq version level grade stage phase type
+    class group cohort study case step part volume number no item line row column axis dimension
+    game day week room formula article algorithm example layer level python rank between from"""
+)
 _YEARS = range(1500, 2101)
 
 
@@ -85,16 +99,52 @@ def rewritten(text: str, begin: int, end: int, number: Number) -> tuple[int, str
     if _AFTER.match(text, end) or (number.value > 12 and text[end : end + 1] == "-"):
         return None
     new = _other_form(text, end, number)
-    if new is None or new == number.text:
+    if new is None or new == number.text or not _counts(text, begin, end, number):
         return None
     # The head of a sentence keeps its capital; digits there become a word with one.
     at_head = begin == 0 or number.text[0].isupper()
     return end, in_shape_of("A" if at_head else "a", new)
 
 
+def _counts(text: str, begin: int, end: int, number: Number) -> bool:
+    """Whether the number surely counts something: no label ("page 8", "formula 51"), no pronoun
+    ("the two of them"), no value of code, no part of a name."""
+    if number.form in ("fraction", "fraction_words"):
+        return True
+    here = around(text, begin, end)
+    if here.before == "-" or text[begin - 1 : begin] in ("`", '"', "'", "/", "_"):
+        return False
+    behind = _NEXT.match(text, end)
+    if behind is None:
+        # "For the two", "rows 1 and 2"; what a value is compared with stays a digit as well.
+        return False
+    noun = behind.group(1)
+    if number.value == 1 and (number.form == "words" or noun in _AFTER_ONE):
+        return number.form == "words" and here.before in _BEFORE_ONE and _is_content(noun)
+    if number.form == "digits" and not number.scale and number.value < 1000:
+        if noun in _UNITS or (len(noun) < 3 and noun not in STOP_WORDS):
+            return False
+        # A content word before it is what it numbers: "grade 3", "Figure 2", "version 3".
+        if not (here.before == BOUNDARY or here.before in STOP_WORDS or is_verb_like(here.before)):
+            return False
+        if here.earlier in _LABELS or here.before in _LABELS:
+            return False
+        if noun in STOP_WORDS:
+            return False
+    if here.before in _JOINED and is_number(here.earlier):
+        return number.form == "words"
+    return _is_content(noun) or noun in ("or", "to", "and", "more", "of", "other", "such")
+
+
+def _is_content(word: str) -> bool:
+    return word.islower() and word not in STOP_WORDS and len(word) > 2
+
+
 def _other_percent(text: str, number: Number, percent: re.Match[str]) -> tuple[int, str] | None:
     if number.value == 50 and text.startswith(" of ", percent.end()):
         return percent.end(), in_shape_of(number.text, "half")
+    if text[percent.end() : percent.end() + 1] in ("-", "–", "/"):
+        return None
     if "%" in percent.group():
         return percent.end(), f"{number.text} percent"
     if number.form == "digits":
@@ -154,4 +204,4 @@ def _in_short_words(value: int) -> str | None:
     return said if len(said.split()) <= _LONGEST_IN_WORDS else None
 
 
-METHODS = methods(Method("number_form", "positive", number_form, Numbers, ("mentions",)))
+METHODS = methods(Method("number_form", "positive", "keeps", number_form, Numbers, ("mentions",)))

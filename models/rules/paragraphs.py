@@ -1,6 +1,7 @@
 """Positives from the neighbourhood: other sentences of the paragraph, and the next paragraph."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -10,6 +11,17 @@ from pydantic import Field
 
 from tercet.models.generation import Given, Method, Output, Params, methods
 
+# Openings of a sentence that states another case than the one before it.
+_OPPOSITE = re.compile(
+    r"\W*(?:(?:otherwise|unlike|conversely|instead|however|nevertheless|nonetheless|whereas|although"
+    r"|by contrast|in contrast|contrary to|on the contrary|on the other hand|rather|alternatively"
+    r"|but|yet|if not|if false|else|except|unless|apart from|the opposite|compared (?:to|with)"
+    r"|still|despite|even so|even though|though|while|when not|without|not)\b"
+    r"|(?:this|it|that|these|they) (?:differs?|contrasts?)\b"
+    r"|[^.,;]{1,40}, (?:however|by contrast|in contrast|on the other hand|instead|conversely)\b)",
+    re.IGNORECASE,
+)
+_CASE = re.compile(r"\W*(for|if|when|with)\b(?! (?:example|instance|more|this|these|the))", re.I)
 # (index of the anchor, its row) to the rows to take from, the best first
 _Candidates: TypeAlias = Callable[[int, int], Iterator[int]]
 
@@ -87,14 +99,30 @@ def _taken(given: Given, params: Length, operation: str, candidates: _Candidates
             if room < 0:
                 break
             chosen.append(other)
-        if chosen:
-            raw = " ".join([texts[other] for other in sorted(chosen)])
+        chosen.sort()
+        if chosen and not _opposes(row, chosen, texts):
+            raw = " ".join([texts[other] for other in chosen])
             output.add(sentence_id, raw, operation)
     return output.table()
 
 
+def _opposes(row: int, chosen: Sequence[int], texts: Sequence[str]) -> bool:
+    """Whether the chosen sentences begin with the opposite of the anchor's case, or it with theirs.
+
+    Also where both say for which of several cases they hold: "For a list …", "For a set …".
+    """
+    first = texts[chosen[0]]
+    if _OPPOSITE.match(first) or (chosen[0] < row and _OPPOSITE.match(texts[row])):
+        return True
+    # What stands right behind the anchor turns against it, wherever in the positive that is.
+    if row + 1 in chosen and _OPPOSITE.match(texts[row + 1]):
+        return True
+    case, own = _CASE.match(first), _CASE.match(texts[row])
+    return bool(case and own and case.group(1).lower() == own.group(1).lower())
+
+
 METHODS = methods(
-    Method("next_sentences", "positive", next_sentences, Length, ("documents",)),
-    Method("rest_of_paragraph", "positive", rest_of_paragraph, Length, ("documents",)),
-    Method("neighbour_paragraph", "positive", neighbour_paragraph, Length, ("documents",)),
+    Method("next_sentences", "positive", "topic", next_sentences, Length, ("documents",)),
+    Method("rest_of_paragraph", "positive", "topic", rest_of_paragraph, Length, ("documents",)),
+    Method("neighbour_paragraph", "positive", "topic", neighbour_paragraph, Length, ("documents",)),
 )

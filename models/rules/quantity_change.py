@@ -11,10 +11,13 @@ import pyarrow.compute as pc
 
 from tercet.models import seeding
 from tercet.models.english.articles import replaced
+from tercet.models.english.context import BE, BOUNDARY, Around, around
 from tercet.models.english.numbers import FRACTIONS, TENS, UNITS, Number, in_words, numbers_in
 from tercet.models.english.plurals import plural
-from tercet.models.english.words import in_shape_of
+from tercet.models.english.word_classes import STOP_WORDS
+from tercet.models.english.words import in_shape_of, word_set
 from tercet.models.generation import Given, Method, Output, Several, methods
+from tercet.models.rules.fixed_numbers import is_label, is_spelt_out
 
 _TRIES = 8
 _YEARS = range(1500, 2100)
@@ -35,7 +38,28 @@ _LISTED_BEFORE = re.compile(r"(?:[\[({]|\d,|\d,? (?:and|or|to)) ?$")
 _LISTED_AFTER = re.compile(r"[\])},;]|,? (?:and|or|to) \d")
 # A sign, as in "-5 degrees", is no operator; nor is the hyphen of a range.
 _OPERATOR_BEFORE = re.compile(r"(?:[+*/=<>^×≤≥]\s?|(?<=\S)\s[-−]\s|[^\W\d][-−]|[)\]][-−])$")
-_OPERATOR_AFTER = re.compile(r"\s?[+*/=<>^×≤≥]|\s[-−]\s|[-‑]?D\b")
+_OPERATOR_AFTER = re.compile(r"\s?[+*/=<>^×≤≥]|\s[-−]\s|[-‑]?D\b|\s?x\s|\s?by\s[\dN]")
+# Behind them "one" counts an object; before it comes no verb that would have to agree.
+_BEFORE_ONE = word_set(
+    """with has have had contains contain exactly needs takes than by in for at of holds uses"""
+)
+_AGREES = re.compile(r"\b(?:is|was|has|does)\b")
+_OTHERS = re.compile(r"\b(?:an?other|the other|each other|both|either|itself)\b")
+_OF_A_PAIR = re.compile(
+    r"\b(?:differences?|distances?|similarity|products?|sum|union|intersection|swaps?|pair|compar\w+|quotient|divisi\w+|divid\w+)\b",
+    re.IGNORECASE,
+)
+# A part and its whole, "28 out of 36", and lists of numbers: one changed alone makes no sense.
+_PART_BEFORE = re.compile(r"\d (?:(?:out )?of (?:the |all )?|[./] )$|\d(?:,|,? (?:and|or)) $")
+_PART_AFTER = re.compile(r" (?:out )?of (?:the |all )?\d|, (?:and |or )?\d| \. \d")
+_BRACKETED = re.compile(r"\s?[(\[:;]|\s?[-–]\s?\d")
+# A number behind a name belongs to it: "ISO 8601", "Formula 51".
+_NAMED = re.compile(rf"(?<!^)\b(?!{_MONTH})[A-Z][\w.]+ $")
+_CONFIDENCE = re.compile(r" ?% (?:CI|confidence|credible)\b|\s?±")
+_BEHIND_WORDS = word_set("of or to hundred thousand million billion more other different such same")
+_AS_YEAR = re.compile(
+    r"\b(?:in|since|until|by|from|year|around|before|after|and|or|to) $", re.IGNORECASE
+)
 # Characters from a number to the end of what it counts, at most.
 _NEAR = 40
 
@@ -149,8 +173,32 @@ def _fixed(text: str, begin: int, end: int, number: Number) -> bool:
         return True
     if number.value == 1 and (_ONE_OF.match(text, end) or _AT_ONE.search(before)):
         return True
+    if _is_elsewhere(text, begin, end) or _CONFIDENCE.match(text, end):
+        return True
+    if is_label(text, begin, end) or is_spelt_out(text, begin, end, number):
+        return True
+    here = around(text, begin, end)
+    if number.value == 1 and not _counts_one(text, end, here, number):
+        return True
+    if number.value == 2 and ("between" in (here.before, here.earlier) or _OF_A_PAIR.search(text)):
+        return True
+    if _PART_BEFORE.search(before) or _PART_AFTER.match(text, end):
+        return True
+    if number.form == "fraction" and (here.after in STOP_WORDS - {"of"} or here.after == BOUNDARY):
+        return True
+    if number.form == "fraction_words" and before.endswith(("-", "a ", "A ", "an ")):
+        return True
+    if number.form == "words" and here.after in STOP_WORDS - _BEHIND_WORDS:
+        # "The two are equal", "which of the three": a pronoun.
+        return True
     if number.form != "digits":
         return False
+    if text[begin - 1 : begin] in ("`", "'", '"', "_", "#") or _NAMED.search(before):
+        return True
+    if "CI" in text and (
+        _BRACKETED.match(text, end) or text.count("(", 0, begin) > text.count(")", 0, begin)
+    ):
+        return True
     if _OPERATOR_BEFORE.search(before) or _OPERATOR_AFTER.match(text, end):
         return True
     if number.value not in (0, 1):
@@ -158,6 +206,23 @@ def _fixed(text: str, begin: int, end: int, number: Number) -> bool:
     if _RETURNED.search(before):
         return True
     return bool(_LISTED_BEFORE.search(before) or _LISTED_AFTER.match(text, end))
+
+
+def _is_elsewhere(text: str, begin: int, end: int) -> bool:
+    """Whether the same number stands in the text once more, so that one alone would contradict."""
+    if text.lower().count(text[begin:end].lower()) < 2:
+        return False
+    said = re.compile(rf"(?<![\w.,]){re.escape(text[begin:end])}(?![\w]|[.,]\d)", re.IGNORECASE)
+    return any(match.start() != begin for match in said.finditer(text))
+
+
+def _counts_one(text: str, end: int, here: Around, number: Number) -> bool:
+    """Whether "one" surely counts the object that comes behind it: then no verb agrees with it."""
+    if number.form == "digits" and here.before in BE and here.after == BOUNDARY:
+        return True
+    if here.before not in _BEFORE_ONE or _OTHERS.search(text):
+        return False
+    return here.after != BOUNDARY and here.after not in STOP_WORDS and not _AGREES.search(text, end)
 
 
 def _falls(said: str, numbers: Sequence[Number], number: Number, new: str) -> bool:
@@ -192,7 +257,9 @@ def _other_digits(text: str, begin: int, end: int, number: Number, draw: int) ->
         by_month = _AFTER_MONTH.search(text[:begin]) or _BEFORE_MONTH.match(text, end)
         if value <= 31 and by_month:
             return str(2 + draw % 27)
-        if len(said) == 4 and int(value) in _YEARS:
+        if len(said) == 4 and (
+            int(value) in _YEARS or (1000 <= value < _YEARS.start and _AS_YEAR.search(text[:begin]))
+        ):
             return str(_year(int(value), draw))
         if 10 <= value <= 100 and _PERCENT.match(text, end):
             return str(10 + draw % 90)
@@ -201,7 +268,7 @@ def _other_digits(text: str, begin: int, end: int, number: Number, draw: int) ->
 
 def _year(value: int, draw: int) -> int:
     """A year not far off, in the same past or future of `_PRESENT`."""
-    low = max(_YEARS.start, value - 60) if value <= _PRESENT else _PRESENT
+    low = max(1000, value - 60) if value <= _PRESENT else _PRESENT
     high = min(value + 60, _PRESENT if value <= _PRESENT else _YEARS.stop - 1)
     return low + draw % (high - low + 1)
 
@@ -299,4 +366,6 @@ def _bounds(rows: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(starts, ends, strict=True))
 
 
-METHODS = methods(Method("quantity_change", "negative", quantity_change, Several, ("mentions",)))
+METHODS = methods(
+    Method("quantity_change", "negative", "alters", quantity_change, Several, ("mentions",))
+)

@@ -5,19 +5,9 @@ from functools import lru_cache
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.english.words import word_set
 from tercet.models.generation import Given, Method, Several, methods
 from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.rules.word_exchange import Senses, exchanged, senses_of
-
-# One-word prepositions are conjunctions or particles as well ("before he left", "about 50").
-_SURE = word_set("despite during via throughout amongst toward towards beneath versus")
-
-# Here a synonym of one sense would mostly meet another one.
-_LOOSE = word_set(
-    """about also as following give include instead make never occupied order rule seek set too turn
-    ever even company cast name fix request"""
-)
 
 
 class Synonyms(Several):
@@ -27,21 +17,21 @@ class Synonyms(Several):
 
 
 def synonym(given: Given, params: Synonyms, seed: int) -> pa.Table:
-    """Some words of the sentence replaced by synonyms, each in the same form."""
+    """Some words of the sentence replaced by synonyms, each in the same form.
+
+    No word of a mention is: an entity is the field's own term, and its synonyms another thing's.
+    """
     copies, words = params.per_sentence, params.words
-    return exchanged(given, seed, "synonym", "exchange_synonym", _senses(), copies, words)
+    spared: dict[int, list[tuple[int, int]]] = {}
+    mentions = given.located("entity").select(["row", "start", "end"])
+    for row, start, end in zip(*(c.to_pylist() for c in mentions.columns), strict=True):
+        spared.setdefault(row, []).append((start, end))
+    return exchanged(given, seed, "synonym", "exchange_synonym", _senses(), copies, words, spared)
 
 
 @lru_cache(maxsize=1)
 def _senses() -> Senses:
-    return senses_of(
-        load_pairs()[0],
-        skip=lambda part, word: (
-            word in _LOOSE
-            or word == "as well"
-            or (part == "preposition" and " " not in word and word not in _SURE)
-        ),
-    )
+    return senses_of(load_pairs()[0], skip=lambda part, word: part == "entity")
 
 
-METHODS = methods(Method("synonym", "positive", synonym, Synonyms))
+METHODS = methods(Method("synonym", "positive", "keeps", synonym, Synonyms, ("mentions",)))

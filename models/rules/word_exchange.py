@@ -1,7 +1,7 @@
 """Words exchanged for related ones in the form in which they stand: found, and put in place."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,45 +10,68 @@ import pyarrow as pa
 
 from tercet.models import seeding
 from tercet.models.english.articles import replaced
+from tercet.models.english.context import (
+    BOUNDARY,
+    DETERMINERS,
+    Around,
+    around,
+    is_adjective_form,
+    is_attribute,
+    is_base_verb,
+    is_ing_verb,
+    is_noun,
+    is_number,
+    is_participle,
+    is_past,
+    is_plural_subject,
+    is_predicate,
+    is_reduced,
+    is_third_person,
+)
 from tercet.models.english.plurals import plural
 from tercet.models.english.verbs import forms_of
 from tercet.models.english.words import WORD, in_shape_of, word_set
 from tercet.models.generation import JOINT, Given, Output
 from tercet.models.knowledge.lexicon import Group
 
-_DETERMINERS = word_set("the a an this that its their his her our my your each every no")
-_BEFORE_VERB = word_set(
-    """to can could will would shall should may might must not i we you he she it they who
-    does do did never cannot"""
-)
-_BEFORE_PARTICIPLE = word_set("has have had having be been being is are was were by get gets got")
 # Their other senses are too frequent: "he left the firm", "he means well", "back in 1990".
 _ELUSIVE = word_set(
     """left right back like mean means well even kind last just present lead still found
     bear lie lay may can will being be do does did have has had go get got let made second
-    minute might saw open close follows following"""
+    minute might saw open close follows following
+    depending"""
 )
-# Before a verb's third person; "this stores" and "that stores" are no nouns.
-_BEFORE_NOUNS = _DETERMINERS - {"this", "that"}
-_MODALS = word_set("to can could will would shall should may might must cannot")
-_NO_SUBJECTS = word_set(
-    "this is was as has does its his hers whereas versus towards besides across"
+# "Sends it to" is not "receives it to".
+_DIRECTED = (
+    *("add", "insert", "remov", "delet", "send", "sent", "receiv", "load", "unload", "import"),
+    *("export", "attach", "detach", "connect", "disconnect", "upload", "download", "borrow"),
+    *("lend", "lent", "buy", "bought", "sell", "sold", "read", "writ", "wrote", "arriv", "depart"),
 )
-# Behind these the passive stays: "defined by" is not "undefined by".
-_AGENTS = word_set("by as to")
+_BEFORE_DEGREE = word_set("most as more less so too how very a")
+_GOAL = re.compile(r"\b(?:to|from|into|onto)\b")
+# "Once or more", "no more than", "more or less"; "named after", "ever before".
+_NO_COMPARISON = word_set("or and any no the once some much many even not far one two still")
+_BEFORE_PARTICLE = word_set(
+    """named look looks looking looked ever never soon shortly long day year time as sought right
+    one and or"""
+)
+# Verbs whose exchanges take an infinitive as they do.
+_BEFORE_INFINITIVE = word_set(
+    """begin begins beginning start starts starting commence commences commenced commencing attempt
+    attempts attempting attempted began begun started"""
+)
 # Characters that tie a word to a name from code, a path or a formula.
 _TIED = frozenset("_./\\-`=@#~<>$")
-_WORD_BEHIND = re.compile(r"\s+([A-Za-z]+)")
-_SURE_AFTER = word_set("the a to on its his her their from upper lower far top bottom")
-_SURE = frozenset(("left", "right"))
+_READINGS = ("verb", "third", "ing", "ed", "past", "participle")
 
 
 @dataclass(frozen=True)
 class Sense:
     """What replaces a word in one of its readings, in the same form.
 
-    part: noun, verb, adjective, adverb, preposition; past: for a form that is both past and
-    participle, the exchange for the past.
+    part: noun, nouns (a plural), adjective, adverb, preposition, linking, or a form of a verb: verb
+    (the base), third, ing, past, participle, or ed, which is both of these; past: for the last, the
+    exchange for the past.
     """
 
     part: str
@@ -65,6 +88,7 @@ class Spot:
     options: tuple[str, ...]
 
 
+Spans: TypeAlias = Sequence[tuple[int, int]]
 # casefolded word or phrase to its senses; and the phrases that begin with a word
 Senses: TypeAlias = tuple[dict[str, tuple[Sense, ...]], dict[str, tuple[str, ...]]]
 
@@ -77,7 +101,8 @@ def senses_of(groups: Iterable[Group], *, skip: Callable[[str, str], bool]) -> S
     table: dict[str, dict[str, tuple[dict[str, None], dict[str, None]]]] = {}
 
     def enter(part: str, form: str, other: str, past: str = "") -> None:
-        if form != other and not (part in ("verb", "form", "third") and form in _ELUSIVE):
+        elusive = part in _READINGS and form.partition(" ")[0] in _ELUSIVE
+        if form != other and not elusive:
             entry = table.setdefault(form, {}).setdefault(part, ({}, {}))
             entry[0][other] = None
             entry[1][past or other] = None
@@ -87,7 +112,7 @@ def senses_of(groups: Iterable[Group], *, skip: Callable[[str, str], bool]) -> S
         if any(word != given for word, given in zip(words, group.words, strict=True)):
             continue
         for word in words:
-            if skip(group.pos, word):
+            if word in group.loose or skip(group.pos, word):
                 continue
             for other in words:
                 if other != word:
@@ -95,7 +120,7 @@ def senses_of(groups: Iterable[Group], *, skip: Callable[[str, str], bool]) -> S
     senses = {
         form: tuple(Sense(p, tuple(others), tuple(past)) for p, (others, past) in found.items())
         for form, found in table.items()
-        if form not in _ELUSIVE or form in _SURE
+        if form not in _ELUSIVE
     }
     phrases: dict[str, list[str]] = {}
     for form in sorted(senses, key=len, reverse=True):
@@ -113,28 +138,27 @@ def _enter_forms(enter: Callable[..., None], part: str, word: str, other: str) -
         mine, its = forms_of(word), forms_of(other)
         enter("verb", mine.base, its.base)
         enter("third", mine.third, its.third)
-        enter("form", mine.ing, its.ing)
+        enter("ing", mine.ing, its.ing)
         if mine.past == mine.participle:
-            enter("form", mine.participle, its.participle, its.past)
+            enter("ed", mine.participle, its.participle, its.past)
         else:
-            enter("form", mine.past, its.past)
-            enter("form", mine.participle, its.participle)
+            enter("past", mine.past, its.past)
+            enter("participle", mine.participle, its.participle)
     else:
         enter(part, word, other)
 
 
-def spots(text: str, senses: Senses) -> list[Spot]:
-    """The places of the text where a word has an exchange that fits the word before it.
+def spots(text: str, senses: Senses, spared: Spans = ()) -> list[Spot]:
+    """The places of the text where a word is surely of the part of speech that it is exchanged in.
 
-    Names (a capital inside a sentence) are left alone.
+    spared: spans in which nothing is exchanged. Names (a capital inside a sentence) are left alone.
     """
     table, phrases = senses
     found: list[Spot] = []
-    done, before = 0, ""
+    done = 0
     for match in WORD.finditer(text):
         word, start = match.group(), match.start()
         low = word.lower()
-        last, before = before, low
         if start < done or (low not in table and low not in phrases):
             continue
         if word != low and (start > 0 or word[1:] != low[1:]):
@@ -145,40 +169,80 @@ def spots(text: str, senses: Senses) -> list[Spot]:
             if text[start:stop].lower() == phrase and not text[stop : stop + 1].isalnum():
                 form, end = phrase, stop
                 break
-        if form not in table or (form in _SURE and last not in _SURE_AFTER):
+        if form not in table or _tied(text, start, end):
             continue
-        if _tied(text, start, end):
+        if any(low_end < end and start < high for low_end, high in spared):
             continue
+        here = around(text, start, end)
         options: dict[str, None] = {}
         for sense in table[form]:
-            if _fits(sense, last):
-                ended = last in _BEFORE_PARTICIPLE or last in _DETERMINERS
-                options.update(dict.fromkeys(sense.others if ended else sense.past))
-        behind = _WORD_BEHIND.match(text, end)
-        if behind is not None and behind.group(1) in _AGENTS:
-            options.pop("un" + form, None)
+            options.update(dict.fromkeys(_others(sense, here, form)))
+        options = {new: None for new in options if _settles(form, new, here, text, end)}
         if options:
             found.append(Spot(start, end, tuple(options)))
             done = end
     return found
 
 
-def _fits(sense: Sense, last: str) -> bool:
-    if sense.part == "verb":
-        return not last or last in _BEFORE_VERB or _is_subject(last)
-    if sense.part == "third":
-        return last not in _BEFORE_NOUNS
-    if sense.part == "adjective":
-        return last not in _MODALS
-    if sense.part == "noun":
-        return last not in _BEFORE_VERB
-    return True
+def _settles(form: str, new: str, here: Around, text: str, end: int) -> bool:
+    """Whether the exchange says one thing: no idiom, and nothing that stands there anyway."""
+    if re.search(rf"\b{re.escape(new)}\b", text, re.IGNORECASE):
+        return False
+    if here.before in ("from", "between") and _GOAL.search(text, end):
+        return False  # "from tiny boats to large ones"
+    if new in ("un" + form, "in" + form, "dis" + form):
+        ties = here.after in ("on", "to", "from")
+        if ties or (form.endswith("ed") and here.after in ("by", "as")):
+            return False
+    if form.startswith(_DIRECTED) and new.startswith(_DIRECTED) and _GOAL.search(text, end):
+        return False
+    if form in ("more", "less"):
+        counts = here.after == "than" and (is_number(here.later) or here.later in DETERMINERS)
+        compares = counts or is_adjective_form(here.after)
+        return compares and here.before not in _NO_COMPARISON
+    if form in ("before", "after"):
+        return here.before not in _BEFORE_PARTICLE and here.after not in ("all", "and", "or")
+    if form in ("above", "below"):
+        return here.before not in DETERMINERS
+    if form in ("few", "many"):
+        return here.before not in ("a", "as", "so", "too", "how", "first", "last")
+    return not (form in ("never", "always") and here.after in ("again", "quite", "really", "so"))
 
 
-def _is_subject(last: str) -> bool:
-    """Whether a word is a plural, behind which a base form is a verb: "files contain"."""
-    plain = len(last) > 3 and "'" not in last and "’" not in last and last not in _NO_SUBJECTS
-    return plain and last.endswith("s") and not last.endswith(("ss", "us", "is"))
+def _others(sense: Sense, here: Around, form: str) -> tuple[str, ...]:
+    """What may replace the word in this reading; () unless the word is surely that."""
+    if sense.part in _READINGS:
+        # "begin to", "helps to": what stands before an infinitive differs from verb to verb.
+        if here.after == "to" and form.partition(" ")[0] not in _BEFORE_INFINITIVE:
+            return ()
+        return _of_verb(sense, here, " " in form)
+    fits = {
+        "noun": lambda: is_noun(here, plural=False),
+        "nouns": lambda: is_noun(here, plural=True),
+        "adjective": lambda: is_attribute(here) or is_predicate(here),
+        "adverb": lambda: here.after not in ("-", "enough") and here.before not in _BEFORE_DEGREE,
+        "preposition": lambda: here.after != BOUNDARY and here.after != "-",
+        "linking": lambda: here.before == BOUNDARY and here.after == BOUNDARY,
+    }[sense.part]()
+    return sense.others if fits else ()
+
+
+def _of_verb(sense: Sense, here: Around, phrase: bool) -> tuple[str, ...]:
+    part = sense.part
+    if part == "verb":
+        sure = is_base_verb(here) or (phrase and is_plural_subject(here))
+        return sense.others if sure else ()
+    if part == "third":
+        return sense.others if is_third_person(here, phrase) else ()
+    if part == "ing":
+        return sense.others if is_ing_verb(here, phrase) else ()
+    if part in ("participle", "ed") and is_participle(here):
+        return sense.others
+    if part in ("past", "ed") and is_past(here):
+        return sense.past
+    if part == "ed" and sense.others == sense.past and is_reduced(here):
+        return sense.others
+    return ()
 
 
 def _tied(text: str, start: int, end: int) -> bool:
@@ -195,15 +259,25 @@ def _tied(text: str, start: int, end: int) -> bool:
 
 
 def exchanged(
-    given: Given, seed: int, purpose: str, operation: str, senses: Senses, copies: int, words: int
+    given: Given,
+    seed: int,
+    purpose: str,
+    operation: str,
+    senses: Senses,
+    copies: int,
+    words: int,
+    spared: Mapping[int, Spans] | None = None,
 ) -> pa.Table:
     """Up to `copies` generations a sentence, each with up to `words` places exchanged.
+
+    spared: by anchor, spans in which nothing is exchanged.
 
     Places come in a seeded order of the sentence: the first generation takes the first `words` of
     them, the next one goes on behind. With several, `old` and `new` hold all of them.
     """
     texts = given.texts()
-    found = [spots(text, senses) for text in texts]
+    spans = spared or {}
+    found = [spots(text, senses, spans.get(row, ())) for row, text in enumerate(texts)]
     counts = np.array([len(each) for each in found], dtype=np.int64)
     rows = np.repeat(np.arange(len(texts)), counts)
     place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from tercet.models import seeding
 from tercet.models.text.marks import marks_of_words, normalised
 from tercet.models.text.ngrams import word_hashes
-from tercet.tasks.corpus import likeness
+from tercet.tasks.corpus import likeness, questions
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, IngestConfig
 from tercet.tasks.corpus.sources.reader import reader_of
 from tercet.tasks.rejects import Rejects
@@ -34,7 +34,7 @@ ITEMS = pa.schema(
         ("n_words", pa.int32()),
     ]
 )
-READ_DOCUMENTS = pa.schema([("source", pa.string()), ("path", pa.string())])
+READ_DOCUMENTS = pa.schema([("source", pa.string()), ("path", pa.string()), ("label", pa.string())])
 SENTENCE, QUERY, ANSWER = range(3)
 BATCH_ITEMS = 20_000
 
@@ -76,24 +76,26 @@ class _Files(NamedTuple):
     items: pq.ParquetWriter
     documents: pq.ParquetWriter
     words: likeness.Writer
+    questions: pq.ParquetWriter
 
 
 class _Batch:
     """Documents of the first pass until they are written."""
 
     def __init__(self) -> None:
-        self.sources: list[tuple[str, str]] = []
+        self.sources: list[tuple[str, str, str | None]] = []
         self.bodies: list[str] = []
         self.corpora: list[int] = []
         self.documents: list[int] = []
         self.kinds: list[int] = []
         self.items: list[Item] = []
         self.paragraphs: list[int] = []
+        self.questions: list[tuple[int, str, str, str, list[str]]] = []
         self.running = 0
 
     def add(self, document: Document, corpus: int, items: list[Item]) -> None:
         place = len(self.sources)
-        self.sources.append((document.source, document.path))
+        self.sources.append((document.source, document.path, document.label))
         pairs = [text for pair in document.pairs for text in pair]
         body = ["\n".join(sentences) for sentences in document.paragraphs]
         self.bodies.append("\n\n".join([*body, *pairs]))
@@ -111,6 +113,7 @@ class _Batch:
             self.items.append((text, -1, -1, 0))
             self.kinds.append(ANSWER if number % 2 else QUERY)
         self.documents += [place] * (len(items) + len(pairs))
+        self.questions += [(place, *question) for question in document.questions]
         self.running += 1
 
     def write(self, gathered: Gathered, counts: list[int], files: "_Files") -> None:
@@ -131,6 +134,7 @@ class _Batch:
         gathered.item_ids.append(seeding.text_ids(columns[0]))
         gathered.marks.append(found)
         gathered.mark_items.append(rows + np.int32(counts[1]))
+        files.questions.write_table(questions.offered(self.questions, counts[0]))
         counts[0] += len(self.sources)
         counts[1] += len(self.items)
 
@@ -144,8 +148,9 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
         pq.ParquetWriter(folder / "items.parquet", ITEMS, compression="lz4") as items,
         pq.ParquetWriter(folder / "documents.parquet", READ_DOCUMENTS) as documents,
         likeness.Writer(folder / "likeness") as words,
+        pq.ParquetWriter(folder / "questions.parquet", questions.OFFERED) as asked,
     ):
-        files = _Files(items, documents, words)
+        files = _Files(items, documents, words, asked)
         for number, corpus in enumerate(config.corpora):
             faults: Counter[str] = Counter()
             usable = 0

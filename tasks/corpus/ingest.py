@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.models import seeding
-from tercet.tasks.corpus import gather, splits
+from tercet.tasks.corpus import gather, questions, splits
 from tercet.tasks.corpus.sources import registry
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, IngestConfig, IngestSettings
 from tercet.tasks.corpus.sources.reader import reader_of
@@ -33,6 +33,7 @@ DOCUMENTS = pa.schema(
         ("path", pa.string()),
         ("corpus", pa.string()),
         ("split", pa.string()),
+        ("label", pa.string()),
     ]
 )
 SENTENCES = pa.schema(
@@ -90,7 +91,7 @@ def check_corpora(config: IngestConfig) -> None:
 
 
 def run(work: Work) -> None:
-    """Emit documents, sentences and document_pairs; every row left out is a reject.
+    """Emit documents, sentences, document_pairs, questions; every row left out is a reject.
 
     Raises:
         BadInput: as `check_corpora`; or a corpus without a single usable sentence.
@@ -213,6 +214,16 @@ def _emit(
         paths = document_table["path"].to_pylist()
         _reject_items(item_table, owner - cuts[piece], paths, ids, kinds, why, rejects)
         work.resources.progress(rows.stop, item_cuts[-1], "sentences")
+    sentences_kept = np.flatnonzero(standing & (gathered.kinds == gather.SENTENCE))
+    asked = questions.standing(
+        folder / "questions.parquet",
+        gathered.item_ids[sentences_kept],
+        split[gathered.document_of_item[sentences_kept]],
+        split,
+        gathered.document_ids,
+    )
+    if asked.num_rows:
+        work.emit("questions", asked)
 
 
 def _arranged(table: pa.Table, schema: pa.Schema, **renamed: str) -> pa.Table:
@@ -282,12 +293,13 @@ STAGE = Stage(
         "documents": DOCUMENTS,
         "sentences": SENTENCES,
         "document_pairs": DOCUMENT_PAIRS,
+        "questions": questions.QUESTIONS,
     },
     run=run,
     libraries=("blingfire",),
     externals=externals,
-    # The content of a corpus is digested; only `sample` looks at its role and share.
-    locations=("corpora.*.source", "corpora.*.role", "corpora.*.share"),
+    # The content of a corpus is digested; only `sample` looks at its role, share and company.
+    locations=(*("corpora.*.source", "corpora.*.role", "corpora.*.share", "corpora.*.company"),),
     modules=(registry.FILES, *registry.READERS.values()),
 )
 

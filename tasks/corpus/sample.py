@@ -44,6 +44,7 @@ class CorpusShare(Config):
     name: str
     role: Literal["domain", "general"] = "domain"
     share: float = Field(default=1.0, gt=0.0)
+    company: int | None = Field(default=None, ge=0)
 
 
 class SampleSettings(Config):
@@ -106,14 +107,18 @@ def run(work: Work) -> None:
         BadInput: no sentence can be an anchor.
     """
     config: SampleConfig = work.config
+    company = {
+        corpus.name: config.company if corpus.company is None else corpus.company
+        for corpus in config.corpora
+    }
     draws: dict[str, list[seeding.Ids]] = {corpus.name: [] for corpus in config.corpora}
     # File by file: no document lies in two of them.
     for file in work.inputs["sentences"].files("sentences"):
         table = pq.read_table(file, columns=list(ANCHOR_COLUMNS))
         corpus = strings(table["corpus"])
-        fits = eligible(table, config.min_words, config.max_words, config.company)
         drawn = anchor_draws(table, work.seed)
         for name, gathered in draws.items():
+            fits = eligible(table, config.min_words, config.max_words, company[name])
             gathered.append(drawn[fits & (corpus == name)])
     held = [np.concatenate(parts) if parts else np.empty(0, np.uint64) for parts in draws.values()]
     counts = [len(values) for values in held]
@@ -122,7 +127,7 @@ def run(work: Work) -> None:
         names = ", ".join(draws)
         raise BadInput(
             f"no training sentence of {names} has {config.min_words} to {config.max_words} words "
-            f"and {config.company} others in its document, so there are no anchors: widen "
+            f"and {max(company.values())} others in its document, so there are no anchors: widen "
             "sample.min_words and sample.max_words, lower sample.company, or add text"
         )
     corpora = [(c.name, c.role) for c in config.corpora]
@@ -140,7 +145,7 @@ def run(work: Work) -> None:
             else int(np.partition(values, taken - 1)[taken - 1]),
             "min_words": config.min_words,
             "max_words": config.max_words,
-            "company": config.company,
+            "company": company[name],
         }
         for (name, _), values, taken in zip(corpora, held, anchors, strict=True)
         if taken

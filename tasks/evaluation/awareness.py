@@ -48,6 +48,8 @@ _TIE = 1e-6
 
 # What changes the thing that a kind is about, and what leaves it as it is. Other sentences of the
 # paragraph are not positives here: they mention entities of their own.
+# Other than a method's defaults: how odd a pair is matters little, since a teacher judges it.
+_PARAMS: Mapping[str, Mapping[str, Any]] = {"entity_swap": {"one_kind": False}}
 _NEGATIVE: Mapping[Kind, str] = {"entity": "entity_swap", "quantity": "quantity_change"}
 _FIRST_POSITIVE: Mapping[Kind, str | None] = {"entity": None, "quantity": "number_form"}
 _POSITIVES = ("synonym", "word_repetition")
@@ -206,9 +208,9 @@ def _made(work: Work, kind: Kind, given: Given) -> list[_Pair]:
 
 
 def _said(work: Work, name: str, given: Given) -> dict[int, _Said]:
-    """A method's versions of the anchors, with its default parameters, by sentence id."""
+    """A method's versions of the anchors, by sentence id."""
     method = methods()[name]
-    params = method.params()
+    params = method.params(**_PARAMS.get(name, {}))
 
     def generate(some: npt.NDArray[Any]) -> pa.Table:
         return method.generate(replace(given, anchors=some), params, work.seed)

@@ -1,11 +1,11 @@
-"""Stage `evaluate`: measures one encoder on held-out document pairs and on scored sentence pairs.
+"""Stage `evaluate`: measures one encoder on held-out pairs and labels, and on published sets.
 
 `evaluation_rows` documents the rows and their units.
 """
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -13,16 +13,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field, field_validator
 
 from tercet.models.encoders.pooling import FormSettings, PoolingMode
-from tercet.models.measures import metrics, resampling
-from tercet.storage.rows import Rows
-from tercet.tasks.evaluation.document_pairs import pairs_of_split
+from tercet.models.measures import resampling
 from tercet.tasks.evaluation.encoding import Encoded, encoded_texts, load, model_version
 from tercet.tasks.evaluation.evaluation_rows import (
+    DOCUMENT_PAIRS,
     EVALUATIONS,
+    HALVES,
     RETRIEVAL_RANKS,
     Pairs,
     Subject,
@@ -34,13 +33,22 @@ from tercet.tasks.evaluation.evaluation_rows import (
 from tercet.tasks.evaluation.items import (
     EVALUATION_ITEMS,
     Figure,
+    Scores,
     as_done_by,
     figures,
     gain_rows,
     item_table,
     values_of,
 )
+from tercet.tasks.evaluation.label_scores import LabelTask, label_scores, label_tasks
+from tercet.tasks.evaluation.retrieval import (
+    baseline_ranks,
+    drawn_pairs,
+    no_pairs,
+    ranks_of,
+)
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
+from tercet.tasks.evaluation.suites.fact_order import TaskName, case_files, named_after, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.reranking import MTEB
 from tercet.tasks.evaluation.suites.sts import STS_TASKS, ScoredTask
@@ -51,8 +59,13 @@ from tercet.tasks.evaluation.suites.suite import (
     suite_files,
     task_names,
 )
-from tercet.tasks.evaluation.task_scores import GROUPS, stsb_geometry, task_scores
-from tercet.tasks.rejects import rejects
+from tercet.tasks.evaluation.task_scores import (
+    FACT_ORDER_CASES,
+    GROUPS,
+    case_table,
+    stsb_geometry,
+    task_scores,
+)
 from tercet.tasks.stage import BadInput, Config, Stage, Work, silent
 
 # Rows of several models, by the names they were given; p is that of a gain over the first.
@@ -64,7 +77,8 @@ class EvaluateSettings(FormSettings, Config):
 
     retrieval: bool = Field(
         default=True,
-        description="Finds each document pair's answer among all answers of its split.",
+        description="Finds each document pair's answer among all answers of its split, and those "
+        "of the table `questions`.",
     )
     suite: Path | None = Field(
         default=None, description="Directory in SentEval's layout with the tasks; null: none."
@@ -72,6 +86,12 @@ class EvaluateSettings(FormSettings, Config):
     tasks: tuple[str, ...] = Field(
         default=STS_TASKS,
         description="Tasks of the suite, or sts, transfer, reranking, pairs or all.",
+    )
+    fact_order: dict[TaskName, str] = Field(
+        default_factory=dict,
+        description="Files of fact order by name, or one file: whether a rewording is nearer than "
+        "a changed fact.",
+        json_schema_extra={"type": ["object", "string"]},
     )
     splits: tuple[Split, ...] = Field(
         default=("test",), min_length=1, description="Splits to measure, each separately."
@@ -86,11 +106,19 @@ class EvaluateSettings(FormSettings, Config):
         default=2_000,
         ge=2,
         le=10_000_000,
-        description="Most document pairs of a split, drawn by seed.",
+        description="Most document pairs, or halves, of a split, drawn by seed.",
     )
     bootstrap: int = Field(
         default=2_000, ge=100, le=100_000, description="Resamples behind an interval."
     )
+
+    @field_validator("fact_order", mode="before")
+    @classmethod
+    def _one_file(cls, given: Any) -> Any:
+        """A file alone gives its task its own name."""
+        if isinstance(given, str):
+            return {named_after(given): given}
+        return {} if given is None else given
 
     @field_validator("tasks")
     @classmethod
@@ -115,17 +143,26 @@ class EvaluateConfig(EvaluateSettings):
 
 @dataclass(frozen=True)
 class Material:
-    """What an encoder is measured on: a run's document pairs, a suite, a run's awareness pairs."""
+    """What an encoder is measured on: a suite, and a run's pairs, awareness pairs and labels."""
 
     pairs: Sequence[Pairs] = ()
     suite: Suite = field(default_factory=Suite)
     awareness: Sequence[ScoredTask] = ()
+    labels: Sequence[LabelTask] = ()
 
     def texts(self) -> list[str]:
         """The texts of all of them, repetitions included."""
         texts = [text for pairs in self.pairs for text in (*pairs.queries, *pairs.answers)]
         texts += self.suite.texts()
-        return texts + [text for task in self.awareness for text in task.texts()]
+        texts += [text for task in self.awareness for text in task.texts()]
+        return texts + [text for task in self.labels for text in task.texts()]
+
+    def scores(
+        self, encoded: Encoded, progress: Callable[[int, int | None, str], None]
+    ) -> list[Scores]:
+        """One value per item of all but the pairs, which are ranked."""
+        done = task_scores(self.suite, self.awareness, encoded, progress)
+        return done + [made for task in self.labels for made in label_scores(task, encoded)]
 
 
 def externals(config: EvaluateConfig) -> dict[str, Path | str]:
@@ -133,21 +170,22 @@ def externals(config: EvaluateConfig) -> dict[str, Path | str]:
     for data of the package mteb. Raises BadInput for what is not there.
     """
     names = measured_tasks(config)
+    cases = case_files(config.fact_order)
     if not names:
-        return {}
+        return {**cases}
     files = suite_files(_folder(config), names, config.splits)
-    return {**files, **revisions(names)}
+    return {**files, **revisions(names), **cases}
 
 
 def run(work: Work) -> None:
-    """Emits `evaluations`, `evaluation_items` and `retrieval_ranks` of the model in `model`.
+    """Emits the tables of the model in `model`: its figures, and what they are made of.
 
-    Slots: document_pairs; awareness, where the recipe measures that; baseline, the tables of the
-    untouched model: with it the gains over it too.
+    Slots: document_pairs; halves, awareness and labels, where the recipe measures these; baseline,
+    the tables of the untouched model: with it the gains over it too.
     """
     config: EvaluateConfig = work.config
-    pairs = _document_pairs(work) if config.retrieval else []
-    material = Material(pairs, _suite(config), _awareness(work))
+    pairs = _pairs(work)
+    material = Material(pairs, _suite(config), _awareness(work), _labels(work))
     texts = material.texts()
     if not texts:
         return
@@ -167,12 +205,14 @@ def run(work: Work) -> None:
     subject = Subject(model_version(path), phase, trained_with, pooling)
     rows: list[dict[str, Any]] = []
     for held_out in pairs:
-        ranks = _ranks(encoded, held_out)
-        work.emit("retrieval_ranks", rank_table(subject, held_out, ranks))
-        baseline = _baseline(work.inputs["baseline"], held_out) if trained else None
+        ranks = ranks_of(encoded, held_out)
+        work.emit("retrieval_ranks", rank_table(subject, held_out, encoded, ranks))
+        baseline = baseline_ranks(work.inputs["baseline"], held_out) if trained else None
         rows += _pair_rows(subject, held_out, encoded, ranks, baseline, config.bootstrap, work.seed)
-    done = task_scores(material.suite, material.awareness, encoded, work.resources.progress)
+    done = material.scores(encoded, work.resources.progress)
     work.emit("evaluation_items", item_table(subject, done))
+    for cases in material.suite.fact_order:
+        work.emit("fact_order_cases", case_table(subject, cases, encoded))
     found = figures(done, GROUPS, config.bootstrap, work.seed)
     rows += _figure_rows(subject, found)
     rows += stsb_geometry(subject, material.suite, encoded, work.seed)
@@ -188,6 +228,7 @@ def evaluate_models(
     suite_dir: Path | None,
     asked: Sequence[str] = (),
     splits: Sequence[Split] = ("test",),
+    fact_order: Mapping[str, str] | None = None,
     pairs: Sequence[Pairs] = (),
     awareness: Sequence[ScoredTask] = (),
     pooling: PoolingMode | None = None,
@@ -204,6 +245,7 @@ def evaluate_models(
 
     Those after the first have gains over the first, on the same resamples.
     suite_dir, asked: None reads only tasks that lie in no suite; no tasks: the seven.
+    fact_order: files of its cases by name.
     pairs, awareness: what the stage would measure; with the seed and resamples of its run, the
         figures are its own.
     Raises: BadInput for a faulty suite, an unknown task or a model that cannot be loaded.
@@ -212,6 +254,7 @@ def evaluate_models(
         retrieval=False,
         suite=suite_dir,
         tasks=tuple(asked),
+        fact_order=dict(fact_order or {}),
         splits=tuple(splits),
         pooling=pooling,
         prompt=prompt,
@@ -237,11 +280,11 @@ def evaluate_models(
                 progress,
             )
             subject = Subject(model_version(path), "eval", seed, used)
-            ranks = [_ranks(encoded, held_out) for held_out in pairs]
+            ranks = [ranks_of(encoded, held_out) for held_out in pairs]
             own: list[dict[str, Any]] = []
             for held_out, after, before in zip(pairs, ranks, ranks_of_first, strict=True):
                 own += _pair_rows(subject, held_out, encoded, after, before, resamples, seed)
-            done = task_scores(material.suite, awareness, encoded, progress)
+            done = material.scores(encoded, progress)
             found = figures(done, GROUPS, resamples, seed)
             own += _figure_rows(subject, found)
             own += stsb_geometry(subject, material.suite, encoded, seed)
@@ -298,13 +341,19 @@ def _figure_rows(subject: Subject, found: Sequence[Figure]) -> list[dict[str, An
 
 def _suite(config: EvaluateConfig) -> Suite:
     names = measured_tasks(config)
-    return read_suite(_folder(config), names, config.splits) if names else Suite()
+    found = read_suite(_folder(config), names, config.splits) if names else Suite()
+    return replace(found, fact_order=read_cases(config.fact_order, config.splits))
 
 
 def measured_tasks(config: EvaluateSettings) -> tuple[str, ...]:
     """The tasks to read; without a suite those that need none."""
     own = tuple(name for name in config.tasks if name.startswith(MTEB))
     return own if config.suite is None else config.tasks
+
+
+def measures_texts(config: EvaluateSettings) -> bool:
+    """Whether it measures texts from outside the run, which training must not see."""
+    return bool(measured_tasks(config) or config.fact_order)
 
 
 def _folder(config: EvaluateSettings) -> Path:
@@ -317,52 +366,25 @@ def _awareness(work: Work) -> list[ScoredTask]:
     return awareness_tasks(work.inputs["awareness"].table("awareness_pairs"))
 
 
-def _document_pairs(work: Work) -> list[Pairs]:
-    """The pairs of each split, at most `max_pairs` of them; a split without pairs is a reject."""
+def _labels(work: Work) -> list[LabelTask]:
+    if "labels" not in work.inputs:
+        return []
+    return label_tasks(work.inputs["labels"].table("labels"), work.config.splits)
+
+
+def _pairs(work: Work) -> list[Pairs]:
+    """At most `max_pairs` of each split and question; a split without any is a reject."""
     config: EvaluateConfig = work.config
-    found = drawn_pairs(work.inputs["document_pairs"], config.splits, config.max_pairs, work.seed)
-    for split in config.splits:
-        if split not in [pairs.split for pairs in found]:
-            work.emit("rejects", _no_pairs(split))
+    found: list[Pairs] = []
+    for slot, wanted in ((DOCUMENT_PAIRS, config.retrieval), (HALVES, HALVES in work.inputs)):
+        if wanted:
+            own = drawn_pairs(work.inputs[slot], config.splits, config.max_pairs, work.seed)
+            there = [pairs.split for pairs in own if pairs.task == slot]
+            for split in config.splits:
+                if split not in there:
+                    work.emit("rejects", no_pairs(split, slot))
+            found += own
     return found
-
-
-def drawn_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) -> list[Pairs]:
-    """The pairs of each split that has some, at most `max_pairs` of them, drawn by their ids."""
-    found = []
-    for split in splits:
-        part = pairs_of_split(rows, split, max_pairs, seed)
-        ids = part["pair_id"].to_numpy().astype(np.uint64)
-        if len(ids):
-            found.append(Pairs(split, ids, part["query"].to_pylist(), part["answer"].to_pylist()))
-    return found
-
-
-def _no_pairs(split: str) -> pa.Table:
-    detail = f"the corpora have no document pairs in split {split}: retrieval was not measured"
-    return rejects("evaluate", [None], "no_pairs", detail, None)
-
-
-def _ranks(encoded: Encoded, pairs: Pairs) -> npt.NDArray[np.int32]:
-    """Rank of each query's answer among the distinct answers of the split."""
-    places = {text: place for place, text in enumerate(dict.fromkeys(pairs.answers))}
-    own = np.array([places[text] for text in pairs.answers], dtype=np.int64)
-    return metrics.answer_ranks(encoded.of(pairs.queries), encoded.of(list(places)), own)
-
-
-def _baseline(rows: Rows, pairs: Pairs) -> npt.NDArray[np.int32]:
-    """The untouched model's ranks of these pairs. Raises BadInput if one is missing."""
-    table = rows.table("retrieval_ranks", ["pair_id", "split", "rank"])
-    table = table.filter(pc.equal(table["split"], pairs.split)).sort_by("pair_id")
-    ids = table["pair_id"].to_numpy().astype(np.uint64)
-    absent = int((~np.isin(pairs.ids, ids)).sum())
-    if absent:
-        raise BadInput(
-            f"The baseline lacks {absent} of {len(pairs.ids)} document pairs, so nothing can be "
-            "compared: evaluate it on the same pairs (same seed and max_pairs)."
-        )
-    ranks: npt.NDArray[np.int32] = table["rank"].to_numpy().astype(np.int32)
-    return np.take(ranks, np.searchsorted(ids, pairs.ids))
 
 
 STAGE = Stage(
@@ -372,10 +394,11 @@ STAGE = Stage(
         "evaluations": EVALUATIONS,
         "evaluation_items": EVALUATION_ITEMS,
         "retrieval_ranks": RETRIEVAL_RANKS,
+        "fact_order_cases": FACT_ORDER_CASES,
     },
     run=run,
     libraries=("torch", "transformers", "sentence-transformers", "scikit-learn"),
     modules=("tercet.models.encoders.encoder",),
     externals=externals,
-    locations=("suite",),
+    locations=("suite", "fact_order"),
 )

@@ -3,15 +3,19 @@
 Rows of `evaluations`, by suite. A figure of many items has a 95 % bootstrap interval over them;
 with a baseline it has a row `…_gain` too, the difference with its paired interval.
 
-- `retrieval`, task `document_pairs`, subset = the split: `recall@1`, `recall@10` and `mrr`.
+- `retrieval`, task `document_pairs` or a question, subset = the split: `recall@1`, `recall@10` and
+  `mrr`.
 - `sts`, tasks STS12 to STS16, STS-B and SICK-R: `spearman`. Subset `all` is one correlation over
   the concatenated pairs, `mean` and `wmean` are the plain and the pair-weighted mean of the files'
   correlations, and every other subset is one file. Dev splits are the tasks `STS-B dev` and
   `SICK-R dev` (SICK's trial set). Task `STS` is the average of all seven.
 - `transfer`: `accuracy` of SentEval's classifiers on frozen vectors, of MRPC `f1` too; task
   `transfer` is the average of all seven.
+- `fact_order`, a task a file: `accuracy`, the share of cases in order, over all and by kind.
 - `reranking`: `map`, the mean over queries of average precision; task `reranking` is the average of
   all four. `pairs`: `ap`, the average precision of pairs labelled 0 or 1.
+- `labels`, tasks `CORPUS.COLUMN probe` and `CORPUS.COLUMN nearest`, on dev with ` dev` behind:
+  `accuracy` of a classifier on frozen vectors, and of the ten nearest training texts.
 - `awareness`, tasks `entity`, `quantity` and `all`: `spearman` with the named teacher's cosines.
 - `alignment` and `uniformity` (GenSE, eqs. 4 and 5 mended) and `isotropy` (Mu and Viswanath) on the
   document pairs and on STS-B, alignment there with the pairs scored above 4.
@@ -59,8 +63,14 @@ RETRIEVAL_RANKS = pa.schema(
         ("pair_id", pa.uint64()),
         ("split", pa.string()),
         ("rank", pa.int32()),
+        ("task", pa.string()),
+        ("nearest_id", pa.uint64()),
+        ("nearest_similarity", pa.float32()),
     ]
 )
+# The task of the natural pairs; every other question has its own name.
+DOCUMENT_PAIRS = "document_pairs"
+HALVES = "halves"
 
 RETRIEVAL_METRICS = ("recall@1", "recall@10", "mrr")
 
@@ -95,12 +105,13 @@ class Data:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Document pairs of one split, ordered by id."""
+    """Pairs of one split, ordered by id. task: `document_pairs`, or the question that they ask."""
 
     split: Split
     ids: npt.NDArray[np.uint64]
     queries: list[str]
     answers: list[str]
+    task: str = DOCUMENT_PAIRS
 
     def data(self) -> Data:
         """Form and digest of the texts."""
@@ -108,16 +119,26 @@ class Pairs:
         for query, answer in zip(self.queries, self.answers, strict=True):
             digest.update(f"{query}\x1f{answer}\x1e".encode("utf-8", "surrogatepass"))
         form = text_form([*self.queries, *self.answers])
-        return Data("retrieval", "document_pairs", form, digest.hexdigest()[:16])
+        return Data("retrieval", self.task, form, digest.hexdigest()[:16])
 
 
-def rank_table(subject: Subject, pairs: Pairs, ranks: npt.NDArray[np.int32]) -> pa.Table:
-    """Rows of `retrieval_ranks`."""
+def rank_table(
+    subject: Subject, pairs: Pairs, encoded: Encoded, ranks: npt.NDArray[np.int32]
+) -> pa.Table:
+    """Rows of `retrieval_ranks`. ranks: (pairs,), of each query's own answer."""
+    # Of pairs with the same answer the first stands for it.
+    first: dict[str, int] = {}
+    for place, text in enumerate(pairs.answers):
+        first.setdefault(text, place)
+    places, similarities = metrics.nearest(encoded.of(pairs.queries), encoded.of(list(first)))
     columns = {
         "model_version": pa.array([subject.model_version] * len(ranks), pa.string()),
         "pair_id": pairs.ids,
         "split": pa.array([pairs.split] * len(ranks), pa.string()),
         "rank": ranks,
+        "task": pa.array([pairs.task] * len(ranks), pa.string()),
+        "nearest_id": pairs.ids[np.fromiter(first.values(), dtype=np.int64)[places]],
+        "nearest_similarity": similarities.astype(np.float32),
     }
     return pa.table(columns, schema=RETRIEVAL_RANKS)
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tercet.models import seeding
 from tercet.models.measures import resampling
 from tercet.models.measures.resampling import Measure, Sampled
+from tercet.models.seeding import Ids
 from tercet.tasks.evaluation.evaluation_rows import Data, Subject
 from tercet.tasks.stage import BadInput
 
@@ -28,6 +29,7 @@ EVALUATION_ITEMS = pa.schema(
         ("item", pa.int32()),
         ("gold", pa.float64()),
         ("value", pa.float64()),
+        ("anchor_id", pa.uint64()),
     ]
 )
 
@@ -45,11 +47,13 @@ class Part:
     """The values of one file: cosines, rights and wrongs (1 and 0), or average precisions.
 
     gold: the human judgement, where the figure compares with it.
+    anchors: ids of the texts that several items may share; these are then resampled together.
     """
 
     subset: str
     values: Floats
     gold: Floats | None = None
+    anchors: Ids | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ def item_table(subject: Subject, scores: Sequence[Scores]) -> pa.Table:
         for part in task.parts:
             n = len(part.values)
             gold = part.gold if part.gold is not None else pa.nulls(n, pa.float64())
+            anchors = part.anchors if part.anchors is not None else pa.nulls(n, pa.uint64())
             columns = {
                 "model_version": pa.array([subject.model_version] * n, pa.string()),
                 "suite": pa.array([task.data.suite] * n, pa.string()),
@@ -117,6 +122,7 @@ def item_table(subject: Subject, scores: Sequence[Scores]) -> pa.Table:
                 "item": np.arange(n, dtype=np.int32),
                 "gold": gold,
                 "value": part.values,
+                "anchor_id": anchors,
             }
             tables.append(pa.table(columns, schema=EVALUATION_ITEMS))
     return pa.concat_tables(tables)
@@ -211,17 +217,20 @@ def _sampled(
     task: Scores, parts: Sequence[Part], subset: str, resamples: int, seed: int
 ) -> Sampled:
     values = np.concatenate([part.values for part in parts])
+    anchors = [part.anchors for part in parts if part.anchors is not None]
 
-    def measure() -> Measure:
+    def measure() -> tuple[Measure, int]:
+        if anchors:
+            return resampling.mean_within(values, np.concatenate(anchors))
         if task.metric in ("accuracy", "map"):
-            return resampling.mean_of(values)
+            return resampling.mean_of(values), len(values)
         gold = np.concatenate([part.gold for part in parts if part.gold is not None])
         if task.metric == "ap":
-            return resampling.average_precision_of(gold, values)
-        return resampling.spearman_of(values, gold)
+            return resampling.average_precision_of(gold, values), len(values)
+        return resampling.spearman_of(values, gold), len(values)
 
     where = task.data.task if subset == "all" else f"{task.data.task} ({subset})"
-    return _percent(measure, len(values), where, resamples, _stream(task.data, subset, seed))
+    return _percent(measure, where, resamples, _stream(task.data, subset, seed))
 
 
 def _f1(task: Scores, resamples: int, seed: int) -> Sampled:
@@ -232,15 +241,16 @@ def _f1(task: Scores, resamples: int, seed: int) -> Sampled:
     said = np.where(right, labels, 1 - labels)
     stream = _stream(task.data, "all", seed)
     return _percent(
-        lambda: resampling.f1_of(labels, said), len(labels), task.data.task, resamples, stream
+        lambda: (resampling.f1_of(labels, said), len(labels)), task.data.task, resamples, stream
     )
 
 
 def _percent(
-    measure: Callable[[], Measure], rows: int, where: str, resamples: int, stream: int
+    measure: Callable[[], tuple[Measure, int]], where: str, resamples: int, stream: int
 ) -> Sampled:
+    """measure: gives the measure, and the number of rows to draw from."""
     try:
-        found = resampling.sampled(measure(), rows, resamples, stream)
+        found = resampling.sampled(*measure(), resamples, stream)
     except ValueError as error:
         raise BadInput(f"{where} cannot be evaluated: {error}.") from None
     return Sampled(100.0 * found.value, 100.0 * found.draws)

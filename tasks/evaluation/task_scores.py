@@ -1,15 +1,20 @@
 """Scores an encoder's vectors on a suite's tasks: one value per pair, query or example."""
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
 
+from tercet.models import seeding
 from tercet.models.measures import metrics
 from tercet.tasks.evaluation.encoding import Encoded
 from tercet.tasks.evaluation.evaluation_rows import Data, Subject, geometry_rows
 from tercet.tasks.evaluation.items import Floats, Part, Scores
+from tercet.tasks.evaluation.suites import fact_order
 from tercet.tasks.evaluation.suites.duplicates import PairTask
+from tercet.tasks.evaluation.suites.fact_order import OrderTask
 from tercet.tasks.evaluation.suites.layout import text_form
 from tercet.tasks.evaluation.suites.reranking import RERANKING_TASKS, RankedQuery, RankedTask
 from tercet.tasks.evaluation.suites.sts import STS_TASKS, ScoredTask
@@ -17,6 +22,20 @@ from tercet.tasks.evaluation.suites.suite import Suite
 from tercet.tasks.evaluation.suites.transfer import TRANSFER_TASKS, LabelledTask
 from tercet.tasks.evaluation.transfer_outcome import outcome
 from tercet.tasks.stage import BadInput, silent
+
+FACT_ORDER_CASES = pa.schema(
+    [
+        ("model_version", pa.string()),
+        ("task", pa.string()),
+        ("kind", pa.string()),
+        ("item", pa.int32()),
+        ("anchor", pa.string()),
+        ("rewording", pa.string()),
+        ("changed", pa.string()),
+        ("rewording_similarity", pa.float32()),
+        ("changed_similarity", pa.float32()),
+    ]
+)
 
 # GenSE takes the pairs of STS-B scored above this as positives for alignment.
 _POSITIVE_SCORE = 4.0
@@ -55,6 +74,7 @@ def task_scores(
         progress(number, len(suite.transfer), "classifiers")
     made += [ranked(ranking, encoded) for ranking in suite.reranking]
     made += [paired(pairs, encoded) for pairs in suite.pairs]
+    made += [ordered(cases, encoded) for cases in suite.fact_order]
     return made + [scored(pairs, encoded, "awareness") for pairs in own]
 
 
@@ -101,6 +121,36 @@ def paired(task: PairTask, encoded: Encoded) -> Scores:
     cosines = _cosines(task.first, task.second, encoded)
     _tell_apart(cosines, f"Average precision on {task.name}", "pairs")
     return Scores(_data("pairs", task.name, task), "ap", (Part("all", cosines, task.labels),))
+
+
+def ordered(task: OrderTask, encoded: Encoded) -> Scores:
+    """Which cases are in order, by kind of change."""
+    sides = [encoded.of(texts) for texts in (task.anchors, task.rewordings, task.changed)]
+    values = metrics.in_order(*sides)
+    anchors, kinds = seeding.text_ids(task.anchors), np.array(task.kinds)
+    parts = []
+    for kind in dict.fromkeys(task.kinds):
+        of_kind = kinds == kind
+        parts.append(Part(kind, values[of_kind], anchors=anchors[of_kind]))
+    return Scores(_data(fact_order.SUITE, task.title, task), "accuracy", tuple(parts))
+
+
+def case_table(subject: Subject, task: OrderTask, encoded: Encoded) -> pa.Table:
+    """Rows of `fact_order_cases`."""
+    n = len(task.kinds)
+    places = {kind: count(0) for kind in dict.fromkeys(task.kinds)}
+    columns = {
+        "model_version": pa.array([subject.model_version] * n, pa.string()),
+        "task": pa.array([task.title] * n, pa.string()),
+        "kind": pa.array(task.kinds, pa.string()),
+        "item": [next(places[kind]) for kind in task.kinds],
+        "anchor": pa.array(task.anchors, pa.string()),
+        "rewording": pa.array(task.rewordings, pa.string()),
+        "changed": pa.array(task.changed, pa.string()),
+        "rewording_similarity": _cosines(task.anchors, task.rewordings, encoded),
+        "changed_similarity": _cosines(task.anchors, task.changed, encoded),
+    }
+    return pa.table(columns, schema=FACT_ORDER_CASES)
 
 
 def stsb_geometry(

@@ -197,7 +197,7 @@ SENTENCES = Stage(
     seeded=False,
     libraries=("torch", "transformers", "sentence-transformers"),
     externals=externals,
-    locations=("suite",),
+    locations=("suite", "fact_order"),
 )
 TRIPLETS = replace(SENTENCES, each=None)
 LABELLED = TRIPLETS

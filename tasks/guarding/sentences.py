@@ -13,8 +13,9 @@ from pydantic import Field
 
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.text import overlap
+from tercet.tasks.evaluation.suites.fact_order import case_files, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
-from tercet.tasks.evaluation.suites.suite import read_suite, revisions, suite_files
+from tercet.tasks.evaluation.suites.suite import Suite, read_suite, revisions, suite_files
 from tercet.tasks.stage import BadInput, Config
 
 
@@ -60,14 +61,16 @@ class GuardSettings(Config):
 class GuardConfig(FormSettings, GuardSettings):
     """The settings with what else decides the result.
 
-    chosen_on: tasks whose dev split decides which checkpoint is kept. The form, max_length and
-    precision are those that the stored vectors were made with.
+    chosen_on: tasks whose dev split decides which checkpoint is kept. fact_order: names and files
+    of its tasks. The form, max_length and precision are those that the stored vectors were made
+    with.
     """
 
     suite: Path
     tasks: tuple[str, ...]
     splits: tuple[Split, ...] = ("test",)
     chosen_on: tuple[str, ...] = ()
+    fact_order: tuple[tuple[str, str], ...] = ()
     max_length: int = 128
     precision: Literal["fp32", "bf16"] = "fp32"
     trust_remote_code: bool = False
@@ -95,7 +98,7 @@ def externals(config: GuardConfig) -> dict[str, Path | str]:
 
 def sentence_files(config: GuardConfig) -> dict[str, Path]:
     """The files that hold them, by their path inside the suite. Raises BadInput."""
-    found: dict[str, Path] = {}
+    found = case_files(dict(config.fact_order))
     for tasks, splits in _asked(config):
         found |= suite_files(config.suite.expanduser(), tasks, splits)
     return found
@@ -106,7 +109,7 @@ def _asked(config: GuardConfig) -> list[tuple[tuple[str, ...], tuple[Split, ...]
 
     The other of dev and test, of what is measured.
     """
-    asked = [(config.tasks, config.splits)]
+    asked = [(config.tasks, config.splits)] if config.tasks else []
     if config.chosen_on:
         asked.append((config.chosen_on, ("dev",)))
     others: tuple[Split, ...] = ("dev", "test")
@@ -128,9 +131,10 @@ def _read(config: GuardConfig, stamps: tuple[tuple[str, int, int], ...]) -> Sent
     places: dict[str, int] = {}
     names: dict[tuple[str, str], int] = {}
     owned: set[tuple[int, int]] = set()
-    for tasks, splits in _asked(config):
-        suite = read_suite(config.suite.expanduser(), tasks, splits)
-        for kind in ("sts", "transfer", "reranking", "pairs"):
+    suites = [read_suite(config.suite.expanduser(), *asked) for asked in _asked(config)]
+    suites.append(Suite(fact_order=read_cases(dict(config.fact_order), ("dev", "test"))))
+    for suite in suites:
+        for kind in ("sts", "transfer", "reranking", "pairs", "fact_order"):
             for task in getattr(suite, kind):
                 name = names.setdefault((kind, task.name), len(names))
                 for text in task.texts():

@@ -107,6 +107,7 @@ def run(work: Work) -> None:
         work,
         method=METHOD,
         purpose=PURPOSE,
+        relation=None,
         asked=asked(work),
         template_path=prompt_path(config),
         variables=VARIABLES,

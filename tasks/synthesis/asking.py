@@ -105,6 +105,7 @@ def said(
     *,
     method: str,
     purpose: str,
+    relation: str | None,
     asked: pa.Table,
     template_path: Path,
     variables: Sequence[str],
@@ -136,7 +137,7 @@ def said(
         if refused:
             work.emit("rejects", _rejects(some, work.stage, method, sorted(refused)))
         if kept:
-            work.emit("generations", _generations(some, method, purpose, kept))
+            work.emit("generations", _generations(some, method, purpose, relation, kept))
 
 
 def _slices(ids: Ids) -> Iterator[tuple[int, int]]:
@@ -169,7 +170,11 @@ def _answers(
 
 
 def _generations(
-    asked: pa.Table, method: str, purpose: str, kept: Sequence[tuple[Request, Answer]]
+    asked: pa.Table,
+    method: str,
+    purpose: str,
+    relation: str | None,
+    kept: Sequence[tuple[Request, Answer]],
 ) -> pa.Table:
     taken = asked.take(pa.array([request.place for request, _ in kept], pa.int64()))
     raws = [answer.raw for _, answer in kept]
@@ -177,6 +182,7 @@ def _generations(
     columns = {
         "generation_id": generation_ids(method, taken["sentence_id"].to_numpy(), raws),
         "purpose": [purpose] * count,
+        "relation": [relation] * count,
         "sentence_id": taken["sentence_id"],
         "method": [method] * count,
         "prompt": [request.prompt for request, _ in kept],

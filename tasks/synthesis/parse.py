@@ -22,6 +22,7 @@ CANDIDATES = pa.schema(
         ("generation_id", pa.uint64()),
         ("sentence_id", pa.uint64()),
         ("role", pa.string()),
+        ("relation", pa.string()),
         ("method", pa.string()),
         ("text", pa.string()),
         ("detail", DETAIL),
@@ -29,8 +30,8 @@ CANDIDATES = pa.schema(
 )
 
 _COLUMNS = [
-    *("generation_id", "purpose", "sentence_id", "method", "prompt", "model", "raw"),
-    *("finish_reason", "detail"),
+    *("generation_id", "purpose", "relation", "sentence_id", "method", "prompt", "model"),
+    *("raw", "finish_reason", "detail"),
 ]
 # A text's digest ignoring letter case and spacing. Only where there are odd spaces does
 # the slower expression run.
@@ -83,6 +84,7 @@ def run(work: Work) -> None:
         "generation_id": said["generation_id"],
         "sentence_id": said["sentence_id"],
         "role": said["purpose"],
+        "relation": said["relation"],
         "method": said["method"],
         "text": texts.filter(good),
         "detail": said["detail"],

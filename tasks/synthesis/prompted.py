@@ -66,6 +66,7 @@ def run(work: Work) -> None:
             work,
             method=method.name,
             purpose=method.purpose,
+            relation=method.relation,
             asked=asked,
             template_path=prompt_path(config),
             variables=method.variables,

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -43,11 +43,20 @@ class MethodSettings(Config):
     """How much of a method a recipe wants, and how.
 
     weight: the share of the anchors that the method is tried on.
+    corpora, role: only anchors of these corpora, or of those with this role; neither: of all.
     params: the method's own parameters (`check_params`).
     """
 
     weight: float = Field(1.0, gt=0, le=1)
+    corpora: tuple[str, ...] = ()
+    role: Literal["domain", "general"] | None = None
     params: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> "MethodSettings":
+        if self.corpora and self.role is not None:
+            raise ValueError("give corpora or role, but not both")
+        return self
 
 
 class SynthesiseConfig(MethodSettings):
@@ -132,6 +141,8 @@ def generated(work: Work) -> Iterator[pa.Table]:
         rows = rows.filter(pc.equal(rows["split"], "train")).combine_chunks()
         ids = rows["sentence_id"].to_numpy()
         mask = anchor_mask(rows, shares, work.seed)
+        if config.corpora:
+            mask &= np.isin(rows["corpus"].to_pylist(), config.corpora)
         if config.weight < 1:
             drawn = seeding.uniforms(work.seed, f"{config.method}.weight", ids)
             mask &= drawn < config.weight
@@ -173,6 +184,7 @@ def _generations(method: Method, said: pa.Table) -> pa.Table:
     columns: dict[str, Any] = {
         "generation_id": pa.array(generation, pa.uint64()),
         "purpose": pa.array([method.purpose] * rows, pa.string()),
+        "relation": pa.array([method.relation] * rows, pa.string()),
         "sentence_id": said["sentence_id"],
         "method": pa.array(names, pa.string()),
         "raw": said["raw"],

@@ -1,6 +1,7 @@
 """The choice of a checkpoint, on dev only: no key and no function here can name the test split."""
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,45 +14,51 @@ from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.suites import sts
 from tercet.tasks.stage import BadInput, Work
 
+# By name: only trainings that choose by fact order depend on it and on what reads its files.
+BY_ORDER = "tercet.tasks.training.choose_order"
+
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
     from tercet.models.encoders.encoder import Precision, Vectors
     from tercet.models.training.choosing import Choice
-    from tercet.tasks.training.train import ChooseConfig
+    from tercet.tasks.training.train import TrainConfig
 
     Measure = Callable[[SentenceTransformer], float | None]
 
 
-def dev_files(config: "ChooseConfig", suite: Path | None) -> dict[str, Path]:
-    """The file of the dev set that `by` names, if any. Raises BadInput if it is missing."""
-    if config.by == "retrieval":
+def dev_files(config: "TrainConfig") -> dict[str, Path]:
+    """The files of the dev set that `by` names, if any. Raises BadInput if one is missing."""
+    assert config.choose is not None
+    by, suite = config.choose.by, config.suite
+    if by == "retrieval":
         return {}
+    if by == "fact_order":
+        files: dict[str, Path] = import_module(BY_ORDER).dev_files(config.fact_order)
+        return files
     if suite is None:
         raise BadInput(
-            f"train.choose.by is {config.by}, but evaluate.suite names no directory that has its "
+            f"train.choose.by is {by}, but evaluate.suite names no directory that has its "
             "dev set: name one, or choose by retrieval."
         )
-    return sts.suite_files(suite.expanduser(), (config.by,), ("dev",))
+    return sts.suite_files(suite.expanduser(), (by,), ("dev",))
 
 
-def choice_of(
-    work: Work, config: "ChooseConfig", suite: Path | None, max_pairs: int, precision: "Precision"
-) -> "Choice":
-    """The choice as training makes it. Raises BadInput if there is nothing to measure on.
-
-    max_pairs: as many document pairs as the evaluation draws.
-    """
+def choice_of(work: Work, config: "TrainConfig") -> "Choice":
+    """The choice as training makes it. Raises BadInput if there is nothing to measure on."""
     from tercet.models.training.choosing import Choice
 
-    encode = _encoder(work, precision)
-    if config.by == "retrieval":
-        measure = _by_retrieval(_dev_pairs(work, max_pairs), encode)
-        return Choice(config.every, "retrieval document_pairs dev mrr", measure)
-    dev_files(config, suite)
-    assert suite is not None
-    metric = f"sts {config.by} dev all spearman"
-    return Choice(config.every, metric, _by_scores(suite, config.by, encode))
+    assert config.choose is not None
+    every, by = config.choose.every, config.choose.by
+    encode = _encoder(work, config.precision)
+    if by == "retrieval":
+        measure = _by_retrieval(_dev_pairs(work, config.max_pairs), encode)
+        return Choice(every, "retrieval document_pairs dev mrr", measure)
+    if by == "fact_order":
+        return Choice(every, *import_module(BY_ORDER).measure_of(config.fact_order, encode))
+    dev_files(config)
+    assert config.suite is not None
+    return Choice(every, f"sts {by} dev all spearman", _by_scores(config.suite, by, encode))
 
 
 def _by_retrieval(pairs: pa.Table, encode: "Callable[..., Vectors]") -> "Measure":

@@ -26,8 +26,13 @@ TRAINING_LOG = pa.schema(
         ("dev_value", pa.float64()),
         ("chosen", pa.bool_()),
     ],
-    # Columns of the table's view: what the Gaussian decay reports.
-    {name: f"terms['{name}']" for name in ("gate_opening", "student_negative", "teacher_negative")},
+    # Columns of the table's view: what the losses gaussian_decay and strict report; of several
+    # parts, the first that does.
+    {
+        name: "(list_filter(map_entries(terms), lambda e: "
+        f"e.key = '{name}' OR ends_with(e.key, '.{name}')))[1].value"
+        for name in ("gate_opening", "student_negative", "teacher_negative", "in_order")
+    },
 )
 
 MODEL_FOLDER = "model"

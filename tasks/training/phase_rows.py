@@ -42,8 +42,14 @@ def part_rows(work: Work, phase: str, part: PartConfig) -> PartRows:
     """
     source, loss = part.rows.source, loss_named(part.loss["name"])
     found = _read(work, part.rows)
+    if part.rows.positive == "anchor" and "positive" in found.column_names:
+        place = found.column_names.index("positive")
+        found = found.set_column(place, "positive", found["anchor"])
+    if part.rows.source == "triplets" and "negative" in loss.texts:
+        # Those without one have the batch's other rows as negatives, which this loss does not use.
+        found = found.filter(pc.is_valid(found["negative"]))
     if not found.num_rows:
-        raise BadInput(f"train: phase {phase} has no rows to train on: {_remedy(source)}.")
+        raise BadInput(f"train: phase {phase} has no rows to train on: {_remedy(part.rows)}.")
     slot = _GUARDED.get(source, _GUARDED_LABELLED)
     found = without_contaminated(work, found, slot, f"train: phase {phase}")
     rows = shaped(found, loss, part.rows.max_rows, work.seed)
@@ -78,7 +84,9 @@ def draws_table(work: Work, phase: PhaseConfig, drawn: pa.Table) -> pa.Table:
     triples = pa.array([part.name for part in phase.parts if part.rows.source == "triplets"])
     with_negative = pc.is_in(drawn["part"], value_set=triples.cast(pa.string()))
     negatives = chosen_rows["negative"].filter(with_negative)
-    table = pa.concat_tables([chosen_rows["positive"], negatives])
+    own = pa.array([part.name for part in phase.parts if part.rows.positive is None])
+    with_positive = pc.is_in(drawn["part"], value_set=own.cast(pa.string()))
+    table = pa.concat_tables([chosen_rows["positive"].filter(with_positive), negatives])
     # What `select` adds itself (the anchor as its own positive) is not a candidate.
     table = table.filter(pc.is_valid(table["candidate_id"]))
     order = [(name, "ascending") for name in ("epoch", "sentence_id", "candidate_id")]
@@ -103,12 +111,14 @@ def _triplets(work: Work, rows: RowsConfig) -> pa.Table:
         named |= {"negative": "negative", "negative_similarity": "label"}
     if rows.one_per is not None:
         named["sentence_id"] = "group"
-    columns = list(named)
+    columns = [*named, "relation"]
     if not rows.corpora:
         table = work.inputs["triplets"].table("triplets", columns)
     else:
         table = _within(work, "triplets", "sentence_id", "sentences", columns, rows.corpora)
-    return table.rename_columns([named[name] for name in columns])
+    if rows.relation:
+        table = table.filter(pc.is_in(table["relation"], pa.array(rows.relation)))
+    return table.drop_columns(["relation"]).rename_columns([named[name] for name in named])
 
 
 def _anchors(work: Work, rows: RowsConfig) -> pa.Table:
@@ -151,8 +161,14 @@ def _within(
         ).to_arrow_table()
 
 
-def _remedy(source: str) -> str:
+def _remedy(rows: RowsConfig) -> str:
     """What to do if a source has no rows."""
+    source = rows.source
+    if source in OF_TRIPLETS and rows.relation:
+        return (
+            "name another relation, or loosen select's thresholds: "
+            "SELECT relation, count(*) FROM triplets GROUP BY relation shows what there is"
+        )
     if source in OF_TRIPLETS:
         return (
             "loosen select's thresholds, or look at why candidates were refused: "

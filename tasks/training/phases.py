@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Collection
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from tercet.models.losses.loss import Params
 from tercet.models.losses.registry import LOSSES, loss_named
@@ -28,7 +28,15 @@ KINDS: dict[str, tuple[str, ...]] = {
 OF_TRIPLETS = ("triplets", "pairs")
 DEFAULT_LOSS = "gaussian_decay"
 
+# The relations that a triplet may have.
+Kept: TypeAlias = Literal["alters", "keeps", "topic"]
+_ONE: dict[str, Any] = {"enum": list(get_args(Kept)), "type": "string"}
+_ONE_OR_MORE = {"anyOf": [_ONE, {"items": _ONE, "type": "array"}]}
 PartName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=64)]
+
+
+def _bare_relation(content: Any) -> Any:
+    return (content,) if isinstance(content, str) else content
 
 
 class RowsConfig(Config):
@@ -49,6 +57,17 @@ class RowsConfig(Config):
     role: Literal["domain", "general"] | None = Field(
         default=None, description="Instead of corpora: those with this role."
     )
+    relation: Annotated[
+        tuple[Kept, ...], BeforeValidator(_bare_relation), WithJsonSchema(_ONE_OR_MORE)
+    ] = Field(
+        default=(),
+        description="Only triplets of this relation or these: alters, keeps, topic; empty: all.",
+    )
+    positive: Literal["anchor"] | None = Field(
+        default=None,
+        description="anchor: each row's anchor is its positive too, under another dropout mask; "
+        "null: the row's own.",
+    )
     one_per: Literal["sentence"] | None = Field(
         default=None,
         description="One row per sentence and epoch, drawn afresh; null: all its rows.",
@@ -63,6 +82,10 @@ class RowsConfig(Config):
             raise ValueError(
                 f"one_per chooses among a sentence's triplets, and rows from {self.source} have "
                 "none: leave it out"
+            )
+        if self.relation and self.source not in OF_TRIPLETS:
+            raise ValueError(
+                f"rows from {self.source} have no relation, which triplets alone have: leave it out"
             )
         if self.source not in SOURCES and (self.corpora or self.role is not None):
             raise ValueError(

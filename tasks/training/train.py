@@ -21,6 +21,7 @@ _TAKEN = re.compile(r"base|encoder|previous|evaluator|seed\d+")
 _MAX_LENGTH = 64
 # By name: how a checkpoint is chosen is part of the trainings that choose one.
 _CHOOSE = "tercet.tasks.training.choose"
+_CHOOSE_ORDER = "tercet.tasks.training.choose_order"
 
 
 class ChooseConfig(Config):
@@ -29,10 +30,10 @@ class ChooseConfig(Config):
     every: int = Field(
         default=125, ge=1, description="Steps between two measurements on dev; 125 in the paper."
     )
-    by: Literal["retrieval", "STS-B", "SICK-R"] = Field(
+    by: Literal["retrieval", "STS-B", "SICK-R", "fact_order"] = Field(
         default="retrieval",
         description="retrieval: MRR over the dev document pairs; STS-B, SICK-R: Spearman on the "
-        "dev set of evaluate.suite.",
+        "dev set of evaluate.suite; fact_order: share of the dev cases of evaluate.fact_order.",
     )
 
 
@@ -97,6 +98,9 @@ class TrainConfig(EncoderSettings):
     suite: Path | None = Field(
         default=None, description="Location of the dev set that `choose.by` names."
     )
+    fact_order: dict[str, str] = Field(
+        default_factory=dict, description="Files of the dev cases, by name: evaluate.fact_order."
+    )
     max_pairs: int = Field(
         default=2_000, ge=2, description="Document pairs that `choose` reads: evaluate.max_pairs."
     )
@@ -108,9 +112,7 @@ def run(work: Work) -> Path:
     phase = config.phase
     choice = None
     if config.choose is not None:
-        choice = import_module(_CHOOSE).choice_of(
-            work, config.choose, config.suite, config.max_pairs, config.precision
-        )
+        choice = import_module(_CHOOSE).choice_of(work, config)
     parts = [part_rows(work, phase.name, part) for part in phase.parts]
     seed = work.seed if config.model_seed is None else config.model_seed
     directory, drawn = fitted(work, config, phase, parts, seed, choice)
@@ -120,18 +122,20 @@ def run(work: Work) -> Path:
 
 
 def externals(config: TrainConfig) -> dict[str, Path]:
-    """The dev set for the choice, if there is one."""
+    """The files of the dev set for the choice, if there is one."""
     if config.choose is None:
         return {}
-    files: dict[str, Path] = import_module(_CHOOSE).dev_files(config.choose, config.suite)
+    files: dict[str, Path] = import_module(_CHOOSE).dev_files(config)
     return files
 
 
-def stage_for(losses: Iterable[str], chooses: bool = False) -> Stage:
+def stage_for(losses: Iterable[str], chooses: str | None = None) -> Stage:
     """The stage for a phase with these losses, whose code is part of it.
 
-    chooses: whether a checkpoint is chosen on dev, by code that no other training depends on.
+    chooses: by what a checkpoint is chosen on dev: no other training depends on that code.
     """
+    choosing = [] if chooses is None else [_CHOOSE]
+    choosing += [_CHOOSE_ORDER] if chooses == "fact_order" else []
     return Stage(
         name="train",
         config=TrainConfig,
@@ -139,7 +143,7 @@ def stage_for(losses: Iterable[str], chooses: bool = False) -> Stage:
         run=run,
         model=True,
         libraries=("torch", "transformers", "sentence-transformers"),
-        modules=(*(LOSSES[name] for name in losses), *([_CHOOSE] if chooses else [])),
+        modules=(*(LOSSES[name] for name in losses), *choosing),
         externals=externals,
-        locations=("suite",),
+        locations=("suite", "fact_order"),
     )

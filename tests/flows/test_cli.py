@@ -49,7 +49,7 @@ def test_wrong_words(place: Place, words: list[str], told: list[str]) -> None:
 def test_a_process_says_the_same_and_nothing_else(place: Place) -> None:
     recipe = place.recipe("negative_max: 0.8", "negative_mix: 0.8")
     said = sentence(place.tercet("run", recipe, TERCET_STORE=str(place.store)), 2)
-    assert said.startswith(f"{recipe}:14: unknown key 'select.negative_mix'")
+    assert said.startswith(f"{recipe}:15: unknown key 'select.negative_mix'")
     said = sentence(place.tercet("ls", TERCET_STORE="nowhere"), 2)
     assert "no store at" in said
 

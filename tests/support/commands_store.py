@@ -13,6 +13,7 @@ from tercet.storage import fingerprint, runs
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.part_writer import PartWriter
 from tercet.storage.store import Store, open_store
+from tercet.tasks.knowledge.graph import KG_EDGES, KG_NODES
 
 SENTENCES = pa.table(
     {
@@ -80,6 +81,41 @@ def small_store(root: Path) -> tuple[Store, str]:
         "ingest": ("aaaa1111", "reused", {"sentences": 3}),
         "train": ("bbbb2222", "made", {"training_log": 1}),
     }
+    return store, make_run(store, "birds", steps)
+
+
+def graph_store(root: Path) -> tuple[Store, str]:
+    """A store with one run of `birds` that has made a small knowledge graph."""
+    heron = 2**64 - 5
+    nodes = [
+        (heron, "entity", "heron\x0b & <egret>", 5),
+        (2, "entity", "pond", 3),
+        (3, "entity", "reed", 1),
+        (10, "type", "animal", 5),
+        (11, "type", "place", 4),
+        (20, "quantity", "three", 2),
+    ]
+    edges = [
+        (heron, 10, "hard", 4),
+        (heron, 11, "hard", 1),
+        (2, 11, "hard", 3),
+        (heron, 20, "hard", 2),
+        (2, heron, "soft", 2),
+        (heron, 2, "soft", 2),
+        (2, 3, "soft", 1),
+        (3, 2, "soft", 1),
+        (2, 10, "soft", 2),
+    ]
+    tables = {}
+    for name, rows, schema in (("kg_nodes", nodes, KG_NODES), ("kg_edges", edges, KG_EDGES)):
+        columns = [
+            pa.array(list(column), kind)
+            for column, kind in zip(zip(*rows, strict=True), schema.types, strict=True)
+        ]
+        tables[name] = pa.table(columns, schema=schema)
+    store = open_store(str(root))
+    make_artifact(store, "graph", "aaaa1111", tables)
+    steps = {"graph": ("aaaa1111", "made", {"kg_nodes": 6, "kg_edges": 9})}
     return store, make_run(store, "birds", steps)
 
 

@@ -93,12 +93,18 @@ def written(folder: Path, tables: dict[str, pa.Table], *names: str) -> Rows:
     return rows_of({name: [file] for name, file in files.items()})
 
 
-def run_stage(tmp_path, model, pairs, baseline=None, awareness=None, seed=1, **config):
+def run_stage(
+    tmp_path, model, pairs, baseline=None, awareness=None, seed=1, questions=None, **config
+):
     """The tables that the stage emits for these pairs."""
     tmp_path.mkdir(exist_ok=True)
     file = tmp_path / "pairs.parquet"
     pq.write_table(pairs_table(pairs), file)
-    inputs = {"document_pairs": rows_of({"document_pairs": [file]})}
+    files = {"document_pairs": [file]}
+    if questions is not None:
+        files["questions"] = [tmp_path / "questions.parquet"]
+        pq.write_table(questions, files["questions"][0])
+    inputs = {"document_pairs": rows_of(files)}
     if baseline is not None:
         inputs["baseline"] = written(tmp_path, baseline, "retrieval_ranks", "evaluation_items")
     if awareness is not None:

@@ -17,7 +17,10 @@ from tercet.flows import cli
 
 SCRIPT = "from tercet.flows.cli import main; main()"
 # What a run says of its progress, on standard error and before the one sentence.
-PROGRESS = re.compile(r"[\w.]+ +(made|reused|resumed) |[\w.]+: [\d,]+ |Prefect server: http")
+# Lines of progress, and the warning that so few rows teach little.
+PROGRESS = re.compile(
+    r"[\w.]+ +(made|reused|resumed) |[\w.]+: [\d,]+ |Prefect server: http|train: there are only "
+)
 
 RECIPE = """\
 name: small
@@ -33,6 +36,7 @@ synthesise:
 evaluator:
   model: {backbone}
 select:
+  pairing: role
   negative_max: 0.8
 train:
   phases:

@@ -28,7 +28,7 @@ def recipe(tiny: Tiny, tmp_path: Path) -> Callable[..., Path]:
             "sample": {"rows": 120},
             "llm": {"name": "capitals", "api": "completions"},
             "synthesise": {"rewrite": {"prompt": str(own)}, "antisense": None},
-            "select": {"positive_min": 0.0, "negative_max": 1.0},
+            "select": {"pairing": "role", "positive_min": 0.0, "negative_max": 1.0},
         }
         asked = {"endpoints": [url], "concurrency": CONCURRENCY, "list_size": 4}
         content["run"]["llm"] = asked | asking

@@ -107,6 +107,7 @@ def write_recipe(path: Path, corpus: Path, backbone: Path) -> None:
         },
         "evaluator": {"model": str(backbone)},
         "select": {
+            "pairing": "role",
             "positive_min": 0.0,
             "negative_max": 1.0,
             "fallback_positive": False,

@@ -47,6 +47,7 @@ def inputs(tmp_path: Path, tiny_texts: list[str]) -> dict[str, Rows]:
         {
             "triplet_id": i,
             "sentence_id": int(ids[i]),
+            "relation": "alters" if i % 3 else "topic",
             "anchor": texts[i],
             "positive": " ".join(texts[i].split()[1:]),
             "negative": texts[i] + " not",

@@ -60,6 +60,14 @@ BANNED = {
     ),
 }
 
+# What a module loaded by name may read nevertheless.
+ALLOWED = {
+    "tercet.tasks.training.choose_order": (
+        "tasks.corpus.sources.streams",
+        "tasks.corpus.sources.tables",
+    )
+}
+
 
 def label(stage: Stage) -> str:
     """The stage's name, with what it loads by name where there is such."""
@@ -95,7 +103,12 @@ def test_what_must_not_be_part_of_a_stage(names: tuple[str, ...], banned: tuple[
     wanted = [stage for stage in stages() if stage.name in names]
     assert {stage.name for stage in wanted} == set(names)
     for stage in wanted:
-        reached = [m for m in modules(stage) if any(f"{m}.".startswith(f"{b}.") for b in banned)]
+        allowed = [module for name in stage.modules for module in ALLOWED.get(name, ())]
+        reached = [
+            module
+            for module in modules(stage)
+            if module not in allowed and any(f"{module}.".startswith(f"{b}.") for b in banned)
+        ]
         assert reached == [], label(stage)
 
 

@@ -10,22 +10,28 @@ from tercet.tasks.stage import Config
 CorpusRole: TypeAlias = Literal["domain", "general", "labelled"]
 FileCount: TypeAlias = Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0.0, le=1.0)]
 
-_COLUMN_KEYS = ("text", "query", "answer")
+_COLUMN_KEYS = ("text", "query", "answer", "labels")
 
 
 class CorpusConfig(Config):
     """One corpus of a recipe.
 
     name: how phases and stages call it; unique in the recipe.
-    source: a file, a glob, `pydocs` (docstrings of installed packages) or `hf:NAME` (a data set).
+    source: a file, a folder, a glob, `package:PACKAGE/FILE` (a file inside an installed package),
+        `pydocs` (docstrings of installed packages) or `hf:NAME` (a data set).
     role: `domain` and `general` corpora give sentences, and rows are chosen by these two names;
         `labelled` ones give rows to train on and no sentences.
     share: the corpus's weight among the anchors.
+    company: other training sentences that an anchor's document must have; left out, as `sample`
+        says. 0 for a corpus of single sentences beside one of documents.
     text: column that holds the text (.jsonl, .csv, .tsv, .parquet, data sets); left out, it is
         found.
     query, answer: columns of a natural pair, which become `document_pairs`.
+    labels: column of few values (stars, a category) that says something of each row. Labels only
+        measure: they enter no text and train nothing.
     prose: a value is a text of paragraphs and sentences, to be split; left out, true for all but
-        `.txt`, whose lines are sentences. A `.txt` of prose has blank lines between paragraphs.
+        `.txt`, whose lines are sentences. A `.txt` of prose has blank lines between paragraphs;
+        `lines` means that each of its lines is a text of several sentences.
     packages: for `pydocs`, the distributions (or top modules) to read, in order.
     files: for `pydocs`, how many source files of each package, chosen by hash of their paths
         before any is read: a whole number, or a fraction.
@@ -38,10 +44,12 @@ class CorpusConfig(Config):
     source: str = Field(min_length=1)
     role: CorpusRole = "domain"
     share: float = Field(default=1.0, gt=0.0)
+    company: int | None = Field(default=None, ge=0)
     text: str | None = None
     query: str | None = None
     answer: str | None = None
-    prose: bool | None = None
+    labels: str | None = None
+    prose: bool | Literal["lines"] | None = None
     packages: list[str] = Field(default_factory=list)
     files: FileCount | None = None
     kind: str | None = Field(default=None, json_schema_extra={"enum": [*KINDS, None]})
@@ -52,6 +60,8 @@ class CorpusConfig(Config):
     def _consistent(self) -> "CorpusConfig":
         if (self.query is None) != (self.answer is None):
             raise ValueError("query and answer name the two columns of a pair: give both or none")
+        if self.labels is not None and self.labels in (self.text, self.query, self.answer):
+            raise ValueError("labels and a text are the same column: labels never train")
         if self.role == "labelled":
             self._check_labelled()
         elif self.kind is not None or self.columns:
@@ -67,7 +77,9 @@ class CorpusConfig(Config):
             raise ValueError(f"role: labelled needs a kind: {known}")
         if self.kind not in KINDS:
             raise ValueError(f"there is no kind {self.kind!r}; known: {known}")
-        unlabelled = ("share", "text", "query", "answer", "prose", "packages", "files")
+        unlabelled = (
+            "share", "company", "text", "query", "answer", "labels", "prose", "packages", "files",
+        )  # fmt: skip
         for key in unlabelled:
             if getattr(self, key) != type(self).model_fields[key].get_default(
                 call_default_factory=True
@@ -116,13 +128,31 @@ class IngestConfig(IngestSettings):
         return self
 
 
+class Question(NamedTuple):
+    """A pair that is only measured, never trained on.
+
+    question: what is asked, the same for all pairs of the kind; becomes the task's name.
+    sentences: those that its texts are made of; they must be held out.
+    """
+
+    question: str
+    query: str
+    answer: str
+    sentences: list[str]
+
+
 class Document(NamedTuple):
-    """One document as read: its sentences by paragraph, its natural pairs (query, answer)."""
+    """One document as read: its sentences by paragraph, its natural pairs (query, answer).
+
+    label: what the corpus's column `labels` says of it, if anything.
+    """
 
     source: str
     path: str
     paragraphs: list[list[str]]
     pairs: list[tuple[str, str]]
+    questions: tuple[Question, ...] = ()
+    label: str | None = None
 
 
 class Fault(NamedTuple):

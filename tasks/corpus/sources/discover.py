@@ -1,21 +1,29 @@
-"""What a source holds, from its beginning: for `tercet init`, which writes a recipe for it."""
+"""What a source holds, from its beginning: for the recipe that is fitted to it."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import files, prose, pydocs, tables
-from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Reading
+from tercet.tasks.corpus.sources.columns import labels_of, pair_of
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
 from tercet.tasks.corpus.sources.reader import reader_of
 from tercet.tasks.corpus.sources.registry import FILES, module_of
-from tercet.tasks.corpus.sources.streams import decompressed, format_of, lines
+from tercet.tasks.corpus.sources.streams import PLAIN, decompressed, format_of, lines
+from tercet.tasks.corpus.sources.tables import Row
 from tercet.tasks.stage import BadInput
 
 SAMPLE = 500  # rows looked at
+# Rows, and characters of them, in which labels are looked for: a table may be ordered by them.
+_LABELLED, _LABELLED_CHARACTERS = 20_000, 8_000_000
 MAX_BYTES = 1_000_000
 _COUNTED = 8_000_000  # bytes behind the sample that are read to see how rows are spread
 PROSE_SENTENCES = 1.5  # sentences a line, on average, from which lines count as prose
+
+Prose: TypeAlias = bool | Literal["lines"]
 
 
 @dataclass(frozen=True)
@@ -27,10 +35,12 @@ class Description:
     unit: what a row is: lines, rows or docstrings.
     columns: of a table, else (). text: the column found, or None.
     packages: for pydocs, those that are installed, else ().
-    paired: whether the documents come with natural pairs.
+    paired: whether the documents come with natural pairs of themselves.
     rows: how many units, estimated unless `exact`.
     mean_words: of a sentence. mean_sentences: of a row.
-    prose: whether rows are texts of several sentences.
+    prose: whether rows are texts of several sentences; `lines`: each line of a file is one.
+    pair: the columns of a natural pair. labels: columns of few values, the likeliest first.
+    not_utf8: how many of the rows looked at could not be decoded.
     """
 
     source: str
@@ -46,41 +56,49 @@ class Description:
     exact: bool
     mean_words: float
     mean_sentences: float
-    prose: bool
+    prose: Prose
+    pair: tuple[str, str] | None = None
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    not_utf8: int = 0
+
+    @property
+    def shape(self) -> Literal["pairs", "paragraphs", "sentences"]:
+        """What a recipe has to know: what there is besides single sentences."""
+        if self.paired or self.pair is not None:
+            return "pairs"
+        return "paragraphs" if self.prose else "sentences"
 
 
-def describe(source: str) -> Description:
-    """Describe a source by its first 500 rows and its size.
+def describe(source: str, limit: int | None = None) -> Description:
+    """Describe a source by its first rows and its size; limit: only so many rows are to be read.
 
     Raises:
         BadInput: no such source, an empty one, a kind that no reader knows, or no text in it.
     """
     own = {FILES: _files, pydocs.__name__: _pydocs}
-    return own.get(module_of(source), _sampled)(source)
+    return own.get(module_of(source), _sampled)(source, limit)
 
 
-def _sampled(source: str) -> Description:
+def _sampled(source: str, limit: int | None) -> Description:
     """By the first rows alone, for a source whose size is not known."""
     corpus = CorpusConfig(name="corpus", source=source)
     reader = reader_of(source)
     reader.check(corpus, MAX_BYTES)
     readings = list(islice(reader.read(corpus, MAX_BYTES), SAMPLE))
-    columns: tuple[str, ...] = ()
-    text = None
+    seen = _Seen((), None, None, {})
     for table in islice(reader.tables(corpus, MAX_BYTES), 1):
-        columns = tuple(table.columns)
-        text = tables.text_column(source, columns, islice(table.rows(columns), tables.SAMPLE_ROWS))
+        seen = _seen(source, table.columns, islice(table.rows(table.columns), limit))
     words, sentences = _means(readings)
     if not words:
         raise BadInput(f"{source}: none of its first rows holds text; name its column")
     return Description(
-        source, source.partition(":")[0], "", None, "rows", columns, text, (),
+        source, source.partition(":")[0], "", None, "rows", seen.columns, seen.text, (),
         reader.has_pairs(corpus), len(readings), len(readings) < SAMPLE, words, sentences,
-        sentences >= PROSE_SENTENCES,
+        sentences >= PROSE_SENTENCES, seen.pair, seen.labels, _not_utf8(readings),
     )  # fmt: skip
 
 
-def _pydocs(source: str) -> Description:
+def _pydocs(source: str, limit: int | None) -> Description:
     corpus = CorpusConfig(name="docs", source=source)
     packages = pydocs.packages_of(corpus)
     count = sum(len(pydocs.source_files(package)) for package in packages)
@@ -95,34 +113,62 @@ def _pydocs(source: str) -> Description:
     )  # fmt: skip
 
 
-def _files(source: str) -> Description:
+def _files(source: str, limit: int | None) -> Description:
     named = files.files_of(source)
     _, first = named[0]
     form, compression = format_of(first)
     corpus = CorpusConfig(name="corpus", source=str(first))
     files.check(corpus, MAX_BYTES)
-    columns: tuple[str, ...] = ()
-    text = None
+    seen = _Seen((), None, None, {})
+    is_prose: Prose = True
     if form == ".txt":
-        is_prose = _is_prose(first)
-        corpus = corpus.model_copy(update={"prose": is_prose})
-    else:
-        columns = tuple(tables.columns_of(first, MAX_BYTES))
-        text = tables.text_column(str(first), columns, tables.first_rows(first, MAX_BYTES))
+        is_prose = _prose_of(first)
+    elif form not in PLAIN:
+        columns = tables.columns_of(first, MAX_BYTES)
+        seen = _seen(str(first), columns, islice(tables.rows(first, MAX_BYTES), limit))
+    corpus = corpus.model_copy(update={"prose": is_prose, "text": seen.text})
     readings = list(islice(files.read(corpus, MAX_BYTES), SAMPLE))
     words, sentences = _means(readings)
     if not words:
         raise BadInput(f"{first}: none of its first rows holds text; look at its encoding")
-    if form != ".txt":
+    if form not in PLAIN:
         is_prose = sentences >= PROSE_SENTENCES
     rows, exact = _rows(named, form)
     return Description(
-        source, form, compression, len(named), "lines" if form == ".txt" else "rows", columns,
-        text, (), False, rows, exact, words, sentences, is_prose,
+        source, form, compression, len(named), "lines" if form in PLAIN else "rows", seen.columns,
+        seen.text, (), False, rows, exact, words, sentences, is_prose, seen.pair, seen.labels,
+        _not_utf8(readings),
     )  # fmt: skip
 
 
-def _is_prose(path: Path) -> bool:
+@dataclass(frozen=True)
+class _Seen:
+    """What the first rows of a table show."""
+
+    columns: tuple[str, ...]
+    text: str | None
+    pair: tuple[str, str] | None
+    labels: Mapping[str, tuple[str, ...]]
+
+
+def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> _Seen:
+    sample = []
+    characters = 0
+    for row in islice(rows, _LABELLED):
+        sample.append(row)
+        characters += sum(len(value) for value in row.values.values() if isinstance(value, str))
+        if characters > _LABELLED_CHARACTERS:
+            break
+    text = tables.text_column(where, columns, sample[: tables.SAMPLE_ROWS])
+    pair = pair_of(columns, sample[:SAMPLE])
+    return _Seen(tuple(columns), text, pair, labels_of(columns, sample, (text, *(pair or ()))))
+
+
+def _not_utf8(readings: Sequence[Reading]) -> int:
+    return sum(isinstance(read, Fault) and read.reason == "not_utf8" for read in readings)
+
+
+def _prose_of(path: Path) -> Prose:
     """Lines of several sentences, or lines that break off and go on, with blank ones between."""
     sample = [line.text.strip() for line in islice(lines(path, MAX_BYTES), SAMPLE)]
     filled = [fold(line) for line in sample if line]
@@ -133,6 +179,8 @@ def _is_prose(path: Path) -> bool:
     broken = sum(line[-1] not in ".!?\"'”’)" for line in filled) / len(filled)
     continued = sum(line[0].islower() for line in filled) / len(filled)
     wrapped = blank > 0 and (broken > 0.5 or continued > 0.2)
+    if sentences >= PROSE_SENTENCES and blank < len(filled) / 10 and not wrapped:
+        return "lines"
     return sentences >= PROSE_SENTENCES or wrapped
 
 

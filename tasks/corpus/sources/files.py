@@ -2,6 +2,7 @@
 
 import glob
 import hashlib
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -10,11 +11,13 @@ from pathlib import Path
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import prose
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
+from tercet.tasks.corpus.sources.markdown import plain_lines
 from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.registry import known_sources
-from tercet.tasks.corpus.sources.streams import SHOWN, Line, format_of, lines
+from tercet.tasks.corpus.sources.streams import FORMATS, PLAIN, SHOWN, Line, format_of, lines
 from tercet.tasks.corpus.sources.tables import columns_of, first_rows, rows
 from tercet.tasks.corpus.sources.values import documents, wanted_columns
+from tercet.tasks.package_files import PACKAGE, package_file
 from tercet.tasks.stage import BadInput
 
 PARAGRAPHS_PER_DOCUMENT = 20
@@ -24,11 +27,14 @@ def files_of(source: str) -> list[tuple[str, Path]]:
     """(relative name, path) of each file that a source means, in the order of the names.
 
     Names are relative to the folder in front of the glob's first wild card, so that they do not
-    depend on where the corpus lies.
+    depend on where the corpus lies. A folder means its files of the kind that it has most of, those
+    of its folders included, hidden ones left out.
 
     Raises:
-        BadInput: no such file, no match, a folder, or a kind of file that no reader knows.
+        BadInput: no such file, no match, or no file of a kind that a reader knows.
     """
+    if source.startswith(PACKAGE):
+        source = str(package_file(source))
     if glob.has_magic(source) and not Path(source).exists():
         matches = sorted(map(Path, glob.iglob(source, recursive=True)))  # noqa: PTH207
         found = [path for path in matches if path.is_file()]
@@ -38,14 +44,27 @@ def files_of(source: str) -> list[tuple[str, Path]]:
         named = [(path.relative_to(base).as_posix(), path) for path in found]
     else:
         path = Path(source)
-        if path.is_dir():
-            raise BadInput(f"{source} is a folder: name its files, such as '{source}/*.txt'")
         if not path.exists():
             raise BadInput(f"{source}: no such file; give {known_sources()}")
-        named = [(path.name, path)]
+        named = _of_folder(path) if path.is_dir() else [(path.name, path)]
     for _, path in named:
         format_of(path)
     return sorted(named)
+
+
+def _of_folder(folder: Path) -> list[tuple[str, Path]]:
+    found: dict[str, list[tuple[str, Path]]] = {}
+    for path in folder.rglob("*"):
+        place = path.relative_to(folder)
+        form = next((s for s in reversed(path.suffixes) if s.lower() in FORMATS), "").lower()
+        if form and path.is_file() and not any(part.startswith(".") for part in place.parts):
+            found.setdefault(form, []).append((place.as_posix(), path))
+    if not found:
+        raise BadInput(
+            f"{folder} has no files that a reader knows ({', '.join(FORMATS)}): name another folder"
+        )
+    commonest = Counter({form: len(paths) for form, paths in sorted(found.items())})
+    return found[commonest.most_common(1)[0][0]]
 
 
 def _fixed_part(pattern: str) -> Path:
@@ -81,7 +100,7 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
     empty = True
     for _, path in files_of(corpus.source):
         form, _ = format_of(path)
-        if form == ".txt":
+        if form in PLAIN:
             empty = empty and not any(line.text.strip() for line in lines(path, max_bytes))
             continue
         columns = columns_of(path, max_bytes)
@@ -107,7 +126,7 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
         BadInput: a file of plain lines, which have no columns.
     """
     for name, path in files_of(corpus.source):
-        if format_of(path)[0] == ".txt":
+        if format_of(path)[0] in PLAIN:
             raise BadInput(
                 f"{path}: lines of text have no columns, which the labelled corpus "
                 f"{corpus.name!r} needs; save it as .tsv, .csv, .jsonl or .parquet"
@@ -133,28 +152,32 @@ def portable(source: str) -> str:
 
 def _readings(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     for name, path in files_of(corpus.source):
-        if format_of(path)[0] != ".txt":
+        form, _ = format_of(path)
+        if form not in PLAIN:
             columns = columns_of(path, max_bytes)
             if columns:
                 chosen = wanted_columns(corpus, str(path), columns, first_rows(path, max_bytes))
-                wanted = [column for column in chosen if column is not None]
-                yield from documents(corpus, name, chosen, rows(path, max_bytes, wanted))
-        elif corpus.prose:
-            yield from _prose(name, path, max_bytes)
+                found = rows(path, max_bytes, chosen.named())
+                yield from documents(corpus, name, chosen, found)
+        elif form == ".md" and corpus.prose is not False:
+            yield from _prose(name, plain_lines(lines(path, max_bytes)), max_bytes)
+        elif corpus.prose is True:
+            yield from _prose(name, lines(path, max_bytes), max_bytes)
         else:
-            yield from _lines(name, path, max_bytes)
+            yield from _lines(name, lines(path, max_bytes), max_bytes, corpus.prose == "lines")
 
 
-def _lines(name: str, path: Path, max_bytes: int) -> Iterator[Reading]:
-    """Each line a document of one sentence."""
-    for line in lines(path, max_bytes):
+def _lines(name: str, read: Iterator[Line], max_bytes: int, split: bool) -> Iterator[Reading]:
+    """Each line a document: of one sentence, or one to be split."""
+    for line in read:
         if line.fault:
             yield line_fault(name, line, max_bytes)
         elif text := fold(line.text):
-            yield Document(name, f"{name}:{line.number}", [[text]], [])
+            sentences = prose.sentences(text) if split else [text]
+            yield Document(name, f"{name}:{line.number}", [sentences], [])
 
 
-def _prose(name: str, path: Path, max_bytes: int) -> Iterator[Reading]:
+def _prose(name: str, read: Iterator[Line], max_bytes: int) -> Iterator[Reading]:
     """A document is a file, or every 20 paragraphs of a longer one, so that a book can be split."""
     gathered: list[list[str]] = []
     start = 1
@@ -169,7 +192,7 @@ def _prose(name: str, path: Path, max_bytes: int) -> Iterator[Reading]:
         if sentences:
             gathered.append(sentences)
 
-    for line in lines(path, max_bytes):
+    for line in read:
         if line.fault:
             yield line_fault(name, line, max_bytes)
             continue

@@ -94,7 +94,7 @@ def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     """Each row a document; at most `limit` rows."""
     for table in tables(corpus, max_bytes):
         chosen = wanted_columns(corpus, corpus.source, table.columns, _first_rows(table))
-        rows = table.rows([column for column in chosen if column is not None])
+        rows = table.rows(chosen.named())
         yield from documents(corpus, table.name, chosen, islice(rows, corpus.limit))
 
 

@@ -10,11 +10,12 @@ import difflib
 import gc
 import hashlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from tercet.tasks.corpus.sources.corpora import (
     Document,
     Fault,
     FileCount,
+    Question,
     Reading,
 )
 from tercet.tasks.corpus.sources.reader import Table
@@ -116,7 +118,8 @@ def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     """Documents, one a docstring, in the order of packages, files and lines.
 
     A document's source is its package, its path is `module:qualified name`. Its one pair, if it
-    has one, is its summary paragraph with the paragraph behind it.
+    has one, is its summary paragraph with the paragraph behind it. Its questions: the summary by
+    what the code calls it, and, of a method, the summary of its class by that of the method.
     """
     documents = 0
     for reading in _readings(corpus):
@@ -166,7 +169,8 @@ def _file_readings(package: str, name: str, path: Path) -> Iterator[Reading]:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         yield Fault(package, name, "unparsable", str(error)[:SHOWN], "")
         return
-    for qualified, text in found:
+    summaries: dict[str, list[str]] = {}
+    for qualified, parameters, text in found:
         if len(text) < MIN_DOCSTRING:
             continue
         path_in_package = f"{module}:{qualified}"
@@ -174,7 +178,20 @@ def _file_readings(package: str, name: str, path: Path) -> Iterator[Reading]:
             shown = text[:SHOWN].encode("utf-8", "replace").decode("utf-8")
             yield Fault(package, path_in_package, "not_utf8", "not valid Unicode", shown)
             continue
-        yield from _docstring_readings(package, path_in_package, text)
+        for reading in _docstring_readings(package, path_in_package, text):
+            if isinstance(reading, Summarised):
+                summaries[qualified] = reading.summary
+                asked = _questions(qualified, parameters, summaries)
+                yield reading.document._replace(questions=tuple(asked))
+            else:
+                yield reading
+
+
+class Summarised(NamedTuple):
+    """A document with the sentences of its summary, none if that is not all prose."""
+
+    document: Document
+    summary: list[str]
 
 
 @contextmanager
@@ -189,34 +206,45 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def docstrings_in(code: bytes) -> list[tuple[str, str]]:
-    """(qualified name, docstring) of a module ('' for itself), its classes and functions.
+class Found(NamedTuple):
+    """A docstring with its owner's qualified name ('' for a module) and a function's parameters."""
+
+    qualified: str
+    parameters: tuple[str, ...] | None
+    text: str
+
+
+def docstrings_in(code: bytes) -> list[Found]:
+    """The docstrings of a module, its classes and functions.
 
     Functions inside functions are left out.
 
     Raises:
         SyntaxError, ValueError: the code does not parse.
     """
-    found: list[tuple[str, str]] = []
-    _collect(ast.parse(code).body, "", found)
+    found: list[Found] = []
+    _collect(ast.parse(code).body, "", None, found)
     return found
 
 
-def _collect(body: list[ast.stmt], name: str, found: list[tuple[str, str]]) -> None:
+def _collect(
+    body: list[ast.stmt], name: str, parameters: tuple[str, ...] | None, found: list[Found]
+) -> None:
     first = body[0] if body else None
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
         value = first.value.value
         if isinstance(value, str):
-            found.append((name, value))
+            found.append(Found(name, parameters, value))
     _descend(body, name, found)
 
 
-def _descend(body: list[ast.stmt], name: str, found: list[tuple[str, str]]) -> None:
+def _descend(body: list[ast.stmt], name: str, found: list[Found]) -> None:
     for statement in body:
         if isinstance(statement, ast.ClassDef):
-            _collect(statement.body, f"{name}.{statement.name}".lstrip("."), found)
+            _collect(statement.body, f"{name}.{statement.name}".lstrip("."), None, found)
         elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-            _collect(_own_docstring(statement), f"{name}.{statement.name}".lstrip("."), found)
+            qualified = f"{name}.{statement.name}".lstrip(".")
+            _collect(_own_docstring(statement), qualified, _parameters(statement), found)
         elif isinstance(statement, ast.If | ast.Try | ast.With):
             for part in ("body", "handlers", "orelse", "finalbody"):
                 for inner in getattr(statement, part, []):
@@ -228,7 +256,27 @@ def _own_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast
     return function.body[:1] if isinstance(function.body[0], ast.Expr) else []
 
 
-def _docstring_readings(package: str, path: str, text: str) -> Iterator[Reading]:
+def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, ...]:
+    given = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    return tuple(one.arg for one in given if one.arg not in ("self", "cls"))
+
+
+def _questions(
+    qualified: str, parameters: tuple[str, ...] | None, summaries: Mapping[str, list[str]]
+) -> Iterator[Question]:
+    """What can be asked about this docstring. summaries: by the qualified names read so far."""
+    summary = summaries[qualified]
+    if not qualified or not _between(" ".join(summary), SUMMARY_WORDS):
+        return
+    called = qualified if parameters is None else f"{qualified}({', '.join(parameters)})"
+    yield Question("name_to_summary", called, " ".join(summary), summary)
+    above = summaries.get(qualified.rpartition(".")[0], []) if "." in qualified else []
+    if parameters is not None and _between(" ".join(above), SUMMARY_WORDS):
+        both = [*summary, *above]
+        yield Question("method_to_class", " ".join(summary), " ".join(above), both)
+
+
+def _docstring_readings(package: str, path: str, text: str) -> Iterator["Fault | Summarised"]:
     cleaned = docstrings.prose_of(text)
     kept: list[list[str]] = []
     whole: list[str | None] = []
@@ -246,7 +294,9 @@ def _docstring_readings(package: str, path: str, text: str) -> Iterator[Reading]
         if good:
             kept.append(good)
     if kept:
-        yield Document(package, path, kept, _pairs(whole[: len(cleaned.lead)]))
+        summary = kept[0] if cleaned.lead and whole[0] is not None else []
+        document = Document(package, path, kept, _pairs(whole[: len(cleaned.lead)]))
+        yield Summarised(document, summary)
 
 
 def _pairs(lead: list[str | None]) -> list[tuple[str, str]]:

@@ -18,7 +18,8 @@ LineFault: TypeAlias = Literal["", "not_utf8", "line_too_long"]
 CHUNK = 1 << 18
 SHOWN = 200  # characters of a rejected row's text that are kept
 KEPT_OF_LONG = 4 * SHOWN  # bytes: a character has at most four
-FORMATS = (".txt", ".jsonl", ".csv", ".tsv", ".parquet")
+PLAIN = (".txt", ".md")  # text without columns
+FORMATS = (*PLAIN, ".jsonl", ".csv", ".tsv", ".parquet")
 COMPRESSIONS = (".gz", ".zst")
 
 _BOMS = (

@@ -65,12 +65,14 @@ def columns_of(path: Path, max_bytes: int) -> list[str]:
 def text_column(where: str, columns: Sequence[str], sample: Iterable[Row]) -> str:
     """The column called `text`, else the one with the longest strings among the sample's rows.
 
+    columns: those that may be it.
+
     Raises:
         BadInput: no column holds strings.
     """
     if USUAL_TEXT in columns:
         return USUAL_TEXT
-    means = string_lengths(sample)
+    means = {name: mean for name, mean in string_lengths(sample).items() if name in columns}
     if not means:
         raise BadInput(
             f"{where}: no column holds text; its columns are {', '.join(map(repr, columns))}"

@@ -1,6 +1,7 @@
-"""Rows of tables as documents: a row's text, or the two texts of its pair."""
+"""Rows of tables as documents: a row's text, or the two texts of its pair, and its label."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from tercet.models.text.unicode import encodable, fold
 from tercet.tasks.corpus.sources import prose
@@ -10,10 +11,23 @@ from tercet.tasks.corpus.sources.tables import Row, RowFault, text_column
 from tercet.tasks.stage import BadInput
 
 
+class Columns(NamedTuple):
+    """The columns to read. text: None where only pairs are asked for."""
+
+    text: str | None
+    query: str | None
+    answer: str | None
+    labels: str | None
+
+    def named(self) -> list[str]:
+        """Those that there are."""
+        return [column for column in self if column is not None]
+
+
 def wanted_columns(
     corpus: CorpusConfig, where: str, columns: Sequence[str], sample: Iterable[Row]
-) -> tuple[str | None, str | None, str | None]:
-    """(text, query, answer): the columns to read; text is None where only pairs are asked for.
+) -> Columns:
+    """The columns that the corpus is read from.
 
     Args:
         where: the table, as messages name it.
@@ -22,7 +36,7 @@ def wanted_columns(
     Raises:
         BadInput: a column that the recipe names is not there, or no column holds text.
     """
-    for key in ("text", "query", "answer"):
+    for key in Columns._fields:
         wanted = getattr(corpus, key)
         if wanted is not None and wanted not in columns:
             raise BadInput(
@@ -30,20 +44,21 @@ def wanted_columns(
                 f"are {', '.join(map(repr, columns))}"
             )
     if corpus.text is not None or corpus.query is not None:
-        return corpus.text, corpus.query, corpus.answer
-    return text_column(where, columns, sample), None, None
+        return Columns(corpus.text, corpus.query, corpus.answer, corpus.labels)
+    others = [column for column in columns if column != corpus.labels]
+    return Columns(text_column(where, others, sample), None, None, corpus.labels)
 
 
 def documents(
     corpus: CorpusConfig,
     name: str,
-    columns: tuple[str | None, str | None, str | None],
+    columns: Columns,
     rows: Iterable[Row],
 ) -> Iterator[Reading]:
-    """A document or a fault for each row. columns: (text, query, answer) of `wanted_columns`."""
-    text, query, answer = columns
+    """A document or a fault for each row. columns: as `wanted_columns` found them."""
+    text, query, answer, labels = columns
     split = corpus.prose is not False
-    wanted = [column for column in columns if column is not None]
+    wanted = [column for column in (text, query, answer) if column is not None]
     for row in rows:
         where = f"{name}:{row.number}"
         values = row.values
@@ -59,7 +74,16 @@ def documents(
         pairs = []
         if query is not None and answer is not None:
             pairs = [(fold(str(values[query])), fold(str(values[answer])))]
-        yield Document(name, where, paragraphs, pairs)
+        label = None if labels is None else label_of(values.get(labels))
+        yield Document(name, where, paragraphs, pairs, label=label)
+
+
+def label_of(value: object) -> str | None:
+    """A label as text; None where the row has none."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # a column of whole numbers with gaps
+    plain = isinstance(value, str | int | float)
+    return (fold(str(value)) or None) if plain and encodable(str(value)) else None
 
 
 def text_fault(values: dict[str, object], column: str) -> RowFault | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tercet.tasks.evaluation.suites import duplicates, reranking, sts, transfer
 from tercet.tasks.evaluation.suites.duplicates import PairTask
+from tercet.tasks.evaluation.suites.fact_order import OrderTask
 from tercet.tasks.evaluation.suites.layout import Split, suite_root
 from tercet.tasks.evaluation.suites.reranking import MTEB, RERANKING_TASKS, RankedTask
 from tercet.tasks.evaluation.suites.sts import STS_TASKS, ScoredTask
@@ -22,16 +23,17 @@ _PREFIXES = (_RERANKING, _PAIRS, MTEB)
 
 @dataclass(frozen=True)
 class Suite:
-    """Tasks read, by kind."""
+    """Tasks read, by kind; those of fact order come from files of their own."""
 
     sts: list[ScoredTask] = field(default_factory=list)
     transfer: list[LabelledTask] = field(default_factory=list)
     reranking: list[RankedTask] = field(default_factory=list)
     pairs: list[PairTask] = field(default_factory=list)
+    fact_order: list[OrderTask] = field(default_factory=list)
 
-    def tasks(self) -> list[ScoredTask | LabelledTask | RankedTask | PairTask]:
+    def tasks(self) -> list[ScoredTask | LabelledTask | RankedTask | PairTask | OrderTask]:
         """All of them, kind by kind."""
-        return [*self.sts, *self.transfer, *self.reranking, *self.pairs]
+        return [*self.sts, *self.transfer, *self.reranking, *self.pairs, *self.fact_order]
 
     def texts(self) -> list[str]:
         """The texts of all tasks, repetitions included."""

@@ -186,6 +186,28 @@ def test_the_command_takes_several_models(
     assert not {"pairs", "awareness", "seed", "resamples"} & set(found[0])
 
 
+def test_files_of_fact_order_need_no_suite(
+    found: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "fetch", lambda name: tmp_path / name)
+    file = tmp_path / "ours.tsv"
+    file.write_text("anchor\trewording\tchanged\tkind\nten\t10\televen\tnumber\n")
+    (tmp_path / "other").mkdir()
+    twin = tmp_path / "other" / "ours.tsv"
+    twin.write_text(file.read_text())
+    words = ["eval", "a/b", "--tasks", f"fact_order:{file}"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert found[0]["fact_order"] == {"ours": str(file)}
+    for tasks, said in (
+        (f"fact_order:{file},fact_order:{twin}", "two files 'ours' of fact order"),
+        (f"fact_order:{tmp_path / 'none.tsv'}", r"none.tsv' of evaluate.fact_order does not exist"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            ask("a/b", suite=None, tasks=tasks, store=str(tmp_path / "none"))
+    with pytest.raises(BadInput, match=r"ours.tsv has no case of split dev"):
+        ask("a/b", suite=None, tasks=f"fact_order:{file}", splits="dev", store=str(tmp_path))
+
+
 def test_a_name_is_the_stores_before_it_is_the_hubs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,8 +6,9 @@ import pytest
 import yaml
 from commands_store import lines_of, tercet
 
-from tercet.flows.commands.init import NEIGHBOURHOOD, recipe_name, write_recipe
+from tercet.flows.commands.init import write_recipe
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.fitting import SURROUNDINGS, recipe_name
 from tercet.tasks.stage import BadInput
 
 LINES = [f"Heron number {i} stands in the shallow water and waits." for i in range(40)]
@@ -21,7 +22,7 @@ def test_lines_of_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     recipe = recipe_file.load(str(output))
     assert (recipe.name, recipe.corpora[0].source) == ("herons", str(corpus))
     assert recipe.corpora[0].prose is False
-    assert not set(NEIGHBOURHOOD) & set(recipe.synthesise)
+    assert not set(SURROUNDINGS) & set(recipe.synthesise)
     assert recipe.synthesise
     assert recipe.evaluate.retrieval is False
     shown = capsys.readouterr().out
@@ -36,7 +37,7 @@ def test_prose_in_a_column_keeps_the_methods_of_the_surroundings(tmp_path: Path)
     write_recipe(str(corpus), str(output))
     recipe = recipe_file.load(str(output))
     assert (recipe.name, recipe.corpora[0].text) == ("my_notes", "body")
-    assert set(NEIGHBOURHOOD) & set(recipe.synthesise)
+    assert set(SURROUNDINGS) & set(recipe.synthesise)
     assert all(len(line) <= 100 for line in output.read_text().splitlines() if line[:1] == "#")
 
 

@@ -26,7 +26,6 @@ CORPORA: list[tuple[str, bytes | None, list[str]]] = [
     ("cut.txt.gz", _truncated(), ["cut.txt.gz", "damaged"]),
     ("notes.docx", b"PK", ["notes.docx", "no reader"]),
     ("hf:glue", None, ["hf:glue", "the network"]),
-    (".", None, ["is a folder"]),
 ]
 
 

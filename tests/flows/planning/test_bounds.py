@@ -26,7 +26,7 @@ def recipe(tiny: Tiny, tmp_path: Path) -> Callable[..., Path]:
             "llm": {"name": "nobody", "max_tokens": 40},
             "extract_generate": {"max_tokens": 100},
             "synthesise": METHODS,
-            "select": {},
+            "select": {"pairing": "role"},
         }
         content["run"]["llm"] = {"endpoints": ["http://127.0.0.1:9/v1"]}
         content["run"]["llm"] |= changes.pop("asking", {})

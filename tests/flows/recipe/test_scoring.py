@@ -54,6 +54,12 @@ def test_what_applies_is_not_refused() -> None:
         "random": {"negative_max": 0.5},
     }
     assert found(methods=methods, swap_roles=["synonym"]) == []
+    relations = {"alters": {"negative_max": 1.0}, "keeps": {"positive_min": 0.5}}
+    assert found(relations=relations) == []
+    assert found(pairing="role", fallback_negative=True) == []
+    # What failed as a positive may serve as a negative then.
+    topic = {"topic": {"negative_max": 0.5}}
+    assert found(relations=topic, swap_roles=["synonym"]) == []
     # Where a file's triplets are trained on, nothing is synthesised and nothing selected.
     assert found(methods={"cutoff": {"positive_min": 0.5}}, synthesised=()) == []
 
@@ -85,6 +91,17 @@ def test_what_applies_is_not_refused() -> None:
         ({"methods": {"cutoff": {"p_min": 0.5}}}, "methods.cutoff.p_min", "leave p_min out"),
         ({"similarity": "lexical"}, "similarity", "only evaluator does"),
         ({"p_true": "evaluator"}, "p_true", "no scorer of this recipe does"),
+        (
+            {"relations": {"alters": {"positive_min": 0.5}}},
+            "relations.alters.positive_min",
+            "texts of the relation alters are negatives",
+        ),
+        (
+            {"relations": {"topic": {"negative_max": 0.5}}},
+            "relations.topic.negative_max",
+            "texts of the relation topic are positives",
+        ),
+        ({"fallback_negative": True}, "fallback_negative", "a row without a negative keeps none"),
     ],
 )
 def test_what_cannot_apply_is_one_sentence(

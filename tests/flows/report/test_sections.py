@@ -369,6 +369,22 @@ def test_numbers_that_are_none_are_left_out(tmp_path: Path) -> None:
     assert "could not be read" not in html
 
 
+def test_the_order_of_facts_is_drawn_where_a_part_reports_it(tmp_path: Path) -> None:
+    tables = trained_rows()
+    for row in tables["training_log"]:
+        row["terms"] = [("strict.in_order", row["step"] / 20), ("topical.loss", 1.0)]
+    run_id = write_run(tmp_path / "store", tables)
+    with opened(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
+        drawn = of(trained.curves(subjects), Chart)
+        assert "No gate was in use" in of(trained.gate(subjects), Note)[0].text
+    assert [chart.title for chart in drawn] == [
+        "Loss, triplets",
+        "Order of facts, triplets",
+        "Dev, triplets",
+    ]
+    assert "from 0.05 to 1" in drawn[1].alt
+
+
 def test_few_steps_show_both_cosines_as_points(tmp_path: Path) -> None:
     tables = trained_rows()
     tables["training_log"] = tables["training_log"][:1]

@@ -9,6 +9,8 @@ from faulty_server import FaultyServer, Reply, Seen, error
 from llm_recipe import words
 from tiny_run import ended_well, query, states, tercet
 
+pytestmark = pytest.mark.slow
+
 FAILED = "SELECT count(*) FROM rejects WHERE stage = 'synthesise' AND reason = 'failed'"
 ANSWERED = "SELECT count(*) FROM generations WHERE request_digest IS NOT NULL"
 

@@ -124,7 +124,7 @@ def test_bad_arms_are_one_sentence(
         ({"select.negative_max": 7}, "select.negative_max is 7"),
         ({"train.phases.4.decay": True}, "no key 'train.phases.4.decay'"),
         ({"recipe": "nowhere"}, "no recipe 'nowhere'"),
-        ({"train.choose": {"by": "test"}}, "'retrieval', 'STS-B' or 'SICK-R'"),
+        ({"train.choose": {"by": "test"}}, "'retrieval', 'STS-B', 'SICK-R' or 'fact_order'"),
     ],
 )
 def test_an_arm_that_fails_validation_is_named_before_anything_runs(
@@ -164,7 +164,7 @@ def test_arms_that_are_the_same_run_are_refused(tmp_path: Path) -> None:
 def test_what_cannot_be_told_or_written_is_said_first(
     tmp_path: Path, metric: str | None, output: str, said: str
 ) -> None:
-    vary = [f"{DECAY}=[true, false]"]
+    vary = ["train.phases.0.epochs=[1, 2]"]
     place, store = str(tmp_path / output), str(tmp_path / "store")
     with pytest.raises(BadInput, match=re.escape(said)):
         run_study(given("quickstart", store), vary, None, metric, place)

@@ -170,7 +170,10 @@ def test_what_cannot_be_measured_is_one_sentence(tmp_path: Path) -> None:
         ({"run_ref": "nobody"}, "No run, tag or recipe is called 'nobody'"),
         ({"tasks": "retrieval,sts", "run_ref": run}, "--tasks sts needs --suite DIR"),
         ({"tasks": ""}, "needs --suite DIR"),
-        ({"tasks": "retreival"}, "no task 'retreival' .* or retrieval or awareness of a run"),
+        (
+            {"tasks": "retreival"},
+            "no task 'retreival' .* or retrieval or awareness or fact_order of a run",
+        ),
     ):
         with pytest.raises(BadInput, match=said):
             ask("train@bbbb", store=place, **options)

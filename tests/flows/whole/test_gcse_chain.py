@@ -105,7 +105,11 @@ def run_chain(
             "llm": {"name": "obeying"},
             "extract_generate": {},
             "synthesise": dict.fromkeys(METHODS),
-            "select": {"positive_min": 0.5, "negative_max": {"quantile": 0.7}},
+            "select": {
+                "pairing": "role",
+                "positive_min": 0.5,
+                "negative_max": {"quantile": 0.7},
+            },
         }
         content["run"]["llm"] = {"endpoints": [server.url], "concurrency": 8}
         path = folder / "chain.yaml"

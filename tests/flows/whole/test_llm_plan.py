@@ -187,7 +187,7 @@ def test_try_shows_prompts_with_answers_that_are_not_paid_again(
         assert sum(server.times_asked().values()) == 3
         ended_well(tercet("try", str(path), "--method", "antisense", "-n", "5", *options))
         assert sum(server.times_asked().values()) == 5
-        wrong = tercet("try", str(path), "--method", "entity_swap", *options)
+        wrong = tercet("try", str(path), "--method", "entity_revision", *options)
         assert wrong.returncode == 2
         assert "it has: rewrite, antisense" in wrong.stderr
         ended_well(tercet(*words(path, store, "--until", "triplets")))

@@ -49,7 +49,7 @@ def llm_recipe(
         "sample": {"rows": 60},
         "llm": {"max_tokens": 24, "temperature": 1.0, **llm},
         "synthesise": dict.fromkeys(METHODS),
-        "select": {"positive_min": 0.0, "negative_max": 1.0},
+        "select": {"pairing": "role", "positive_min": 0.0, "negative_max": 1.0},
     }
     recipe["run"]["llm"] = asking
     path.write_text(yaml.safe_dump({**recipe, **changes}, sort_keys=False))

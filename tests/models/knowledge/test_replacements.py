@@ -1,6 +1,7 @@
-"""The search for replacements against the literal definition (GCSE §3.1, eqs. 5-8)."""
+"""The search for replacements (GCSE §3.1, eqs. 5-8)."""
 
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,31 +58,11 @@ def _tables(said: Said) -> tuple[pa.Table, pa.Table]:
     return nodes, pa.table(columns, names=["source", "target", "kind", "count"])
 
 
-def _literal(
-    said: Said, entity: int, kind: int | None, row: int, least: int, k: int
-) -> tuple[list[int], str]:
-    """The first k of T_p in the ring's order from the row's draw, else of T_r, and the pool."""
-    types: dict[int, set[int]] = defaultdict(set)
-    near: dict[int, set[int]] = defaultdict(set)
-    for sentence in said:
-        for one, name in sentence:
-            types[one].add(name)
-            near[one] |= {other for other, _ in sentence if other != one}
-    if entity not in types:
-        return [], "none"
-    every = {name for names in types.values() for name in names}
-    wanted = {kind} if kind in every else types[entity]
-    ring = [one for one in types if types[one] & wanted]
-    place = {
-        one: int(seeding.mix(np.array([_id("entity", one)], dtype=np.uint64))[0]) for one in ring
-    }
-    drawn = int(seeding.draws(7, "swap", np.array([row], dtype=np.uint64))[0])
-    ring.sort(key=lambda one: (place[one] < drawn, place[one]))
-    same = [one for one in ring if one != entity]
-    preferred = [one for one in same if len(near[one] & near[entity]) >= least]
-    if preferred:
-        return preferred[:k], "T_p"
-    return (same[:k], "T_r") if same else ([], "none")
+def _drawn(
+    found: Replacements, entities: list[int], rows: list[int], **options: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    ids = np.array([_id("entity", entity) for entity in entities], dtype=np.uint64)
+    return found.draw(ids, np.array(rows, dtype=np.uint64), 7, "swap", **options)
 
 
 _SAID = st.lists(
@@ -91,25 +72,20 @@ _SAID = st.lists(
 )
 
 
-@pytest.mark.parametrize(("rounds", "hubs"), [(32, 256), (1, 64), (2, 0)])
 @given(
     said=_SAID,
     rows=st.lists(
         st.tuples(st.integers(0, 26), st.one_of(st.none(), st.integers(0, 4)), st.integers(0, 99)),
         max_size=20,
     ),
-    least=st.integers(1, 3),
     k=st.integers(1, 4),
     typed=st.booleans(),
     shuffled=st.booleans(),
 )
 @settings(max_examples=120, deadline=None)
-def test_draws_equal_the_literal_definition(
-    rounds: int,
-    hubs: int,
+def test_draws_are_others_of_the_type_the_nearest_first(
     said: Said,
     rows: list[tuple[int, int | None, int]],
-    least: int,
     k: int,
     typed: bool,
     shuffled: bool,
@@ -118,39 +94,71 @@ def test_draws_equal_the_literal_definition(
     if shuffled:
         edges = edges.take(np.random.default_rng(0).permutation(edges.num_rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replacements, "_ROUNDS", rounds)
-        patch.setattr(replacements, "_HUBS", hubs)
         patch.setattr(replacements, "_PATHS", 20)
+        patch.setattr(replacements, "_ROWS", 3)
         found = Replacements(nodes, edges.to_batches(max_chunksize=7))
-        ids, pools = found.draw(
-            np.array([_id("entity", row[0]) for row in rows], dtype=np.uint64),
-            np.array([row[2] for row in rows], dtype=np.uint64),
-            7,
-            "swap",
-            min_shared=least,
+        ids, pools = _drawn(
+            found,
+            [row[0] for row in rows],
+            [row[2] for row in rows],
             k=k,
             types=[None if row[1] is None else str(row[1]) for row in rows] if typed else None,
         )
     assert ids.shape == pools.shape == ((len(rows),) if k == 1 else (len(rows), k))
-    drawn = ids.reshape(len(rows), k)
-    for at, (entity, kind, row) in enumerate(rows):
-        chosen, pool = _literal(said, entity, kind if typed else None, row, least, k)
-        assert [int(one) for one in drawn[at] if one] == [_id("entity", one) for one in chosen]
-        given_pools = [POOLS[code] for code in pools.reshape(len(rows), k)[at]]
-        assert given_pools == [pool] * len(chosen) + ["none"] * (k - len(chosen))
+    types: dict[int, set[int]] = defaultdict(set)
+    for sentence in said:
+        for one, name in sentence:
+            types[_id("entity", one)].add(name)
+    every = {name for names in types.values() for name in names}
+    for at, (entity, kind, _) in enumerate(rows):
+        own = _id("entity", entity)
+        wanted = {kind} if typed and kind in every else types.get(own, set())
+        others = {one for one, names in types.items() if names & wanted and one != own}
+        if own not in types:
+            others = set()
+        drawn = [int(one) for one in ids.reshape(len(rows), k)[at] if one]
+        # Rings this small are looked at whole.
+        assert len(set(drawn)) == len(drawn) == min(k, len(others))
+        assert set(drawn) <= others
+        codes = pools.reshape(len(rows), k)[at].tolist()
+        assert codes[len(drawn) :] == [0] * (k - len(drawn))
+        # T_p first, then T_r.
+        assert sorted(codes[: len(drawn)], reverse=True) == codes[: len(drawn)]
+
+
+def test_what_shares_its_neighbours_comes_first_and_hubs_count_little() -> None:
+    # Twins share three neighbours that few have; strangers only a hub that all have.
+    said: Said = [[(number, 0), (900, 2)] for number in range(60)]
+    said += [[(twin, 0), (100 + other, 1)] for twin in (1, 2) for other in range(3)]
+    said += [[(3, 0), (200 + other, 1)] for other in range(3)]
+    found = Replacements(*_tables(said))
+    ids, pools = _drawn(found, [1] * 200, list(range(200)))
+    twin = ids == _id("entity", 2)
+    # A row looks at a quarter of the ring: those that meet the twin take it.
+    assert 30 < twin.sum() < 80
+    assert {POOLS[code] for code in pools[twin]} == {"T_p"}
+    assert _id("entity", 1) not in ids
+    assert len(set(ids.tolist())) > 5
+
+
+def test_entities_without_a_common_neighbour_are_of_t_r() -> None:
+    said: Said = [[(number, 0), (100 + number, 1)] for number in range(12)]
+    _, pools = _drawn(Replacements(*_tables(said)), list(range(12)), list(range(12)))
+    assert {POOLS[code] for code in pools} == {"T_r"}
 
 
 def test_a_row_draws_alone_and_a_new_member_moves_few_draws() -> None:
     said: Said = [[(number, 0), (1000 + number % 3, 1)] for number in range(200)]
-    rows = np.arange(2000, dtype=np.uint64)
-    nodes = np.array([_id("entity", number % 200) for number in range(2000)], dtype=np.uint64)
-    before, _ = Replacements(*_tables(said)).draw(nodes, rows, 7, "swap")
-    one, _ = Replacements(*_tables(said)).draw(nodes[5:6], rows[5:6], 7, "swap")
+    rows = list(range(2000))
+    entities = [number % 200 for number in range(2000)]
+    before, _ = _drawn(Replacements(*_tables(said)), entities, rows)
+    one, _ = _drawn(Replacements(*_tables(said)), entities[5:6], rows[5:6])
     assert one[0] == before[5]
-    after, _ = Replacements(*_tables([*said, [(500, 0), (1001, 1)]])).draw(nodes, rows, 7, "swap")
+    grown = Replacements(*_tables([*said, [(500, 0), (1001, 1)]]))
+    after, _ = _drawn(grown, entities, rows)
     moved = before != after
-    assert set(after[moved]) <= {_id("entity", 500)}
-    assert 0 < moved.sum() < 60
+    assert 0 < moved.sum() < 200
+    assert (after[moved] == _id("entity", 500)).sum() > moved.sum() / 3
 
 
 def test_an_empty_graph_gives_nothing() -> None:

@@ -15,6 +15,7 @@ from tercet.models.measures.resampling import (
     f1_of,
     interval,
     mean_of,
+    mean_within,
     paired_test,
     sampled,
     spearman_of,
@@ -188,3 +189,18 @@ def test_average_precision_against_simulated_truth():
     assert 0.92 <= found.covered <= 0.98
     assert 0.02 <= found.false <= 0.08
     assert found.found > found.found_unpaired + 0.2
+
+
+def test_groups_are_drawn_whole():
+    groups = np.repeat(np.arange(30), 3)
+    measure, rows = mean_within(COSINES, groups[::-1])
+    assert rows == 30
+    drawn = np.random.default_rng(5).integers(0, 30, 30)
+    counts = np.bincount(drawn, minlength=30)[None].astype(np.int32)
+    by_group = COSINES[::-1].reshape(30, 3)
+    assert measure(counts)[0] == pytest.approx(by_group[drawn].mean())
+    # Groups of one row each are rows.
+    single, rows = mean_within(COSINES, np.arange(90))
+    counts = np.bincount(RNG.integers(0, 90, 90), minlength=90)[None].astype(np.int32)
+    assert rows == 90
+    assert single(counts)[0] == pytest.approx(mean_of(COSINES)(counts)[0])

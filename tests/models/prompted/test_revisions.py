@@ -53,7 +53,7 @@ def test_sentences_without_a_replacement_have_no_row() -> None:
             "Nothing is here.",
             "The [rock=rock:stone] lies.",  # not in the graph
             "A [tree=tree:plant] falls.",  # the only one of its type
-            "The [dog=dog:animal] saw the fox.",  # T_p is the fox, which is there already
+            "The [dog=dog:animal] saw the fox, the owl and the ape.",  # none is left
             "The [dog=dog:animal] sleeps.",
         ]
     )
@@ -115,7 +115,7 @@ def test_a_number_is_never_replaced_by_its_own_value() -> None:
 
 
 def test_further_rows_take_other_numbers_and_then_other_new_ones() -> None:
-    given = marked(["[Two=two:x] of [3#] and [40#] things.", "One thing."])
+    given = marked(["[Two=two:x] of [3#] cats and [40#] dogs.", "One thing."])
     for seed in range(10):
         two = asked("quantity_revision", given, seed, per_sentence=2)
         assert sorted(row["values"]["old"] for row in two) == ["3", "40"]

@@ -317,3 +317,29 @@ def test_no_text_of_test_is_like_one_of_train(run: Run, tmp_path: Path) -> None:
     tied = run([{"name": "a", "source": str(path)}], dev=0.2, test=0.3)
     fewer = Counter(tied["rejects"]["reason"].to_pylist())
     assert fewer["like_test"] < reasons["like_test"]
+
+
+def test_questions_are_made_of_held_out_sentences(run: Run) -> None:
+    made = run(
+        [{"name": "docs", "source": "pydocs", "packages": ["networkx"], "files": 80}],
+        part=20_000,
+        test=0.4,
+        dev=0.1,
+    )
+    asked = made["questions"].to_pylist()
+    assert Counter(row["question"] for row in asked).keys() == {
+        "name_to_summary",
+        "method_to_class",
+    }
+    splits = dict(
+        zip(*(made["documents"][c].to_pylist() for c in ("doc_id", "split")), strict=True)
+    )
+    assert {row["split"] for row in asked} == {"dev", "test"}
+    assert all(splits[row["doc_id"]] == row["split"] for row in asked)
+    for side in ("query", "answer"):
+        assert len({(row["question"], row[side]) for row in asked}) == len(asked)
+    trained = [r["text"] for r in made["sentences"].to_pylist() if r["split"] == "train"]
+    seen = {gram for text in trained for gram in grams(text)} | set(trained)
+    for row in asked:
+        texts = (row["query"], row["answer"])[row["question"] == "name_to_summary" :]
+        assert not any(seen & (grams(text) | {text}) for text in texts)

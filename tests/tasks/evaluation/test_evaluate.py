@@ -110,7 +110,7 @@ def test_gains_over_a_baseline_are_paired(tmp_path, encoder, model):
 
 def test_a_baseline_of_other_pairs_is_refused(tmp_path, encoder, model):
     before = run_stage(tmp_path / "a", model, many_pairs(20))
-    with pytest.raises(BadInput, match="lacks 10 of 30 document pairs"):
+    with pytest.raises(BadInput, match="lacks 10 of 30 pairs"):
         run_stage(tmp_path / "b", model, many_pairs(30), baseline=before)
 
 

@@ -24,8 +24,9 @@ from evaluation_stage import (
 from sklearn.metrics import average_precision_score, f1_score
 
 from tercet.tasks.evaluation import encoding
-from tercet.tasks.evaluation.evaluate import EvaluateConfig, drawn_pairs, evaluate_models, externals
+from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_models, externals
 from tercet.tasks.evaluation.items import EVALUATION_ITEMS
+from tercet.tasks.evaluation.retrieval import drawn_pairs
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
 from tercet.tasks.stage import BadInput
 

@@ -324,3 +324,20 @@ def test_nothing_left_to_train_on_is_said_in_one_sentence(
     config = TrainConfig(phase=PhaseConfig.model_validate({}))
     with pytest.raises(BadInput, match="train: phase triplets: the guard has removed all 1 rows"):
         call(train.stage_for(()), config, inputs, tmp_path / "b", models)
+
+
+def test_cases_of_fact_order_are_looked_for_without_a_suite(tmp_path: Path) -> None:
+    file = tmp_path / "ours.tsv"
+    file.write_text(
+        "anchor\trewording\tchanged\tkind\tsplit\n"
+        f"{TEST[0]}\tHis last loaf went to a tired soldier.\t{CHANGED}\tword\ttest\n"
+        f"{TEST[1]}\tThree apple trees were planted by her.\t{ADDED}\tword\tdev\n"
+    )
+    texts = [EXACT, TEST[1], "his last loaf went to a tired soldier", *CLEAN]
+    config = GuardConfig(suite=Path(), tasks=(), fact_order=(("ours", str(file)),))
+    assert externals(config) == {"fact_order/ours": file}
+    inputs = {"sentences": sentence_rows(tmp_path, texts)}
+    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
+        (text, "fact_order", "ours") for text in texts[:3]
+    }

@@ -11,7 +11,7 @@ import pytest
 
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
-from tercet.tasks.scoring import embed, evaluator
+from tercet.tasks.scoring import embed, evaluator, stored_vectors
 from tercet.tasks.stage import Resources, Work
 
 
@@ -71,13 +71,13 @@ def test_embeddings_are_laid_out_once_for_all_batches_and_parts(
     expected = {i: float(np.cos(i - (7 * i) % 50)) for i in range(50)}
     monkeypatch.setattr(evaluator, "_ROWS", 8)
     laid_out = []
-    lay_out = evaluator._lay_out
-    monkeypatch.setattr(evaluator, "_lay_out", lambda *a: laid_out.append(1) or lay_out(*a))
+    lay_out = stored_vectors._lay_out
+    monkeypatch.setattr(stored_vectors, "_lay_out", lambda *a: laid_out.append(1) or lay_out(*a))
     scores, rejects = scored(tmp_path, vectors, pairs)
     assert scores == pytest.approx(expected, abs=1e-6)
     assert rejects == []
     assert len(laid_out) == 1
-    (index,) = evaluator._laid_out.values()
+    (index,) = stored_vectors._laid_out.values()
     assert isinstance(index.vectors, np.memmap)
     # other embeddings, other index
     scored(tmp_path, {**vectors, "more": [1.0, 0.0]}, pairs)

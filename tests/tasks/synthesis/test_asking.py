@@ -215,6 +215,7 @@ def asked_with(
         work,
         method="rewrite",
         purpose="positive",
+        relation="keeps",
         asked=table,
         template_path=path,
         variables=("sentence", "words"),

@@ -29,6 +29,7 @@ def parsed(
     full = [
         dict.fromkeys(GENERATIONS.names)
         | {"generation_id": number, "sentence_id": source_id, "purpose": "negative"}
+        | {"relation": "alters"}
         | {"method": "m", "finish_reason": "stop", "detail": NOTHING}
         | row
         for number, row in enumerate(rows)
@@ -79,6 +80,7 @@ def test_a_good_generation_becomes_a_candidate(tmp_path: Path) -> None:
             "generation_id": 0,
             "sentence_id": source_id,
             "role": "negative",
+            "relation": "alters",
             "method": "m",
             "text": "The cat sat.",
             "detail": detail,

@@ -13,7 +13,7 @@ from tercet.flows.recipe import file as recipe_file
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
-from tercet.tasks.evaluation.evaluate import drawn_pairs
+from tercet.tasks.evaluation.retrieval import drawn_pairs
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training import train
 from tercet.tasks.training.phases import PhaseConfig
@@ -22,7 +22,7 @@ from tercet.tasks.training.train import ChooseConfig, TrainConfig
 __all__ = ["inputs"]
 
 PHASE = PhaseConfig.model_validate({"batch_size": 8, "epochs": 2, "learning_rate": 1e-3})
-STAGE = train.stage_for(PHASE.losses(), chooses=True)
+STAGE = train.stage_for(PHASE.losses(), chooses="retrieval")
 
 
 def pairs(path: Path, texts: list[str], split: str, start: int = 0) -> pa.Table:
@@ -120,6 +120,7 @@ def test_without_dev_pairs_it_is_one_sentence_before_any_step(
         ("quickstart", ["train.choose={every: 0}"], "greater than or equal to 1"),
         ("quickstart", ["train.choose={}", "ingest.dev=0"], "ingest.dev is 0"),
         ("quickstart", ["train.choose={by: STS-B}"], "evaluate.suite, which does not name"),
+        ("simcse", ["train.choose={by: fact_order}"], "fact_order, which names no file"),
         ("simcse", ["corpora=[{name: a, source: a.txt}]"], "no corpus has document pairs"),
     ],
 )
@@ -134,14 +135,14 @@ def test_a_recipe_that_cannot_choose_on_dev_is_refused(
 
 def test_training_reads_dev_pairs_or_the_suite_only_where_it_chooses(tmp_path: Path) -> None:
     def train_step(*changes: str) -> Any:
-        steps = compile_steps(recipe_file.load("quickstart", changes))
+        steps = compile_steps(recipe_file.load("simcse", changes))
         return next(step for step in steps if step.name == "train")
 
-    assert "document_pairs" not in train_step().inputs
+    assert "document_pairs" not in train_step("train.choose=null").inputs
     assert train_step("train.choose={}").inputs["document_pairs"] == ("ingest",)
     sts(tmp_path / "STS" / "STSBenchmark", "dev", ["a", "b"])
     suite = f"evaluate.suite={tmp_path}"
-    assert train_step(suite).config.suite is None
+    assert train_step(suite, "train.choose=null").config.suite is None
     step = train_step(suite, "train.choose={by: STS-B}")
     assert "document_pairs" not in step.inputs
     assert list(step.stage.externals(step.config)) == ["STS/STSBenchmark/sts-dev.csv"]
@@ -162,3 +163,33 @@ def test_the_choice_reads_the_pairs_that_the_evaluation_reports_on(
     )
     found = {step.name: step.config.model_dump()["max_pairs"] for step in steps[-2:]}
     assert found == {"train": 7, "evaluate.encoder": 7}
+
+
+def test_the_step_with_most_dev_cases_in_order(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    columns = ("anchor", "rewording", "changed", "kind", "split")
+    rows = [(*tiny_texts[i : i + 3], "any", "dev") for i in range(100, 160, 3)]
+    test = [(*tiny_texts[i : i + 3], "any", "test") for i in range(60, 90, 3)]
+    logs = []
+    for name, given in (("one", rows), ("two", [*test, *rows])):
+        file = tmp_path / f"{name}.tsv"
+        file.write_text("\n".join("\t".join(row) for row in (columns, *given)))
+        config = TrainConfig(
+            phase=PHASE,
+            choose=ChooseConfig(every=3, by="fact_order"),
+            fact_order={"ours": str(file)},
+        )
+        assert train.externals(config) == {"fact_order/ours": file}
+        stage = train.stage_for(PHASE.losses(), chooses="fact_order")
+        _, log, _ = call(stage, config, inputs, tiny_backbone, tmp_path / name)
+        logs.append([(row["step"], row["dev_value"]) for row in log])
+    assert logs[0] == logs[1]
+    assert {row["dev_metric"] for row in log} == {"fact_order ours dev all accuracy"}
+    # Twenty cases: shares in steps of 5 %, or of 2.5 % with ties.
+    assert all(0 <= value <= 100 and value % 2.5 == 0 for _, value in logs[0])
+    only_test = tmp_path / "test.tsv"
+    only_test.write_text("\n".join("\t".join(row) for row in (columns, *test)))
+    config = config.model_copy(update={"fact_order": {"ours": str(only_test)}})
+    with pytest.raises(BadInput, match=r"no file of evaluate.fact_order has a case of split dev"):
+        call(STAGE, config, inputs, tiny_backbone, tmp_path / "none")

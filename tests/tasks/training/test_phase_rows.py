@@ -193,3 +193,35 @@ def test_a_loss_gets_the_directories_of_its_own_slots(
     assert part_rows(work, "main", PartConfig.model_validate(given)).slots == {
         "teacher": tmp_path / "t"
     }
+
+
+def test_triplets_of_a_relation(inputs: dict[str, Rows], tmp_path: Path) -> None:
+    strict = rows_from(inputs, tmp_path, "strict", relation="alters")
+    assert strict["row_id"].to_pylist() == [i for i in range(24) if i % 3]
+    topic = rows_from(inputs, tmp_path, **{"from": "pairs"}, relation=["topic", "keeps"])
+    assert topic["row_id"].to_pylist() == [i for i in range(24) if not i % 3]
+    with pytest.raises(BadInput, match="name another relation"):
+        rows_from(inputs, tmp_path, relation="keeps")
+
+
+def test_the_anchor_may_be_its_own_positive(inputs: dict[str, Rows], tmp_path: Path) -> None:
+    rows = rows_from(inputs, tmp_path, "strict", positive="anchor")
+    assert rows["positive"].to_pylist() == rows["anchor"].to_pylist()
+    assert rows["negative"].to_pylist() != rows["anchor"].to_pylist()
+
+
+def test_rows_without_a_negative_train_only_where_none_is_needed(
+    inputs: dict[str, Rows], tmp_path: Path
+) -> None:
+    table = inputs["triplets"].table("triplets")
+    place = table.column_names.index("negative")
+    some = pa.array([text if i % 2 else None for i, text in enumerate(table["negative"])])
+    texts = pa.array([None if i % 2 == 0 else str(t) for i, t in enumerate(some)])
+    given = {
+        **inputs,
+        "triplets": written(tmp_path, "triplets", table.set_column(place, "negative", texts)),
+    }
+    assert rows_from(given, tmp_path, "strict")["row_id"].to_pylist() == list(range(1, 24, 2))
+    batch = rows_from(given, tmp_path, "in_batch")
+    assert batch["row_id"].to_pylist() == list(range(24))
+    assert batch["negative"].null_count == 12

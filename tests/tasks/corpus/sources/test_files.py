@@ -249,7 +249,7 @@ def test_bad_corpora_are_told_in_a_sentence(
 
 
 def test_folder_and_damaged_file(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="is a folder"):
+    with pytest.raises(BadInput, match="has no files that a reader knows"):
         files.files_of(str(tmp_path))
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"some text, often\n" * 100_000)[:200])

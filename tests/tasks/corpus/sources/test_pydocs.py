@@ -94,6 +94,28 @@ def test_docstrings_become_documents_with_their_pairs(installed: Path) -> None:
     }
 
 
+def test_what_can_be_asked_about_a_docstring(installed: Path) -> None:
+    readings = pydocs.read(corpus(), 10_000)
+    asked = {r.path: list(r.questions) for r in readings if isinstance(r, Document)}
+    kettle, boil = "A vessel for boiling water.", "Heat the water until it boils over."
+    assert asked == {
+        "kitchen:": [],
+        "kitchen:Kettle": [("name_to_summary", "Kettle", kettle, [kettle])],
+        "kitchen:Kettle.boil": [
+            ("name_to_summary", "Kettle.boil()", boil, [boil]),
+            ("method_to_class", boil, kettle, [boil, kettle]),
+        ],
+        "kitchen:pour": [
+            (
+                "name_to_summary",
+                "pour(cup)",
+                "Pour the tea into the cup.",
+                ["Pour the tea into the cup."],
+            )
+        ],
+    }
+
+
 def test_a_package_goes_by_its_module_too(installed: Path) -> None:
     by_module = corpus(packages=["kitchen"])
     assert len(list(pydocs.read(by_module, 10_000))) == 6

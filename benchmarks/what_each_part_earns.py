@@ -1,0 +1,87 @@
+"""Figures of runs with the same seeds side by side: gains, and differences to the first run.
+
+    python benchmarks/what_each_part_earns.py --store tercet-store recipe=RUN 'pairs alone=RUN' …
+
+Gains over the untouched encoder in points: mean over seeds, their deviation, 95 % interval
+(Student's t). Differences are of each run to the first, over the seeds that both have.
+"""
+
+import argparse
+import csv
+from pathlib import Path
+
+from tercet.flows.results.figures import Figure, figures
+from tercet.flows.results.queries import connect
+from tercet.models.measures.comparisons import over_seeds
+from tercet.storage.store import open_store
+
+_METRICS = {
+    ("retrieval", "recall@1"),
+    ("retrieval", "mrr"),
+    ("sts", "spearman"),
+    ("fact_order", "accuracy"),
+    ("labels", "accuracy"),
+}
+
+
+def gains(figure: Figure) -> dict[int | None, float]:
+    """After minus before, by seed."""
+    assert figure.before is not None
+    return {seed: value - figure.before.value for seed, value in figure.values().items()}
+
+
+def told(values: list[float]) -> str:
+    if len(values) < 2:
+        return f"{values[0]:+.2f}" if values else ""
+    found = over_seeds(values)
+    if found.low is None:
+        return f"{found.mean:+.2f}"
+    return f"{found.mean:+.2f} ({found.sd:.2f}; {found.low:+.2f} to {found.high:+.2f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("runs", nargs="+", help="NAME=RUN")
+    parser.add_argument("--store", default="tercet-store")
+    parser.add_argument("--csv", type=Path, help="every seed's values")
+    asked = parser.parse_args()
+    store = open_store(asked.store, create=False)
+    rows: list[list[object]] = []
+    first: dict[str, dict[int | None, float]] = {}
+    for named in asked.runs:
+        name, _, run = named.partition("=")
+        with connect(store, run) as db:
+            found = figures(db)
+        print(f"\n{name} ({run})")
+        for figure in found:
+            metric = figure.metric
+            if (metric.suite, metric.name) not in _METRICS or figure.before is None:
+                continue
+            if metric.suite == "sts" and metric.subset != "all":
+                continue
+            mine = gains(figure)
+            rest = ""
+            if named is asked.runs[0]:
+                first[str(metric)] = mine
+            elif str(metric) in first:
+                other = first[str(metric)]
+                both = [mine[seed] - other[seed] for seed in mine if seed in other]
+                rest = f"   to the first {told(both)}"
+            mean = figure.mean()
+            print(
+                f"  {metric!s:<52}{figure.before.value:>7.2f} → {mean:>6.2f}   "
+                f"{told(list(mine.values()))}{rest}"
+            )
+            rows += [
+                [name, metric, seed, round(figure.before.value, 4), round(value, 4)]
+                for seed, value in figure.values().items()
+            ]
+    if asked.csv is not None:
+        with asked.csv.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["arm", "metric", "seed", "before", "after"])
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

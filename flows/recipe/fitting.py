@@ -1,0 +1,174 @@
+"""A recipe fitted to another corpus: what the corpus's shape allows, and how it is measured.
+
+What is chosen becomes the recipe, which the run records: nothing is decided later or in silence.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tercet.tasks.corpus.sources.discover import SAMPLE, Description
+
+# Methods that take the positive from the sentence's surroundings, which single sentences lack.
+SURROUNDINGS = ("next_sentences", "rest_of_paragraph", "neighbour_paragraph")
+# Anchors of the corpus for one of another, where the corpus's own sentences are trained on.
+_SHARE = 2.0
+# A paragraph's other sentences are on its topic if they are this similar, by the quickstart's
+# evaluator; few are not.
+_ON_TOPIC = 0.2
+# Documents, and the shares of them that dev and test take: intervals need some thousand queries.
+_HELD_OUT = ((20_000, 0.2), (100_000, 0.1))
+_HELD_OUT_BEYOND = 0.05
+_DEV = 0.05
+
+# What stands in the place of natural pairs: rows, and how they are told.
+_ROWS: Mapping[str, dict[str, Any]] = {
+    "paragraphs": {"from": "pairs", "relation": "topic", "role": "domain", "one_per": "sentence"},
+    "sentences": {"from": "anchors", "role": "domain"},
+}
+_HOW = {
+    "pairs": "the pairs of train are trained on",
+    "paragraphs": "each sentence trains with what surrounds it",
+    "sentences": "each trains with itself under dropout, since nothing surrounds it",
+}
+_AS_BEFORE = "trained as the recipe says"
+
+
+def fitted(
+    base: Mapping[str, Any], described: Description, limit: int | None = None
+) -> tuple[dict[str, Any], str]:
+    """The recipe's content for this corpus, and one line that says what was chosen and why.
+
+    The corpus takes the place of those of role domain; general and labelled ones stay.
+    limit: rows that are read at most, if the command says so.
+    """
+    content = {key: value for key, value in base.items() if key != "description"}
+    given = base.get("corpora") or []
+    kept = [corpus for corpus in given if corpus.get("role", "domain") != "domain"]
+    content["corpora"] = [corpus_entry(described), *kept]
+    paired = described.shape == "pairs"
+    content["evaluate"] = {**(base.get("evaluate") or {}), "retrieval": paired}
+    if all(corpus.get("source") != described.source for corpus in given):
+        documents = min(described.rows, limit or described.rows)
+        test = next((share for most, share in _HELD_OUT if documents < most), _HELD_OUT_BEYOND)
+        content["ingest"] = {**(base.get("ingest") or {}), "test": test, "dev": _DEV}
+        content["evaluate"]["halves"] = True
+    train = dict(base.get("train") or {})
+    if not paired and (train.get("choose") or {}).get("by", "retrieval") == "retrieval":
+        train.pop("choose", None)
+    content["train"] = train
+    if described.shape == "sentences":
+        _without_surroundings(content)
+    natural = any(map(_on_pairs, _parts(train)))
+    if natural and not paired:
+        _without_pairs(content, described.shape)
+    return content, _said(described, _HOW[described.shape] if natural else _AS_BEFORE)
+
+
+def corpus_entry(described: Description) -> dict[str, Any]:
+    """The corpus as a recipe lists it."""
+    entry: dict[str, Any] = {
+        "name": recipe_name(described.source),
+        "source": described.source,
+        "role": "domain",
+    }
+    if described.pair is None or described.text not in described.pair:
+        entry |= {"text": described.text} if described.text is not None else {}
+    if described.pair is not None:
+        entry["query"], entry["answer"] = described.pair
+    if described.labels:
+        entry["labels"] = next(iter(described.labels))
+    if described.format == ".txt":
+        entry["prose"] = described.prose
+    return entry
+
+
+def recipe_name(source: str) -> str:
+    """A recipe name derived from the source: letters, digits and underscores."""
+    stem = Path(source).name.split(".")[0].strip("*?[]{}")
+    if not stem:
+        stem = Path(source).parent.name
+    clean = "".join(c if c.isascii() and c.isalnum() else "_" for c in stem).strip("_")
+    return clean[:60] or "corpus"
+
+
+def _parts(train: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parts of all phases; a phase written flat is one."""
+    return [part for phase in train.get("phases") or [] for part in phase.get("parts") or [phase]]
+
+
+def _on_pairs(part: Mapping[str, Any]) -> bool:
+    rows = part.get("rows")
+    return (rows.get("from") if isinstance(rows, Mapping) else rows) == "document_pairs"
+
+
+def _without_surroundings(content: dict[str, Any]) -> None:
+    """Leaves out what needs other sentences of the same document."""
+    content["sample"] = {k: v for k, v in (content.get("sample") or {}).items() if k != "company"}
+    methods = content.get("synthesise") or {}
+    content["synthesise"] = {k: v for k, v in methods.items() if k not in SURROUNDINGS}
+    select = dict(content.get("select") or {})
+    for method in SURROUNDINGS:
+        if method in (select.get("methods") or {}):
+            own = {k: v for k, v in select["methods"].items() if k != method}
+            select["methods"] = own
+    content["select"] = select
+    for key in ("sample", "synthesise", "select"):
+        if not content[key]:
+            del content[key]
+
+
+def _without_pairs(content: dict[str, Any], shape: str) -> None:
+    """Rows of the corpus's own sentences in the place of natural pairs."""
+    rows = _ROWS[shape]
+
+    def part_with(part: Mapping[str, Any]) -> dict[str, Any]:
+        return {**part, "rows": rows} if _on_pairs(part) else dict(part)
+
+    phases = [
+        {**phase, "parts": [part_with(part) for part in phase["parts"]]}
+        if "parts" in phase
+        else part_with(phase)
+        for phase in content["train"]["phases"]
+    ]
+    content["train"] = {**content["train"], "phases": phases}
+    own, *others = content["corpora"]
+    sample = content.get("sample") or {}
+    if others and "rows" in sample:
+        # The others keep the anchors that they had when each corpus gave as many.
+        content["corpora"] = [{**own, "share": _SHARE}, *others]
+        each = sample["rows"] / (1 + len(others))
+        content["sample"] = {**sample, "rows": round(each * (_SHARE + len(others)))}
+    if shape == "paragraphs":
+        added = {method: {"role": "domain"} for method in SURROUNDINGS}
+        content["synthesise"] = added | (content.get("synthesise") or {})
+        select = content.get("select") or {}
+        relations = {"topic": {"positive_min": _ON_TOPIC}} | (select.get("relations") or {})
+        content["select"] = {**select, "relations": relations}
+
+
+def _said(described: Description, how: str) -> str:
+    """What was chosen and why, in one line."""
+    about = "" if described.exact else "about "
+    found = f"{about}{described.rows:,} {described.unit} of "
+    if described.pair is not None:
+        found += f"pairs ({' and '.join(map(repr, described.pair))})"
+    elif described.paired:
+        found += "text with natural pairs"
+    else:
+        kind = "single sentences" if described.shape == "sentences" else "several sentences"
+        found += kind + (f" (column {described.text!r})" if described.text is not None else "")
+    measures = ["the held-out pairs"] if described.shape == "pairs" else []
+    measures.append("held-out texts cut in two")
+    if described.labels:
+        column, values = next(iter(described.labels.items()))
+        shown = ", ".join(values[:5]) + (", …" if len(values) > 5 else "")
+        measures.append(f"column {column!r} ({shown}), which never trains")
+    measured = " and ".join([", ".join(measures[:-1]), measures[-1]] if measures[1:] else measures)
+    said = f"{described.source}: {found}; {how}; measured by {measured}."
+    if described.not_utf8:
+        said += (
+            f" {described.not_utf8} of the first {SAMPLE} are not UTF-8 and are left out; if the "
+            f"file is Latin-1: iconv -f latin1 -t utf-8 {described.source} > FILE"
+        )
+    return said

@@ -1,0 +1,133 @@
+"""A recipe's content as a commented YAML file, checked before it is written."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tercet.flows.recipe import file as recipe_file
+from tercet.storage.store import clear_errors
+from tercet.tasks.stage import BadInput
+
+LINE = 100
+
+COMMENTS: Mapping[str, str] = {
+    "name": "A name for the runs of this recipe: tercet ls, tercet sql --run NAME.",
+    "seed": "Every random choice follows from it.",
+    "backbone": "The encoder to start from: a directory, package:PACKAGE/FOLDER, or a hub name.",
+    "corpora": "One corpus or several; roles and shares decide how many sentences each provides.",
+    "ingest": (
+        "Sentences outside these bounds, in words, are rejected. test and dev are the shares of "
+        "documents to hold out."
+    ),
+    "sample": (
+        "rows: how many sentences of all corpora become anchors. The quickstart's number takes "
+        "minutes on 2 cores; more is better, and raising it reuses earlier results."
+    ),
+    "synthesise": (
+        "The methods that make positives and negatives, each with an optional weight and params. "
+        "Some keep the sentence's meaning (cutoff), some alter it (entity_swap, quantity_change, "
+        "antonym, negation), and some stay on its topic (rest_of_paragraph). role: of which "
+        "corpora's sentences."
+    ),
+    "evaluator": (
+        "The frozen model that scores candidates against their sentence. `fit: {}` instead of "
+        "`model` trains one on this corpus first (unsupervised SimCSE)."
+    ),
+    "select": (
+        "A positive must be at least this similar, a negative at most. Look at both before you "
+        'change them: tercet sql "FROM scores JOIN candidates USING (candidate_id)".'
+    ),
+    "train": "max_length is in tokens. Without fast bf16 (see tercet doctor) use precision: fp32.",
+    "evaluate": (
+        "What the encoder is evaluated on, before and after. retrieval: a natural pair's query "
+        "finds its answer. halves: a held-out text's first half finds its second half."
+    ),
+    "run": "How the run is executed. Nothing here changes a result.",
+}
+
+
+def check_output(path: Path) -> None:
+    """Raises BadInput for a file that exists, and for one in no directory."""
+    if path.exists():
+        raise BadInput(f"{path} exists and was not overwritten: name another file.")
+    if not path.parent.is_dir():
+        raise BadInput(f"There is no directory {path.parent}: make it, or name another file.")
+
+
+def write(path: Path, text: str) -> None:
+    """Validates the recipe, then writes it to a new file. Raises BadInput."""
+    check_output(path)
+    with tempfile.TemporaryDirectory() as folder:
+        tried = Path(folder) / path.name
+        tried.write_text(text, encoding="utf-8")
+        recipe_file.load(str(tried))
+    with clear_errors(path):
+        try:
+            target = path.open("x", encoding="utf-8")
+        except FileExistsError:
+            check_output(path)
+            raise
+        try:
+            with target:
+                target.write(text)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+
+
+def recipe_text(
+    content: Mapping[str, Any],
+    heading: str,
+    more: Mapping[str, str] | None = None,
+    hints: Mapping[str, Sequence[str]] | None = None,
+) -> str:
+    """The file's text: the heading, then key after key with its comment.
+
+    more: by key, what its comment says besides. hints: by key, lines that can be uncommented.
+    """
+    blocks = [comment(heading)]
+    for key, value in content.items():
+        said = " ".join(filter(None, (COMMENTS.get(key), (more or {}).get(key))))
+        lines = [comment(said)] if said else []
+        written = as_yaml({key: value}).split("\n")
+        indent = "    " if isinstance(value, list) else "  "
+        # In a list they belong to its first entry.
+        entries = [n for n, line in enumerate(written) if line.startswith("  - ")]
+        place = entries[1] if isinstance(value, list) and entries[1:] else len(written)
+        written[place:place] = [f"{indent}# {hint}" for hint in (hints or {}).get(key, ())]
+        blocks.append("\n".join([*lines, *written]))
+    return "\n\n".join(blocks) + "\n"
+
+
+def as_yaml(value: Mapping[str, Any]) -> str:
+    """The mapping as people write it: lists indented, bare keys for nothing."""
+    text = yaml.safe_dump(
+        dict(value), sort_keys=False, allow_unicode=True, width=LINE, indent=2
+    ).rstrip()
+    lines = [
+        line.removesuffix(" null") if line.endswith(": null") else line for line in text.split("\n")
+    ]
+    return "\n".join(_indented(lines))
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    """Indents the lists of a top-level key by two spaces."""
+    inside = False
+    found = []
+    for line in lines:
+        inside = line.startswith("- ") or (inside and line.startswith(" "))
+        found.append(f"  {line}" if inside else line)
+    return found
+
+
+def comment(text: str) -> str:
+    """The text in comment lines of bounded length."""
+    words, lines = text.split(), ["#"]
+    for word in words:
+        if len(lines[-1]) + 1 + len(word) > LINE:
+            lines.append("#")
+        lines[-1] += f" {word}"
+    return "\n".join(lines)

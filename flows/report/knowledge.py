@@ -1,0 +1,63 @@
+"""The knowledge graph in little: the most connected entities, and what stands beside them."""
+
+from collections.abc import Sequence
+
+from tercet.flows.pages.blocks import Block, Note, Section, Table
+from tercet.flows.report.subject import Subject
+
+_ENTITIES = 12
+_NEIGHBOURS = 8
+
+# Of the entities with the most neighbours those with which each shares the most sentences, but for
+# what everything shares some with: sentences in common, over the root of the neighbour's mentions.
+_QUERY = f"""
+WITH soft AS (
+    SELECT e.source, e.target, e.count FROM kg_edges e
+    JOIN kg_nodes n ON n.node_id = e.target AND n.kind = 'entity'
+    WHERE e.kind = 'soft'
+), hubs AS (
+    SELECT source, count(*) AS neighbours FROM soft
+    GROUP BY source ORDER BY neighbours DESC, source LIMIT {_ENTITIES}
+), ranked AS (
+    SELECT h.source, h.neighbours, n.text, s.count, row_number() OVER (
+        PARTITION BY h.source ORDER BY s.count / sqrt(n.count) DESC, n.text
+    ) AS place
+    FROM hubs h JOIN soft s ON s.source = h.source JOIN kg_nodes n ON n.node_id = s.target
+), types AS (
+    SELECT h.source, arg_max(t.text, e.count) AS type
+    FROM hubs h JOIN kg_edges e ON e.source = h.source AND e.kind = 'hard'
+    JOIN kg_nodes t ON t.node_id = e.target AND t.kind = 'type' GROUP BY h.source
+)
+SELECT n.text, any_value(y.type) AS type, n.count, r.neighbours,
+    string_agg(r.text || ' (' || r.count || ')', ', ' ORDER BY r.place) AS near
+FROM ranked r JOIN kg_nodes n ON n.node_id = r.source LEFT JOIN types y ON y.source = r.source
+WHERE r.place <= {_NEIGHBOURS}
+GROUP BY n.text, n.count, r.neighbours, r.source ORDER BY r.neighbours DESC, n.text
+"""
+
+
+def neighbourhoods(subjects: Sequence[Subject]) -> Section:
+    """The most connected entities of the knowledge graph and their neighbours."""
+    blocks: list[Block] = []
+    for subject in subjects:
+        of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
+        rows = subject.rows(_QUERY)
+        if not rows:
+            blocks.append(Note(f"{of_run}This run has made no knowledge graph.", "missing"))
+            continue
+        blocks.append(
+            Table(
+                ["entity", "type", "mentions", "neighbours", "beside it (sentences in common)"],
+                [
+                    [row["text"], row["type"], row["count"], row["neighbours"], row["near"]]
+                    for row in rows
+                ],
+                f"{of_run}The entities that share a sentence with the most others.",
+                "llrrl",
+            )
+        )
+    lead = (
+        "What the corpus is about: entity swaps come from here. `tercet export graph "
+        "FILE.graphml` writes all of it for Gephi."
+    )
+    return Section("Knowledge graph", blocks, lead)

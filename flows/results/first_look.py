@@ -1,0 +1,161 @@
+"""What training moved, for a person to see: some held-out queries, one changed fact."""
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from tercet.flows.recipe.model import Recipe
+from tercet.models import seeding
+from tercet.tasks.training.phases import OF_TRIPLETS
+
+# The natural pairs, as the table `evaluations` calls this task.
+DOCUMENT_PAIRS = "document_pairs"
+# What makes triplets of the pairs of documentation: a summary with its next paragraph.
+_SAME_QUESTION = "neighbour_paragraph"
+_QUERIES = 3
+_WIDTH = 100
+
+
+def trained_on(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> list[str]:
+    """Which of the questions is that of training rows too; empty if retrieval was not measured."""
+    asked = connection.execute(
+        "SELECT DISTINCT task FROM evaluations WHERE suite = 'retrieval' ORDER BY task"
+    ).fetchall()
+    names = [task for (task,) in asked]
+    if DOCUMENT_PAIRS not in names:
+        return []
+    others = [task.replace("_", " ") for task in names if task != DOCUMENT_PAIRS]
+    why = _same_rows(connection, recipe)
+    if not why:
+        return ["No question of retrieval is one that is trained on."]
+    rest = f" Not trained on: {', '.join(others)}." if others else ""
+    return textwrap.wrap(f"Trained on as well: document pairs ({why}).{rest}", _WIDTH)
+
+
+def _same_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str:
+    """The training rows that ask the question of the document pairs; empty without any."""
+    sources = {source for phase in recipe.train.phases for source in phase.sources()}
+    if DOCUMENT_PAIRS in sources:
+        return "those of the split train"
+    if sources.isdisjoint(OF_TRIPLETS) or all(c.source != "pydocs" for c in recipe.unlabelled):
+        return ""
+    ((same, all_),) = connection.execute(
+        "SELECT count(*) FILTER (positive_method = $method), count(*) FROM triplets",
+        {"method": _SAME_QUESTION},
+    ).fetchall()
+    return f"{same / all_:.0%} of the triplets are {_SAME_QUESTION}" if same else ""
+
+
+def first_look(connection: duckdb.DuckDBPyConnection, seed: int) -> list[str]:
+    """Held-out queries with their nearest texts, and a changed fact, before and after training.
+
+    What is shown is drawn by the seed from all that moved, for better or worse.
+    """
+    versions = connection.execute(
+        """SELECT DISTINCT phase, model_version FROM evaluations
+           WHERE phase = 'base' OR (phase = 'encoder' AND seed = $seed)""",
+        {"seed": seed},
+    ).fetchall()
+    models = dict(versions)
+    if set(models) != {"base", "encoder"}:
+        return []
+    return [*_queries(connection, models, seed), *_fact(connection, models, seed)]
+
+
+def _queries(connection: duckdb.DuckDBPyConnection, models: dict[str, str], seed: int) -> list[str]:
+    ranks = _rows(
+        connection,
+        f"""SELECT a.split, a.pair_id, b.nearest_id AS old, a.nearest_id AS new,
+                b.nearest_similarity AS old_similarity, a.nearest_similarity AS new_similarity
+            FROM retrieval_ranks a JOIN retrieval_ranks b USING (pair_id, split, task)
+            WHERE a.model_version = $encoder AND b.model_version = $base
+                AND task = '{DOCUMENT_PAIRS}' ORDER BY pair_id""",
+        models,
+    )
+    split = "test" if any(row["split"] == "test" for row in ranks) else "dev"
+    ranks = [row for row in ranks if row["split"] == split]
+    moved = [row for row in ranks if row["old"] != row["new"]]
+    if not moved:
+        return []
+    found = sum(row["new"] == row["pair_id"] for row in moved)
+    lost = sum(row["old"] == row["pair_id"] for row in moved)
+    lines = [
+        "",
+        *textwrap.wrap(
+            f"Another text became the nearest for {len(moved):,} of {len(ranks):,} {split} "
+            f"queries: for {found:,} their own answer, for {lost:,} a wrong one in its place. "
+            f"{min(_QUERIES, len(moved))} of these, drawn by seed (= marks the own answer):",
+            _WIDTH,
+        ),
+    ]
+    shown = _drawn(moved, [row["pair_id"] for row in moved], seed)[:_QUERIES]
+    ids = {row[key] for row in shown for key in ("pair_id", "old", "new")}
+    pairs = connection.execute(
+        "SELECT pair_id, query, answer FROM document_pairs WHERE list_contains($ids, pair_id)",
+        {"ids": list(ids)},
+    ).fetchall()
+    texts = {pair_id: (query, answer) for pair_id, query, answer in pairs}
+    for row in shown:
+        lines.append(_line("query", texts[row["pair_id"]][0]))
+        for when, side in (("before", "old"), ("after", "new")):
+            mark = "=" if row[side] == row["pair_id"] else " "
+            figure = f"{row[f'{side}_similarity']:.2f} {mark}"
+            lines.append(_line(f"  {when}", texts[row[side]][1], figure))
+    return lines
+
+
+def _fact(connection: duckdb.DuckDBPyConnection, models: dict[str, str], seed: int) -> list[str]:
+    cases = _rows(
+        connection,
+        """SELECT anchor, rewording, changed,
+               b.rewording_similarity AS near_before, a.rewording_similarity AS near_after,
+               b.changed_similarity AS far_before, a.changed_similarity AS far_after
+           FROM fact_order_cases a JOIN fact_order_cases b
+               USING (task, kind, item, anchor, rewording, changed)
+           WHERE a.model_version = $encoder AND b.model_version = $base
+               AND NOT ends_with(task, ' dev') ORDER BY task, kind, item""",
+        models,
+    )
+    if not cases:
+        return []
+    right = [
+        tuple(case[f"near_{when}"] > case[f"far_{when}"] for when in ("before", "after"))
+        for case in cases
+    ]
+    moved = [case for case, (was, now) in zip(cases, right, strict=True) if was != now]
+    gained = sum(now and not was for was, now in right)
+    chosen = moved or cases
+    ids = seeding.text_ids([f"{case['anchor']} {case['changed']}" for case in chosen])
+    case = _drawn(chosen, ids, seed)[0]
+    told = f"{gained:,} of {len(cases):,} cases of fact order came right and "
+    told += f"{len(moved) - gained:,} went wrong. One of these, drawn by seed"
+    if not moved:
+        told = f"One of {len(cases):,} cases of fact order, drawn by seed"
+    said = textwrap.wrap(f"{told} (cosines before and after):", _WIDTH)
+    lines = ["", *said, _line("sentence", case["anchor"])]
+    for name, text, side in (("reworded", "rewording", "near"), ("changed", "changed", "far")):
+        figures = f"{case[f'{side}_before']:.2f} {case[f'{side}_after']:.2f}"
+        lines.append(_line(f"  {name}", case[text], figures))
+    return lines
+
+
+def _line(name: str, text: str, figures: str = "") -> str:
+    line = f"  {name:<11}{figures:<10}{' '.join(text.split())}"
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+
+
+def _drawn(rows: Sequence[dict[str, Any]], ids: Any, seed: int) -> list[dict[str, Any]]:
+    """The rows in a seeded order."""
+    draws = seeding.draws(seed, "first look", np.asarray(ids, dtype=np.uint64))
+    return [rows[place] for place in np.argsort(draws, kind="stable")]
+
+
+def _rows(
+    connection: duckdb.DuckDBPyConnection, query: str, values: dict[str, str]
+) -> list[dict[str, Any]]:
+    cursor = connection.execute(query, values)
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

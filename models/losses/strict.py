@@ -1,0 +1,47 @@
+"""Each row's own negative farther away than its own positive, whatever else is in the batch.
+
+The pairwise logistic loss on cosines (RankNet, Burges et al. 2005, eq. 3, with a temperature): for
+rows whose negative changes one fact and whose positive keeps all of them, so that the order of the
+two is right by construction. Its module lies in `strict_loss.py`, which needs torch.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from tercet.models.losses.loss import Loss, Params
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from torch import nn
+
+
+class Strict(Params):
+    """The numbers of `strict`."""
+
+    tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
+    margin: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=2.0,
+        description="By how much cosine the positive should be nearer.",
+    )
+
+
+def build(model: "SentenceTransformer", params: Strict, slots: Mapping[str, Path]) -> "nn.Module":
+    """The loss module around the encoder."""
+    from tercet.models.losses.strict_loss import StrictLoss
+
+    return StrictLoss(model, params.tau, params.margin)
+
+
+LOSS = Loss(
+    name="strict",
+    params=Strict,
+    build=build,
+    texts=("anchor", "positive", "negative"),
+    optional=(),
+    terms=("in_order", "positive", "negative"),
+)

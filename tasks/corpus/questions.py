@@ -1,0 +1,102 @@
+"""Questions to an encoder that no recipe trains on: pairs of the held-out documents.
+
+A reader offers them beside a document. One stands if all sentences that its texts are made of are
+kept and lie in the document's split, so that training saw none of them; and if it is the first with
+its query and the first with its answer, so that there is one right answer. Others are not made.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tercet.models import seeding
+from tercet.models.seeding import Ids
+from tercet.tasks.corpus import splits
+
+QUESTIONS = pa.schema(
+    [
+        ("pair_id", pa.uint64()),
+        ("doc_id", pa.uint64()),
+        ("question", pa.string()),
+        ("query", pa.string()),
+        ("answer", pa.string()),
+        ("split", pa.string()),
+    ]
+)
+# As the first pass writes them: with the number of the document, and the ids of the sentences.
+OFFERED = pa.schema(
+    [
+        ("document", pa.int64()),
+        ("question", pa.string()),
+        ("query", pa.string()),
+        ("answer", pa.string()),
+        ("sentences", pa.list_(pa.uint64())),
+    ]
+)
+
+
+def standing(
+    path: Path,
+    sentence_ids: Ids,
+    split_of_sentence: splits.Codes,
+    split: splits.Codes,
+    document_ids: Ids,
+) -> pa.Table:
+    """Rows of `questions` of dev and test, from what the first pass wrote.
+
+    sentence_ids, split_of_sentence: of the kept sentences. split, document_ids: of the documents.
+    """
+    offered = pq.read_table(path)
+    document = offered["document"].to_numpy()
+    where = np.take(split, document)
+    offered = offered.filter(pa.array(where != splits.TRAIN))
+    document, where = document[where != splits.TRAIN], where[where != splits.TRAIN]
+    order = np.argsort(sentence_ids)
+    made_of = offered["sentences"].combine_chunks()
+    found = _splits_of(made_of.flatten().to_numpy(), sentence_ids[order], split_of_sentence[order])
+    sizes = made_of.value_lengths().to_numpy(zero_copy_only=False)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    apart = np.bincount(owner[found != where[owner]], minlength=len(sizes))
+    # The first with its query, then the first with its answer.
+    chosen = np.flatnonzero((apart == 0) & (sizes > 0))
+    for column in ("query", "answer"):
+        rows = offered.take(pa.array(chosen))
+        ids = seeding.text_ids(rows["question"].to_pylist(), rows[column].to_pylist())
+        chosen = chosen[np.sort(np.unique(ids, return_index=True)[1])]
+    rows = offered.take(pa.array(chosen))
+    texts = [rows[name].to_pylist() for name in ("question", "query", "answer")]
+    columns = [
+        seeding.text_ids(*texts),
+        np.take(document_ids, document[chosen]),
+        *texts,
+        np.array(splits.SPLITS, dtype=object)[where[chosen]],
+    ]
+    return pa.table(columns, schema=QUESTIONS)
+
+
+def _splits_of(
+    wanted: Ids, sentence_ids: Ids, split_of_sentence: splits.Codes
+) -> npt.NDArray[np.int8]:
+    """The split of each wanted sentence; -1 for one that is not kept."""
+    if not len(sentence_ids):
+        return np.full(len(wanted), -1, dtype=np.int8)
+    places = np.minimum(np.searchsorted(sentence_ids, wanted), len(sentence_ids) - 1)
+    kept = sentence_ids[places] == wanted
+    return np.where(kept, split_of_sentence[places], np.int8(-1))
+
+
+def offered(rows: Sequence[tuple[int, str, str, str, list[str]]], before: int) -> pa.Table:
+    """Rows of `OFFERED` from document, question, query, answer and the texts of the sentences.
+
+    before: the number of documents before the first.
+    """
+    made = [
+        (before + place, *texts, seeding.text_ids(sentences).tolist())
+        for place, *texts, sentences in rows
+    ]
+    columns = [list(column) for column in zip(*made, strict=True)] or [[] for _ in OFFERED]
+    return pa.table(columns, schema=OFFERED)

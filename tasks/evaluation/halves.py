@@ -1,0 +1,83 @@
+"""Stage `halves`: held-out texts cut in two, for a corpus that has no natural pairs.
+
+The first half is a query that must find its second half among those of all other texts of its
+split. A text is a paragraph; nothing of dev and test is ever trained on, since splits are by
+document.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.models.text.halves import halves
+from tercet.storage.rows import Rows
+from tercet.tasks.corpus.questions import QUESTIONS
+from tercet.tasks.evaluation.evaluation_rows import HALVES as NAME
+from tercet.tasks.stage import Config, Stage, Work
+
+_COLUMNS = ("doc_id", "paragraph", "position", "text", "split")
+
+
+class HalvesConfig(Config):
+    """Which texts are cut."""
+
+    min_words: int = Field(
+        default=20, ge=8, le=1000, description="words from which a single sentence is cut"
+    )
+
+
+def run(work: Work) -> None:
+    """Emits `questions`: a row for each paragraph of dev and test that is long enough."""
+    config: HalvesConfig = work.config
+    seen: dict[str, set[str]] = {}
+    for table in _held_out(work.inputs["sentences"]):
+        found = []
+        for doc_id, split, sentences in paragraphs(table):
+            cut = halves(sentences, config.min_words)
+            # A half that another text has too would be a right answer that counts as wrong.
+            if cut is None or not seen.setdefault(split, set()).isdisjoint(cut):
+                continue
+            seen[split].update(cut)
+            found.append((doc_id, *cut, split))
+        if found:
+            doc_ids, queries, answers, splits = map(list, zip(*found, strict=True))
+            names = [NAME] * len(queries)
+            ids = seeding.text_ids(names, queries, answers)
+            columns = [ids, pa.array(doc_ids, pa.uint64()), names, queries, answers, splits]
+            work.emit("questions", pa.table(columns, schema=QUESTIONS))
+
+
+def _held_out(sentences: Rows) -> Iterator[pa.Table]:
+    """The sentences of dev and test, file by file: no document lies in two."""
+    for file in sentences.files("sentences"):
+        table = pq.read_table(
+            file, columns=list(_COLUMNS), filters=pc.field("split") != pc.scalar("train")
+        )
+        if table.num_rows:
+            yield table
+
+
+def paragraphs(table: pa.Table) -> Iterator[tuple[int, str, list[str]]]:
+    """(document, split, sentences) of each paragraph of a table with whole documents."""
+    table = table.sort_by([(name, "ascending") for name in ("doc_id", "paragraph", "position")])
+    columns = [table[name].to_pylist() for name in ("doc_id", "paragraph", "split", "text")]
+    last: tuple[int, int] | None = None
+    held: list[str] = []
+    owner = (0, "")
+    for doc_id, paragraph, split, text in zip(*columns, strict=True):
+        if (doc_id, paragraph) != last:
+            if held:
+                yield (*owner, held)
+            last, owner, held = (doc_id, paragraph), (doc_id, split), []
+        held.append(text)
+    if held:
+        yield (*owner, held)
+
+
+STAGE = Stage(
+    name=NAME, config=HalvesConfig, tables={"questions": QUESTIONS}, run=run, seeded=False
+)

@@ -1,0 +1,117 @@
+"""Stage `labels`: texts with their label in a column of few values, such as stars or a category.
+
+They only measure: `evaluate` fits a classifier on the vectors of training texts and judges held-out
+ones. What is made here is read by nothing that trains.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tercet.models import seeding
+from tercet.storage.rows import Rows
+from tercet.tasks.rejects import rejects
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+
+NAME = "labels"
+LABELS = pa.schema(
+    [
+        ("doc_id", pa.uint64()),
+        ("corpus", pa.string()),
+        ("name", pa.string()),
+        ("label", pa.string()),
+        ("text", pa.string()),
+        ("split", pa.string()),
+    ]
+)
+# Texts of each split of a corpus; a classifier's accuracy hardly grows beyond.
+TEXTS = {"train": 2_000, "dev": 1_000, "test": 2_000}
+MOST_VALUES = 20
+# Training texts of a label: fewer than one for each fold in which the classifier is tried.
+LEAST_OF_A_LABEL = 10
+# The words of a document that count; an encoder reads hardly more.
+WORDS = 300
+
+
+class LabelsConfig(Config):
+    """columns: a corpus's name to its column of labels."""
+
+    columns: dict[str, str]
+
+
+def run(work: Work) -> None:
+    """Emits `labels`: of each corpus a seeded sample of the documents that have a label.
+
+    A label that too few training texts have is left out, and a corpus with fewer than two labels.
+    Raises: BadInput for a column of more than 20 values.
+    """
+    config: LabelsConfig = work.config
+    documents = work.inputs["documents"].table("documents", ["doc_id", "corpus", "split", "label"])
+    documents = documents.filter(pc.is_valid(documents["label"]))
+    for corpus, column in config.columns.items():
+        own = _usual(work, documents.filter(pc.equal(documents["corpus"], corpus)), corpus, column)
+        drawn = pa.concat_tables([_drawn(own, split, work.seed) for split in TEXTS])
+        if drawn.num_rows:
+            texts = _texts(work.inputs["sentences"], drawn["doc_id"])
+            drawn = drawn.join(texts, "doc_id", join_type="inner").sort_by("doc_id")
+            drawn = drawn.append_column("name", pa.array([column] * drawn.num_rows, pa.string()))
+            work.emit("labels", drawn.select(LABELS.names).cast(LABELS))
+
+
+def _usual(work: Work, documents: pa.Table, corpus: str, column: str) -> pa.Table:
+    """The documents whose label is frequent enough, if there are two such labels."""
+    values = len(documents["label"].unique())
+    if values > MOST_VALUES:
+        raise BadInput(
+            f"The column {column!r} of corpus {corpus!r} has {values:,} values, and labels have at "
+            f"most {MOST_VALUES}: name a column of few values, or leave `labels` out."
+        )
+    train = documents.filter(pc.equal(documents["split"], "train"))
+    counts = {
+        entry["values"]: entry["counts"] for entry in train["label"].value_counts().to_pylist()
+    }
+    kept = [label for label, count in counts.items() if count >= LEAST_OF_A_LABEL]
+    said = f"column {column!r} of corpus {corpus!r}"
+    for label in sorted(set(documents["label"].to_pylist()) - set(kept)):
+        found = f"{said}: {counts.get(label, 0)} training texts have this label, "
+        detail = f"fewer than {LEAST_OF_A_LABEL}"
+        work.emit("rejects", rejects(NAME, [None], "rare_label", found + detail, label))
+    if len(kept) < 2:
+        detail = f"{said} has {len(kept)} labels that are frequent enough: it was not measured"
+        work.emit("rejects", rejects(NAME, [None], "one_label", detail, None))
+        return documents.slice(0, 0)
+    return documents.filter(pc.is_in(documents["label"], pa.array(kept, pa.string())))
+
+
+def _drawn(documents: pa.Table, split: str, seed: int) -> pa.Table:
+    """At most `TEXTS` documents of a split, drawn by their ids."""
+    own = documents.filter(pc.equal(documents["split"], split))
+    if own.num_rows <= TEXTS[split]:
+        return own
+    draws = seeding.draws(seed, NAME, own["doc_id"].to_numpy().astype(np.uint64))
+    return own.take(pa.array(np.argsort(draws, kind="stable")[: TEXTS[split]]))
+
+
+def _texts(sentences: Rows, doc_ids: pa.ChunkedArray) -> pa.Table:
+    """doc_id and text of these documents: their sentences in order, up to 300 words."""
+    wanted = doc_ids.combine_chunks()
+    parts = []
+    for file in sentences.files("sentences"):
+        table = pq.read_table(file, columns=["doc_id", "position", "text"])
+        parts.append(table.filter(pc.is_in(table["doc_id"], wanted)))
+    table = pa.concat_tables(parts).sort_by([("doc_id", "ascending"), ("position", "ascending")])
+    gathered: dict[int, list[str]] = {}
+    for doc_id, text in zip(table["doc_id"].to_pylist(), table["text"].to_pylist(), strict=True):
+        gathered.setdefault(doc_id, []).append(text)
+    columns = [pa.array(list(gathered), pa.uint64()), list(map(_beginning, gathered.values()))]
+    return pa.table(columns, names=["doc_id", "text"])
+
+
+def _beginning(sentences: Sequence[str]) -> str:
+    return " ".join(" ".join(sentences).split(" ")[:WORDS])
+
+
+STAGE = Stage(name=NAME, config=LabelsConfig, tables={"labels": LABELS}, run=run)

@@ -1,0 +1,178 @@
+"""Stage `mine`: negatives for rows on a topic, from the vectors that are stored anyway.
+
+Of each topical positive, the nearest text of another document that is less similar to the sentence
+than a share of the positive's own similarity. The texts are those of all topical positives and of
+their sentences; one that stands in several documents is left out.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.models.generation import DETAIL
+from tercet.models.rules.mined import Ids, Vectors, nearest_below
+from tercet.tasks.connections import connection
+from tercet.tasks.scoring.score import SCORES
+from tercet.tasks.scoring.stored_vectors import StoredVectors, stored_vectors
+from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.synthesis.parse import CANDIDATES
+
+METHOD = "mined"
+# Whose vectors these are.
+_SCORER = "evaluator"
+# Sentences of a part, and texts compared at once.
+_PART, _BLOCK = 8_192, 16_384
+
+
+class MineConfig(Config):
+    """How near a mined negative may be."""
+
+    below: float = Field(
+        default=0.95,
+        gt=0.0,
+        le=1.0,
+        description="Highest similarity to the sentence, as a share of the positive's.",
+    )
+
+
+# A topical candidate with its text's id and its sentence's document.
+_TOPICAL = """
+SELECT c.sentence_id, md5_number_lower(c.text) AS text_id, s.doc_id
+FROM {candidates} c JOIN {sentences} s USING (sentence_id)
+WHERE c.relation = 'topic' AND c.role = 'positive'"""
+
+
+def plan(work: Work) -> list[dict[str, Any]]:
+    """Parts of the sentences that have a topical positive."""
+    with connection(work) as db:
+        found = db.execute(f"SELECT count(DISTINCT sentence_id) FROM ({_topical(work)})").fetchall()
+    parts = -(-int(found[0][0]) // _PART)
+    return [{"part": part, "of": parts} for part in range(parts)]
+
+
+def run(work: Work) -> None:
+    """Emits the mined candidates of one part with their similarities."""
+    config: MineConfig = work.config
+    with connection(work) as db:
+        positives = db.sql(
+            f"""SELECT DISTINCT * FROM ({_topical(work)})
+                WHERE sentence_id % {work.spec["of"]} = {work.spec["part"]}
+                ORDER BY sentence_id, text_id"""
+        ).to_arrow_table()
+        pool = db.sql(
+            f"""SELECT text_id, any_value(doc_id) AS doc_id FROM (
+                    SELECT text_id, doc_id FROM ({_topical(work)})
+                    UNION ALL SELECT sentence_id, doc_id FROM ({_topical(work)}))
+                GROUP BY text_id HAVING count(DISTINCT doc_id) = 1 ORDER BY doc_id, text_id"""
+        ).to_arrow_table()
+    stored = stored_vectors(work)
+    sentences, docs, queries, caps = _queries(positives, stored, config.below)
+    rows, cosines = nearest_below(queries, docs, caps, _blocks(pool, stored))
+    chosen = rows >= 0
+    texts = pool["text_id"].to_numpy()[rows[chosen]]
+    of = np.broadcast_to(sentences[:, None], rows.shape)[chosen]
+    found = pa.table({"sentence_id": of, "text_id": texts, "value": cosines[chosen]})
+    _emit(work, found)
+    work.resources.progress(len(sentences), len(sentences), "sentences")
+
+
+def _topical(work: Work) -> str:
+    names = ("candidates", "sentences")
+    return _TOPICAL.format(**{name: work.inputs[name].sql(name) for name in names})
+
+
+def _queries(
+    positives: pa.Table, stored: StoredVectors, below: float
+) -> tuple[Ids, Ids, Vectors, npt.NDArray[np.float32]]:
+    """Sentences, their documents and unit vectors, and the caps of their positives (n, k).
+
+    positives: sentence_id, text_id, doc_id in order of sentence_id. Those without a stored vector
+    are left out.
+    """
+    of, texts = positives["sentence_id"].to_numpy(), positives["text_id"].to_numpy()
+    sentences, first, place = np.unique(of, return_index=True, return_inverse=True)
+    docs = positives["doc_id"].to_numpy()[first]
+    own, there = _unit(stored, sentences)
+    other, known = _unit(stored, texts)
+    cosines = np.einsum("nd,nd->n", own[place], other)
+    cosines[~(there[place] & known)] = np.nan
+    nth = np.arange(len(of)) - first[place]
+    caps = np.full((len(sentences), int(nth.max(initial=0)) + 1), np.nan, dtype=np.float32)
+    caps[place, nth] = below * cosines
+    return sentences, docs, own, caps
+
+
+def _blocks(pool: pa.Table, stored: StoredVectors) -> Iterator[tuple[Vectors, Ids]]:
+    """The pool's vectors block by block; a text without one is nobody's nearest."""
+    for start in range(0, pool.num_rows, _BLOCK):
+        block = pool.slice(start, _BLOCK)
+        vectors, there = _unit(stored, block["text_id"].to_numpy())
+        vectors[~there] = np.nan
+        yield vectors, block["doc_id"].to_numpy()
+
+
+def _unit(stored: StoredVectors, wanted: Ids) -> tuple[Vectors, npt.NDArray[np.bool_]]:
+    """Unit vectors of these texts in their order, and which of them are stored."""
+    distinct, place = np.unique(wanted, return_inverse=True)
+    found, vectors = stored.find(distinct)
+    full = np.zeros((len(distinct), vectors.shape[1]), dtype=np.float32)
+    there = np.isin(distinct, found)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    full[there] = vectors / np.maximum(lengths, 1e-12)
+    return full[place], there[place]
+
+
+def _emit(work: Work, found: pa.Table) -> None:
+    """The candidates and scores of sentence_id, text_id, value."""
+    with connection(work) as db:
+        db.register("found", found)
+        texts = db.sql(
+            f"""SELECT sentence_id, any_value(text) AS text, any_value(value) AS value
+                FROM (SELECT sentence_id, text_id, max(value) AS value FROM found GROUP BY ALL)
+                JOIN (
+                    SELECT md5_number_lower(text) AS text_id, text
+                    FROM {work.inputs["candidates"].sql("candidates")} WHERE relation = 'topic'
+                    UNION ALL
+                    SELECT sentence_id, text FROM {work.inputs["sentences"].sql("sentences")}
+                ) USING (text_id)
+                GROUP BY sentence_id, text_id ORDER BY sentence_id, text_id"""
+        ).to_arrow_table()
+    rows = texts.num_rows
+    of: list[int] = texts["sentence_id"].to_pylist()
+    said: list[str] = texts["text"].to_pylist()
+    ids = seeding.text_ids(map(str, of), [METHOD] * rows, ["negative"] * rows, said)
+    nulls = [pa.nulls(rows, field.type) for field in DETAIL.fields[1:]]
+    detail = pa.StructArray.from_arrays([pa.repeat(METHOD, rows), *nulls], fields=DETAIL.fields)
+    candidates = {
+        "candidate_id": pa.array(ids, pa.uint64()),
+        "generation_id": pa.nulls(rows, pa.uint64()),
+        "sentence_id": texts["sentence_id"],
+        "role": pa.repeat("negative", rows),
+        "relation": pa.repeat("other", rows),
+        "method": pa.repeat(METHOD, rows),
+        "text": texts["text"],
+        "detail": detail,
+    }
+    work.emit("candidates", pa.table(candidates).cast(CANDIDATES))
+    scores = [
+        candidates["candidate_id"],
+        pa.repeat(_SCORER, rows),
+        pa.repeat("similarity", rows),
+        texts["value"].cast(pa.float64()),
+    ]
+    work.emit("scores", pa.table(scores, schema=SCORES))
+
+
+STAGE = Stage(
+    name="mine",
+    config=MineConfig,
+    tables={"candidates": CANDIDATES, "scores": SCORES},
+    run=run,
+    plan=plan,
+    seeded=False,
+)

@@ -1,0 +1,123 @@
+"""A shipped recipe fitted to the shape of another corpus."""
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.fitting import SURROUNDINGS
+
+LINES = [f"Heron number {i} stands in the shallow water and waits." for i in range(60)]
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+    return str(path)
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> str:
+    """Single sentences with stars, in the order of the stars."""
+    rows = [[1 + i // 20, line] for i, line in enumerate(LINES)]
+    return write_csv(tmp_path / "reviews.csv", ["stars", "review"], rows)
+
+
+@pytest.mark.parametrize("name", recipe_file.shipped())
+def test_every_shipped_recipe_takes_single_sentences(name: str, reviews: str) -> None:
+    recipe, _, chosen = recipe_file.loaded(name, corpus=reviews)
+    assert compile_steps(recipe)
+    corpus = recipe.corpora[0]
+    assert (corpus.text, corpus.labels, corpus.query) == ("review", "stars", None)
+    assert not set(SURROUNDINGS) & set(recipe.synthesise)
+    assert recipe.sample.company == 0
+    assert recipe.train.choose is None
+    assert (recipe.evaluate.retrieval, recipe.evaluate.halves) == (False, True)
+    assert chosen is not None
+    assert "\n" not in chosen
+    assert "single sentences (column 'review')" in chosen
+    assert "column 'stars' (1, 2, 3), which never trains" in chosen
+
+
+def rows_of(name: str, source: str) -> list[tuple[str, str | None, tuple[str, ...]]]:
+    """Of each part of the first phase, where its rows come from."""
+    parts = recipe_file.load(name, corpus=source).train.phases[0].parts
+    return [(part.rows.source, part.rows.role, part.rows.relation) for part in parts]
+
+
+STRICT = ("triplets", None, ("alters",))
+
+
+def test_sentences_train_with_themselves_where_the_recipe_takes_natural_pairs(
+    reviews: str,
+) -> None:
+    assert rows_of("quickstart", reviews) == [("anchors", "domain", ()), STRICT]
+    assert rows_of("gcse", reviews) == [("triplets", None, ())]
+
+
+def test_paragraphs_keep_the_methods_of_the_surroundings(tmp_path: Path) -> None:
+    path = tmp_path / "notes.jsonl"
+    rows = [{"body": " ".join(LINES[i : i + 3])} for i in range(50)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    recipe = recipe_file.load("quickstart", corpus=str(path))
+    assert set(SURROUNDINGS) <= set(recipe.synthesise)
+    assert recipe.sample.company == 1
+    assert rows_of("quickstart", str(path)) == [("pairs", "domain", ("topic",)), STRICT]
+    assert set(SURROUNDINGS) & set(recipe_file.load("gcse_rules", corpus=str(path)).synthesise)
+    assert (recipe.evaluate.retrieval, recipe.evaluate.halves) == (False, True)
+
+
+def test_pairs_train_and_measure(tmp_path: Path) -> None:
+    rows = [[f"Who is {i}?", line] for i, line in enumerate(LINES)]
+    source = write_csv(tmp_path / "faq.csv", ["Question", "Answer"], rows)
+    recipe = recipe_file.load("quickstart", corpus=source)
+    assert (recipe.corpora[0].query, recipe.corpora[0].answer) == ("Question", "Answer")
+    assert recipe.evaluate.retrieval
+    assert rows_of("quickstart", source) == [("document_pairs", None, ()), STRICT]
+    assert recipe_file.load("gcse", corpus=source).train.choose is not None
+
+
+def test_what_is_typed_has_the_last_word(reviews: str) -> None:
+    typed = ["sample.company=2", "corpora.0.labels=null", "evaluate.halves=false"]
+    recipe = recipe_file.load("quickstart", typed, reviews)
+    assert recipe.sample.company == 2
+    assert recipe.corpora[0].labels is None
+    assert not recipe.evaluate.halves
+
+
+def test_labels_are_looked_for_in_the_rows_that_are_read(reviews: str) -> None:
+    assert recipe_file.load("quickstart", corpus=reviews, limit=15).corpora[0].labels is None
+    recipe = recipe_file.load("quickstart", corpus=reviews, limit=40)
+    assert (recipe.corpora[0].labels, recipe.corpora[0].limit) == ("stars", 40)
+
+
+def test_a_recipe_of_ones_own_is_not_fitted(tmp_path: Path, reviews: str) -> None:
+    own = tmp_path / "own.yaml"
+    text = recipe_file.find("simcse").read_text(encoding="utf-8").replace("choose", "# choose")
+    own.write_text(text, encoding="utf-8")
+    recipe, _, chosen = recipe_file.loaded(str(own), corpus=reviews)
+    assert chosen is None
+    assert [corpus.labels for corpus in recipe.corpora] == [None]
+
+
+def test_lines_that_cannot_be_decoded_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes("\n".join([*LINES, "Der Reiher wartet im kühlen Wasser."]).encode("latin-1"))
+    chosen = recipe_file.loaded("quickstart", corpus=str(path)).chosen
+    assert chosen is not None
+    assert "1 of the first 500 are not UTF-8" in chosen
+    assert "iconv -f latin1 -t utf-8" in chosen
+
+
+def test_the_general_corpora_of_a_recipe_stay(tmp_path: Path, reviews: str) -> None:
+    from tercet.flows.recipe.fitting import fitted
+    from tercet.tasks.corpus.sources.discover import describe
+
+    general = {"name": "wiki", "source": "wiki.txt", "role": "general", "share": 3}
+    base = {"corpora": [{"name": "own", "source": "own.txt"}, general], "train": {}}
+    content, _ = fitted(base, describe(reviews))
+    assert [corpus["name"] for corpus in content["corpora"]] == ["reviews", "wiki"]

@@ -1,0 +1,110 @@
+"""What is shown of a run: moved queries and a moved fact, and which question was trained on."""
+
+import duckdb
+import pytest
+
+from tercet.flows.recipe import file as recipe_file
+from tercet.flows.results.first_look import first_look, trained_on
+
+TEXTS = {i: (f"query {i}", f"answer {i}") for i in range(1, 31)}
+
+
+@pytest.fixture
+def connection() -> duckdb.DuckDBPyConnection:
+    """Thirty test queries: 1 to 4 come right, 5 to 6 go wrong, 7 goes from wrong to wrong."""
+    made = duckdb.connect()
+    made.execute("CREATE TABLE evaluations (phase VARCHAR, model_version VARCHAR, seed INT, "
+                 "suite VARCHAR, task VARCHAR)")  # fmt: skip
+    for phase, model in (("base", "old"), ("encoder", "new")):
+        for task in ("document_pairs", "method_to_class", "name_to_summary"):
+            made.execute(
+                "INSERT INTO evaluations VALUES (?, ?, 1, 'retrieval', ?)", [phase, model, task]
+            )
+    made.execute("CREATE TABLE document_pairs (pair_id UBIGINT, query VARCHAR, answer VARCHAR)")
+    made.executemany("INSERT INTO document_pairs VALUES (?, ?, ?)",
+                     [(i, *texts) for i, texts in TEXTS.items()])  # fmt: skip
+    made.execute(
+        "CREATE TABLE retrieval_ranks (model_version VARCHAR, pair_id UBIGINT, split VARCHAR, "
+        "task VARCHAR, nearest_id UBIGINT, nearest_similarity FLOAT)"
+    )
+    for i in TEXTS:
+        old = i + 1 if i <= 4 or i == 7 else i
+        new = i + 2 if 5 <= i <= 7 else i
+        for model, nearest, similarity in (("old", old, 0.5), ("new", new, 0.75)):
+            row = [model, i, "test", "document_pairs", nearest, similarity]
+            made.execute("INSERT INTO retrieval_ranks VALUES (?, ?, ?, ?, ?, ?)", row)
+    made.execute("CREATE TABLE fact_order_cases (model_version VARCHAR, task VARCHAR, "
+                 "kind VARCHAR, item INT, anchor VARCHAR, rewording VARCHAR, changed VARCHAR, "
+                 "rewording_similarity FLOAT, changed_similarity FLOAT)")  # fmt: skip
+    made.execute("CREATE TABLE triplets (positive_method VARCHAR)")
+    return made
+
+
+def add_case(connection, item: int, old: tuple[float, float], new: tuple[float, float]) -> None:
+    for model, cosines in (("old", old), ("new", new)):
+        row = [model, "ours", "number", item, f"a{item}", f"r{item}", f"c{item}", *cosines]
+        connection.execute("INSERT INTO fact_order_cases VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def test_moved_queries_are_counted_and_drawn_for_better_and_worse(connection) -> None:
+    lines = first_look(connection, 1)
+    told = " ".join(lines[:3])
+    assert "nearest for 7 of 30 test queries: for 4 their own answer, for 2 a wrong one" in told
+    assert "3 of these, drawn by seed" in told
+    queries = [line.split()[-1] for line in lines if line.startswith("  query")]
+    assert len(queries) == 3
+    assert set(queries) <= {str(i) for i in range(1, 8)}
+    place = next(i for i, line in enumerate(lines) if line.startswith("  query"))
+    number = int(queries[0])
+    old, new = (number + 1 if number <= 4 or number == 7 else number), None
+    new = number + 2 if number >= 5 else number
+    assert lines[place + 1].split() == ["before", "0.50", *"="[: old == number], "answer", str(old)]
+    assert lines[place + 2].split() == ["after", "0.75", *"="[: new == number], "answer", str(new)]
+    # Which are shown depends on the seed, and some show what went wrong.
+    connection.execute("UPDATE evaluations SET seed = NULL")
+    assert first_look(connection, 2) == []
+    shown = set()
+    for seed in range(2, 12):
+        connection.execute("UPDATE evaluations SET seed = ?", [seed])
+        found = first_look(connection, seed)
+        shown |= {line.split()[-1] for line in found if line.startswith("  query")}
+    assert shown & {"5", "6"}
+    assert shown & {"1", "2", "3", "4"}
+
+
+def test_a_fact_with_both_cosines_before_and_after(connection) -> None:
+    add_case(connection, 0, (0.9, 0.8), (0.9, 0.7))
+    lines = first_look(connection, 1)
+    assert any(line.startswith("One of 1 cases of fact order, drawn by seed") for line in lines)
+    add_case(connection, 1, (0.7, 0.8), (0.85, 0.6))
+    lines = first_look(connection, 1)
+    place = next(i for i, line in enumerate(lines) if "cases of fact order" in line)
+    assert lines[place].startswith("1 of 2 cases of fact order came right and 0 went wrong.")
+    assert [line.split() for line in lines[-3:]] == [
+        ["sentence", "a1"],
+        ["reworded", "0.70", "0.85", "r1"],
+        ["changed", "0.80", "0.60", "c1"],
+    ]
+
+
+def test_lines_fit_a_terminal(connection) -> None:
+    connection.execute("UPDATE document_pairs SET answer = repeat('long ', 100)")
+    assert max(map(len, first_look(connection, 1))) == 100
+
+
+def test_which_question_is_trained_on(connection) -> None:
+    recipe = recipe_file.load("quickstart")
+    assert trained_on(connection, recipe) == [
+        "Trained on as well: document pairs (those of the split train). Not trained on: method to "
+        "class, name",
+        "to summary.",
+    ]
+    triplets = recipe_file.load("quickstart", ["train.phases=[{rows: triplets}]"])
+    none = ["No question of retrieval is one that is trained on."]
+    assert trained_on(connection, triplets) == none
+    connection.execute("INSERT INTO triplets VALUES ('neighbour_paragraph'), ('cutoff')")
+    assert trained_on(connection, triplets)[0].startswith(
+        "Trained on as well: document pairs (50% of the triplets are neighbour_paragraph)."
+    )
+    connection.execute("DELETE FROM evaluations")
+    assert trained_on(connection, recipe) == []

@@ -1,0 +1,81 @@
+"""Which of the questions that a reader offers stand."""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tercet.models import seeding
+from tercet.tasks.corpus import questions
+from tercet.tasks.corpus.splits import DEV, TEST, TRAIN
+
+KEPT = {"a": TEST, "b": TEST, "c": DEV, "d": TRAIN, "e": TEST}
+SPLIT = np.array([TEST, DEV, TRAIN, TEST], dtype=np.int8)
+DOCUMENTS = np.array([10, 11, 12, 13], dtype=np.uint64)
+
+
+def stand(tmp_path, *rows):
+    path = tmp_path / "questions.parquet"
+    pq.write_table(questions.offered(rows, 0), path)
+    ids = seeding.text_ids(KEPT)
+    splits = np.array(list(KEPT.values()), dtype=np.int8)
+    table = questions.standing(path, ids, splits, SPLIT, DOCUMENTS)
+    assert table.schema == questions.QUESTIONS
+    return [
+        (row["doc_id"], row["question"], row["query"], row["answer"], row["split"])
+        for row in table.to_pylist()
+    ]
+
+
+def test_its_sentences_are_held_out_with_its_document(tmp_path):
+    rows = [
+        (0, "name", "f()", "a b", ["a", "b"]),
+        (1, "name", "g()", "c", ["c"]),
+        # Training documents, sentences of other splits, sentences that are not kept, no sentence.
+        (2, "name", "h()", "d", ["d"]),
+        (0, "name", "i()", "a c", ["a", "c"]),
+        (1, "name", "j()", "e", ["e"]),
+        (0, "name", "k()", "a x", ["a", "x"]),
+        (0, "name", "l()", "", []),
+    ]
+    assert stand(tmp_path, *rows) == [
+        (10, "name", "f()", "a b", "test"),
+        (11, "name", "g()", "c", "dev"),
+    ]
+
+
+def test_one_answer_a_query_and_one_query_an_answer(tmp_path):
+    rows = [
+        (0, "name", "f()", "x", ["x"]),
+        (0, "name", "f()", "a", ["a"]),
+        (3, "name", "f()", "b", ["b"]),
+        (3, "name", "g()", "a", ["a"]),
+        (3, "name", "g()", "b", ["b"]),
+        # Another question has its own.
+        (3, "class", "f()", "a", ["a"]),
+    ]
+    # What does not stand hides nothing; the second g() falls with the first.
+    assert stand(tmp_path, *rows) == [
+        (10, "name", "f()", "a", "test"),
+        (13, "class", "f()", "a", "test"),
+    ]
+
+
+def test_ids_tell_questions_apart(tmp_path):
+    path = tmp_path / "questions.parquet"
+    rows = [(0, name, "f()", "a", ["a"]) for name in ("one", "two")]
+    pq.write_table(questions.offered(rows, 3), path)
+    table = questions.standing(
+        path, seeding.text_ids(["a"]), np.array([TEST], np.int8), SPLIT, DOCUMENTS
+    )
+    assert table["doc_id"].to_pylist() == [13, 13]
+    assert table["pair_id"].to_pylist() == [
+        seeding.text_id(name, "f()", "a") for name in ("one", "two")
+    ]
+
+
+@pytest.mark.parametrize("rows", [(), ((0, "name", "f()", "a", ["a"]),)])
+def test_a_corpus_may_have_no_sentence_or_no_question(tmp_path, rows):
+    path = tmp_path / "questions.parquet"
+    pq.write_table(questions.offered(rows, 0), path)
+    none = np.empty(0, np.uint64), np.empty(0, np.int8)
+    assert questions.standing(path, *none, SPLIT, DOCUMENTS).num_rows == 0

@@ -1,0 +1,74 @@
+"""The stage `halves`, on sentences as `ingest` makes them."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tercet.models import seeding
+from tercet.storage.rows import rows_of
+from tercet.tasks.corpus.ingest import SENTENCES
+from tercet.tasks.evaluation import halves
+from tercet.tasks.stage import Resources, Work
+
+LONG = (
+    "the heron waits in the cold water, sees a fish under the stone "
+    "and strikes before it can flee away again"
+)
+
+
+def made(tmp_path: Path, rows: list[tuple[int, int, str, str]]) -> list[dict[str, object]]:
+    """rows: (document, paragraph, text, split), in the order of their positions."""
+    columns = {
+        "sentence_id": seeding.text_ids([row[2] for row in rows]),
+        "text": [row[2] for row in rows],
+        "corpus": ["c"] * len(rows),
+        "source": ["s"] * len(rows),
+        "doc_id": [row[0] for row in rows],
+        "paragraph": [row[1] for row in rows],
+        "position": list(range(len(rows))),
+        "n_words": [row[2].count(" ") + 1 for row in rows],
+        "split": [row[3] for row in rows],
+    }
+    file = tmp_path / "sentences.parquet"
+    pq.write_table(pa.table(columns, schema=SENTENCES), file)
+    emitted: list[pa.Table] = []
+    halves.run(
+        Work(
+            config=halves.HalvesConfig(),
+            seed=1,
+            inputs={"sentences": rows_of({"sentences": [file]})},
+            models={},
+            spec={},
+            resources=Resources(),
+            scratch=tmp_path,
+            emit=lambda name, table: emitted.append(table.cast(halves.QUESTIONS)),
+        )
+    )
+    return [row for table in emitted for row in table.to_pylist()]
+
+
+def test_paragraphs_of_dev_and_test_alone_are_cut(tmp_path: Path) -> None:
+    rows = [
+        (1, 0, "A heron stands here.", "test"),
+        (1, 0, "It waits for fish.", "test"),
+        (1, 1, "Nobody came along today.", "test"),
+        (2, 0, LONG, "dev"),
+        (3, 0, "A train text is here.", "train"),
+        (3, 0, "It must not be cut.", "train"),
+    ]
+    found = {row["doc_id"]: row for row in made(tmp_path, rows)}
+    assert set(found) == {1, 2}
+    assert (found[1]["query"], found[1]["answer"]) == ("A heron stands here.", "It waits for fish.")
+    assert found[2]["split"] == "dev"
+    assert f"{found[2]['query']} {found[2]['answer']}" == LONG
+
+
+def test_a_half_that_another_text_has_too_is_no_question(tmp_path: Path) -> None:
+    rows = [
+        (1, 0, "A heron stands here.", "test"),
+        (1, 0, "It waits for fish.", "test"),
+        (2, 0, "A grebe swims there.", "test"),
+        (2, 0, "It waits for fish.", "test"),
+    ]
+    assert [row["doc_id"] for row in made(tmp_path, rows)] == [1]

@@ -1,0 +1,147 @@
+"""Stage `mine`: the nearest text of another document that is farther than the positive."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tercet.models import seeding
+from tercet.models.generation import DETAIL
+from tercet.storage.rows import rows_of
+from tercet.tasks.scoring import mine
+from tercet.tasks.scoring.embed import embeddings_table
+from tercet.tasks.scoring.mine import MineConfig
+from tercet.tasks.scoring.score import SCORES
+from tercet.tasks.stage import Resources, Work
+from tercet.tasks.synthesis.parse import CANDIDATES
+
+# Anchor, its document, its topical positive, and where both point, in degrees.
+Topic = tuple[str, int, str, float, float]
+
+
+def mined(folder: Path, topics: list[Topic], parts: int = 1, **config: Any) -> tuple[Any, Any]:
+    """The candidates and scores of all parts, by anchor."""
+    degrees = {anchor: at for anchor, _, _, at, _ in topics}
+    degrees |= {positive: at for _, _, positive, _, at in topics}
+    angles = np.radians(list(degrees.values()))
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    ids = pa.array(seeding.text_ids(list(degrees)), pa.uint64())
+    pq.write_table(embeddings_table(ids, vectors), folder / "e.parquet")
+    anchors = list(dict.fromkeys(topic[0] for topic in topics))
+    docs = {topic[0]: topic[1] for topic in topics}
+    sentences = pa.table(
+        {
+            "sentence_id": pa.array(seeding.text_ids(anchors), pa.uint64()),
+            "text": anchors,
+            "doc_id": pa.array([docs[anchor] for anchor in anchors], pa.uint64()),
+        }
+    )
+    pq.write_table(sentences, folder / "s.parquet")
+    owners = seeding.text_ids([topic[0] for topic in topics])
+    rows = [
+        {
+            "candidate_id": place,
+            "sentence_id": int(owner),
+            "role": "positive",
+            "relation": "topic",
+            "method": "rest_of_paragraph",
+            "text": topic[2],
+        }
+        for place, (owner, topic) in enumerate(zip(owners, topics, strict=True))
+    ]
+    # What is not topical neither asks nor answers.
+    rows.append({**rows[0], "candidate_id": 99, "relation": "keeps", "text": topics[-1][2]})
+    pq.write_table(pa.Table.from_pylist(rows, CANDIDATES), folder / "c.parquet")
+    found: dict[str, list[pa.Table]] = {}
+    inputs = {
+        "candidates": rows_of({"candidates": [folder / "c.parquet"]}),
+        "sentences": rows_of({"sentences": [folder / "s.parquet"]}),
+        "embeddings": rows_of({"embeddings": [folder / "e.parquet"]}),
+    }
+    work = Work(
+        config=MineConfig(**config),
+        seed=1,
+        inputs=inputs,
+        models={},
+        spec={},
+        resources=Resources(),
+        scratch=folder,
+        emit=lambda name, table: found.setdefault(name, []).append(table),
+    )
+    specs = mine.plan(work)
+    assert len(specs) == parts
+    for spec in specs:
+        work.spec.clear()  # type: ignore[attr-defined]
+        work.spec.update(spec)  # type: ignore[attr-defined]
+        mine.run(work)
+    candidates = pa.concat_tables(found["candidates"]).cast(CANDIDATES)
+    scores = pa.concat_tables(found["scores"]).cast(SCORES)
+    names = dict(zip(seeding.text_ids(anchors).tolist(), anchors, strict=True))
+    values = dict(zip(scores["candidate_id"].to_pylist(), scores["value"].to_pylist(), strict=True))
+    by_anchor: dict[str, dict[str, float]] = {}
+    for row in candidates.to_pylist():
+        assert (row["role"], row["relation"], row["method"]) == ("negative", "other", "mined")
+        assert row["detail"]["operation"] == "mined"
+        assert row["generation_id"] is None
+        by_anchor.setdefault(names[row["sentence_id"]], {})[row["text"]] = values[
+            row["candidate_id"]
+        ]
+    return by_anchor, candidates
+
+
+TOPICS: list[Topic] = [
+    ("a", 1, "of a", 0, 40),
+    ("b", 2, "of b", 90, 45),
+    ("c", 3, "of c", 180, 70),
+]
+
+
+def test_the_nearest_below_the_positives_share(tmp_path: Path) -> None:
+    found, _ = mined(tmp_path, TOPICS, below=0.95)
+    # a's positive has cos 40 = 0.766, so the cap is 0.728: b's at 45 degrees has 0.707.
+    assert found["a"] == {"of b": pytest.approx(np.cos(np.radians(45)), abs=1e-6)}
+    # b's has cos 45: of those at most 0.672 the nearest is a's, at 50 degrees.
+    assert found["b"] == {"of a": pytest.approx(np.cos(np.radians(50)), abs=1e-6)}
+    # c's positive is behind it: what is farther still is a itself.
+    assert found["c"] == {"of b": pytest.approx(np.cos(np.radians(135)), abs=1e-6)}
+
+
+def test_a_smaller_share_takes_what_is_farther(tmp_path: Path) -> None:
+    found, _ = mined(tmp_path, TOPICS, below=0.5)
+    assert found["a"] == {"of c": pytest.approx(np.cos(np.radians(70)), abs=1e-6)}
+
+
+def test_texts_of_the_same_document_and_of_several_are_left_out(tmp_path: Path) -> None:
+    near: list[Topic] = [*TOPICS, ("d", 1, "mine too", 100, 44), ("e", 5, "of b", 30, 45)]
+    found, _ = mined(tmp_path, near, below=0.95)
+    # "mine too" is of a's document, "of b" now stands in two.
+    assert found["a"].keys() == {"of c"}
+
+
+def test_each_positive_has_its_own(tmp_path: Path) -> None:
+    topics: list[Topic] = [*TOPICS, ("a", 1, "far of a", 0, 72)]
+    found, _ = mined(tmp_path, topics, below=0.95)
+    assert set(found["a"]) == {"of b", "b"}
+
+
+def test_parts_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    topics: list[Topic] = [
+        (f"a{i}", i // 3, f"p{i}", float(rng.uniform(0, 360)), float(rng.uniform(0, 360)))
+        for i in range(40)
+    ]
+    whole, _ = mined(tmp_path, topics)
+    monkeypatch.setattr(mine, "_PART", 13)
+    monkeypatch.setattr(mine, "_BLOCK", 7)
+    assert mined(tmp_path, topics, parts=4)[0] == whole
+
+
+def test_mined_ids_are_those_of_parse(tmp_path: Path) -> None:
+    _, candidates = mined(tmp_path, TOPICS)
+    row = candidates.to_pylist()[0]
+    own = seeding.text_id(str(row["sentence_id"]), "mined", "negative", row["text"])
+    assert row["candidate_id"] == own
+    assert candidates.schema.field("detail").type == DETAIL
