@@ -186,8 +186,8 @@ def _refuse(db: Any, config: "PairedConfig") -> None:
                 WHEN 'no_weight' THEN 'its method has the weight 0'
                 WHEN 'unused_fallback' THEN printf('similarity %.4f, not needed', j.value)
                 WHEN 'no_pair' THEN 'nothing was accepted that it could be paired with'
-                WHEN 'surplus' THEN printf('similarity %.4f, rank %d of its role', j.value,
-                    coalesce(r.rank, 1))
+                WHEN 'surplus' THEN printf('similarity %.4f', j.value)
+                    || coalesce(printf(', rank %d of its role', r.rank), ', not needed')
                 ELSE printf('similarity %.4f, below %.4f', j.value, low) END AS detail
         FROM judged j LEFT JOIN ranked r USING (candidate_id)
         LEFT JOIN unpaired u USING (candidate_id)
