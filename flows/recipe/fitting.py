@@ -20,16 +20,20 @@ _ON_TOPIC = 0.2
 _HELD_OUT = ((20_000, 0.2), (100_000, 0.1))
 _HELD_OUT_BEYOND = 0.05
 _DEV = 0.05
+# Single sentences of fewer words on average are not cut in two: a half would say too little.
+_CUT_WORDS = 10
 
 # What stands in the place of natural pairs: rows, and how they are told.
 _ROWS: Mapping[str, dict[str, Any]] = {
     "paragraphs": {"from": "pairs", "relation": "topic", "role": "domain", "one_per": "sentence"},
-    "sentences": {"from": "anchors", "role": "domain"},
+    "sentences": {"from": "anchors", "role": "domain", "positive": "half"},
+    "short sentences": {"from": "anchors", "role": "domain"},
 }
 _HOW = {
     "pairs": "the pairs of train are trained on",
     "paragraphs": "each sentence trains with what surrounds it",
-    "sentences": "each trains with itself under dropout, since nothing surrounds it",
+    "sentences": "the first half of each trains with its second, since nothing surrounds it",
+    "short sentences": "each trains with itself under dropout, since it is too short to be cut",
 }
 _AS_BEFORE = "trained as the recipe says"
 
@@ -47,6 +51,8 @@ def fitted(
     kept = [corpus for corpus in given if corpus.get("role", "domain") != "domain"]
     content["corpora"] = [corpus_entry(described), *kept]
     paired = described.shape == "pairs"
+    short = described.shape == "sentences" and described.mean_words < _CUT_WORDS
+    rows = "short sentences" if short else described.shape
     content["evaluate"] = {**(base.get("evaluate") or {}), "retrieval": paired}
     if all(corpus.get("source") != described.source for corpus in given):
         documents = min(described.rows, limit or described.rows)
@@ -61,8 +67,8 @@ def fitted(
         _without_surroundings(content)
     natural = any(map(_on_pairs, _parts(train)))
     if natural and not paired:
-        _without_pairs(content, described.shape)
-    return content, _said(described, _HOW[described.shape] if natural else _AS_BEFORE)
+        _without_pairs(content, rows)
+    return content, _said(described, _HOW[rows] if natural else _AS_BEFORE)
 
 
 def corpus_entry(described: Description) -> dict[str, Any]:
@@ -118,9 +124,9 @@ def _without_surroundings(content: dict[str, Any]) -> None:
             del content[key]
 
 
-def _without_pairs(content: dict[str, Any], shape: str) -> None:
+def _without_pairs(content: dict[str, Any], kind: str) -> None:
     """Rows of the corpus's own sentences in the place of natural pairs."""
-    rows = _ROWS[shape]
+    rows = _ROWS[kind]
 
     def part_with(part: Mapping[str, Any]) -> dict[str, Any]:
         return {**part, "rows": rows} if _on_pairs(part) else dict(part)
@@ -139,7 +145,7 @@ def _without_pairs(content: dict[str, Any], shape: str) -> None:
         content["corpora"] = [{**own, "share": _SHARE}, *others]
         each = sample["rows"] / (1 + len(others))
         content["sample"] = {**sample, "rows": round(each * (_SHARE + len(others)))}
-    if shape == "paragraphs":
+    if kind == "paragraphs":
         added = {method: {"role": "domain"} for method in SURROUNDINGS}
         content["synthesise"] = added | (content.get("synthesise") or {})
         select = content.get("select") or {}

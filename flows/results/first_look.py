@@ -13,6 +13,8 @@ from tercet.tasks.training.phases import OF_TRIPLETS
 
 # The natural pairs, as the table `evaluations` calls this task.
 DOCUMENT_PAIRS = "document_pairs"
+HALVES = "halves"
+_OF_TRAIN = "those of the split train"
 # What makes triplets of the pairs of documentation: a summary with its next paragraph.
 _SAME_QUESTION = "neighbour_paragraph"
 _QUERIES = 3
@@ -25,21 +27,31 @@ def trained_on(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> list[st
         "SELECT DISTINCT task FROM evaluations WHERE suite = 'retrieval' ORDER BY task"
     ).fetchall()
     names = [task for (task,) in asked]
-    if DOCUMENT_PAIRS not in names:
-        return []
-    others = [task.replace("_", " ") for task in names if task != DOCUMENT_PAIRS]
-    why = _same_rows(connection, recipe)
-    if not why:
-        return ["No question of retrieval is one that is trained on."]
-    rest = f" Not trained on: {', '.join(others)}." if others else ""
-    return textwrap.wrap(f"Trained on as well: document pairs ({why}).{rest}", _WIDTH)
+    why = {DOCUMENT_PAIRS: _same_rows(connection, recipe), HALVES: _half_rows(recipe)}
+    trained = [name for name in names if why.get(name)]
+    if not trained:
+        return ["No question of retrieval is one that is trained on."] if names else []
+    listed = ", ".join(f"{_spaced(name)} ({why[name]})" for name in trained)
+    others = ", ".join(_spaced(name) for name in names if name not in trained)
+    rest = f" Not trained on: {others}." if others else ""
+    return textwrap.wrap(f"Trained on as well: {listed}.{rest}", _WIDTH)
+
+
+def _spaced(task: str) -> str:
+    return task.replace("_", " ")
+
+
+def _half_rows(recipe: Recipe) -> str:
+    """The training rows that ask the question of the halves; empty without any."""
+    parts = [part for phase in recipe.train.phases for part in phase.parts]
+    return _OF_TRAIN if any(part.rows.positive == "half" for part in parts) else ""
 
 
 def _same_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str:
     """The training rows that ask the question of the document pairs; empty without any."""
     sources = {source for phase in recipe.train.phases for source in phase.sources()}
     if DOCUMENT_PAIRS in sources:
-        return "those of the split train"
+        return _OF_TRAIN
     if sources.isdisjoint(OF_TRIPLETS) or all(c.source != "pydocs" for c in recipe.unlabelled):
         return ""
     ((same, all_),) = connection.execute(

@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tercet.models.losses.registry import loss_named
+from tercet.models.text.halves import LEAST, halves
 from tercet.models.training.phase import PartRows
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
@@ -132,7 +133,18 @@ def _anchors(work: Work, rows: RowsConfig) -> pa.Table:
             chosen &= np.isin(table["corpus"].to_pylist(), rows.corpora)
         found.append(table.filter(pa.array(chosen)).select(["sentence_id", "text"]))
     anchors = pa.concat_tables(found).rename_columns(["row_id", "anchor"])
+    if rows.positive == "half":
+        return _cut_in_two(anchors)
     return anchors.append_column("positive", anchors["anchor"])
+
+
+def _cut_in_two(anchors: pa.Table) -> pa.Table:
+    """Each sentence's first half with its second; without those too short to be cut."""
+    cut = [halves([text], 2 * LEAST) for text in anchors["anchor"].to_pylist()]
+    pairs = [both for both in cut if both is not None]
+    rows = anchors.select(["row_id"]).filter(pa.array([both is not None for both in cut]))
+    rows = rows.append_column("anchor", pa.array([first for first, _ in pairs], pa.string()))
+    return rows.append_column("positive", pa.array([second for _, second in pairs], pa.string()))
 
 
 def _document_pairs(work: Work, rows: RowsConfig) -> pa.Table:
@@ -174,6 +186,8 @@ def _remedy(rows: RowsConfig) -> str:
             "loosen select's thresholds, or look at why candidates were refused: "
             "SELECT reason, count(*) FROM rejects GROUP BY reason"
         )
+    if rows.positive == "half":
+        return f"sentences of {2 * LEAST} words and more can be cut in two"
     if source == "anchors":
         return "check the corpora that it names, and what ingest refused"
     if source == "document_pairs":

@@ -63,10 +63,11 @@ class RowsConfig(Config):
         default=(),
         description="Only triplets of this relation or these: alters, keeps, topic; empty: all.",
     )
-    positive: Literal["anchor"] | None = Field(
+    positive: Literal["anchor", "half"] | None = Field(
         default=None,
         description="anchor: each row's anchor is its positive too, under another dropout mask; "
-        "null: the row's own.",
+        "half: of rows from anchors, the second half of each sentence is the positive of the "
+        "first; null: the row's own.",
     )
     one_per: Literal["sentence"] | None = Field(
         default=None,
@@ -82,6 +83,10 @@ class RowsConfig(Config):
             raise ValueError(
                 f"one_per chooses among a sentence's triplets, and rows from {self.source} have "
                 "none: leave it out"
+            )
+        if self.positive == "half" and self.source != "anchors":
+            raise ValueError(
+                f"positive: half cuts sentences in two, for rows from anchors, not {self.source}"
             )
         if self.relation and self.source not in OF_TRIPLETS:
             raise ValueError(

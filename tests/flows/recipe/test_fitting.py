@@ -43,20 +43,25 @@ def test_every_shipped_recipe_takes_single_sentences(name: str, reviews: str) ->
     assert "column 'stars' (1, 2, 3), which never trains" in chosen
 
 
-def rows_of(name: str, source: str) -> list[tuple[str, str | None, tuple[str, ...]]]:
+def rows_of(name: str, source: str) -> list[tuple[str, str | None, str | tuple[str, ...] | None]]:
     """Of each part of the first phase, where its rows come from."""
-    parts = recipe_file.load(name, corpus=source).train.phases[0].parts
-    return [(part.rows.source, part.rows.role, part.rows.relation) for part in parts]
+    parts = [part.rows for part in recipe_file.load(name, corpus=source).train.phases[0].parts]
+    return [(rows.source, rows.role, rows.positive or rows.relation) for rows in parts]
 
 
 STRICT = ("triplets", None, ("alters",))
 
 
-def test_sentences_train_with_themselves_where_the_recipe_takes_natural_pairs(
-    reviews: str,
-) -> None:
-    assert rows_of("quickstart", reviews) == [("anchors", "domain", ()), STRICT]
+def test_sentences_are_cut_in_two_where_the_recipe_takes_natural_pairs(reviews: str) -> None:
+    assert rows_of("quickstart", reviews) == [("anchors", "domain", "half"), STRICT]
     assert rows_of("gcse", reviews) == [("triplets", None, ())]
+
+
+def test_short_sentences_train_with_themselves(tmp_path: Path) -> None:
+    rows = [[f"Heron {i} waits in the water."] for i in range(60)]
+    titles = write_csv(tmp_path / "titles.csv", ["title"], rows)
+    assert rows_of("quickstart", titles) == [("anchors", "domain", ()), STRICT]
+    assert "too short to be cut" in (recipe_file.loaded("quickstart", corpus=titles).chosen or "")
 
 
 def test_paragraphs_keep_the_methods_of_the_surroundings(tmp_path: Path) -> None:

@@ -60,6 +60,18 @@ def test_anchors_stand_beside_themselves(inputs: dict[str, Rows], tmp_path: Path
     assert rows.num_rows == 15
 
 
+def test_sentences_cut_in_two(inputs: dict[str, Rows], tmp_path: Path) -> None:
+    whole = rows_from(inputs, tmp_path, **{"from": "anchors"})
+    texts = dict(zip(whole["row_id"].to_pylist(), whole["anchor"].to_pylist(), strict=True))
+    rows = rows_from(inputs, tmp_path, **{"from": "anchors"}, positive="half")
+    assert rows.column_names == ["row_id", "anchor", "positive"]
+    for row, first, second in zip(*rows.to_pydict().values(), strict=True):
+        assert f"{first} {second}" == texts[row]
+    long = {row for row, text in texts.items() if len(text.split()) >= 8}
+    assert long
+    assert set(rows["row_id"].to_pylist()) == long
+
+
 def test_document_pairs_of_the_train_split(inputs: dict[str, Rows], tmp_path: Path) -> None:
     pairs = [
         {"pair_id": i, "doc_id": i, "query": f"q{i}", "answer": f"a{i}", "split": split}
