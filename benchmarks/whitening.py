@@ -2,16 +2,18 @@
 
     tercet run quickstart --until embed && python benchmarks/whitening.py --store tercet-store
 
-Means and covariance come from the stored vectors of training texts. power 0 leaves the vectors as
-they are (but centred), 1 whitens them, 0.5 goes half the way.
+Means and covariance come from the stored vectors of training texts. Dimensions and power are those
+of a recipe's `whiten`: power 0 leaves the vectors as they are (but centred), 1 whitens them.
 """
 
 import argparse
+from itertools import product
 
 import numpy as np
 
 from tercet.flows.results.queries import connect
 from tercet.models.encoders import encoder
+from tercet.models.encoders.whitening import whitening
 from tercet.models.weights import fetch
 from tercet.storage.store import open_store
 
@@ -28,25 +30,26 @@ def main() -> None:
         pairs = db.sql(
             "SELECT query, answer FROM document_pairs WHERE split = 'test' ORDER BY pair_id"
         ).fetchall()[:2000]
-    vectors = np.stack(seen).astype(np.float64)
-    mean = vectors.mean(axis=0)
-    values, directions = np.linalg.eigh(np.cov((vectors - mean).T))
+    vectors = np.stack(seen)
     model = encoder.load_encoder(fetch(MODEL), None, 128, "cpu", False, None)
     sides = [
         np.asarray(encoder.encode(model, texts, 64, "bf16"), dtype=np.float64)
         for texts in zip(*pairs, strict=True)
     ]
     print(f"{len(pairs)} test questions, fitted on {len(vectors)} vectors")
-    for power in (None, 0.0, 0.25, 0.5, 0.75, 1.0):
+    powers = (0.0, 0.25, 0.3, 0.5, 0.75, 1.0)
+    for dimensions, power in [(None, None), *product((None, 256), powers)]:
         changed = sides
         if power is not None:
-            scale = directions * (np.maximum(values, 1e-9) ** (-power / 2))
-            changed = [(side - mean) @ scale for side in sides]
+            fitted = whitening(vectors, dimensions, power)
+            scale = (fitted.directions * fitted.factors)[:, : fitted.dimensions]
+            changed = [(side - fitted.mean) @ scale for side in sides]
         queries, answers = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in changed)
         cosines = queries @ answers.T
         own = np.diag(cosines)[:, None]
         ranks = 1 + (cosines > own).sum(axis=1)
-        named = "untouched" if power is None else f"power {power}"
+        named = f"{dimensions or 'all'} dimensions, power {power}"
+        named = "untouched" if power is None else named
         print(
             f"{named}: recall@1 {100 * (ranks == 1).mean():.2f}, MRR {100 * (1 / ranks).mean():.2f}"
         )

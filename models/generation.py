@@ -71,11 +71,12 @@ class Several(Params):
 
 
 class Prompted(Several):
-    """Parameters of a method whose texts a language model writes.
+    """Parameters of a method whose texts a language model or a fitted generator writes.
 
-    Where temperature, top_p or max_tokens are none, the recipe's `llm` decides.
+    Where temperature, top_p or max_tokens are none, the model's own settings decide.
     """
 
+    generator: str = Field("llm", description="who writes: llm, or a name under `generators`")
     prompt: str | None = Field(None, description="a prompt file (Jinja2) instead of ours")
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)

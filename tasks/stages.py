@@ -4,21 +4,22 @@ import pyarrow as pa
 
 from tercet.models.losses.registry import LOSSES
 from tercet.tasks.corpus import ingest, labelled, sample
-from tercet.tasks.evaluation import awareness, evaluate, halves, labels
+from tercet.tasks.evaluation import awareness, evaluate, halves, labels, measure_generator
 from tercet.tasks.guarding import guard
 from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
 from tercet.tasks.scoring import embed, mine, select
 from tercet.tasks.scoring.scorers import SCORERS, scorer_named
 from tercet.tasks.stage import REJECTS, Stage
-from tercet.tasks.synthesis import parse, prompted, synthesise
+from tercet.tasks.synthesis import fitted, parse, prompted, synthesise
 from tercet.tasks.synthesis.methods import PROMPTED_NAMES, RULE_NAMES
-from tercet.tasks.training import fit_evaluator, train
+from tercet.tasks.training import fit_evaluator, fit_generator, pretrain, train, whiten
 
 
 def stages() -> tuple[Stage, ...]:
     """All stages in the order of a pipeline; of those made on demand, one a method."""
     return (
         ingest.STAGE,
+        ingest.PRETRAIN,
         sample.STAGE,
         labelled.STAGE,
         extract.STAGE,
@@ -27,6 +28,7 @@ def stages() -> tuple[Stage, ...]:
         graph.STAGE,
         *(synthesise.stage_for(name) for name in RULE_NAMES),
         *(prompted.stage_for(name) for name in PROMPTED_NAMES),
+        *(fitted.stage_for(fitted.FROM_SENTENCE[0], backend) for backend in fitted.CODE),
         parse.STAGE,
         embed.STAGE,
         *(scorer_named(name).stage for name in SCORERS),
@@ -34,13 +36,17 @@ def stages() -> tuple[Stage, ...]:
         select.STAGE,
         guard.SENTENCES,
         guard.TRIPLETS,
+        pretrain.STAGE,
+        fit_generator.STAGE,
         fit_evaluator.STAGE,
         train.stage_for(LOSSES),
         train.stage_for(LOSSES, chooses="retrieval"),
         train.stage_for(LOSSES, chooses="fact_order"),
+        whiten.STAGE,
         awareness.STAGE,
         halves.STAGE,
         labels.STAGE,
+        measure_generator.STAGE,
         evaluate.STAGE,
     )
 

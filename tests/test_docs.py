@@ -97,6 +97,7 @@ def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
         name = field.alias or own
         yield prefix + name
         for inner, place in _models(field.annotation):
+            place = place.replace("METHOD", "NAME") if name in ("models", "generators") else place
             yield from keys(inner, f"{prefix}{name}{place}.")
 
 

@@ -18,6 +18,7 @@ from tercet.flows.results.figures import Figure, figures, of_geometry
 from tercet.models.measures.comparisons import over_seeds
 from tercet.storage.artifacts import Artifact
 from tercet.storage.runs import Run
+from tercet.tasks.training import whiten
 
 PHASE_KEYS = ("batch_size", "learning_rate", "epochs")
 
@@ -48,7 +49,7 @@ def model_card(
     manifest = artifact.manifest() or {}
     facts = None if run is None else run_facts(connection, run)
     found = figures(connection, artifact.version) if run is not None else []
-    chain = _phases(manifest, facts)
+    chain = _phases(artifact.step, manifest, facts)
     base = _base(facts, chain)
     name = "encoder" if facts is None else facts.name
     metadata = {
@@ -60,6 +61,7 @@ def model_card(
         "model-index": model_index(name, found),
     }
     config = _json(folder / "config.json")
+    config_of_step = (manifest.get("components") or {}).get("config") or {}
     pooling, template = form_of(folder)
     values = {
         "name": name,
@@ -80,6 +82,7 @@ def model_card(
         "reformed": reformed,
         "trusted": needs_trust(folder),
         "normalised": (folder / "2_Normalize").is_dir(),
+        "whitened": config_of_step if _is_whitened(artifact.step) else None,
         "figures_table": _figures_table(found),
         "conditions": _conditions(found),
         "geometry_table": _geometry_table(found),
@@ -88,7 +91,7 @@ def model_card(
         "phases_table": _phases_table(
             chain, _seed(manifest), connection if run is not None else None
         ),
-        "precision": (manifest.get("components", {}).get("config") or {}).get("precision"),
+        "precision": config_of_step.get("precision"),
         "libraries": manifest.get("libraries") or {},
         "recipe": None if facts is None else recipe_yaml(facts.recipe),
         "run_id": None if run is None else run["run_id"],
@@ -113,13 +116,20 @@ def _tags(manifest: Mapping[str, Any], onnx: Mapping[str, Any] | None) -> list[s
     return [*tags, *losses, *(["onnx"] if onnx else [])]
 
 
-def _phases(manifest: Mapping[str, Any], facts: RunFacts | None) -> list[Mapping[str, Any]]:
+def _phases(
+    step: str, manifest: Mapping[str, Any], facts: RunFacts | None
+) -> list[Mapping[str, Any]]:
     """The phases that made this encoder, in order."""
     config = (manifest.get("components") or {}).get("config") or {}
+    known = [] if facts is None else (facts.recipe.get("train") or {}).get("phases") or []
     own = config.get("phase")
+    if _is_whitened(step):
+        # The recipe's last phase made what was whitened.
+        own = next(iter(known[-1:]), None)
+        if own is None:
+            return []
     if own is None:
         return [{"name": "fit_evaluator", **config}]
-    known = [] if facts is None else (facts.recipe.get("train") or {}).get("phases") or []
     names = [phase.get("name") for phase in known]
     if own["name"] not in names:
         return [own]
@@ -134,6 +144,10 @@ def _phases(manifest: Mapping[str, Any], facts: RunFacts | None) -> list[Mapping
             return chain
 
 
+def _is_whitened(step: str) -> bool:
+    return step.partition(".")[0] == whiten.STAGE.name
+
+
 def _base(facts: RunFacts | None, chain: Sequence[Mapping[str, Any]]) -> Base | None:
     """The weights that the first of these phases started from."""
     if facts is None:
@@ -141,7 +155,8 @@ def _base(facts: RunFacts | None, chain: Sequence[Mapping[str, Any]]) -> Base | 
     from tercet.models import weights
 
     evaluator = facts.recipe.get("evaluator") or {}
-    told, first = facts.recipe.get("backbone"), chain[0].get("backbone", "previous")
+    told = facts.recipe.get("backbone")
+    first = chain[0].get("backbone", "previous") if chain else "base"
     if first == "evaluator":
         told = evaluator.get("model") or told
     elif first not in ("previous", "base"):
@@ -158,7 +173,7 @@ def _base(facts: RunFacts | None, chain: Sequence[Mapping[str, Any]]) -> Base | 
 def _starts_from_fitted(facts: RunFacts, chain: Sequence[Mapping[str, Any]]) -> bool:
     """Whether training started from an evaluator fitted in the run, not from the backbone."""
     evaluator = facts.recipe.get("evaluator") or {}
-    return chain[0].get("backbone") == "evaluator" and not evaluator.get("model")
+    return bool(chain and chain[0].get("backbone") == "evaluator" and not evaluator.get("model"))
 
 
 def _licence(card: Path) -> str | None:
@@ -182,7 +197,9 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _dimension(folder: Path, config: Mapping[str, Any]) -> int | None:
     pooling = _json(folder / "1_Pooling" / "config.json")
+    dense = [_json(path) for path in sorted(folder.glob("*_Dense/config.json"))]
     for found in (
+        dense[-1].get("out_features") if dense else None,
         pooling.get("embedding_dimension"),
         pooling.get("word_embedding_dimension"),
         config.get("hidden_size"),
@@ -312,12 +329,18 @@ def _of_fitted(config: Mapping[str, Any]) -> dict[str, Any]:
 def _short(described: Mapping[str, Any], name: str) -> str:
     """`gaussian_decay (tau 0.05, width 0.2)`: unset parameters are left out."""
     said = [
-        f"{key} {', '.join(map(str, value)) if isinstance(value, list) else value}"
+        f"{key} {_plainly(value)}"
         for key, value in described.items()
         if key != name and value not in (None, [], False)
     ]
     told = str(described.get(name) or "")
     return f"{told} ({', '.join(said)})" if said else told
+
+
+def _plainly(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {of}" for key, of in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _without_nulls(value: Any) -> Any:

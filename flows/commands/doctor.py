@@ -26,6 +26,7 @@ from packaging.specifiers import SpecifierSet
 from tercet.models import weights
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.vllm import build as vllm_build
+from tercet.models.llm.vllm.vaegpt import how_to_install
 from tercet.storage.store import MARKER, StoreError, open_store
 
 State = Literal["ok", "note", "missing", "unwritable"]
@@ -317,7 +318,12 @@ def _without_login(url: str) -> str:
 
 
 def generator() -> list[Finding]:
-    """The vLLM that recipes use if they ask a language model and name no endpoint."""
+    """What answers prompts: vLLM, if a recipe names no endpoint, and fitted generators here."""
+    says = "fitted generators write here with transformers; vLLM serves causal ones, but no T5"
+    return [*_language_model(), Finding("ok", "generators", says)]
+
+
+def _language_model() -> list[Finding]:
     try:
         python = vllm_build.interpreter(None)
         build = vllm_build.look(python)
@@ -332,6 +338,9 @@ def generator() -> list[Finding]:
     if build.cpu == bool(_shown_gpus()):
         why = "but there is a GPU" if build.cpu else "but there is no GPU"
         return [Finding("note", "llm", f"{says}, {why}: delete .venv-vllm and run `make vllm`")]
+    if not build.vaegpt:
+        missing = f"{says}, without the plugin that serves VAEGPT: run `make vllm`, or "
+        return [Finding("note", "llm", missing + how_to_install(build.python))]
     return [Finding("ok", "llm", says)]
 
 

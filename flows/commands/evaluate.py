@@ -69,7 +69,7 @@ def evaluate_encoders(
     read_cases(cases, chosen)
     paths = _paths(models, store, run_ref)
 
-    from tercet.flows.running.runner import device
+    from tercet.flows.running.device import device
     from tercet.tasks.evaluation.evaluate import evaluate_models
 
     precise = precision or ("fp32" if run is None else run.precision)

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Step
 from tercet.flows.planning.estimates import Estimate
+from tercet.flows.planning.moved_tags import moved_tags
 from tercet.flows.planning.plan import PlannedStep, plan
+from tercet.flows.recipe.scoring import unused
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.flows.terminal.progress import readable_time
@@ -23,6 +26,8 @@ def show_plan(arguments: RunArguments) -> None:
     planned = plan(run_plan)
     if run_plan.chosen is not None:
         print(run_plan.chosen)
+    for line in moved_tags(run_plan):
+        print(line)
     for step in planned:
         print(plan_line(step))
     counts = {word: sum(step.state == state for step in planned) for state, word in WORDS.items()}
@@ -30,6 +35,12 @@ def show_plan(arguments: RunArguments) -> None:
     print(f"{len(planned)} steps: {listed}{_time(planned)}.")
     for line in _asking(planned, run_plan.steps):
         print(line)
+    turns = _turns(planned, run_plan.steps)
+    if turns is not None:
+        print(turns)
+    idle = unused(run_plan.recipe.score, run_plan.recipe.select)
+    if idle is not None:
+        print(idle)
 
 
 def _time(planned: Sequence[PlannedStep]) -> str:
@@ -66,6 +77,22 @@ def _asking(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> list[str]:
     for before, later in sorted(groups.items(), key=lambda group: len(group[0])):
         lines.append(_known_later(before, later, pending))
     return lines
+
+
+def _turns(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> str | None:
+    """One line if several models are to answer: in which order, and what each is asked."""
+    made = {step.step for step in planned if step.state == "reuse"}
+    asked: dict[str, list[str]] = {}
+    for step in steps:
+        who = None if step.name in made else writer(step)
+        if who is not None:
+            decoding = getattr(step.config, "decoding", None)
+            label = who if decoding is None else f"{who} ({decoding.backend})"
+            asked.setdefault(label, []).append(step.name)
+    if len(asked) < 2:
+        return None
+    told = "; then ".join(f"{who} for {_listed(names)}" for who, names in asked.items())
+    return f"Models answer one after another, each ended before the next starts: {told}."
 
 
 def _total(estimates: Sequence[Estimate], unbounded: Sequence[str]) -> str:

@@ -44,7 +44,7 @@ def run_study(
         planned = studies.plan_arms(arms, store, arguments)
         if metric is not None:
             study_results.check_metric(metric_of(metric), planned)
-        say("\n".join(_plan_lines(planned, store)))
+        say("\n".join(plan_lines(planned, store)))
         outcomes = [_arm(number, one, planned, command) for number, one in enumerate(planned, 1)]
     except KeyboardInterrupt:
         say(f"\nInterrupted; finished work is kept. Resume with:\n  {command}")
@@ -107,7 +107,8 @@ def _arm(number: int, one: PlannedArm, planned: Sequence[PlannedArm], command: s
     return outcome
 
 
-def _plan_lines(planned: Sequence[PlannedArm], store: Store) -> list[str]:
+def plan_lines(planned: Sequence[PlannedArm], store: Store) -> list[str]:
+    """How the recipe was fitted to the corpus, if it was, and what the arms share, step by step."""
     counts = studies.step_counts(planned, store)
     rows = [
         (count.step, count.arms, count.distinct, count.standing, count.distinct - count.standing)
@@ -116,7 +117,10 @@ def _plan_lines(planned: Sequence[PlannedArm], store: Store) -> list[str]:
     lines, _ = text_table.render(["step", "arms", "artifacts", "exist", "to make"], rows)
     artifacts = sum(count.distinct for count in counts)
     used = sum(count.arms for count in counts)
+    # One corpus for all arms, fitted alike but where an arm changes what is fitted.
+    chosen = dict.fromkeys(one.plan.chosen for one in planned if one.plan.chosen is not None)
     return [
+        *chosen,
         *lines,
         f"{len(planned)} arms with {used} steps in all, {artifacts} of them distinct.",
     ]

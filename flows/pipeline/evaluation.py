@@ -1,18 +1,40 @@
 """Steps that evaluate encoders."""
 
-from tercet.flows.pipeline.step import Step, Weights
+from tercet.flows.pipeline.named_models import model_named
+from tercet.flows.pipeline.step import Model, Step
 from tercet.flows.recipe.model import Recipe
-from tercet.tasks.evaluation import awareness, halves, labels
+from tercet.tasks.evaluation import awareness, halves, labels, measure_generator
 
 
-def awareness_step(settings: awareness.AwarenessSettings, by_model: bool) -> Step:
+def awareness_step(recipe: Recipe, settings: awareness.AwarenessSettings, by_model: bool) -> Step:
     """The awareness steps; a language model extracts only from training sentences."""
     inputs = {"sentences": ("ingest",), "graph": ("graph",)}
     if not by_model:
         inputs["mentions"] = ("extract",)
     config = awareness.AwarenessConfig(**settings.model_dump(exclude={"teacher"}))
-    teacher = {"teacher": Weights(settings.teacher)}
+    teacher = {"teacher": model_named(recipe, settings.teacher)}
     return Step("awareness", awareness.STAGE, config, inputs, teacher)
+
+
+def generator_measures(recipe: Recipe) -> list[Step]:
+    """A step for each generator that is measured: `measure_generator.NAME`."""
+    settings = recipe.measure_generators
+    if settings is None:
+        return []
+    corpora = settings.corpora or tuple(corpus.name for corpus in recipe.labelled)
+    shared: dict[str, Model] = {"encoder": model_named(recipe, settings.encoder)}
+    if settings.judge is not None:
+        shared["judge"] = model_named(recipe, settings.judge)
+    return [
+        Step(
+            f"measure_generator.{name}",
+            measure_generator.STAGE,
+            settings.config(name, corpora, own.decoding(), own.precision),
+            {"labelled": ("labelled",)},
+            {"generator": model_named(recipe, own.model), **shared},
+        )
+        for name, own in recipe.generators.items()
+    ]
 
 
 def own_measures(recipe: Recipe) -> list[Step]:

@@ -6,10 +6,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tercet.flows.pipeline.step import Made, Model, Step
+from tercet.flows.pipeline.step import Made, Model, Step, Tagged
 from tercet.models import weights
-from tercet.storage import code, fingerprint, rounds
+from tercet.storage import code, fingerprint, rounds, tags
 from tercet.storage.accepted import accepted
+from tercet.storage.artifacts import Artifact, all_artifacts, open_artifact
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput, Stage
 
@@ -98,6 +99,39 @@ def model_path(name: str) -> Path:
         raise BadInput(str(error)) from None
 
 
+def tagged_model(store: Store, name: str) -> Artifact:
+    """The artifact behind a tag, which must have left a model. Raises BadInput."""
+    target = tags.get_tag(store, name)
+    if target is None:
+        known = ", ".join(sorted(tags.list_tags(store))) or "none"
+        raise BadInput(
+            f"There is no tag {name!r} in this store, only: {known}. Make the model first, and "
+            f"name it: tercet tag STEP@VERSION {name}."
+        )
+    step, _, version = target.partition("@")
+    artifact = open_artifact(store, step, version)
+    if not version or artifact.manifest() is None or artifact.model_dir() is None:
+        what = f"{target}, which is not a model" if version else f"the run {target}"
+        raise BadInput(
+            f"The tag {name!r} names {what}: tag the step that made the model, as in "
+            f"tercet tag pretrain.NAME@VERSION {name}."
+        )
+    return artifact
+
+
+def tagged(steps: Sequence[Step], store: Store) -> dict[str, str]:
+    """What the tags that these steps read stand for: STEP@VERSION by name."""
+    names = {m.name for step in steps for m in step.models.values() if isinstance(m, Tagged)}
+    found = {name: tagged_model(store, name) for name in sorted(names)}
+    return {name: f"{artifact.step}@{artifact.version}" for name, artifact in found.items()}
+
+
+def made_model(store: Store, version: str) -> Path | None:
+    """The directory of the model that an artifact of this version left, whatever its step."""
+    found = (artifact for artifact in all_artifacts(store) if artifact.version == version)
+    return next((folder for a in found if (folder := a.model_dir()) is not None), None)
+
+
 def changes(
     old: Mapping[str, Any],
     new: Mapping[str, Any],
@@ -157,6 +191,8 @@ def _fingerprint(
 def _model(source: Model, found: Mapping[str, Fingerprint], store: Store, fetch: bool) -> str:
     if isinstance(source, Made):
         return found[source.step].version or UNKNOWN
+    if isinstance(source, Tagged):
+        return tagged_model(store, source.name).version
     try:
         path = weights.fetch(source.name) if fetch else weights.cached(source.name)
     except weights.ModelMissing as error:

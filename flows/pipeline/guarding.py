@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from tercet.flows.pipeline.named_models import model_named
 from tercet.flows.pipeline.scoring import evaluator
-from tercet.flows.pipeline.step import Model, Step, Weights
+from tercet.flows.pipeline.step import Model, Step
 from tercet.flows.recipe.model import Recipe
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.evaluation.suites.sts import STS_TASKS
@@ -39,7 +40,7 @@ def shortlist_encoder(recipe: Recipe) -> dict[str, Model]:
     given = None if recipe.evaluator is None else recipe.evaluator.model
     name = recipe.guard.encoder or given
     off = name is None or recipe.guard.embedding_min is None
-    return {} if off or name is None else {"encoder": Weights(name)}
+    return {} if off or name is None else {"encoder": model_named(recipe, name)}
 
 
 def sentences_guard(recipe: Recipe) -> Step:

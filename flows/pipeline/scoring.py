@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tercet.flows.pipeline.step import Made, Model, Step, Weights
+from tercet.flows.pipeline.named_models import model_named
+from tercet.flows.pipeline.step import Made, Model, Step
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.scoring import MEASURES, scorers
 from tercet.tasks.scoring import embed, mine, select
@@ -14,7 +15,7 @@ def evaluator(recipe: Recipe) -> Model:
     assert recipe.evaluator is not None
     if recipe.evaluator.fit is not None:
         return Made("fit_evaluator")
-    return Weights(recipe.evaluator.model or "")
+    return model_named(recipe, recipe.evaluator.model)
 
 
 def scoring_steps(recipe: Recipe) -> list[Step]:

@@ -23,7 +23,14 @@ class Weights:
     name: str
 
 
-Model: TypeAlias = Made | Weights
+@dataclass(frozen=True)
+class Tagged:
+    """A model that another run made in this store, by its tag (`tag:NAME` without the prefix)."""
+
+    name: str
+
+
+Model: TypeAlias = Made | Weights | Tagged
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,22 @@ class Step:
         """The names of the steps that must be done first."""
         made = [model.step for model in self.models.values() if isinstance(model, Made)]
         return tuple(dict.fromkeys([*(n for names in self.inputs.values() for n in names), *made]))
+
+
+def in_order(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps as they come, but each after those that it needs; there is no circle."""
+    by_name = {step.name: step for step in steps}
+    ordered: dict[str, Step] = {}
+
+    def place(step: Step) -> None:
+        for need in step.needs:
+            if need in by_name and need not in ordered:
+                place(by_name[need])
+        ordered.setdefault(step.name, step)
+
+    for step in steps:
+        place(step)
+    return tuple(ordered.values())
 
 
 def until(steps: Sequence[Step], target: str) -> tuple[Step, ...]:

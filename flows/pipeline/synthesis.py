@@ -1,14 +1,15 @@
-"""Steps that make candidates, by rules or by a language model."""
+"""Steps that make candidates, by rules, a language model or fitted generators."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from tercet.flows.pipeline.corpus import of_role
-from tercet.flows.pipeline.language_model import llm, served
+from tercet.flows.pipeline.language_model import generator, llm, served, writer
 from tercet.flows.pipeline.scoring import scoring_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
-from tercet.tasks.synthesis import asking, parse, prompted, synthesise
+from tercet.flows.recipe.model_checks import LLM
+from tercet.tasks.synthesis import asking, fitted, parse, prompted, synthesise
 from tercet.tasks.synthesis.methods import PROMPTED_NAMES, needs
 
 
@@ -21,7 +22,7 @@ def synthesis_steps(recipe: Recipe) -> list[Step]:
         methods.setdefault("random", synthesise.MethodSettings())
     sources = {"mentions": extracted, "sentence_categories": extracted}
     sources |= {"graph": "graph", "pool": "ingest"}
-    generators = []
+    texts = []
     for method, settings in methods.items():
         inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
         inputs |= {s: (sources[s],) for s in needs(method) if s in sources}
@@ -33,13 +34,16 @@ def synthesis_steps(recipe: Recipe) -> list[Step]:
         else:
             config = synthesise.SynthesiseConfig(**given)
             steps.append(Step(name, synthesise.stage_for(method), config, inputs))
-        generators.append(f"synthesise.{method}")
+        texts.append(f"synthesise.{method}")
+    # Those that ask one model stand together, so that each is served once.
+    names = [LLM, *recipe.generators]
+    steps.sort(key=lambda step: names.index(writer(step) or LLM))
     steps.append(
         Step(
             "parse",
             parse.STAGE,
             recipe.parse,
-            {"generations": tuple(generators), "sentences": ("ingest",)},
+            {"generations": tuple(texts), "sentences": ("ingest",)},
         )
     )
     return [*steps, *scoring_steps(recipe)]
@@ -48,6 +52,9 @@ def synthesis_steps(recipe: Recipe) -> list[Step]:
 def prompted_step(
     recipe: Recipe, name: str, given: Mapping[str, Any], inputs: Mapping[str, tuple[str, ...]]
 ) -> Step:
+    who = given["params"].get("generator", LLM)
+    if who != LLM:
+        return _fitted_step(recipe, name, given, inputs)
     assert recipe.llm is not None
     sampling = asking.sampling_of(recipe.llm, given["params"])
     config = prompted.PromptedConfig(
@@ -59,3 +66,22 @@ def prompted_step(
     )
     stage = prompted.stage_for(config.method)
     return Step(name, stage, config, inputs, llm(recipe))
+
+
+def _fitted_step(
+    recipe: Recipe, name: str, given: Mapping[str, Any], inputs: Mapping[str, tuple[str, ...]]
+) -> Step:
+    method, params = given["method"], given["params"]
+    settings = recipe.generators[params["generator"]]
+    usual = settings.decoding()
+    sampling = asking.sampling_of(usual, params)
+    config = fitted.FittedConfig(
+        method=method,
+        weight=given["weight"],
+        corpora=given["corpora"],
+        params={**params, **sampling.model_dump()},
+        decoding=usual.model_copy(update=sampling.model_dump()),
+        precision=settings.precision,
+    )
+    models = generator(recipe, params["generator"], method)
+    return Step(name, fitted.stage_for(method, settings.backend), config, inputs, models)

@@ -1,15 +1,17 @@
-"""Steps that train the encoder, one per phase, and evaluate it before and after."""
+"""Steps that train the encoder, one per phase, whiten it, and evaluate it before and after."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from tercet.flows.pipeline.corpus import of_role
 from tercet.flows.pipeline.evaluation import own_measures
 from tercet.flows.pipeline.guarding import guarded
+from tercet.flows.pipeline.named_models import model_named
 from tercet.flows.pipeline.scoring import evaluator
-from tercet.flows.pipeline.step import Made, Model, Step, Weights
+from tercet.flows.pipeline.step import Made, Model, Step
 from tercet.flows.recipe.model import Recipe
 from tercet.tasks.evaluation import evaluate
-from tercet.tasks.training import train
+from tercet.tasks.training import train, whiten
 from tercet.tasks.training.phases import (
     OF_TRIPLETS,
     SOURCES,
@@ -23,17 +25,19 @@ Inputs = dict[str, tuple[str, ...]]
 
 def training_steps(recipe: Recipe) -> list[Step]:
     """The phases of each seed in order, and the evaluations of their encoders."""
+    if not recipe.train.phases and recipe.whiten is None:
+        return []
     pairs: Inputs = {"document_pairs": ("ingest",)}
     if recipe.awareness is not None:
         pairs["awareness"] = ("awareness",)
     pairs |= {step.name: (step.name,) for step in own_measures(recipe)}
     measured = recipe.evaluate.model_dump(exclude={"phases", "halves"})
     base = evaluate.EvaluateConfig(**measured)
-    model: Mapping[str, Model] = {"model": Weights(recipe.backbone)}
+    model: Mapping[str, Model] = {"model": model_named(recipe, recipe.backbone)}
     steps = [Step("evaluate.base", evaluate.STAGE, base, pairs, model)]
-    last, choose = recipe.train.phases[-1], recipe.train.choose
+    choose = recipe.train.choose
     for seed in range(recipe.seed, recipe.seed + recipe.seeds):
-        evaluations = []
+        trained: dict[str, str] = {}
         # The first seed's steps are those of a one-seed recipe, so that these are reused.
         own = None if seed == recipe.seed else seed
         for phase in recipe.train.phases:
@@ -45,19 +49,42 @@ def training_steps(recipe: Recipe) -> list[Step]:
                 for slot, name in part.models.items():
                     models[f"{part.name}.{slot}"] = _model(recipe, phase, seed, name)
             steps.append(Step(step, stage, config, _inputs(recipe, phase), models))
-            if phase is last or recipe.evaluate.phases == "all":
-                name = "encoder" if phase is last else phase.name
-                evaluations.append(
-                    Step(
-                        _of_seed(recipe, f"evaluate.{name}", seed),
-                        evaluate.STAGE,
-                        evaluate.EvaluateConfig(**measured, model_seed=own, phase=name),
-                        {**pairs, "baseline": ("evaluate.base",)},
-                        {"model": Made(step)},
-                    )
-                )
-        steps += evaluations
+            trained[phase.name] = step
+        if recipe.whiten is not None:
+            steps.append(_whiten_step(recipe, recipe.whiten, seed, own))
+        final = steps[-1].name
+        earlier = trained if recipe.evaluate.phases == "all" else {}
+        evaluated = {name: step for name, step in earlier.items() if step != final}
+        evaluated["encoder"] = final
+        steps += [
+            Step(
+                _of_seed(recipe, f"evaluate.{name}", seed),
+                evaluate.STAGE,
+                evaluate.EvaluateConfig(**measured, model_seed=own, phase=name),
+                {**pairs, "baseline": ("evaluate.base",)},
+                {"model": Made(step)},
+            )
+            for name, step in evaluated.items()
+        ]
     return steps
+
+
+def _whiten_step(
+    recipe: Recipe, settings: whiten.WhitenSettings, seed: int, own: int | None
+) -> Step:
+    """The whitening of what the seed's last phase leaves, or else of the backbone.
+
+    Texts are encoded in the form that is evaluated.
+    """
+    form = recipe.evaluate.model_dump(include={"pooling", "prompt", "precision"})
+    config = whiten.WhitenConfig(
+        **settings.model_dump(), **form, corpora=of_role(recipe, "domain"), model_seed=own
+    )
+    inputs = {"sentences": ("ingest",), **guarded(recipe, "sentences")}
+    models: dict[str, Model] = {"encoder": model_named(recipe, recipe.backbone)}
+    if recipe.train.phases:
+        models = {"encoder": Made(trained_by(recipe, seed))}
+    return Step(_of_seed(recipe, "whiten", seed), whiten.STAGE, config, inputs, models)
 
 
 def trained_by(recipe: Recipe, seed: int, phase: str | None = None) -> str:
@@ -71,6 +98,11 @@ def sources(recipe: Recipe) -> tuple[str, ...]:
     """The sources of the rows of all phases."""
     found = [source for phase in recipe.train.phases for source in phase.sources()]
     return tuple(dict.fromkeys(found))
+
+
+def on_triplets(recipe: Recipe) -> bool:
+    """Whether any phase reads triplets."""
+    return any(p.rows.reads_triplets for phase in recipe.train.phases for p in phase.parts)
 
 
 def labelled(recipe: Recipe) -> bool:
@@ -118,8 +150,8 @@ def _model(recipe: Recipe, phase: PhaseSettings, seed: int, name: str) -> Model:
     if name == "previous" and place:
         return Made(trained_by(recipe, seed, names[place - 1]))
     if name in ("previous", "base"):
-        return Weights(recipe.backbone)
-    return Weights(name)
+        return model_named(recipe, recipe.backbone)
+    return model_named(recipe, name)
 
 
 def _inputs(recipe: Recipe, phase: PhaseSettings) -> Inputs:
@@ -127,18 +159,18 @@ def _inputs(recipe: Recipe, phase: PhaseSettings) -> Inputs:
     inputs: Inputs = {}
     for part in phase.parts:
         source, chosen = part.rows.source, bool(_corpora(recipe, part.rows))
-        if source in OF_TRIPLETS:
+        if part.rows.reads_triplets:
             inputs["triplets"] = ("select",)
             inputs |= {"sentences": ("ingest",)} if chosen else {}
             inputs |= guarded(recipe, "triplets")
-        elif source == "anchors":
+        if source == "anchors":
             inputs |= {"sentences": ("ingest",), "anchors": ("sample",)}
             inputs |= guarded(recipe, "sentences")
         elif source == "document_pairs":
             inputs["document_pairs"] = ("ingest",)
             inputs |= {"documents": ("ingest",)} if chosen else {}
             inputs |= guarded(recipe, "document_pairs")
-        else:
+        elif source not in OF_TRIPLETS:
             inputs["labelled"] = ("labelled",)
             inputs |= guarded(recipe, "labelled")
     choose = recipe.train.choose

@@ -1,4 +1,4 @@
-"""Estimates the requests to a language model before any is sent.
+"""Estimates the requests to language models and fitted generators before any is sent.
 
 Once the inputs of a step exist, its prompts are rendered for the rows of some parts, and a sample
 of them is counted with the model's own tokenizer if its files are available. Before that, the
@@ -15,11 +15,9 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.planning.bounds import Most
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running import parts
-from tercet.flows.running.asker import Identity, cost, digested, identity
+from tercet.flows.running.answering import Identity, cost, digested, identity
 from tercet.flows.running.one_part import PartOrder
-from tercet.models import weights
 from tercet.models.llm.messages import Request
-from tercet.models.llm.settings import LlmSettings
 from tercet.storage.answers.pool import Pool
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.stage import Work
@@ -60,16 +58,18 @@ class Estimate:
     money: float | None
 
 
-def estimate(recipe: Recipe, order: PartOrder, pool: Pool) -> Estimate:
+def estimate(recipe: Recipe, order: PartOrder, folder: Path | None, pool: Pool) -> Estimate:
     """The estimate for the step of this order; nothing is sent, and nothing is written.
+
+    folder: the model's files, if they are here.
 
     (Opening the pool, which the caller does, may seal the journals of dead runs.)
     """
-    assert recipe.llm is not None
-    who = identity(recipe.llm, order.components)
-    count, counted = token_counter(recipe.llm)
+    config = order.step.config
+    who = identity(config, order.components)
+    count, counted = token_counter(folder)
     sampled, all_rows = _sampled(order)
-    keyed = list(digested(sampled, "", recipe.llm, who))
+    keyed = list(digested(sampled, "", config, who))
     known = pool.find([request.digest for request in keyed])
     missing = [request for request in keyed if request.digest not in known]
     scale = all_rows / len(keyed) if keyed else 0.0
@@ -87,27 +87,32 @@ def estimate(recipe: Recipe, order: PartOrder, pool: Pool) -> Estimate:
         counted=counted,
         known_length=usual is not None,
         seconds=answer_tokens / speed if speed else None,
-        money=cost(recipe.run.llm, prompt_tokens, answer_tokens),
+        money=cost(recipe.run.llm, config, prompt_tokens, answer_tokens),
     )
 
 
 def upper_bound(
-    recipe: Recipe, step: Step, components: Mapping[str, Any], most: Most, pool: Pool
+    recipe: Recipe,
+    step: Step,
+    components: Mapping[str, Any],
+    most: Most,
+    folder: Path | None,
+    pool: Pool,
 ) -> Estimate | None:
     """The most that the step will ask, before its inputs are made; None if unknown."""
-    assert recipe.llm is not None
     if most.makes is None:
         return None
-    count, _ = token_counter(recipe.llm)
-    usual, speed = _seen(step, pool, identity(recipe.llm, components))
+    count, _ = token_counter(folder)
+    usual, speed = _seen(step, pool, identity(step.config, components))
     length = _longest(step.config) if usual is None else usual
     answer_tokens = round(length * most.makes)
-    prompt_tokens = None
+    prompt_tokens, money = None, None
     if most.words is not None:
         words = most.words * _TOKENS_A_WORD
         if "sentence_categories" in step.inputs:
             words *= _MENTIONED_AGAIN
         prompt_tokens = round((count([_template(step)])[0] + words) * most.makes)
+        money = cost(recipe.run.llm, step.config, prompt_tokens, answer_tokens)
     return Estimate(
         requests=most.makes,
         answered=0,
@@ -117,7 +122,7 @@ def upper_bound(
         counted=False,
         known_length=usual is not None,
         seconds=answer_tokens / speed if speed else None,
-        money=None if prompt_tokens is None else cost(recipe.run.llm, prompt_tokens, answer_tokens),
+        money=money,
     )
 
 
@@ -135,11 +140,11 @@ def _longest(config: Any) -> int:
 
 
 def _template(step: Step) -> str:
-    """The prompt file's text, with the lists that all its prompts include."""
+    """The prompt file's text, with the lists that all its prompts include; "" without a file."""
     lists = [getattr(step.config, name, ()) for name in ("categories", "types")]
-    prompt = step.stage.externals(step.config)["prompt"]
-    assert isinstance(prompt, Path)
-    return " ".join([prompt.read_text(), *(", ".join(one) for one in lists)])
+    prompt = step.stage.externals(step.config).get("prompt")
+    text = prompt.read_text() if isinstance(prompt, Path) else ""
+    return " ".join([text, *(", ".join(one) for one in lists)])
 
 
 def _sampled(order: PartOrder) -> tuple[list[Request], float]:
@@ -191,12 +196,13 @@ def _anchors(work: Work) -> int:
     return int(anchor_mask(sentences, work.inputs["anchors"].table("anchors"), work.seed).sum())
 
 
-def token_counter(llm: LlmSettings) -> tuple[Callable[[Sequence[str]], list[float]], bool]:
-    """A function that counts tokens, and whether it is exact rather than based on characters."""
-    try:
-        folder = None if llm.model is None else weights.cached(llm.model)
-    except weights.ModelMissing:
-        folder = None
+def token_counter(
+    folder: Path | None,
+) -> tuple[Callable[[Sequence[str]], list[float]], bool]:
+    """A function that counts tokens, and whether it is exact rather than based on characters.
+
+    folder: the model's files, if they are here.
+    """
     if folder is None or not (folder / "tokenizer.json").is_file():
         return lambda texts: [len(text) / _CHARACTERS_A_TOKEN for text in texts], False
     from tokenizers import Tokenizer

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import UNKNOWN, Fingerprint
-from tercet.flows.pipeline.step import Made, Step
+from tercet.flows.pipeline.step import Made, Step, Weights
 from tercet.flows.planning import earlier_times
 from tercet.flows.planning.bounds import Most, most_rows
 from tercet.flows.planning.estimates import Estimate, estimate, upper_bound
 from tercet.flows.running import failed_rows, parts
 from tercet.flows.running.one_part import PartOrder, part_order
 from tercet.flows.running.run_plan import RunPlan
+from tercet.models import weights
 from tercet.storage import runs
 from tercet.storage.answers.pool import Pool, open_pool
 from tercet.storage.artifacts import Artifact, find_part, open_artifact
@@ -131,10 +132,25 @@ def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
     if inputs is None or own.version is None:
         lacking = tuple(n for n in step.needs if _complete(look.prints, n, look.store) is None)
         most = look.most[step.name]
-        asking = upper_bound(recipe, step, own.components, most, look.pool())
+        folder = _model_folder(step, look)
+        asking = upper_bound(recipe, step, own.components, most, folder, look.pool())
         return replace(planned, asking=asking, lacking=lacking)
-    asking = estimate(recipe, _order_of(look.run_plan, step, own, inputs), look.pool())
+    order = _order_of(look.run_plan, step, own, inputs)
+    asking = estimate(recipe, order, _model_folder(step, look), look.pool())
     return replace(planned, asking=asking)
+
+
+def _model_folder(step: Step, look: _Look) -> Path | None:
+    """The files of the model that a step asks; None if it has none, or they are not here yet."""
+    for slot, model in step.models.items():
+        if isinstance(model, Weights):
+            try:
+                return weights.cached(model.name)
+            except weights.ModelMissing:
+                return None
+        version = look.prints[step.name].components["models"][slot]
+        return fingerprints.made_model(look.store, str(version))
+    return None
 
 
 def _earlier_versions(store: Store, run_plan: RunPlan) -> dict[str, list[str]]:

@@ -1,16 +1,16 @@
-"""Checks of a whole recipe: keys that must fit each other, and keys that have moved."""
+"""Checks of a whole recipe: keys that must fit each other."""
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from tercet.flows.recipe import model_checks
+from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.flows.recipe.scoring import faults
 from tercet.tasks.corpus.kinds.kind import columns_fault
 from tercet.tasks.corpus.sources.reader import reader_of
-from tercet.tasks.knowledge.extract import ExtractConfig
-from tercet.tasks.synthesis.methods import METHOD_NAMES, PROMPTED_NAMES, check_params, method_of
+from tercet.tasks.synthesis.methods import METHOD_NAMES, check_params, method_of
 from tercet.tasks.training.phases import (
     KINDS,
     OF_TRIPLETS,
@@ -23,19 +23,6 @@ from tercet.tasks.training.phases import (
 if TYPE_CHECKING:
     from tercet.flows.recipe.model import Recipe
 
-_OF_THE_LOSS = ("tau", "width", "gate", "detach", "head")
-_OF_THE_ROWS = ("corpora", "max_rows")
-
-Place = tuple[str | int, ...]
-
-
-class Misplaced(ValueError):
-    """A fault in a whole recipe, with the place where a person would mend it."""
-
-    def __init__(self, message: str, *location: str | int) -> None:
-        super().__init__(message)
-        self.location = location
-
 
 def check(recipe: "Recipe") -> None:
     """Raises Misplaced for the first fault that involves several keys."""
@@ -45,12 +32,14 @@ def check(recipe: "Recipe") -> None:
     for index, name in enumerate(names):
         if name in names[:index]:
             raise Misplaced(f"two corpora have the same name, {name!r}", "corpora", index)
+    model_checks.check_names(recipe)
+    _trained(recipe)
     _labelled(recipe)
     _methods(recipe)
-    _asking(recipe)
+    model_checks.check_asking(recipe)
     _choosing(recipe)
     for index, phase in enumerate(recipe.train.phases):
-        _models(recipe, index, phase)
+        model_checks.check_phase(recipe, index, phase)
         for number, part in enumerate(phase.parts):
             # In a phase written flat, the part's keys are in the phase itself.
             place: Place = ("train", "phases", index, "parts", number)
@@ -76,11 +65,32 @@ def check(recipe: "Recipe") -> None:
         )
 
 
+def _trained(recipe: "Recipe") -> None:
+    """Training and whitening need a backbone; else only models of the recipe's own are made."""
+    if recipe.train.phases or recipe.whiten is not None:
+        if recipe.backbone is None:
+            uses = "training starts from" if recipe.train.phases else "is to be whitened"
+            raise Misplaced(f"the key is missing: name the model that {uses}", "backbone")
+        return
+    if all(settings.maker is None for settings in recipe.models.values()):
+        raise Misplaced(
+            "the key is missing, and nothing under `models` is made either: write `train: {}` for "
+            "a training by its defaults",
+            "train",
+        )
+    for key in ("backbone", "synthesise", "evaluator", "awareness"):
+        if getattr(recipe, key):
+            raise Misplaced(
+                "without `train` nothing uses this key: write `train: {}`, or leave it out", key
+            )
+
+
 def _labelled(recipe: "Recipe") -> None:
     """Some corpus must give sentences; a labelled one must name columns that its kind has."""
-    if not recipe.unlabelled:
+    if not recipe.unlabelled and (recipe.train.phases or recipe.whiten is not None):
+        roles = " or ".join(sorted({corpus.role for corpus in recipe.corpora}))
         raise Misplaced(
-            "every corpus is labelled, so none gives sentences: add one of role domain or general",
+            f"every corpus is {roles}, so none gives sentences: add one of role domain or general",
             "corpora",
         )
     for index, corpus in enumerate(recipe.corpora):
@@ -132,36 +142,6 @@ def _selecting(recipe: "Recipe") -> None:
         raise Misplaced(message, *place)
 
 
-def _asking(recipe: "Recipe") -> None:
-    """Steps that ask a language model need one, and something that serves it."""
-    asking: list[tuple[str, ...]] = [
-        ("synthesise", name) for name in recipe.synthesise if name in PROMPTED_NAMES
-    ]
-    if recipe.extract_generate is not None:
-        asking.insert(0, ("extract_generate",))
-        if recipe.extract != ExtractConfig():
-            raise Misplaced(
-                "either rules extract (`extract`) or the language model (`extract_generate`)",
-                "extract_generate",
-            )
-    if asking and recipe.llm is None:
-        raise Misplaced(f"{asking[0][-1]} asks a language model: name it under `llm`", *asking[0])
-    for name in (name for name in recipe.synthesise if name in PROMPTED_NAMES):
-        params = recipe.synthesise[name].params
-        drawn = params.get("temperature", recipe.llm.temperature if recipe.llm else None)
-        if drawn == 0 and params.get("per_sentence", 1) > 1:
-            raise Misplaced(
-                f"at temperature 0 the model gives the same answer {params['per_sentence']} times",
-                *("synthesise", name, "per_sentence"),
-            )
-    if recipe.llm is not None and recipe.llm.name is not None and not recipe.run.llm.endpoints:
-        raise Misplaced(
-            "a model given only by name must be served by an endpoint: list run.llm.endpoints, "
-            "or give its files as `model`",
-            *("llm", "name"),
-        )
-
-
 def _choosing(recipe: "Recipe") -> None:
     """A checkpoint is chosen on dev pairs or on a suite's dev set, which must exist."""
     choose = recipe.train.choose
@@ -201,28 +181,14 @@ def _paired(recipe: "Recipe") -> bool:
     return any(reader_of(corpus.source).has_pairs(corpus) for corpus in recipe.unlabelled)
 
 
-def _models(recipe: "Recipe", index: int, phase: PhaseSettings) -> None:
-    """The models that a phase starts from, or that its losses read, must exist before it."""
-    of_phase: Place = ("train", "phases", index)
-    named: list[tuple[str, Place]] = [(phase.backbone, (*of_phase, "backbone"))]
-    for number, part in enumerate(phase.parts):
-        place: Place = (*of_phase, "parts", number, "models")
-        named += [(name, (*place, slot)) for slot, name in part.models.items()]
-    for name, place in named:
-        if name == "evaluator" and recipe.evaluator is None:
-            raise Misplaced(
-                "there is no evaluator to take: name one under `evaluator`, or leave this key out",
-                *place,
-            )
-        if name in [later.name for later in recipe.train.phases[index:]]:
-            raise Misplaced(
-                f"the phase {name!r} does not come before this one: name an earlier phase",
-                *place,
-            )
-
-
 def _rows(recipe: "Recipe", phase: PhaseSettings, rows: RowsConfig, place: Place) -> None:
     """The source of a phase's rows and the corpora that they select must exist."""
+    if rows.draw is not None and rows.reads_triplets and not recipe.synthesise:
+        raise Misplaced(
+            f"the phase {phase.name!r} draws generations, but nothing is synthesised: list methods "
+            "under `synthesise`, or set the share `generated` to 0",
+            *(*place, "rows", "draw", "generated"),
+        )
     if rows.source in OF_TRIPLETS and not recipe.synthesise:
         raise Misplaced(
             f"the phase {phase.name!r} trains on {rows.source}, but nothing is synthesised: list "
@@ -256,6 +222,12 @@ def _selected(recipe: "Recipe", corpora: Sequence[str], role: str | None, place:
                 f"the corpus {name!r} is labelled and gives no sentences: leave it out",
                 *(*place, "corpora"),
             )
+        if name in [corpus.name for corpus in recipe.corpora if corpus.role == "pretrain"]:
+            raise Misplaced(
+                f"the corpus {name!r} has role pretrain and gives no anchors: leave it out, or "
+                "give it the role general",
+                *(*place, "corpora"),
+            )
         if name not in names:
             raise Misplaced(
                 f"there is no corpus {name!r}, only: {', '.join(names)}", *(*place, "corpora")
@@ -272,63 +244,3 @@ def _columns(recipe: "Recipe", rows: RowsConfig) -> tuple[str, ...] | None:
         return SOURCES[rows.source]
     corpus = next(corpus for corpus in recipe.corpora if corpus.name == rows.source)
     return KINDS.get(str(getattr(corpus, "kind", None)))
-
-
-def refuse_moved(content: Mapping[str, Any]) -> None:
-    """Raises Misplaced for a key that has moved, naming its new place."""
-    if "start" in content:
-        mend = "leave it out, since the first phase starts from the recipe's backbone"
-        if content["start"] == "evaluator":
-            mend = "write `backbone: evaluator` in the first phase of `train.phases`"
-        raise Misplaced(f"this key has moved: {mend}", "start")
-    train = content.get("train")
-    if not isinstance(train, Mapping):
-        return
-    if "triplets" in train:
-        raise Misplaced(
-            "a file of triplets is now a labelled corpus: list {name: NAME, source: FILE, role: "
-            "labelled, kind: triplets} under `corpora`, and write `rows: NAME` in the phase",
-            *("train", "triplets"),
-        )
-    phases = train.get("phases")
-    for index, phase in enumerate(phases if isinstance(phases, list) else []):
-        if isinstance(phase, Mapping):
-            _refuse_moved_of_phase(phase, ("train", "phases", index))
-
-
-def _refuse_moved_of_phase(phase: Mapping[str, Any], place: Place) -> None:
-    rows, loss = phase.get("rows", "triplets"), phase.get("loss", "gaussian_decay")
-    if rows == "dropout":
-        raise Misplaced("this source is now called anchors: write `rows: anchors`", *place, "rows")
-    if loss == "contrastive":
-        raise Misplaced("this loss is now called in_batch: write `loss: in_batch`", *place, "loss")
-    if "start" in phase:
-        said = "base" if phase["start"] == "backbone" else "previous"
-        raise Misplaced(f"this key has moved: write `backbone: {said}`", *place, "start")
-    if "decay" in phase:
-        raise Misplaced(
-            "this key is gone: write `loss: {name: gaussian_decay, width: 0}` for no decay, and "
-            "leave it out otherwise",
-            *(*place, "decay"),
-        )
-    for key in _OF_THE_LOSS:
-        if key in phase:
-            name = loss.get("name", "gaussian_decay") if isinstance(loss, Mapping) else loss
-            raise Misplaced(
-                "this key now belongs to the loss: write "
-                f"`loss: {{name: {name}, {key}: {_written(phase[key])}}}`",
-                *(*place, key),
-            )
-    for key in _OF_THE_ROWS:
-        if key in phase:
-            source = rows.get("from", "triplets") if isinstance(rows, Mapping) else rows
-            raise Misplaced(
-                f"this key now belongs to the rows: write `rows: {{from: {source}, {key}: "
-                f"{_written(phase[key])}}}`",
-                *(*place, key),
-            )
-
-
-def _written(value: Any) -> str:
-    """The value as YAML, on one line."""
-    return json.dumps(value, default=str)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeGuard
 import yaml
 from pydantic import ValidationError
 
-from tercet.flows.recipe.checks import Misplaced
 from tercet.flows.recipe.fitting import fitted
+from tercet.flows.recipe.misplaced import Misplaced
 from tercet.flows.recipe.model import Recipe
 from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.stage import BadInput
@@ -94,7 +94,8 @@ def loaded(
         if path.resolve() == _shipped_file(path.stem).resolve():
             content, chosen = fitted(content, describe(corpus, limit), limit)
         else:
-            content["corpora"] = [{"name": _corpus_name(corpus), "source": corpus}]
+            role = {} if "train" in content else {"role": "pretrain"}
+            content["corpora"] = [{"name": _corpus_name(corpus), "source": corpus, **role}]
     for override in overrides:
         _apply(content, override)
     if "extract_generate" in content and content["extract_generate"] is None:

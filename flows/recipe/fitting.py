@@ -48,6 +48,8 @@ def fitted(
     """
     content = {key: value for key, value in base.items() if key != "description"}
     given = base.get("corpora") or []
+    if "train" not in base and "whiten" not in base:
+        return {**content, **_to_pretrain(base, described)}, _said_of_pretraining(described)
     kept = [corpus for corpus in given if corpus.get("role", "domain") != "domain"]
     content["corpora"] = [corpus_entry(described), *kept]
     paired = described.shape == "pairs"
@@ -62,13 +64,27 @@ def fitted(
     train = dict(base.get("train") or {})
     if not paired and (train.get("choose") or {}).get("by", "retrieval") == "retrieval":
         train.pop("choose", None)
-    content["train"] = train
+    if "train" in base:
+        content["train"] = train
     if described.shape == "sentences":
         _without_surroundings(content)
     natural = any(map(_on_pairs, _parts(train)))
     if natural and not paired:
         _without_pairs(content, rows)
     return content, _said(described, _HOW[rows] if natural else _AS_BEFORE)
+
+
+def _to_pretrain(base: Mapping[str, Any], described: Description) -> dict[str, Any]:
+    """The corpora of a recipe that only makes models: this one in the place of role pretrain."""
+    kept = [corpus for corpus in base.get("corpora") or [] if corpus.get("role") != "pretrain"]
+    own = {k: v for k, v in corpus_entry(described).items() if k in ("name", "source", "prose")}
+    text = {} if described.text is None else {"text": described.text}
+    return {"corpora": [{**own, "role": "pretrain", **text}, *kept]}
+
+
+def _said_of_pretraining(described: Description) -> str:
+    about = "" if described.exact else "about "
+    return f"{described.source}: {about}{described.rows:,} {described.unit} to pretrain on."
 
 
 def corpus_entry(described: Description) -> dict[str, Any]:

@@ -4,7 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tercet.flows.recipe.checks import check, refuse_moved
+from tercet.flows.recipe.checks import check
+from tercet.flows.recipe.moved_keys import refuse_moved
+from tercet.flows.recipe.named_models import ModelSettings
+from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.losses.registry import LOSSES, loss_named
@@ -12,6 +15,7 @@ from tercet.tasks.corpus.ingest import CorpusConfig, IngestSettings
 from tercet.tasks.corpus.sample import SampleSettings
 from tercet.tasks.evaluation.awareness import AwarenessSettings
 from tercet.tasks.evaluation.evaluate import EvaluateSettings
+from tercet.tasks.evaluation.measure_generator import MeasureGeneratorsSettings
 from tercet.tasks.guarding.guard import GuardSettings
 from tercet.tasks.knowledge.extract import ExtractConfig
 from tercet.tasks.knowledge.extract_generate import ExtractGenerateSettings
@@ -26,6 +30,7 @@ from tercet.tasks.synthesis.parse import ParseConfig
 from tercet.tasks.synthesis.synthesise import MethodSettings
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.train import TrainSettings
+from tercet.tasks.training.whiten import WhitenSettings
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=80)]
 
@@ -76,10 +81,20 @@ class Recipe(Config):
     seeds: int = Field(
         1, ge=1, le=100, description="trainings on the same rows, with seed, seed + 1 and so on"
     )
-    backbone: str = Field(description="the model that training starts from")
+    backbone: str | None = Field(
+        None, description="the model that training starts from; required with `train`"
+    )
     corpora: list[CorpusConfig] = Field(min_length=1)
     ingest: IngestSettings = IngestSettings()
+    models: dict[str, ModelSettings] = Field(
+        default_factory=dict,
+        description="models that the recipe makes or takes, by names that stand wherever a model "
+        "is named",
+    )
     llm: LlmSettings | None = Field(None, description="the language model for prompted methods")
+    generators: dict[str, GeneratorSettings] = Field(
+        default_factory=dict, description="fitted models that answer prompted methods, by name"
+    )
     extract: ExtractConfig = ExtractConfig()
     extract_generate: ExtractGenerateSettings | None = Field(
         None, description="extraction by the language model, in place of `extract`"
@@ -100,13 +115,23 @@ class Recipe(Config):
         default_factory=dict, description="scorers besides the evaluator, with their parameters"
     )
     select: SelectConfig = SelectConfig()
-    train: TrainSettings
+    train: TrainSettings = Field(
+        TrainSettings(phases=()),
+        description="the encoder's training; left out, the recipe only makes its `models`, or "
+        "whitens the backbone",
+    )
+    whiten: WhitenSettings | None = Field(
+        None, description="whitening of the encoder's vectors; null: none"
+    )
     evaluate: MeasuredSettings = MeasuredSettings()
     guard: GuardSettings = Field(
         GuardSettings(), description="removal of evaluation texts from the training rows"
     )
     awareness: AwarenessSettings | None = Field(
         None, description="test of whether encoders notice changed entities and quantities"
+    )
+    measure_generators: MeasureGeneratorsSettings | None = Field(
+        None, description="figures of the generators' paraphrases, beside simple controls"
     )
     run: RunSettings = RunSettings()
 
@@ -134,7 +159,7 @@ class Recipe(Config):
     @property
     def unlabelled(self) -> tuple[CorpusConfig, ...]:
         """The corpora that give sentences."""
-        return tuple(corpus for corpus in self.corpora if corpus.role != "labelled")
+        return tuple(c for c in self.corpora if c.role not in ("labelled", "pretrain"))
 
     @property
     def labelled(self) -> tuple[CorpusConfig, ...]:
@@ -160,6 +185,8 @@ def json_schema() -> dict[str, Any]:
     methods = schema["properties"]["synthesise"]
     methods["additionalProperties"] = {"anyOf": [methods["additionalProperties"], {"type": "null"}]}
     schema["properties"]["synthesise"]["propertyNames"] = {"enum": sorted(METHOD_NAMES)}
+    models = schema["properties"]["models"]
+    models["additionalProperties"] = {"anyOf": [{"type": "string"}, models["additionalProperties"]]}
     _describe_losses(schema["$defs"])
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "Tercet recipe"

@@ -77,6 +77,19 @@ def _measures(names: Sequence[str], select: SelectConfig) -> Iterator[tuple[str,
         )
 
 
+def unused(score: Mapping[str, Any], select: SelectConfig) -> str | None:
+    """A sentence that says which scorers nothing selects by; None if there are none."""
+    others: list[RelationConfig] = [*select.relations.values(), *select.methods.values()]
+    asked = select.p_min is not None or any(own.p_min is not None for own in others)
+    idle = [] if asked else giving("p_true", scorers(score))
+    if not idle:
+        return None
+    return (
+        f"Nothing selects by the scores of {', '.join(idle)}: they are only recorded, until "
+        "select.p_min sets the lowest probability accepted."
+    )
+
+
 def _relation(
     relation: Relation, settings: RelationConfig, select: SelectConfig
 ) -> Iterator[tuple[str, Place]]:

@@ -11,6 +11,7 @@ from tercet.flows.pages.redaction import public, public_path
 from tercet.flows.report import (
     differences,
     examples,
+    generators,
     kept,
     knowledge,
     lineage,
@@ -30,6 +31,7 @@ PARTS: tuple[Part, ...] = (
     made.funnel,
     examples.examples,
     knowledge.neighbourhoods,
+    generators.generators,
     made.scores,
     pairs.density,
     pairs.false_pairs,

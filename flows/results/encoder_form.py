@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tercet.models.encoders.pooling import (
+    FIRST_LAST,
     FormSettings,
     PoolingMode,
     pooling_name,
@@ -72,14 +73,21 @@ def form_of(folder: Path) -> tuple[str | None, str | None]:
         if mode := _json(config, {}).get("pooling_mode"):
             said = mode if isinstance(mode, str) else "+".join(mode)
             break
+    if any(str(e.get("type")).endswith(".WeightedLayerPooling") for e in _modules(folder)):
+        said = FIRST_LAST
     template = _json(folder / "template_encoder.json", {}).get("template")
     return said, template
 
 
 def needs_trust(folder: Path) -> bool:
     """Whether plain sentence-transformers loads the directory only with trust_remote_code."""
-    entries = _json(folder / "modules.json", [])
-    return any(not str(e.get("type")).startswith("sentence_transformers.") for e in entries)
+    names = [str(entry.get("type")) for entry in _modules(folder)]
+    return any(not name.startswith("sentence_transformers.") for name in names)
+
+
+def _modules(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = _json(folder / "modules.json", [])
+    return found
 
 
 def how_to_load(folder: Path) -> list[str]:

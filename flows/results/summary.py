@@ -1,10 +1,13 @@
 """The summary of a run: its results, where they are, and what to run next."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import duckdb
 
+from tercet.flows.pipeline.making import MAKERS
+from tercet.flows.results import generated
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.figures import Figure, figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
@@ -33,16 +36,20 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     with catalog.connect(store, run_id) as connection:
         lines += _asked(connection, run_id)
         lines += _failed(connection, command)
+        if any(step["stage"] == "measure_generator" for step in steps.values()):
+            lines += _generators(connection)
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
             found = figures(connection)
             lines += _before_and_after(found, run_plan.recipe.seed)
             lines += trained_on(connection, run_plan.recipe)
             lines += _over_seeds(found)
             lines += first_look(connection, run_plan.recipe.seed)
-    trained = [name for name, step in steps.items() if step["stage"] == "train"]
-    if trained:
-        step = tags.meant("train", trained)
+    made = {name: step["stage"] for name, step in steps.items()}
+    last = "whiten" if "whiten" in made.values() else "train"
+    if last in made.values():
+        step = tags.meant(last, [name for name, stage in made.items() if stage == last])
         lines += _how_to_load(store, step, steps[step]["version"], run)
+    lines += _models(store, steps)
     option = "" if run_plan.store == DEFAULT_STORE else f" --store {shlex.quote(run_plan.store)}"
     lines.append(
         f"\nSame run again (reuses everything), or after a change to the recipe:\n  {command}"
@@ -53,6 +60,34 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     else:
         lines.append(f'Query next:\n  tercet sql "SELECT * FROM run_steps"{option}')
     return "\n".join(lines)
+
+
+def _models(store: Store, steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Where the models under `models:` are, and how other recipes take them."""
+    lines = []
+    for name, step in steps.items():
+        artifact = open_artifact(store, name, step["version"])
+        folder = artifact.model_dir() if step["stage"] in MAKERS else None
+        if folder is not None:
+            lines.append(f"\nThe model {name} is in {folder}")
+            lines.append(
+                f"  for tag:NAME in other recipes: tercet tag {name}@{step['version']} NAME"
+            )
+    return lines
+
+
+def _generators(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Figures of the run's generators beside their controls; empty if none was measured."""
+    lines = []
+    for one in generated.measured(connection):
+        names = "".join(f"{name:>13}" for name in generated.METRICS.values())
+        lines.append(f"\nGenerator {one.generator} on {one.pairs:,} pairs, in percent:")
+        lines.append(f"  {'':<16}{names}")
+        for arm, values in one.rows:
+            shown = "".join(f"{'·' if v is None else format(v, '.1f'):>13}" for v in values)
+            lines.append(f"  {arm:<16}{shown}")
+        lines.append(f"  {generated.in_words(one)}")
+    return lines
 
 
 def _asked(connection: duckdb.DuckDBPyConnection, run_id: str) -> list[str]:
@@ -161,6 +196,6 @@ def _how_to_load(store: Store, step: str, version: str, run: runs.Run) -> list[s
     if other is not None:
         lines.append(
             f"It pools as it was trained ({other.trained}) but was evaluated with "
-            f"{other.measured}; `tercet export train DIRECTORY` writes the evaluated form."
+            f"{other.measured}; `tercet export {step} DIRECTORY` writes the evaluated form."
         )
     return lines

@@ -1,36 +1,40 @@
-"""Connects a run's steps to their language model, through the pool of answers and the ceilings.
+"""Connects a run's steps to the models that answer them, through the pool and the ceilings.
 
-A request whose answer is in the store is never sent again. The rest go to the recipe's endpoints
-or, without any, to a vLLM server, which is started for the first request that the pool cannot
-answer and stopped before another stage needs its memory.
+A request whose answer is in the store is never sent again. The rest go to the recipe's endpoints,
+to a vLLM server of ours, or to a fitted generator in this process. The model is started for the
+first request that the pool cannot answer, and ended before the next one starts or another stage
+needs its memory.
 """
 
-import hashlib
 import json
 import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tercet.flows.pipeline import fingerprints
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.running.answering import Identity, cost, digested, identity, served
+from tercet.flows.running.device import device
 from tercet.models.llm.errors import CeilingReached, Stopped
 from tercet.models.llm.messages import Answer, Ask, Request
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
-from tercet.models.llm.wire import ANSWER, STOP
-from tercet.storage import fingerprint, locks
+from tercet.storage import locks
 from tercet.storage.answers.pool import Pool, Response, open_pool
 from tercet.storage.store import Store
+from tercet.tasks.synthesis.fitted import FittedConfig
 
 if TYPE_CHECKING:
-    from tercet.models.llm.client.client import Client
+    from tercet.models.generators.local import Local
+    from tercet.models.llm.client.client import Client, Endpoint
     from tercet.models.llm.vllm.engine import Engine
+    from tercet.models.llm.wire import Wire
 
 # Prefix of the folder of a run's server in the store's scratch.
 ENGINE = "engine-"
@@ -39,52 +43,12 @@ _BLOCK = 4096
 
 
 @dataclass(frozen=True)
-class Identity:
-    """The identity of the language model, as far as it affects the answers.
+class _Answerer:
+    """Who answers a step: a model of the step's config, and the directory of its files."""
 
-    label: its name for people. digest: of weights, adapter and precision, or of the name alone.
-    """
-
-    label: str
-    digest: str
-
-
-def identity(llm: LlmSettings, components: Mapping[str, Any]) -> Identity:
-    """The model's identity, from a step's fingerprint components (`fingerprints.Fingerprint`)."""
-    if llm.name is not None:
-        return Identity(llm.name, fingerprint.digest({"name": llm.name}))
-    weights = str(components["models"]["llm"])
-    known = {
-        "weights": weights,
-        "adapter": components["externals"].get("adapter"),
-        "dtype": llm.dtype,
-        "quantization": llm.quantization,
-    }
-    return Identity(f"{Path(llm.model or '').name}@{weights[:8]}", fingerprint.digest(known))
-
-
-def digested(
-    requests: Iterable[Request], method: str, llm: LlmSettings, who: Identity
-) -> Iterator[Request]:
-    """The requests with their pool keys: digests of prompt, model, sampling, schema and seed."""
-    # Keyed by object identity, so the objects are kept alive with their digests.
-    bases: dict[tuple[int, int], tuple[Request, Any]] = {}
-    for request in requests:
-        key = id(request.sampling), id(request.schema)
-        if key not in bases:
-            common = {
-                "model": who.digest,
-                # The text appended to a base model's prompt, and its stop strings.
-                "api": "chat" if llm.api == "chat" else [ANSWER, *STOP],
-                "template": llm.template_kwargs,
-                "sampling": request.sampling,
-                "schema": request.schema,
-            }
-            bases[key] = request, hashlib.sha256(fingerprint.canonical(common))
-        digest = bases[key][1].copy()
-        digest.update(f"\x1f{request.seed}\x1f".encode())
-        digest.update(request.prompt.encode("utf-8", "surrogatepass"))
-        yield replace(request, method=method, digest=digest.hexdigest()[:32])
+    config: Any
+    who: Identity
+    folder: Path | None
 
 
 class Asker:
@@ -93,15 +57,16 @@ class Asker:
     def __init__(
         self, store: Store, recipe: Recipe, run_id: str, say: Callable[[str], None]
     ) -> None:
-        assert recipe.llm is not None
         self._store = store
-        self._llm: LlmSettings = recipe.llm
         self._settings: AskingSettings = recipe.run.llm
+        self._device, self._batch_size = recipe.run.device, recipe.run.batch_size
         self._run_id = run_id
         self._say = say
         self._pool: Pool = open_pool(store, recipe.name, run_id)
         self._lock = threading.Lock()
-        self._client: Client | None = None
+        self._client: Client | Local | None = None
+        # The digest of the model behind the client: one is up at a time.
+        self._serves = ""
         self._engine: Engine | None = None
         self._fault: Exception | None = None
         self._turn = threading.Lock()
@@ -115,12 +80,17 @@ class Asker:
             self.release()
             self._fault = None
 
-    def asking(self, components: Mapping[str, Any]) -> Ask:
-        """The function with which the parts of a step with these fingerprint components ask."""
-        who = identity(self._llm, components)
+    def asking(self, config: Any, components: Mapping[str, Any], models: Mapping[str, Path]) -> Ask:
+        """The function with which the parts of a step ask.
+
+        config, components: the step's, the latter of its fingerprint. models: directories by slot.
+        """
+        answerer = _Answerer(
+            config, identity(config, components), next(iter(models.values()), None)
+        )
 
         def ask(method: str, requests: Iterable[Request]) -> Iterator[Answer]:
-            return self._ask(who, method, requests)
+            return self._ask(answerer, method, requests)
 
         return ask
 
@@ -134,17 +104,9 @@ class Asker:
             client.close()
 
     def release(self) -> None:
-        """Stops client and server to free the memory for the next stage."""
+        """Ends client and server, or the local model, to free the memory for the next stage."""
         with self._lock:
-            if self._client is not None:
-                self._client.close()
-                self._client = None
-            if self._engine is not None:
-                engine, self._engine = self._engine, None
-                engine.stop()
-                if self._fault is None:
-                    # If the server failed, its error has named the log.
-                    shutil.rmtree(self._folder, ignore_errors=True)
+            self._end()
 
     def close(self) -> None:
         """Stops everything; the answers are in the pool."""
@@ -153,18 +115,31 @@ class Asker:
         finally:
             self._pool.close()
 
-    def _ask(self, who: Identity, method: str, requests: Iterable[Request]) -> Iterator[Answer]:
+    def _end(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            engine.stop()
+            if self._fault is None:
+                # If the server failed, its error has named the log.
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _ask(
+        self, answerer: _Answerer, method: str, requests: Iterable[Request]
+    ) -> Iterator[Answer]:
         recalled: deque[Answer] = deque()
         with ExitStack() as turn:
-            keyed = digested(requests, method, self._llm, who)
-            open_ = self._unanswered(keyed, recalled, method, who, turn)
+            keyed = digested(requests, method, answerer.config, answerer.who)
+            open_ = self._unanswered(keyed, recalled, method, answerer.who, turn)
             first = next(open_, None)
             while recalled:
                 yield recalled.popleft()
             if first is None:
                 return
             self._check_ceilings()
-            for answer in self._ready(who).ask(chain([first], open_)):
+            for answer in self._ready(answerer).ask(chain([first], open_)):
                 while recalled:
                     yield recalled.popleft()
                 yield answer
@@ -229,63 +204,107 @@ class Asker:
         if self._fault is not None:
             raise self._fault
 
-    def _ready(self, who: Identity) -> "Client":
-        """The client, with a running server."""
+    def _ready(self, answerer: _Answerer) -> "Client | Local":
+        """The client of this model, with a running server, or the model in this process."""
         with self._lock:
             # A failure for one part is not retried for the next.
             self._raise_fault()
+            if self._client is not None and self._serves != answerer.who.digest:
+                self._end()
             if self._client is None:
                 try:
-                    self._client = self._connected(who)
+                    self._client = self._connected(answerer)
                 except Exception as error:
                     self._fault = error
                     raise
+                self._serves = answerer.who.digest
             return self._client
 
-    def _connected(self, who: Identity) -> "Client":
+    def _connected(self, answerer: _Answerer) -> "Client | Local":
+        config, folder = answerer.config, answerer.folder
+        if not isinstance(config, FittedConfig):
+            return self._asked(answerer, config.llm, folder)
+        assert folder is not None
+        if config.decoding.backend == "vllm":
+            llm, look = served(config, folder)
+            return self._served(answerer, llm, lambda found: look)
+        from tercet.models.generators.local import Local
+
+        on = device(self._device)
+        self._say(f"{answerer.who.label} writes here, on {on}")
+        return Local(
+            folder,
+            config.precision,
+            on,
+            answerer.who.label,
+            self._batch_size,
+            self._recording(answerer),
+        )
+
+    def _asked(self, answerer: _Answerer, llm: LlmSettings, folder: Path | None) -> "Client":
+        """A client of the recipe's endpoints or, without any, of a server of ours."""
         from tercet.models.llm.chat_template import chat_renderer
-        from tercet.models.llm.client.client import Client, Endpoint
+        from tercet.models.llm.client.client import Client
         from tercet.models.llm.connect import endpoints, wire
+
+        settings = self._settings
+        if settings.endpoints:
+            found = endpoints(settings, llm)
+            look = wire(llm, folder, found)
+            record = self._recording(answerer)
+            return Client(found, look, settings, answerer.who.label, record, _nothing)
+        assert folder is not None
+        if llm.api == "chat":
+            # Raises before a server is started for nothing.
+            chat_renderer(folder, llm.template_kwargs)
+        return self._served(answerer, llm, partial(wire, llm, folder))
+
+    def _served(
+        self,
+        answerer: _Answerer,
+        llm: LlmSettings,
+        wire: "Callable[[list[Endpoint]], Wire]",
+    ) -> "Client":
+        """A client of a server of ours, which is started. wire: how its requests look."""
+        from tercet.models.llm.client.client import Client, Endpoint
         from tercet.models.llm.vllm.engine import Engine
 
-        path = None if self._llm.model is None else fingerprints.model_path(self._llm.model)
-        settings, check = self._settings, _nothing
-        if settings.endpoints:
-            served = endpoints(settings, self._llm)
-        else:
-            assert path is not None
-            if self._llm.api == "chat":
-                # Raises before a server is started for nothing.
-                chat_renderer(path, self._llm.template_kwargs)
-            self._engine = Engine(path, self._llm, settings.engine, self._folder, self._say)
-            url = self._engine.start()
-            served = [Endpoint(url, self._engine.name, None)]
-            check = self._engine.check
-            # The server may be restarting; `check` raises once it is dead for good.
-            patience = max(settings.patience, settings.engine.start_seconds)
-            settings = settings.model_copy(update={"patience": patience})
-        look = wire(self._llm, path, served)
-        return Client(served, look, settings, who.label, self._record, check)
+        assert answerer.folder is not None
+        engine = self._settings.engine
+        self._engine = Engine(answerer.folder, llm, engine, self._folder, self._say)
+        url = self._engine.start()
+        found = [Endpoint(url, self._engine.name, None)]
+        # The server may be restarting; `check` raises once it is dead for good.
+        patience = max(self._settings.patience, engine.start_seconds)
+        settings = self._settings.model_copy(update={"patience": patience})
+        check, label = self._engine.check, answerer.who.label
+        return Client(found, wire(found), settings, label, self._recording(answerer), check)
 
-    def _record(self, request: Request, answer: Answer) -> None:
-        """Stores the answer before anything else sees it. Raises Stopped at a ceiling."""
-        self._pool.add(
-            {
-                "request_digest": answer.digest,
-                "method": request.method,
-                "model": answer.model,
-                "endpoint": answer.endpoint,
-                "raw": answer.raw,
-                "finish_reason": answer.finish_reason,
-                "prompt_tokens": answer.prompt_tokens,
-                "n_tokens": answer.n_tokens,
-                "attempts": answer.attempts,
-                "seconds": answer.seconds,
-                "cost": cost(self._settings, answer.prompt_tokens, answer.n_tokens),
-                "error": answer.error,
-            }
-        )
-        self._check_ceilings()
+    def _recording(self, answerer: _Answerer) -> Callable[[Request, Answer], None]:
+        """Stores an answer before anything else sees it. Raises Stopped at a ceiling."""
+
+        def record(request: Request, answer: Answer) -> None:
+            self._pool.add(
+                {
+                    "request_digest": answer.digest,
+                    "method": request.method,
+                    "model": answer.model,
+                    "endpoint": answer.endpoint,
+                    "raw": answer.raw,
+                    "finish_reason": answer.finish_reason,
+                    "prompt_tokens": answer.prompt_tokens,
+                    "n_tokens": answer.n_tokens,
+                    "attempts": answer.attempts,
+                    "seconds": answer.seconds,
+                    "cost": cost(
+                        self._settings, answerer.config, answer.prompt_tokens, answer.n_tokens
+                    ),
+                    "error": answer.error,
+                }
+            )
+            self._check_ceilings()
+
+        return record
 
     def _check_ceilings(self) -> None:
         spent = self._pool.spent()
@@ -300,15 +319,6 @@ class Asker:
             f"The ceiling run.llm.{reached} spent on {spent.answers:,} answers, which are kept. "
             "Raise it to continue."
         )
-
-
-def cost(settings: AskingSettings, prompt_tokens: int, n_tokens: int) -> float | None:
-    """The cost of these tokens at the recipe's prices; None if it has none."""
-    if settings.price_in is None and settings.price_out is None:
-        return None
-    return (
-        prompt_tokens * (settings.price_in or 0.0) + n_tokens * (settings.price_out or 0.0)
-    ) / 1e6
 
 
 def _recalled(request: Request, found: Response) -> Answer:

@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
-from tercet.flows.pipeline.step import Step, Weights
+from tercet.flows.pipeline.language_model import writer
+from tercet.flows.pipeline.step import Model, Step, Tagged, Weights
 from tercet.flows.pipeline.step import schemas as step_schemas
 from tercet.flows.running import failed_rows, few_rows, parts
 from tercet.flows.running.asker import Asker
+from tercet.flows.running.device import device
 from tercet.flows.running.one_part import PartOrder, part_order
 from tercet.flows.running.processes import commit_asking_parts, commit_parts
 from tercet.flows.running.run_plan import RunPlan
@@ -75,6 +78,7 @@ def open_run(plan: RunPlan, say: Say = lambda text: None) -> Iterator[RunHandle]
             "pid": os.getpid(),
             "seed": plan.recipe.seed,
             "steps": [step.name for step in plan.steps],
+            "tags": fingerprints.tagged(plan.steps, store),
         },
     )
     with locks.hold(store, f"run-{run_id}", say):
@@ -146,7 +150,7 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
                 if few is not None:
                     handle.say(few)
                 manifest = _make(handle, step, own, artifact, progress)
-    if handle.asker is not None and not _asked_later(handle.plan, step):
+    if handle.asker is not None and not _asked_next(handle.plan, step):
         handle.asker.release()
     result = StepResult(
         step.name,
@@ -173,10 +177,15 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
     return result
 
 
-def _asked_later(plan: RunPlan, step: Step) -> bool:
-    """Whether a later step asks the language model."""
+def _asked_next(plan: RunPlan, step: Step) -> bool:
+    """Whether the model that this step asks answers again before another one or a training."""
     names = [other.name for other in plan.steps]
-    return any(other.stage.asks is not None for other in plan.steps[names.index(step.name) + 1 :])
+    for other in plan.steps[names.index(step.name) + 1 :]:
+        if other.stage.asks is not None:
+            return writer(step) in (None, writer(other))
+        if other.stage.model:
+            break
+    return False
 
 
 def _waiting(handle: RunHandle, step: Step) -> Say:
@@ -255,31 +264,41 @@ def _order(
     }
     if recalled:
         inputs["known"] = parts.input_files(handle.store, recalled)
-    models = {}
-    for slot, model in step.models.items():
-        if isinstance(model, Weights):
-            models[slot] = fingerprints.model_path(model.name)
-            continue
-        folder = artifact_of(handle, model.step).model_dir()
-        if folder is None:
-            raise BadInput(f"The step {model.step!r} did not leave a model for {step.name!r}.")
-        models[slot] = folder
+    versions = own.components["models"]
+    models = {
+        slot: _model_folder(handle, step, model, str(versions[slot]))
+        for slot, model in step.models.items()
+    }
     resources = Resources(
         device=device(settings.device),
         batch_size=settings.batch_size,
         part_rows=settings.part_rows,
         memory_limit=settings.memory_limit,
         progress=progress,
-        ask=_ask(handle, step, own),
+        ask=_ask(handle, step, own, models),
     )
     return part_order(handle.plan, step, own, inputs, models, resources)
 
 
-def _ask(handle: RunHandle, step: Step, own: Fingerprint) -> Ask | None:
+def _model_folder(handle: RunHandle, step: Step, model: Model, version: str) -> Path:
+    """Where a model that the step reads lies."""
+    if isinstance(model, Weights):
+        return fingerprints.model_path(model.name)
+    if isinstance(model, Tagged):
+        # What the tag named when the run began: it may have moved since.
+        folder, name = fingerprints.made_model(handle.store, version), f"tag:{model.name}"
+    else:
+        folder, name = artifact_of(handle, model.step).model_dir(), model.step
+    if folder is None:
+        raise BadInput(f"{name} did not leave a model for {step.name!r}.")
+    return folder
+
+
+def _ask(handle: RunHandle, step: Step, own: Fingerprint, models: Mapping[str, Path]) -> Ask | None:
     if step.stage.asks is None:
         return None
     assert handle.asker is not None
-    return handle.asker.asking(own.components)
+    return handle.asker.asking(step.config, own.components, models)
 
 
 def _recalled(
@@ -312,20 +331,6 @@ def _recalled(
             if all(components.get(k) == own.components.get(k) for k in fixed):
                 found.append(artifact)
     return found
-
-
-def device(wanted: str) -> str:
-    """The device that `auto` stands for: the first GPU, or the CPU."""
-    if wanted != "auto":
-        return wanted
-    try:
-        metadata.version("nvidia-cuda-runtime-cu12")
-    except metadata.PackageNotFoundError:
-        if not os.path.exists("/dev/nvidia0"):  # noqa: PTH110 - a device file, not one of our paths
-            return "cpu"
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _by_part(progress: Progress, done: int, total: int) -> Progress:

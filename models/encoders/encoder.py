@@ -64,6 +64,8 @@ def load_encoder(
             )
         raise ValueError(f"No sentence encoder can be loaded from {path}: {reason}") from error
     _check_tokenizer(model, path)
+    for module in filter(forms.is_first_last, model):
+        module.requires_grad_(False)
     if own and pooling is not None:
         forms.set_form(model, Path(path), pooling, prompt, weights, remote)
     # Static embeddings have no longest input, and none can be set.

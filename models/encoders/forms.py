@@ -4,12 +4,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Module, Normalize
-from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import (
+    Pooling,
+    Transformer,
+    WeightedLayerPooling,
+)
+from torch import nn
 
-from tercet.models.encoders.pooling import PoolingMode, pooling_name, template_of
+from tercet.models.encoders.pooling import FIRST_LAST, PoolingMode, pooling_name, template_of
 from tercet.models.encoders.template_encoder import MarkedState, TemplateEncoder
+from tercet.models.encoders.whitening import is_whitening
 
 
 def form_modules(
@@ -18,8 +25,8 @@ def form_modules(
     prompt: str | None,
     model_kwargs: dict[str, Any],
     remote: dict[str, bool],
-) -> tuple[Module, Module]:
-    """The module that reads a text with a checkpoint's weights, and the one that pools its states.
+) -> tuple[Module, ...]:
+    """The module that reads a text with a checkpoint's weights, and those that pool its states.
 
     prompt: None takes the form's default.
     Raises: ValueError, OSError or KeyError where the checkpoint cannot have this form.
@@ -40,7 +47,41 @@ def form_modules(
         processor_kwargs=remote,
         config_kwargs=remote,
     )
+    if pooling == FIRST_LAST:
+        return reader, _first_last(reader), Pooling(reader.get_embedding_dimension(), "mean")
     return reader, Pooling(reader.get_embedding_dimension(), pooling)
+
+
+def pooling_of(model: SentenceTransformer) -> PoolingMode | None:
+    """How the encoder pools; None if none of its modules says so."""
+    modes = [mode for module in model if (mode := getattr(module, "pooling_mode", None))]
+    if modes and any(map(is_first_last, model)):
+        return FIRST_LAST
+    return modes[0] if modes else None
+
+
+def is_first_last(module: Any) -> bool:
+    """Whether the module averages the first and the last layer's states, and nothing else."""
+    if not isinstance(module, WeightedLayerPooling) or module.layer_start != 1:
+        return False
+    return bool(torch.equal(module.layer_weights.detach().cpu(), _ends(len(module.layer_weights))))
+
+
+def _first_last(reader: Any) -> WeightedLayerPooling:
+    """The library's module with weights that stay as they are; the reader gives all layers."""
+    config = reader.model.config
+    config.output_hidden_states = True
+    layers = int(config.num_hidden_layers)
+    # Layer 0 is the embeddings, as SimCSE counts too.
+    averaged = WeightedLayerPooling(reader.get_embedding_dimension(), layers, layer_start=1)
+    averaged.layer_weights = nn.Parameter(_ends(layers), requires_grad=False)
+    return averaged
+
+
+def _ends(layers: int) -> torch.Tensor:
+    weights = torch.zeros(layers)
+    weights[0] = weights[-1] = 1.0
+    return weights
 
 
 def set_form(
@@ -55,9 +96,20 @@ def set_form(
 
     Raises: ValueError with one sentence where that cannot be.
     """
+    if pooling == FIRST_LAST and pooling_of(model) == FIRST_LAST:
+        return
+    said = f"pooling: {pooling_name(pooling)}"
+    fitted = pooling_of(model)
+    if fitted is not None and fitted != pooling and any(map(is_whitening, model)):
+        raise ValueError(
+            f"The encoder at {path} is whitened, which was fitted to vectors of pooling: "
+            f"{pooling_name(fitted)}, so {said} cannot be set: leave pooling out."
+        )
+    for averaged in [number for number, module in enumerate(model) if is_first_last(module)]:
+        del model[averaged]
+        model[0].model.config.output_hidden_states = False
     modes = [getattr(module, "pooling_mode", None) for module in model]
     place = next((number for number, mode in enumerate(modes) if mode), None)
-    said = f"pooling: {pooling_name(pooling)}"
     if place is None:
         raise ValueError(
             f"The encoder at {path} has no pooling module, so {said} cannot be set: "
@@ -69,7 +121,11 @@ def set_form(
         if asked is None or asked == reader.template:
             return
     made: Module
-    if isinstance(held, Pooling) and pooling not in ("mask", "first_decoder"):
+    layers: list[Module] = []
+    if isinstance(held, Pooling) and pooling == FIRST_LAST and place == 1:
+        layers = [_first_last(reader)]
+        made = Pooling(held.embedding_dimension, "mean", held.include_prompt)
+    elif isinstance(held, Pooling) and pooling not in ("mask", "first_decoder", FIRST_LAST):
         made = Pooling(held.embedding_dimension, pooling, held.include_prompt)
     else:
         if place != 1:
@@ -78,7 +134,9 @@ def set_form(
                 f"so {said} cannot be set: leave pooling out."
             )
         longest = model.max_seq_length
-        reader, made = form_modules(_checkpoint(path), pooling, prompt, model_kwargs, remote)
+        reader, *layers, made = form_modules(
+            _checkpoint(path), pooling, prompt, model_kwargs, remote
+        )
         reader.max_seq_length = longest
         model[0] = reader.to(model.device)
     behind = list(model)[place + 1 :]
@@ -88,6 +146,8 @@ def set_form(
             f"{_width(held)} numbers, and {said} makes {_width(made)}: leave pooling out."
         )
     model[place] = made
+    for layer in layers:
+        model.insert(place, layer.to(model.device))
 
 
 def _checkpoint(path: Path) -> Path:

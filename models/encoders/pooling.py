@@ -18,13 +18,19 @@ from pydantic import (
 TokenPooling: TypeAlias = Literal[
     "mean", "cls", "max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens"
 ]
+# The mean over all tokens of the first and the last layer's states.
+LayerPooling: TypeAlias = Literal["first_last_mean"]
 # One state of a text inside a template: the mask's (PromptBERT), the decoder's first (GenSE).
 StatePooling: TypeAlias = Literal["mask", "first_decoder"]
 PoolingMode: TypeAlias = (
-    TokenPooling | StatePooling | Annotated[tuple[TokenPooling, ...], Field(min_length=2)]
+    TokenPooling
+    | LayerPooling
+    | StatePooling
+    | Annotated[tuple[TokenPooling, ...], Field(min_length=2)]
 )
 
 TOKEN_POOLINGS: tuple[TokenPooling, ...] = get_args(TokenPooling)
+FIRST_LAST: LayerPooling = "first_last_mean"
 STATE_POOLINGS: tuple[StatePooling, ...] = get_args(StatePooling)
 _MODES: TypeAdapter[PoolingMode] = TypeAdapter(PoolingMode)
 
@@ -98,7 +104,7 @@ def read_pooling(name: str) -> PoolingMode:
     try:
         return _MODES.validate_python(parts if len(parts) > 1 else name)
     except ValidationError:
-        known = ", ".join((*TOKEN_POOLINGS, *STATE_POOLINGS))
+        known = ", ".join((*TOKEN_POOLINGS, FIRST_LAST, *STATE_POOLINGS))
         raise ValueError(
             f"there is no pooling {name!r}: choose {known}; the first six may be joined by +"
         ) from None

@@ -15,9 +15,9 @@ Budapest Warsaw Dublin Oslo Stockholm Copenhagen Helsinki Amsterdam Rotterdam An
 Hamburg Munich Kraków Naples Venice Genoa Milan Florence Istanbul Cairo Nairobi Lagos Dakar Mumbai
 Delhi Sydney Chicago Boston Swansea Bristol Liverpool Manchester Glasgow Edinburgh Belfast Cardiff
 Marseille Seville Porto | French German Greek Latin Spanish Italian Portuguese Russian Swedish
-Danish Polish Turkish Arabic | town village city | county province | forest desert | cathedral
+Danish Polish Turkish Arabic | town village city | county province | cathedral
 church mosque temple monastery | castle palace | bakery bookshop restaurant hotel | kitchen
-bathroom bedroom garage | roof floor ceiling | chair sofa bed cupboard wardrobe | ferry yacht
+bathroom bedroom garage | roof floor ceiling | sofa cupboard wardrobe | ferry yacht
 canoe | car bus truck taxi van tractor | train tram | airplane helicopter | dog cat horse goat cow
 pig rabbit bear wolf fox lion tiger leopard elephant giraffe zebra camel ape | eagle owl duck
 goose parrot pigeon crow swan | salmon tuna | ant bee beetle mosquito butterfly spider | whale
@@ -29,13 +29,13 @@ hammer knife shovel | coat jacket dress skirt shirt sweater scarf | ankle elbow 
 wrist hip | liver lung kidney stomach | asthma malaria tuberculosis influenza pneumonia diabetes |
 football basketball baseball hockey tennis cricket golf rugby volleyball | physics chemistry
 biology mathematics astronomy geology economics | Buddhism Christianity Islam | rain snow | flood
-drought earthquake hurricane | novel poem biography | brother father uncle grandfather son |
-sister mother aunt grandmother daughter | king emperor prince | queen princess | baker butcher
+drought earthquake hurricane | novel poem biography | brother father uncle grandfather |
+sister mother aunt grandmother | king emperor prince | queen princess | baker butcher
 carpenter tailor gardener plumber electrician fisherman farmer | pianist drummer guitarist singer
 violinist | astronomer biologist chemist physicist mathematician historian economist philosopher |
 doctor lawyer engineer teacher dentist architect pharmacist journalist | mayor governor senator
 ambassador bishop | orchestra choir | army navy | row column | minimum maximum | mean median |
-integer float | list tuple | vector matrix | sine cosine tangent | superclass subclass | encoder
+list tuple | superclass subclass | encoder
 decoder | prefix suffix | client server | warning error | classifier regressor | width height |
 numerator denominator | triangle rectangle circle | eigenvalue eigenvector | museum theater cinema
 """

@@ -15,6 +15,8 @@ class Request:
     prompt: the rendered text: in a chat the user's only message, else the text to be continued.
     seed: the row's, so that one prompt asked twice on purpose is two requests.
     schema: JSON schema that the answer must follow; None for free text.
+    source: the sentence within the prompt, which alone may be cut where the model's own layout
+        leaves too little room.
     method, digest: what it is asked for, and the answer's key in the store's pool; the caller
         leaves them empty, and whoever keeps the pool fills them in.
     """
@@ -24,6 +26,7 @@ class Request:
     sampling: Sampling
     seed: int
     schema: Mapping[str, Any] | None = None
+    source: str = ""
     method: str = ""
     digest: str = ""
 

@@ -16,6 +16,11 @@ class Sampling(_Settings):
     top_p: float = Field(0.95, gt=0, le=1)
     max_tokens: int = Field(128, ge=1, le=32768, description="most tokens of an answer")
 
+    @property
+    def by_seed(self) -> bool:
+        """Whether an answer depends on its row's seed."""
+        return self.temperature > 0
+
 
 class LlmSettings(_Settings):
     """Which model answers: everything that changes what it says, and so enters fingerprints.

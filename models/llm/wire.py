@@ -1,6 +1,6 @@
 """How requests and answers look on the wire of an OpenAI-compatible endpoint.
 
-There are three ways, one `Wire` each:
+There are three ways, one `Wire` each (a fitted generator's layout is applied like a template):
 
 - `chat`: one user message per request, through the endpoint's own template.
 - `completions` for a base model: lists of prompts, each ending in `ANSWER`. A base model continues
@@ -62,12 +62,14 @@ class Wire:
     render: turns rendered prompts into what a chat model reads; None: the endpoint's template
         (chat) or none at all (a base model).
     template_kwargs: what the endpoint's chat template takes; `render` has its own.
+    max_tokens: most tokens of an answer for which the model has room, whatever is asked.
     """
 
     kind: Literal["chat", "completions"]
     lists: bool = False
     render: Callable[[list[str]], list[str]] | None = None
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    max_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if self.kind == "chat" and (self.lists or self.render is not None):
@@ -93,7 +95,7 @@ class Wire:
             "model": model,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
-            "max_tokens": sampling.max_tokens,
+            "max_tokens": min(sampling.max_tokens, self.max_tokens or sampling.max_tokens),
         }
         if request.schema is not None:
             body["response_format"] = {

@@ -9,6 +9,7 @@ from tercet.models.losses.loss import Loss
 LOSSES: Mapping[str, str] = {
     "gaussian_decay": "tercet.models.losses.gaussian_decay",
     "in_batch": "tercet.models.losses.in_batch",
+    "nt_xent": "tercet.models.losses.nt_xent",
     "strict": "tercet.models.losses.strict",
 }
 

@@ -143,7 +143,9 @@ def _same(bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray) -> Flags:
 
 def _tells(said: pa.Table, bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray) -> Flags:
     """Whether what is to be another sentence has the whole source in it, beside other words."""
-    asked = pc.fill_null(pc.is_in(said["operation"], pa.array(["rewrite", "precede"])), False)
+    asked = pc.fill_null(
+        pc.is_in(said["operation"], pa.array(["rewrite", "paraphrase", "precede"])), False
+    )
     flags = np.array(asked.to_numpy())
     pairs = zip(bare.to_pylist(), bare_sources.to_pylist(), strict=True)
     for row, (text, source) in enumerate(pairs):

@@ -14,6 +14,7 @@ from pydantic import Field
 from tercet.models import seeding
 from tercet.models.english.articles import replaced
 from tercet.models.english.kinds import of_one_kind
+from tercet.models.english.opening_verbs import OPENERS
 from tercet.models.english.plurals import is_plural, plural
 from tercet.models.english.words import capitalised, word_set
 from tercet.models.generation import JOINT, Given, Method, Output, Several, methods
@@ -302,6 +303,11 @@ def _of_one_family(old: str, new: str) -> bool:
     if "." in old or "." in new:
         return "." in old and old.rpartition(".")[0] == new.rpartition(".")[0]
     mine, others = _PARTS.findall(old), _PARTS.findall(new)
+    if old.casefold().rstrip("s") == new.casefold().rstrip("s"):
+        return False
+    # A function for a function: "set_dtype" stands for no "own_dtype".
+    if (not OPENERS.isdisjoint(mine[:1])) != (not OPENERS.isdisjoint(others[:1])):
+        return False
     return len(mine) > 1 < len(others) and (mine[0] == others[0] or mine[-1] == others[-1])
 
 

@@ -2,19 +2,25 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models import seeding
 from tercet.models.english.word_classes import NUMBER_WORDS
 from tercet.models.generation import Given, Method, Output, Several, methods
+from tercet.models.text.word_noise import (
+    Changed,
+    Words,
+    cut,
+    in_another_order,
+    repeated,
+    sentences_of,
+    shuffled,
+    words_of,
+)
 
-_COPY = 1 << 32
 _WORD = re.compile(r"\S+")
 # A digit, a number word or a negation, with whatever is written to it.
 _NEGATIONS = "no|not|never|none|nor|neither|nobody|nothing|nowhere|without|cannot|hardly|scarcely"
@@ -37,38 +43,13 @@ class Cutoff(Several):
     share: float = Field(1 / 3, gt=0, lt=1, description="share of the words deleted, at most")
 
 
-@dataclass(frozen=True)
-class _Words:
-    """The words of some sentences in one column: word, whether it may be changed, its row, its
-    place, and words a row."""
-
-    ids: seeding.Ids
-    flat: npt.NDArray[np.object_]
-    free: npt.NDArray[np.bool_]
-    row: npt.NDArray[np.int64]
-    place: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-
-    def ranks(self, seed: int, purpose: str, copy: int) -> npt.NDArray[np.int64]:
-        """Each word's place in a random order of its row's words, in which the free ones lead."""
-        counter = (self.place + copy * _COPY).astype(np.uint64)
-        keys = seeding.draws(seed, purpose, self.ids[self.row], counter)
-        order = np.lexsort((keys, ~self.free, self.row))
-        ranks = np.empty(len(order), dtype=np.int64)
-        ranks[order] = self.place
-        return ranks
-
-
 def word_repetition(given: Given, params: Repetition, seed: int) -> pa.Table:
     """Some words repeated in place."""
 
-    def repeated(words: _Words, copy: int) -> tuple[Any, Any]:
-        most = np.maximum(1, np.floor(params.share * (words.counts - 1))).astype(np.int64)
-        times = _times(words, seed, "word_repetition", copy, most)
-        chosen = words.ranks(seed, "word_repetition", copy) < times[words.row]
-        return np.repeat(words.flat, 1 + chosen), words.counts + times
+    def repeat(words: Words, copy: int) -> Changed:
+        return repeated(words, params.share, seed, copy)
 
-    return _generated(given, params.per_sentence, "word_repetition", 1, repeated)
+    return _generated(given, params.per_sentence, "word_repetition", 1, repeat)
 
 
 def cutoff(given: Given, params: Cutoff, seed: int) -> pa.Table:
@@ -78,44 +59,19 @@ def cutoff(given: Given, params: Cutoff, seed: int) -> pa.Table:
     without any has no row.
     """
 
-    def cut(words: _Words, copy: int) -> tuple[Any, Any]:
-        # 1/3 of 9 words are three, whatever the rounding of the product.
-        share = np.floor(params.share * words.counts + 1e-9).astype(np.int64)
-        free = np.bincount(words.row, weights=words.free, minlength=len(words.counts))
-        most = np.minimum(np.clip(share, 1, params.max_words), free.astype(np.int64))
-        times = np.minimum(_times(words, seed, "cutoff", copy, np.maximum(most, 1)), most)
-        gone = words.free & (words.ranks(seed, "cutoff", copy) < times[words.row])
-        return words.flat[~gone], words.counts - times
+    def delete(words: Words, copy: int) -> Changed:
+        return cut(words, params.share, params.max_words, seed, copy)
 
-    return _generated(given, params.per_sentence, "cutoff", params.over + 1, cut, _can_go)
+    return _generated(given, params.per_sentence, "cutoff", params.over + 1, delete, _can_go)
 
 
 def word_shuffle(given: Given, params: Several, seed: int) -> pa.Table:
     """All words in a random order, never the order they had."""
 
-    def shuffled(words: _Words, copy: int) -> tuple[Any, Any]:
-        order = np.lexsort((words.ranks(seed, "word_shuffle", copy), words.row))
-        return words.flat[order], words.counts
+    def shuffle(words: Words, copy: int) -> Changed:
+        return shuffled(words, seed, copy)
 
-    return _generated(given, params.per_sentence, "word_shuffle", 2, shuffled)
-
-
-def _times(
-    words: _Words, seed: int, purpose: str, copy: int, most: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
-    return 1 + seeding.below(seed, f"{purpose}.times", words.ids, most, copy)
-
-
-def _split(
-    ids: seeding.Ids, sentences: Sequence[Sequence[str]], free: npt.NDArray[np.bool_] | None
-) -> _Words:
-    counts = np.array([len(words) for words in sentences], dtype=np.int64)
-    row = np.repeat(np.arange(len(counts)), counts)
-    place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-    flat = np.array([word for words in sentences for word in words], dtype=object)
-    if free is None:
-        free = np.ones(len(flat), dtype=np.bool_)
-    return _Words(ids, flat, free, row, place, counts)
+    return _generated(given, params.per_sentence, "word_shuffle", 2, shuffle)
 
 
 def _can_go(given: Given, rows: Sequence[int]) -> npt.NDArray[np.bool_]:
@@ -156,23 +112,20 @@ def _generated(
     copies: int,
     operation: str,
     least: int,
-    change: Callable[[_Words, int], tuple[Any, Any]],
+    change: Callable[[Words, int], Changed],
     free: Callable[[Given, Sequence[int]], npt.NDArray[np.bool_]] | None = None,
 ) -> pa.Table:
     split = [text.split() for text in given.texts()]
     long = [i for i, words in enumerate(split) if len(words) >= least]
     kept = [split[i] for i in long]
-    words = _split(given.ids()[long], kept, free and free(given, long))
-    changed = []
-    for copy in range(copies):
-        flat, counts = change(words, copy)
-        changed.append((flat.tolist(), [0, *np.cumsum(counts).tolist()]))
+    words = words_of(given.ids()[long], kept, free and free(given, long))
+    changed = [sentences_of(change(words, copy)) for copy in range(copies)]
     output = Output()
     for i, (sentence_id, source) in enumerate(zip(words.ids.tolist(), kept, strict=True)):
-        for flat, ends in changed:
-            new = flat[ends[i] : ends[i + 1]]
-            if new == source and operation == "word_shuffle":
-                new = source[1:] + source[:1]
+        for made in changed:
+            new = made[i]
+            if operation == "word_shuffle":
+                new = in_another_order(new, source)
             if new and new != source:
                 output.add(sentence_id, " ".join(new), operation)
     return output.table()

@@ -46,9 +46,15 @@ _BEFORE_ONE = word_set(
 _AGREES = re.compile(r"\b(?:is|was|has|does)\b")
 _OTHERS = re.compile(r"\b(?:an?other|the other|each other|both|either|itself)\b")
 _OF_A_PAIR = re.compile(
-    r"\b(?:differences?|distances?|similarity|products?|sum|union|intersection|swaps?|pair|compar\w+|quotient|divisi\w+|divid\w+)\b",
+    r"\b(?:differences?|distances?|similarity|products?|sum|union|intersection|swaps?|pair|ratio|both|neighbou?rs?|sides|ends|halves|legs|compar\w+|quotient|divisi\w+|divid\w+)\b",
     re.IGNORECASE,
 )
+_DECADE = re.compile(r"\b(?:the (?:twen|thir|for|fif|six|seven|eigh|nine)ties|\d{3}0s|century)\b")
+# "All two", "2.0 style", "page 8".
+_STYLES = word_set("style syntax ratio split export api")
+_LOCATED = re.compile(r"\bpp?\. ?(?:\d+[-–])?$|\.\.$|\b(?:defined|described|given|shown) in $")
+# "16B-wide", "4x-faster".
+_GLUED = re.compile(r"[^\W\d]+[-‑]")
 # A part and its whole, "28 out of 36", and lists of numbers: one changed alone makes no sense.
 _PART_BEFORE = re.compile(r"\d (?:(?:out )?of (?:the |all )?|[./] )$|\d(?:,|,? (?:and|or)) $")
 _PART_AFTER = re.compile(r" (?:out )?of (?:the |all )?\d|, (?:and |or )?\d| \. \d")
@@ -173,11 +179,20 @@ def _fixed(text: str, begin: int, end: int, number: Number) -> bool:
         return True
     if number.value == 1 and (_ONE_OF.match(text, end) or _AT_ONE.search(before)):
         return True
+    if number.value > 1000 and _DECADE.search(text):
+        return True
     if _is_elsewhere(text, begin, end) or _CONFIDENCE.match(text, end):
         return True
     if is_label(text, begin, end) or is_spelt_out(text, begin, end, number):
         return True
     here = around(text, begin, end)
+    if (
+        text.startswith("..", end)
+        or here.before == "all"
+        or here.after in _STYLES
+        or _LOCATED.search(before)
+    ):
+        return True
     if number.value == 1 and not _counts_one(text, end, here, number):
         return True
     if number.value == 2 and ("between" in (here.before, here.earlier) or _OF_A_PAIR.search(text)):
@@ -193,6 +208,8 @@ def _fixed(text: str, begin: int, end: int, number: Number) -> bool:
         return True
     if number.form != "digits":
         return False
+    if _GLUED.match(text, end):
+        return True
     if text[begin - 1 : begin] in ("`", "'", '"', "_", "#") or _NAMED.search(before):
         return True
     if "CI" in text and (
@@ -209,11 +226,13 @@ def _fixed(text: str, begin: int, end: int, number: Number) -> bool:
 
 
 def _is_elsewhere(text: str, begin: int, end: int) -> bool:
-    """Whether the same number stands in the text once more, so that one alone would contradict."""
-    if text.lower().count(text[begin:end].lower()) < 2:
-        return False
-    said = re.compile(rf"(?<![\w.,]){re.escape(text[begin:end])}(?![\w]|[.,]\d)", re.IGNORECASE)
-    return any(match.start() != begin for match in said.finditer(text))
+    """Whether the text says the number once more, or the next one ("the 1,001st of 1,000"), so that
+    one alone would contradict."""
+    value = numbers_in(text[begin:end])[0].value
+    if 1 < value < 20 and re.search(rf"\b(?:{value}|{UNITS[int(value)]})-?(?:D|d|-way)\b", text):
+        return True
+    others = [n.value for n in numbers_in(text) if n.end <= begin or n.start >= end]
+    return value in others or (value > 20 and (value + 1 in others or value - 1 in others))
 
 
 def _counts_one(text: str, end: int, here: Around, number: Number) -> bool:

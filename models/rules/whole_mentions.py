@@ -153,6 +153,8 @@ def _fits(text: str, start: int, end: int, kind: str, lemma: str | None) -> bool
         return False
     said = text[start:end]
     here = around(text, start, end)
+    if said.isupper() and len(said) > 1 and has_kind(said.lower()):
+        return False  # "FLOAT" is the name of a type
     if kind == "identifier":
         return not is_number(here.before) and (here.head or here.after in _CODE)
     if kind == "time" and said[0].isupper() and not has_kind(said):
@@ -161,6 +163,8 @@ def _fits(text: str, start: int, end: int, kind: str, lemma: str | None) -> bool
         is_common = lemma is not None and lemma == lemma.lower()
         return _is_whole_name(text, start, end, kind, here, is_common)
     if said != said.lower() and not here.opens:
+        return False
+    if said == "row" and (here.earlier, here.before) == ("in", "a"):
         return False
     many = is_plural(said, lemma)
     folded = said.casefold()

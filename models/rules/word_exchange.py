@@ -13,6 +13,7 @@ from tercet.models.english.articles import replaced
 from tercet.models.english.context import (
     BOUNDARY,
     DETERMINERS,
+    RELATIVES,
     Around,
     around,
     is_adjective_form,
@@ -28,6 +29,7 @@ from tercet.models.english.context import (
     is_reduced,
     is_third_person,
 )
+from tercet.models.english.opening_verbs import OPENERS
 from tercet.models.english.plurals import plural
 from tercet.models.english.verbs import forms_of
 from tercet.models.english.words import WORD, in_shape_of, word_set
@@ -60,6 +62,13 @@ _BEFORE_INFINITIVE = word_set(
     """begin begins beginning start starts starting commence commences commenced commencing attempt
     attempts attempting attempted began begun started"""
 )
+_MOVES = word_set(
+    "falls fall fell drop drops dropped sink sinks sank rise rises rose climbs climbed"
+)
+# "The empty list" is a term.
+_EMPTY = word_set(
+    "string list set path dict tuple array dataframe graph sequence index series line"
+)
 # Characters that tie a word to a name from code, a path or a formula.
 _TIED = frozenset("_./\\-`=@#~<>$")
 _READINGS = ("verb", "third", "ing", "ed", "past", "participle")
@@ -89,6 +98,7 @@ class Spot:
 
 
 Spans: TypeAlias = Sequence[tuple[int, int]]
+Fits: TypeAlias = Callable[[str, int, int, Around], bool]
 # casefolded word or phrase to its senses; and the phrases that begin with a word
 Senses: TypeAlias = tuple[dict[str, tuple[Sense, ...]], dict[str, tuple[str, ...]]]
 
@@ -148,10 +158,11 @@ def _enter_forms(enter: Callable[..., None], part: str, word: str, other: str) -
         enter(part, word, other)
 
 
-def spots(text: str, senses: Senses, spared: Spans = ()) -> list[Spot]:
+def spots(text: str, senses: Senses, spared: Spans = (), fits: Fits | None = None) -> list[Spot]:
     """The places of the text where a word is surely of the part of speech that it is exchanged in.
 
-    spared: spans in which nothing is exchanged. Names (a capital inside a sentence) are left alone.
+    spared: spans in which nothing is exchanged; fits: whether a place that would do may be taken.
+    Names (a capital inside a sentence) are left alone.
     """
     table, phrases = senses
     found: list[Spot] = []
@@ -174,6 +185,8 @@ def spots(text: str, senses: Senses, spared: Spans = ()) -> list[Spot]:
         if any(low_end < end and start < high for low_end, high in spared):
             continue
         here = around(text, start, end)
+        if fits is not None and not fits(text, start, end, here):
+            continue
         options: dict[str, None] = {}
         for sense in table[form]:
             options.update(dict.fromkeys(_others(sense, here, form)))
@@ -196,6 +209,18 @@ def _settles(form: str, new: str, here: Around, text: str, end: int) -> bool:
             return False
     if form.startswith(_DIRECTED) and new.startswith(_DIRECTED) and _GOAL.search(text, end):
         return False
+    if form == "provided" and (here.before == BOUNDARY or here.after == "that"):
+        return False
+    if new == "about" and not (is_number(here.after) or here.after in DETERMINERS):
+        return False
+    if new == "got" and not is_past(here):
+        return False  # "the values got for it"
+    if form in ("first", "last") and (here.after in OPENERS or here.before in RELATIVES):
+        return False  # "which first prepares"
+    if form in ("exactly", "precisely") and here.after in ("a", "an"):
+        return False
+    if form == "empty" and here.after in _EMPTY:
+        return False
     if form in ("more", "less"):
         counts = here.after == "than" and (is_number(here.later) or here.later in DETERMINERS)
         compares = counts or is_adjective_form(here.after)
@@ -203,7 +228,7 @@ def _settles(form: str, new: str, here: Around, text: str, end: int) -> bool:
     if form in ("before", "after"):
         return here.before not in _BEFORE_PARTICLE and here.after not in ("all", "and", "or")
     if form in ("above", "below"):
-        return here.before not in DETERMINERS
+        return here.before not in DETERMINERS and here.before not in _MOVES
     if form in ("few", "many"):
         return here.before not in ("a", "as", "so", "too", "how", "first", "last")
     return not (form in ("never", "always") and here.after in ("again", "quite", "really", "so"))
@@ -267,17 +292,18 @@ def exchanged(
     copies: int,
     words: int,
     spared: Mapping[int, Spans] | None = None,
+    fits: Fits | None = None,
 ) -> pa.Table:
     """Up to `copies` generations a sentence, each with up to `words` places exchanged.
 
-    spared: by anchor, spans in which nothing is exchanged.
+    spared: by anchor, spans in which nothing is exchanged; fits: as of `spots`.
 
     Places come in a seeded order of the sentence: the first generation takes the first `words` of
     them, the next one goes on behind. With several, `old` and `new` hold all of them.
     """
     texts = given.texts()
     spans = spared or {}
-    found = [spots(text, senses, spans.get(row, ())) for row, text in enumerate(texts)]
+    found = [spots(text, senses, spans.get(row, ()), fits) for row, text in enumerate(texts)]
     counts = np.array([len(each) for each in found], dtype=np.int64)
     rows = np.repeat(np.arange(len(texts)), counts)
     place = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -78,7 +78,7 @@ class Chooser:
         if self._best is None:
             raise NothingToChoose(
                 f"train: {self._choice.metric} could not be measured after any step, since the "
-                "encoder cannot tell texts apart or gives NaN: lower the learning rate."
+                "model gives NaN or cannot tell texts apart: lower the learning rate."
             )
         step = self._best[0]
         weights = checkpoints.read_tensors(self._directory, _name(step))

@@ -28,6 +28,7 @@ from tercet.models.training.phase import Numbers
 LogRow = dict[str, Any]
 Progress = Callable[[int, int | None, str], None]
 Step: TypeAlias = Callable[[Any], tuple[Tensor, Mapping[str, Tensor]]]
+Schedule: TypeAlias = Callable[[int, int, int], float]
 
 # The library's default: gradients are clipped to this norm.
 _LONGEST_GRADIENT = 1.0
@@ -81,6 +82,7 @@ def train(
     numbers: Numbers,
     setting: Setting,
     network: nn.Module | None = None,
+    decay: Schedule | None = None,
 ) -> list[LogRow]:
     """Trains the module in place, from the last checkpoint in the directory if there is one.
 
@@ -88,6 +90,7 @@ def train(
         has their means over the steps where they are numbers.
     network: the part of the module whose forward pass runs in the setting's precision, whose
         gradients are clipped, and which the setting's choice measures; None: the module itself.
+    decay: the share of the learning rate at each step; None: `schedule`.
     Returns the rows of the log, as `Trained` describes them. Raises ValueError where the logged
     loss is NaN or infinite, unless a choice keeps the weights of an earlier step.
 
@@ -138,7 +141,7 @@ def train(
         for number in range(done, total):
             # Different for each process, so that no two draw the same dropout.
             torch.manual_seed(_draw(step_seed, number, place.process_index))
-            rate = numbers.learning_rate * schedule(number, total, warmup)
+            rate = numbers.learning_rate * (decay or schedule)(number, total, warmup)
             for group in optimizer.param_groups:
                 group["lr"] = rate
             batch = batches[number]
@@ -203,6 +206,13 @@ def schedule(step: int, total: int, warmup: int) -> float:
     if step < warmup:
         return step / warmup
     return (total - step) / max(1, total - warmup)
+
+
+def cosine(step: int, total: int, warmup: int) -> float:
+    """The same, falling along half a cosine."""
+    if step < warmup:
+        return step / warmup
+    return 0.5 + 0.5 * math.cos(math.pi * (step - warmup) / max(1, total - warmup))
 
 
 def _draw(seed: int, step: int, process: int) -> int:

@@ -1,7 +1,7 @@
 """The data of a training phase: its numbers, and the rows of its parts. No torch here."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
 from tercet.models.losses.loss import Params
+from tercet.models.training.drawing import Drawing
 
 if TYPE_CHECKING:
     from torch import nn
@@ -54,6 +55,7 @@ class PartRows:
     weight: of the part's loss in the batch's.
     share: of each batch, in proportion to the others' shares; None: in proportion to its rows.
     slots: directories of the models that the loss reads.
+    drawing: how the column positive is drawn from the anchor in each epoch; None: it is as it is.
     """
 
     name: str
@@ -63,6 +65,7 @@ class PartRows:
     weight: float = 1.0
     share: float | None = None
     slots: Mapping[str, Path] = field(default_factory=dict)
+    drawing: Drawing | None = None
 
     def count(self) -> int:
         """Rows in an epoch: a group counts once."""
@@ -115,8 +118,11 @@ class Trained:
         where no part has groups. A part that starts over within an epoch draws afresh, and its
         epochs are its own rounds.
     kept: by name, the modules of losses that are saved beside the encoder.
+    drawn: what parts with a `drawing` trained on, in pieces: epoch (int32), part, row_id (uint64),
+        operation, text, candidate_id (uint64).
     """
 
     log: list[dict[str, Any]]
     draws: pa.Table | None
     kept: Mapping[str, "nn.Module"] = field(default_factory=dict)
+    drawn: Iterable[pa.Table] = ()

@@ -1,6 +1,7 @@
 """Trains a sentence encoder through one phase: parts with losses, drawn together in each batch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+from tercet.models import seeding
 from tercet.models.encoders import own_modules
 from tercet.models.encoders.encoder import default_prompt
 from tercet.models.losses.loss import Loss
@@ -19,6 +21,9 @@ from tercet.models.training import batches as batching
 from tercet.models.training import checkpoints
 from tercet.models.training.loop import Batch, Setting, phase_seed, train
 from tercet.models.training.phase import Numbers, PartRows, Trained, epoch_steps, part_sizes
+
+# Rows of what was drawn that are made at once.
+_PIECE = 50_000
 
 # One part's features of each text, and its label.
 Inputs = tuple[list[dict[str, Any]], Tensor | None]
@@ -64,7 +69,8 @@ def train_encoder(
         for part, loss, module in zip(parts, losses, built, strict=True)
         for name in loss.keeps
     }
-    return Trained(log, feed.draws(numbers.steps(len(feed))), kept)
+    steps = numbers.steps(len(feed))
+    return Trained(log, feed.draws(steps), kept, feed.drawn(steps))
 
 
 def save_encoder(
@@ -122,6 +128,10 @@ class _Feed:
         tables = [part.draws(steps) for part in self._parts]
         return pa.concat_tables(table for table in tables if table) if any(tables) else None
 
+    def drawn(self, steps: int) -> Iterator[pa.Table]:
+        """The positives that were drawn for this many steps, as `Trained` describes them."""
+        return chain.from_iterable(part.drawn(steps) for part in self._parts)
+
 
 class _Part:
     """One part's rows, round after round: a round goes through all of them, or all groups, once."""
@@ -152,6 +162,9 @@ class _Part:
         self._ids = self._rows["row_id"].to_numpy()
         self._groups = self._rows["group"].to_numpy() if group else None
         self._rounds = -(-part.count() // size)
+        self._drawing = part.drawing
+        # Of its own, so that a rule with the recipe's seed draws otherwise.
+        self._draw_seed = seeding.text_id(str(seed), f"positives of {name}")
         self._windows = batching.LengthWindows(self._rows, self._texts, size, seed, self._purpose)
         self._round: tuple[int, list[list[int]]] = (-1, [])
 
@@ -162,6 +175,8 @@ class _Part:
             self._round = (number, self._windows.round(number, self._drawn(number)))
         rows = self._rows.take(pa.array(self._round[1][place]))
         texts = {name: rows[name].to_pylist() for name in self._texts}
+        if self._drawing is not None:
+            texts["positive"] = self._positives(rows, number)["text"].to_pylist()
         if self._numbers.word_repetition:
             texts["anchor"] = [
                 batching.repeat_words(text, self._seed, row_id, number)
@@ -187,18 +202,42 @@ class _Part:
             return None
         return batching.one_of_each(self._groups, self._ids, self._seed, self._purpose, number)
 
+    def _positives(self, rows: pa.Table, number: int) -> pa.Table:
+        assert self._drawing is not None
+        texts = rows["anchor"].to_pylist()
+        return self._drawing.positives(rows["row_id"].to_numpy(), texts, self._draw_seed, number)
+
+    def _taken(self, steps: int) -> Iterator[tuple[int, batching.Indices]]:
+        """Each round of this many steps, with the rows of its batches in their order."""
+        for number in range(-(-steps // self._rounds)):
+            rows = self._drawn(number)
+            left = steps - number * self._rounds
+            if left < self._rounds:
+                taken = self._windows.round(number, rows)[:left]
+                rows = np.sort(np.array([row for batch in taken for row in batch]))
+            yield number, np.arange(self._rows.num_rows) if rows is None else rows
+
+    def drawn(self, steps: int) -> Iterator[pa.Table]:
+        """The positives that were drawn in the rounds of this many steps."""
+        if self._drawing is None:
+            return
+        for number, taken in self._taken(steps):
+            for start in range(0, len(taken), _PIECE):
+                rows = self._rows.take(pa.array(taken[start : start + _PIECE]))
+                made = {
+                    "epoch": pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows),
+                    "part": pa.repeat(self._name, rows.num_rows),
+                    "row_id": rows["row_id"],
+                }
+                found = self._positives(rows, number)
+                yield pa.table(made | {name: found[name] for name in found.column_names})
+
     def draws(self, steps: int) -> pa.Table | None:
         """Which row of each group was drawn in the rounds of this many steps."""
         if self._groups is None:
             return None
         tables = []
-        for number in range(-(-steps // self._rounds)):
-            rows = self._drawn(number)
-            assert rows is not None
-            left = steps - number * self._rounds
-            if left < self._rounds:
-                taken = self._windows.round(number, rows)[:left]
-                rows = np.sort(np.array([row for batch in taken for row in batch]))
+        for number, rows in self._taken(steps):
             tables.append(
                 pa.table(
                     {

@@ -21,7 +21,12 @@ import pyarrow.parquet as pq
 from tercet.models import seeding
 from tercet.tasks.corpus import gather, questions, splits
 from tercet.tasks.corpus.sources import registry
-from tercet.tasks.corpus.sources.corpora import CorpusConfig, IngestConfig, IngestSettings
+from tercet.tasks.corpus.sources.corpora import (
+    CorpusConfig,
+    IngestConfig,
+    IngestSettings,
+    PretrainIngestConfig,
+)
 from tercet.tasks.corpus.sources.reader import reader_of
 from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import Stage, Work
@@ -107,6 +112,17 @@ def run(work: Work) -> None:
     _emit(work, folder, gathered, split, reasons, rejects)
     rejects.flush()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_pretrain(work: Work) -> None:
+    """The same for corpora to pretrain on: their sentences alone, in a table of their own."""
+    tables = {"sentences": "pretrain_sentences", "rejects": "rejects"}
+
+    def emit(table: str, rows: pa.Table) -> None:
+        if table in tables:
+            work.emit(tables[table], rows)
+
+    run(replace(work, emit=emit))
 
 
 def _decide(
@@ -304,20 +320,30 @@ STAGE = Stage(
 )
 
 
-def stage_for(corpora: Sequence[CorpusConfig]) -> Stage:
+PRETRAIN = replace(
+    STAGE,
+    config=PretrainIngestConfig,
+    tables={"pretrain_sentences": SENTENCES},
+    run=run_pretrain,
+)
+
+
+def stage_for(corpora: Sequence[CorpusConfig], stage: Stage = STAGE) -> Stage:
     """The stage with the code of the readers that these corpora need, and of no others."""
     modules = sorted({registry.module_of(corpus.source) for corpus in corpora})
-    return replace(STAGE, modules=tuple(modules))
+    return replace(stage, modules=tuple(modules))
 
 
 __all__ = [
     "DOCUMENTS",
     "DOCUMENT_PAIRS",
+    "PRETRAIN",
     "SENTENCES",
     "STAGE",
     "CorpusConfig",
     "IngestConfig",
     "IngestSettings",
+    "PretrainIngestConfig",
     "check_corpora",
     "run",
     "stage_for",

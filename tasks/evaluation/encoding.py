@@ -61,6 +61,7 @@ def encoded_texts(
     Raises: BadInput where a vector is not finite.
     """
     from tercet.models.encoders.encoder import encode
+    from tercet.models.encoders.forms import pooling_of
 
     rows = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     distinct = list(rows)
@@ -82,8 +83,8 @@ def encoded_texts(
             f"The encoder at {path} gives NaN or infinity for {faulty} of {len(distinct)} texts: "
             "its weights are damaged or its training diverged."
         )
-    modes = [mode for module in model if (mode := getattr(module, "pooling_mode", None))]
-    return Encoded(vectors, rows), pooling_name(modes[0]) if modes else "model"
+    mode = pooling_of(model)
+    return Encoded(vectors, rows), "model" if mode is None else pooling_name(mode)
 
 
 def model_version(path: Path) -> str:

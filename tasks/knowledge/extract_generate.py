@@ -109,8 +109,7 @@ def run(work: Work) -> None:
         purpose=PURPOSE,
         relation=None,
         asked=asked(work),
-        template_path=prompt_path(config),
-        variables=VARIABLES,
+        template=templates.load(prompt_path(config), VARIABLES),
         sampling=sampling(config),
         schema=schema(config.categories, config.types),
     )

@@ -1,4 +1,4 @@
-"""Asks the recipe's language model about rows: renders prompts, keeps answers verbatim."""
+"""Asks a language model or a fitted generator about rows; answers are kept verbatim."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,11 +40,11 @@ def llm_externals(llm: LlmSettings) -> dict[str, Path]:
     return {} if llm.adapter is None else {"adapter": Path(llm.adapter)}
 
 
-def sampling_of(llm: LlmSettings, own: Mapping[str, Any]) -> Sampling:
-    """How answers are sampled: by a method's own settings where it has some, else by `llm`'s."""
+def sampling_of(model: LlmSettings | Sampling, own: Mapping[str, Any]) -> Sampling:
+    """How answers are sampled: by a method's settings where it has some, else the model's."""
     keys = Sampling.model_fields
     said = {key: own[key] for key in keys if own.get(key) is not None}
-    return Sampling(**({key: getattr(llm, key) for key in keys} | said))
+    return Sampling(**({key: getattr(model, key) for key in keys} | said))
 
 
 class Refusal(NamedTuple):
@@ -64,30 +64,34 @@ def requests(
     asked: pa.Table,
     method: str,
     seed: int,
-    template: templates.Template,
+    template: templates.Template | None,
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
     refuse: Callable[[Refusal], None] = _unheard,
 ) -> Iterator[Request]:
     """The rows of `ASKED` as requests, in order; each is rendered as it is taken.
 
+    template: none for a model that is asked with the bare sentence.
+
     A row's seed is drawn from (seed, method, sentence, number of the row in its sentence); it is 0
-    at temperature 0, where an answer does not depend on it. A row that breaks the prompt file, or
-    whose prompt is only white space, is refused and not asked.
+    for a language model at temperature 0, whose answer does not depend on it. A row that breaks
+    the prompt file, or whose prompt is only white space, is refused and not asked.
 
     Raises Unusable if the file itself is at fault: more than `MOST` rows break it, or all of
     several.
     """
     ids = asked["sentence_id"].to_numpy()
     seeds = seeding.draws(seed, f"{method}.ask", ids, numbered(ids).astype(np.uint64)) & _SEED_BITS
-    if sampling.temperature == 0:
+    if not sampling.by_seed:
         seeds = np.zeros_like(seeds)
     broken = 0
     rows = zip(asked["values"], seeds.tolist(), strict=True)
     for place, (cell, row_seed) in enumerate(rows):
         values = cell.as_py()
+        known = json.loads(values)
+        sentence = str(known.get("sentence", ""))
         try:
-            prompt = templates.render(template, json.loads(values))
+            prompt = sentence if template is None else templates.render(template, known)
         except Unusable as error:
             broken += 1
             if broken > MOST or broken == len(ids) >= _SEVERAL:
@@ -95,7 +99,7 @@ def requests(
             refuse(Refusal(place, REASON, str(error), values))
             continue
         if prompt.strip():
-            yield Request(place, prompt, sampling, row_seed, schema)
+            yield Request(place, prompt, sampling, row_seed, schema, sentence)
         else:
             refuse(Refusal(place, EMPTY, "the prompt is empty", values))
 
@@ -107,8 +111,7 @@ def said(
     purpose: str,
     relation: str | None,
     asked: pa.Table,
-    template_path: Path,
-    variables: Sequence[str],
+    template: templates.Template | None,
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
 ) -> None:
@@ -118,7 +121,6 @@ def said(
     prompt is empty (`empty_prompt`). Raises Unusable and Stopped as asking does; answers up to
     then are in the store's pool.
     """
-    template = templates.load(template_path, variables)
     for start, stop in _slices(asked["sentence_id"].to_numpy()):
         some = asked.slice(start, stop - start)
         refused: list[Refusal] = []

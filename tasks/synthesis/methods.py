@@ -21,6 +21,7 @@ GENERATORS: Mapping[str, str] = {
     "neighbour_paragraph": f"{_RULES}.paragraphs",
     "word_repetition": f"{_RULES}.noise",
     "cutoff": f"{_RULES}.noise",
+    "telegram": f"{_RULES}.telegram",
     "word_shuffle": f"{_RULES}.noise",
     "synonym": f"{_RULES}.synonym",
     "number_form": f"{_RULES}.number_form",
@@ -29,6 +30,7 @@ GENERATORS: Mapping[str, str] = {
     "antonym": f"{_RULES}.antonym",
     "negation": f"{_RULES}.negation",
     "random": f"{_RULES}.random_sentence",
+    "paraphrase": f"{_PROMPTED}.paraphrase",
     "rewrite": f"{_PROMPTED}.rewrites",
     "precede": f"{_PROMPTED}.rewrites",
     "from_knowledge": f"{_PROMPTED}.from_knowledge",
@@ -38,7 +40,7 @@ GENERATORS: Mapping[str, str] = {
     "from_changed_knowledge": f"{_PROMPTED}.from_knowledge",
 }
 METHOD_NAMES = tuple(GENERATORS)
-# Methods whose texts the recipe's language model writes.
+# Methods whose texts the recipe's language model or a fitted generator writes.
 PROMPTED_NAMES = tuple(name for name, module in GENERATORS.items() if module.startswith(_PROMPTED))
 RULE_NAMES = tuple(name for name in GENERATORS if name not in PROMPTED_NAMES)
 

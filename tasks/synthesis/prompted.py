@@ -30,7 +30,7 @@ def stage_for(name: str) -> Stage:
         aligned=aligned(name),
         modules=(module_of(name), asking.WIRE),
         externals=externals,
-        locations=("params.prompt", *asking.LLM_LOCATIONS),
+        locations=("params.prompt", "params.generator", *asking.LLM_LOCATIONS),
         asks=asks,
         method=name,
     )
@@ -46,7 +46,7 @@ def externals(config: PromptedConfig) -> dict[str, Path]:
     return {"prompt": path, **asking.llm_externals(config.llm)}
 
 
-def prompt_path(config: PromptedConfig) -> Path:
+def prompt_path(config: SynthesiseConfig) -> Path:
     """The user's own prompt file, or ours."""
     own = config.params["prompt"]
     name = method_of(config.method).prompt
@@ -61,6 +61,7 @@ def run(work: Work) -> None:
     """
     config: PromptedConfig = work.config
     method = method_of(config.method)
+    template = templates.load(prompt_path(config), method.variables)
     for asked in generated(work):
         asking.said(
             work,
@@ -68,8 +69,7 @@ def run(work: Work) -> None:
             purpose=method.purpose,
             relation=method.relation,
             asked=asked,
-            template_path=prompt_path(config),
-            variables=method.variables,
+            template=template,
             sampling=asking.sampling_of(config.llm, config.params),
         )
 

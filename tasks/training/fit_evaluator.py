@@ -13,8 +13,9 @@ from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.guarding.removal import without_contaminated
 from tercet.tasks.stage import BadInput, Config, Stage, Work
-from tercet.tasks.training.fitting import TRAINING_LOG, fitted
+from tercet.tasks.training.fitting import fitted
 from tercet.tasks.training.loss_rows import shaped
+from tercet.tasks.training.training_log import TRAINING_LOG
 
 LOSS = "in_batch"
 

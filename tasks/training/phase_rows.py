@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 
 from tercet.models.losses.registry import loss_named
 from tercet.models.text.halves import LEAST, halves
+from tercet.models.training.drawing import Drawing
 from tercet.models.training.phase import PartRows
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
@@ -14,7 +15,13 @@ from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.guarding.removal import without_contaminated
 from tercet.tasks.stage import BadInput, Work
 from tercet.tasks.training.loss_rows import shaped
-from tercet.tasks.training.phases import OF_TRIPLETS, PartConfig, PhaseConfig, RowsConfig
+from tercet.tasks.training.phases import (
+    OF_TRIPLETS,
+    DrawConfig,
+    PartConfig,
+    PhaseConfig,
+    RowsConfig,
+)
 
 DRAWS = pa.schema(
     [
@@ -26,6 +33,21 @@ DRAWS = pa.schema(
     ]
 )
 
+DRAWN_PAIRS = pa.schema(
+    [
+        ("phase", pa.string()),
+        ("part", pa.string()),
+        ("seed", pa.int64()),
+        ("epoch", pa.int32()),
+        ("sentence_id", pa.uint64()),
+        ("operation", pa.string()),
+        ("text", pa.string()),
+        ("candidate_id", pa.uint64()),
+    ]
+)
+
+_GENERATED = {"row_id": pa.uint64(), "candidate_id": pa.uint64(), "text": pa.string()}
+
 # Slot of what the guard has found among the rows of a source; of labelled corpora the last one.
 _GUARDED = {
     "triplets": "guarded_triplets",
@@ -34,6 +56,8 @@ _GUARDED = {
     "document_pairs": "guarded_document_pairs",
 }
 _GUARDED_LABELLED = "guarded_labelled"
+
+_TOO_SHORT = f"only sentences of {2 * LEAST} words and more can be cut in two, and there are none"
 
 
 def part_rows(work: Work, phase: str, part: PartConfig) -> PartRows:
@@ -53,11 +77,55 @@ def part_rows(work: Work, phase: str, part: PartConfig) -> PartRows:
         raise BadInput(f"train: phase {phase} has no rows to train on: {_remedy(part.rows)}.")
     slot = _GUARDED.get(source, _GUARDED_LABELLED)
     found = without_contaminated(work, found, slot, f"train: phase {phase}")
+    if part.rows.positive == "half":
+        # After the guard, which knows whole sentences.
+        found = _cut_in_two(found)
+        if not found.num_rows:
+            raise BadInput(f"train: phase {phase} has no rows to train on: {_TOO_SHORT}.")
     rows = shaped(found, loss, part.rows.max_rows, work.seed)
     slots = {name: work.models[f"{part.name}.{name}"] for name in loss.slots}
     return PartRows(
-        part.name, rows, part.loss["name"], part.params(), part.weight, part.share, slots
+        part.name,
+        rows,
+        part.loss["name"],
+        part.params(),
+        part.weight,
+        part.share,
+        slots,
+        None if part.rows.draw is None else _drawing(work, part.rows.draw, phase),
     )
+
+
+def _drawing(work: Work, draw: DrawConfig, phase: str) -> Drawing:
+    """The shares, and the positives of triplets that keep the meaning."""
+    generated = pa.table({name: pa.array([], kind) for name, kind in _GENERATED.items()})
+    if draw.generated:
+        with connection(work) as db:
+            # A positive that stands against an altered text keeps the meaning too.
+            found = db.sql(
+                f"""SELECT sentence_id AS row_id, positive_id AS candidate_id,
+                        any_value(positive) AS positive
+                    FROM {work.inputs["triplets"].sql("triplets")}
+                    WHERE relation IN ('keeps', 'alters') AND positive_id IS NOT NULL
+                    GROUP BY ALL ORDER BY row_id, candidate_id"""
+            ).to_arrow_table()
+        if not found.num_rows:
+            raise BadInput(
+                f"train: phase {phase} draws generated texts, and no triplet has one that keeps "
+                "the meaning: set draw.generated: 0, or loosen select's thresholds."
+            )
+        slot = _GUARDED["triplets"]
+        kept = without_contaminated(work, found, slot, f"train: phase {phase}")
+        generated = kept.rename_columns(list(_GENERATED)).combine_chunks()
+    return Drawing(draw.model_dump(), generated)
+
+
+def drawn_table(phase: str, seed: int, drawn: pa.Table) -> pa.Table:
+    """Rows of `drawn_pairs`. drawn: as `Trained` has it."""
+    columns = {"phase": pa.repeat(phase, drawn.num_rows)}
+    columns |= {"seed": pa.repeat(pa.scalar(seed, pa.int64()), drawn.num_rows)}
+    columns |= {name: drawn[name] for name in drawn.column_names if name != "row_id"}
+    return pa.table({**columns, "sentence_id": drawn["row_id"]}).select(DRAWN_PAIRS.names)
 
 
 def draws_table(work: Work, phase: PhaseConfig, drawn: pa.Table) -> pa.Table:
@@ -133,8 +201,6 @@ def _anchors(work: Work, rows: RowsConfig) -> pa.Table:
             chosen &= np.isin(table["corpus"].to_pylist(), rows.corpora)
         found.append(table.filter(pa.array(chosen)).select(["sentence_id", "text"]))
     anchors = pa.concat_tables(found).rename_columns(["row_id", "anchor"])
-    if rows.positive == "half":
-        return _cut_in_two(anchors)
     return anchors.append_column("positive", anchors["anchor"])
 
 
@@ -186,8 +252,6 @@ def _remedy(rows: RowsConfig) -> str:
             "loosen select's thresholds, or look at why candidates were refused: "
             "SELECT reason, count(*) FROM rejects GROUP BY reason"
         )
-    if rows.positive == "half":
-        return f"sentences of {2 * LEAST} words and more can be cut in two"
     if source == "anchors":
         return "check the corpora that it names, and what ingest refused"
     if source == "document_pairs":

@@ -39,6 +39,29 @@ def _bare_relation(content: Any) -> Any:
     return (content,) if isinstance(content, str) else content
 
 
+class DrawConfig(Config):
+    """Shares of what becomes of a sentence (Generate-CSE's random selection)."""
+
+    word_shuffle: float = Field(default=1.0, ge=0.0, description="Its words in another order.")
+    cutoff: float = Field(
+        default=1.0,
+        ge=0.0,
+        description="Of more than three words up to a third deleted, at most 6.",
+    )
+    word_repetition: float = Field(
+        default=1.0, ge=0.0, description="Up to 0.3 of its words twice, in place."
+    )
+    generated: float = Field(
+        default=1.0, ge=0.0, description="A positive of its triplets that keeps its meaning."
+    )
+
+    @model_validator(mode="after")
+    def _something(self) -> "DrawConfig":
+        if not sum(self.model_dump().values()):
+            raise ValueError("all shares are 0, so that there is nothing to draw: raise one")
+        return self
+
+
 class RowsConfig(Config):
     """Which rows a part trains on."""
 
@@ -74,9 +97,24 @@ class RowsConfig(Config):
         description="One row per sentence and epoch, drawn afresh; null: all its rows.",
     )
     max_rows: int | None = Field(default=None, ge=1, description="A seeded sample of this many.")
+    draw: DrawConfig | None = Field(
+        default=None,
+        description="Of anchors: each one's positive is drawn afresh in every epoch, by these "
+        "shares; null: it is the anchor itself.",
+    )
+
+    @property
+    def reads_triplets(self) -> bool:
+        """Whether the rows, or what is drawn for them, come from triplets."""
+        return self.source in OF_TRIPLETS or (self.draw is not None and self.draw.generated > 0)
 
     @model_validator(mode="after")
     def _consistent(self) -> "RowsConfig":
+        if self.draw is not None and (self.source != "anchors" or self.positive is not None):
+            raise ValueError(
+                "only rows from anchors, without `positive`, have one drawn for them: leave draw "
+                "out"
+            )
         if self.corpora and self.role is not None:
             raise ValueError("give corpora or role, but not both")
         if self.one_per is not None and self.source not in OF_TRIPLETS:

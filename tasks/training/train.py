@@ -12,9 +12,16 @@ from pydantic import Field, model_validator
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.losses.registry import LOSSES
 from tercet.tasks.stage import Config, Stage, Work
-from tercet.tasks.training.fitting import TRAINING_LOG, fitted
-from tercet.tasks.training.phase_rows import DRAWS, draws_table, part_rows
+from tercet.tasks.training.fitting import fitted
+from tercet.tasks.training.phase_rows import (
+    DRAWN_PAIRS,
+    DRAWS,
+    drawn_table,
+    draws_table,
+    part_rows,
+)
 from tercet.tasks.training.phases import PhaseConfig, PhaseSettings
+from tercet.tasks.training.training_log import TRAINING_LOG
 
 # A phase's name is part of its steps' names, where these have a meaning already.
 _TAKEN = re.compile(r"base|encoder|previous|evaluator|seed\d+")
@@ -61,7 +68,7 @@ class TrainSettings(EncoderSettings):
         description="Longest input in training, in tokens; a phase may have its own.",
     )
     phases: tuple[PhaseSettings, ...] = Field(
-        default_factory=lambda: (PhaseSettings.model_validate({}),), min_length=1
+        default_factory=lambda: (PhaseSettings.model_validate({}),)
     )
 
     @model_validator(mode="before")
@@ -107,7 +114,7 @@ class TrainConfig(EncoderSettings):
 
 
 def run(work: Work) -> Path:
-    """Trains the phase; returns the encoder's directory, emits `training_log` and `draws`."""
+    """Trains the phase; returns the encoder's directory, emits the log and what was drawn."""
     config: TrainConfig = work.config
     phase = config.phase
     choice = None
@@ -115,9 +122,11 @@ def run(work: Work) -> Path:
         choice = import_module(_CHOOSE).choice_of(work, config)
     parts = [part_rows(work, phase.name, part) for part in phase.parts]
     seed = work.seed if config.model_seed is None else config.model_seed
-    directory, drawn = fitted(work, config, phase, parts, seed, choice)
-    if drawn is not None:
-        work.emit("draws", draws_table(work, phase, drawn))
+    directory, trained = fitted(work, config, phase, parts, seed, choice)
+    if trained.draws is not None:
+        work.emit("draws", draws_table(work, phase, trained.draws))
+    for drawn in trained.drawn:
+        work.emit("drawn_pairs", drawn_table(phase.name, seed, drawn))
     return directory
 
 
@@ -139,7 +148,7 @@ def stage_for(losses: Iterable[str], chooses: str | None = None) -> Stage:
     return Stage(
         name="train",
         config=TrainConfig,
-        tables={"training_log": TRAINING_LOG, "draws": DRAWS},
+        tables={"training_log": TRAINING_LOG, "draws": DRAWS, "drawn_pairs": DRAWN_PAIRS},
         run=run,
         model=True,
         libraries=("torch", "transformers", "sentence-transformers"),

@@ -13,6 +13,7 @@ from tercet.models import seeding
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.losses.registry import loss_named
 from tercet.models.training import checkpoints
+from tercet.models.training.drawing import OPERATIONS, Drawing
 from tercet.models.training.loop import LogRow, Setting
 from tercet.models.training.phase import Numbers, PartRows, Trained
 from tercet.models.training.train_encoder import train_encoder
@@ -48,10 +49,29 @@ def table(texts: list[str]) -> pa.Table:
 def part(rows: pa.Table, loss: str = "gaussian_decay", **changes: Any) -> PartRows:
     """A part with its loss's own numbers, some of them changed."""
     fields = {
-        key: changes.pop(key) for key in ("name", "weight", "share", "slots") if key in changes
+        key: changes.pop(key)
+        for key in ("name", "weight", "share", "slots", "drawing")
+        if key in changes
     }
     name = fields.pop("name", loss)
     return PartRows(name, rows, loss, loss_named(loss).params(**changes), **fields)
+
+
+def drawing(rows: pa.Table) -> Drawing:
+    """All operations alike; every third row has two generations."""
+    some = rows.sort_by("row_id").to_pylist()[::3]
+    made = [(row["row_id"], place, f"{row['anchor']} {place}") for row in some for place in (1, 2)]
+    of, ids, texts = zip(*made, strict=True)
+    generated = {"row_id": pa.array(of, pa.uint64()), "candidate_id": pa.array(ids, pa.uint64())}
+    shares = dict.fromkeys(OPERATIONS, 1.0)
+    return Drawing(shares, pa.table({**generated, "text": pa.array(texts)}))
+
+
+def drawn(rows: pa.Table) -> list[PartRows]:
+    """One part whose positives are drawn from its anchors."""
+    pairs = rows.drop_columns(["negative", "label"])
+    pairs = pairs.set_column(2, "positive", pairs["anchor"])
+    return [part(pairs, "nt_xent", head=True, drawing=drawing(rows))]
 
 
 def mixed(rows: pa.Table) -> list[PartRows]:

@@ -24,6 +24,8 @@ if importlib.util.find_spec("vllm") is not None:
             continue
         found[1] = found[1] or "cpu" in found[0]
         break
+if found:
+    found.append(importlib.util.find_spec("tercet_vaegpt") is not None)
 print(json.dumps(found))
 """
 _LOOK_SECONDS = 60.0
@@ -31,11 +33,15 @@ _LOOK_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class VllmBuild:
-    """A vLLM that can be started. cpu: the build for machines without a GPU."""
+    """A vLLM that can be started.
+
+    cpu: the build for machines without a GPU. vaegpt: whether the plugin that serves it is there.
+    """
 
     python: Path
     version: str
     cpu: bool
+    vaegpt: bool = False
 
     def __str__(self) -> str:
         return f"vLLM {self.version} ({'CPU' if self.cpu else 'GPU'} build)"
@@ -79,7 +85,7 @@ def look(python: Path) -> VllmBuild | None:
             f"The interpreter {python} does not run ({type(error).__name__}): give another as "
             "run.llm.engine.python."
         ) from None
-    return None if found is None else VllmBuild(python, found[0], found[1])
+    return None if found is None else VllmBuild(python, *found)
 
 
 def find(given: str | None) -> VllmBuild:

@@ -11,6 +11,7 @@ from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm import options as server_options
 from tercet.models.llm.vllm.build import VllmBuild
+from tercet.models.llm.vllm.vaegpt import how_to_install, is_vaegpt
 
 HOST = "127.0.0.1"
 # vLLM takes these ranks alone.
@@ -33,12 +34,19 @@ def command(
     build: VllmBuild, model: Path, llm: LlmSettings, settings: EngineSettings, port: int
 ) -> list[str]:
     """The command of a server of this model on this port. Raises: Unusable."""
+    noisy = is_vaegpt(model)
+    if noisy and not build.vaegpt:
+        raise Unusable(
+            f"The generator in {model} is a VAEGPT, and {build.python} has no plugin to serve it: "
+            f"run `make vllm`, or {how_to_install(build.python)}, or take backend: transformers."
+        )
     options: dict[str, _Value] = {
         "dtype": resolved_dtype(llm, build),
         "tensor-parallel-size": settings.tensor_parallel,
         "data-parallel-size": settings.data_parallel,
         "max-num-seqs": settings.max_num_seqs,
-        "enable-prefix-caching": settings.prefix_caching,
+        # A cached prompt would give all its generations the same noise.
+        "enable-prefix-caching": settings.prefix_caching and not noisy,
         # The recipe says how answers are drawn; the model's own defaults would add to it unseen.
         "generation-config": "vllm",
         # Random and greedy models alike may write white space between two fields for ever.

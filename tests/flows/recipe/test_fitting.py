@@ -27,7 +27,11 @@ def reviews(tmp_path: Path) -> str:
     return write_csv(tmp_path / "reviews.csv", ["stars", "review"], rows)
 
 
-@pytest.mark.parametrize("name", recipe_file.shipped())
+# Makes models and nothing else.
+PRETRAINS = "pretrain_cpu"
+
+
+@pytest.mark.parametrize("name", [name for name in recipe_file.shipped() if name != PRETRAINS])
 def test_every_shipped_recipe_takes_single_sentences(name: str, reviews: str) -> None:
     recipe, _, chosen = recipe_file.loaded(name, corpus=reviews)
     assert compile_steps(recipe)
@@ -41,6 +45,22 @@ def test_every_shipped_recipe_takes_single_sentences(name: str, reviews: str) ->
     assert "\n" not in chosen
     assert "single sentences (column 'review')" in chosen
     assert "column 'stars' (1, 2, 3), which never trains" in chosen
+
+
+def test_a_recipe_that_only_pretrains_takes_any_corpus_to_pretrain_on(
+    reviews: str, tmp_path: Path
+) -> None:
+    recipe, content, chosen = recipe_file.loaded(PRETRAINS, corpus=reviews)
+    assert content["corpora"] == [
+        {"name": "reviews", "source": reviews, "role": "pretrain", "text": "review"}
+    ]
+    assert chosen == f"{reviews}: 60 rows to pretrain on."
+    made = ["pretrain.masked", "pretrain.causal", "pretrain.t5"]
+    assert [step.name for step in compile_steps(recipe)] == ["ingest.pretrain", *made]
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(LINES), encoding="utf-8")
+    (corpus,) = recipe_file.load(PRETRAINS, corpus=str(lines)).corpora
+    assert (corpus.role, corpus.prose, corpus.source) == ("pretrain", False, str(lines))
 
 
 def rows_of(name: str, source: str) -> list[tuple[str, str | None, str | tuple[str, ...] | None]]:
@@ -126,3 +146,14 @@ def test_the_general_corpora_of_a_recipe_stay(tmp_path: Path, reviews: str) -> N
     base = {"corpora": [{"name": "own", "source": "own.txt"}, general], "train": {}}
     content, _ = fitted(base, describe(reviews))
     assert [corpus["name"] for corpus in content["corpora"]] == ["reviews", "wiki"]
+
+
+def test_a_recipe_that_only_whitens_trains_nothing(reviews: str) -> None:
+    from tercet.flows.recipe.fitting import fitted
+    from tercet.tasks.corpus.sources.discover import describe
+
+    base = {"name": "plain", "backbone": "a/model", "corpora": [{"source": "x"}], "whiten": {}}
+    content, _ = fitted(base, describe(reviews))
+    assert "train" not in content
+    assert [corpus["source"] for corpus in content["corpora"]] == [reviews]
+    assert content["whiten"] == {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tercet.flows.recipe.scoring import faults, scorers
+from tercet.flows.recipe.scoring import faults, scorers, unused
 from tercet.tasks.scoring import scorers as registry
 from tercet.tasks.scoring.evaluator import EvaluatorConfig
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Measure, Scorer
@@ -138,3 +138,18 @@ def test_a_probability_may_be_asked_for_where_somebody_gives_it() -> None:
     assert found({"guess": None}, p_min=0.5) == []
     assert found({"guess": None}, p_min=0.5, p_true="guess") == []
     assert found(p_min=0.5)[0][0] == "select.p_min"
+
+
+@pytest.mark.usefixtures("others")
+def test_a_probability_that_nothing_selects_by_is_named() -> None:
+    said = unused({"guess": None, "lexical": None}, SelectConfig())
+    assert said is not None
+    assert "guess" in said
+    assert "lexical" not in said
+    assert "select.p_min" in said
+    methods = {"cutoff": {"p_min": 0.5}}
+    assert unused({"guess": None}, SelectConfig.model_validate({"methods": methods})) is None
+    relations = {"keeps": {"p_min": 0.5}}
+    assert unused({"guess": None}, SelectConfig.model_validate({"relations": relations})) is None
+    assert unused({"guess": None}, SelectConfig(p_min=0.5)) is None
+    assert unused({"lexical": None}, SelectConfig()) is None

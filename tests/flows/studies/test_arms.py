@@ -14,7 +14,7 @@ import pytest
 import yaml
 from tiny_run import LIMIT, Finished, copy_of, start, tercet
 
-from tercet.flows.commands.study import again, run_study
+from tercet.flows.commands.study import again, plan_lines, run_study
 from tercet.flows.results.figures import Value
 from tercet.flows.results.metric_names import metric_of
 from tercet.flows.running.arguments import RunArguments
@@ -88,6 +88,20 @@ def test_named_arms_have_any_keys_and_another_recipe(tmp_path: Path) -> None:
     crossed = arms_of("quickstart", ["seed=[1, 2]"], str(file))
     assert [arm.name for arm in crossed][:2] == ["recipe, seed=1", "recipe, seed=2"]
     assert len(crossed) == 6
+
+
+def test_what_fitting_chose_is_said_once(tmp_path: Path) -> None:
+    corpus = tmp_path / "reviews.csv"
+    rows = [f"Film number {i} is a long and quiet story about a farm." for i in range(60)]
+    corpus.write_text("\n".join(["text", *rows]), encoding="utf-8")
+    arguments = RunArguments("quickstart", str(tmp_path / "store"), corpus=str(corpus))
+    store = open_store(arguments.store)
+    planned = studies.plan_arms(arms_of("quickstart", ["seed=[1, 2]"], None), store, arguments)
+    chosen = planned[0].plan.chosen
+    assert chosen is not None
+    lines = plan_lines(planned, store)
+    assert lines[0] == chosen
+    assert lines.count(chosen) == 1
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,9 @@ class Bench:
     def plan(self, *options: str) -> dict[str, tuple[str, str]]:
         """Step to what would become of it (reuse, resume, run) and why."""
         words = ["plan", str(self.recipe), "--store", str(self.store), *options]
-        lines = ended_well(tercet(*words, tree=self.tree)).stdout.splitlines()[:-1]
+        lines = ended_well(tercet(*words, tree=self.tree)).stdout.splitlines()
+        # The steps end with their number; what may follow is no step.
+        lines = lines[: next(i for i, line in enumerate(lines) if " steps: " in line)]
         parsed = [f"{line}  ".split(maxsplit=2) for line in lines]
         return {step: (state, "".join(why)) for step, state, *why in parsed}
 

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.models.encoders.forms import pooling_of
 from tercet.models.encoders.own_modules import save_encoder
 
 FORMS: list[tuple[Any, str | None]] = [
     ("mean", None),
     (("cls", "mean"), None),
+    ("first_last_mean", None),
     ("mask", None),
     ("mask", "{mask}: {sentence}"),
 ]
@@ -35,6 +37,35 @@ def test_a_saved_form_can_be_used_as_any_other(
     prompt = after[1] or (before[1] if after[0] == before[0] else None)
     expected = load_encoder(tiny_backbone, after[0], prompt=prompt)
     np.testing.assert_array_equal(encode(other, texts), encode(expected, texts))
+
+
+def test_the_first_and_the_last_layer_are_averaged(
+    tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from transformers import AutoModel, AutoTokenizer
+
+    texts = tiny_texts[:6]
+    network = AutoModel.from_pretrained(tiny_backbone).eval()
+    given = AutoTokenizer.from_pretrained(tiny_backbone)(texts, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states = network(**given, output_hidden_states=True).hidden_states
+    mask = given["attention_mask"].unsqueeze(-1)
+    expected = ((states[1] + states[-1]) / 2 * mask).sum(1) / mask.sum(1)
+    model = load_encoder(tiny_backbone, "first_last_mean")
+    np.testing.assert_allclose(encode(model, texts, normalise=False), expected, atol=1e-6)
+    # It is a plain encoder, whose weights of layers are not trained.
+    path = save_encoder(model, tmp_path / "saved")
+    plain = SentenceTransformer(str(path), device="cpu").encode(texts)
+    np.testing.assert_allclose(plain, expected, atol=1e-6)
+    again = load_encoder(path)
+    assert pooling_of(again) == "first_last_mean"
+    assert not [
+        n
+        for n, p in again.named_parameters()
+        if "layer" in n and not n.startswith("0.") and p.requires_grad
+    ]
 
 
 def test_several_poolings_are_concatenated(tiny_backbone: Path, tiny_texts: list[str]) -> None:

@@ -160,7 +160,7 @@ def test_rendering_is_quick() -> None:
 def test_our_own_files_are_all_there() -> None:
     names = {path.stem for path in prompt_path("rewrite").parent.glob("*.jinja")}
     assert names == {
-        *("rewrite", "precede", "from_knowledge", "antisense"),
+        *("rewrite", "paraphrase", "precede", "from_knowledge", "antisense"),
         *("entity_revision", "quantity_revision", "extract"),
     }
     assert templates.prompt_path("extract").is_file()

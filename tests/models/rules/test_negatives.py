@@ -110,6 +110,11 @@ def test_quantity_change_keeps_the_form(text: str, pattern: str) -> None:
         "Half of the dogs sleep.",
         "Thirty-one of the forty wells sleep.",
         "The pair half of the conditioning.",
+        "The three values are the name, a list of dogs and a list of cats.",
+        "If it has fewer than two dogs, it becomes 2-D.",
+        "All two dogs are asleep.",
+        "Any dog whose two neighbours bark.",
+        "It reads 16B-wide dogs.",
     ],
 )
 def test_quantity_change_leaves_what_is_no_statement(text: str) -> None:
@@ -179,7 +184,7 @@ def test_quantity_change_always_changes_the_value(said_number: str, draws: list[
         ("The largest part of those given.", None),
         ("You can check the entry and raise it.", None),
         ("They sort them in send order.", None),
-        ("They can send the files.", "They can receive the files."),
+        ("They can accept the files.", "They can reject the files."),
         ("They can send the files to the dog.", None),
         ("These aren't caught by the loop.", None),
         ("It takes one or more names.", None),
@@ -199,6 +204,25 @@ def test_quantity_change_always_changes_the_value(said_number: str, draws: list[
 def test_antonym(text: str, wanted: str | None) -> None:
     found = {row["raw"] for s in range(12) for row in generated("antonym", alone([text]), seed=s)}
     assert (wanted in found) if wanted else not found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Lisbon's oldest café opened in 1782 and still serves coffee.",
+        "If the pressure falls below two bars, the pump shuts itself off.",
+        "He returned from Siberia after nine years.",
+        "It fell for the third month in a row.",
+        "It takes a large dog instead of a cat.",
+        "It takes the minimum, i.e. the least of all.",
+        "They adapt it in order to be visible.",
+        "It must be found successfully.",
+        "Her letters reached his wife.",
+        "A maximal dog maximally barks.",
+    ],
+)
+def test_antonym_leaves_what_the_rest_would_contradict(text: str) -> None:
+    assert all(generated("antonym", alone([text]), seed=seed) == [] for seed in range(12))
 
 
 def test_antonym_changes_one_word() -> None:

@@ -13,9 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 from training_run import (
     NUMBERS,
     Weights,
+    drawn,
     mixed,
     part,
     same_weights,
@@ -49,14 +51,15 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import torch
 sys.path.insert(0, sys.argv[1])
-from training_run import mixed, train
+import training_run
 torch.set_num_threads(1)
 def waits(done, total, unit):
     # Until it is killed: it gets no further, however late that is.
     if done >= int(sys.argv[5]):
         time.sleep(3600)
-train(
-    Path(sys.argv[2]), mixed(pq.read_table(sys.argv[3])), Path(sys.argv[4]),
+parts = getattr(training_run, sys.argv[6])(pq.read_table(sys.argv[3]))
+training_run.train(
+    Path(sys.argv[2]), parts, Path(sys.argv[4]),
     checkpoint_steps=2, progress=waits,
 )
 """
@@ -75,7 +78,7 @@ def test_killed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(
     command = [sys.executable, "-c", CHILD, SUPPORT, tiny_backbone, tmp_path / "rows.parquet", work]
     # 42 steps, 21 an epoch and in a round of the triplets: the second kill is in the second epoch.
     for wanted in (6, 26):
-        child = subprocess.Popen([str(part) for part in [*command, wanted + 4]])
+        child = subprocess.Popen([str(part) for part in [*command, wanted + 4, "mixed"]])
         reached = wait_for(work, wanted, child)
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -90,6 +93,63 @@ def test_killed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(
     assert without_rate(trained.log) == without_rate(undisturbed[1].log)
     assert trained.draws == undisturbed[1].draws
     assert {path.suffix for path in work.rglob("*") if path.is_file()} == {".safetensors", ".json"}
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_it_draws_the_same_positives(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    torch.set_num_threads(1)
+    rows = table(tiny_texts)
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    work = tmp_path / "work"
+    command = [sys.executable, "-c", CHILD, SUPPORT, tiny_backbone, tmp_path / "rows.parquet", work]
+    # 11 steps an epoch: the kill is in the second.
+    child = subprocess.Popen([str(part) for part in [*command, 18, "drawn"]])
+    wait_for(work, 14, child)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    seen: list[int] = []
+    weights, resumed = train(
+        tiny_backbone, drawn(rows), work, progress=lambda done, total, unit: seen.append(done)
+    )
+    assert 14 < seen[0] < seen[-1] == 22
+    other, undisturbed = train(tiny_backbone, drawn(rows), tmp_path / "undisturbed")
+    assert same_weights(weights, other)
+    assert without_rate(resumed.log) == without_rate(undisturbed.log)
+    told = [pa.concat_tables(trained.drawn) for trained in (resumed, undisturbed)]
+    assert told[0] == told[1]
+    assert told[0].num_rows == 2 * rows.num_rows
+
+
+def test_what_is_told_of_the_drawn_positives_is_what_was_trained_on(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = table(tiny_texts)
+    seen: Counter[str] = Counter()
+    preprocess = SentenceTransformer.preprocess
+
+    def watching(self: SentenceTransformer, texts: list[str], **more: Any) -> Any:
+        seen.update(texts)
+        return preprocess(self, texts, **more)
+
+    monkeypatch.setattr(SentenceTransformer, "preprocess", watching)
+    # One epoch of 11 steps and part of the next.
+    numbers = NUMBERS.model_copy(update={"max_steps": 15, "word_repetition": False})
+    _, trained = train(tiny_backbone, drawn(rows), tmp_path, numbers)
+    told = pa.concat_tables(trained.drawn)
+    first, second = (told.filter(pc.equal(told["epoch"], epoch)) for epoch in (0, 1))
+    assert first.num_rows == rows.num_rows
+    # The last batch of an epoch may be the one of four.
+    assert second.num_rows in (28, 32)
+    anchors = dict(zip(rows["row_id"].to_pylist(), rows["anchor"].to_pylist(), strict=True))
+    expected = Counter(told["text"].to_pylist())
+    expected.update(anchors[row] for row in told["row_id"].to_pylist())
+    assert seen == expected
+    # The same sentences, each with another positive.
+    before = dict(zip(first["row_id"].to_pylist(), first["text"].to_pylist(), strict=True))
+    after = zip(second["row_id"].to_pylist(), second["text"].to_pylist(), strict=True)
+    assert sum(before[row] == text for row, text in after) < second.num_rows / 3
 
 
 def test_the_log(undisturbed: tuple[Weights, Trained]) -> None:

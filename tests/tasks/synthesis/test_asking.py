@@ -15,7 +15,7 @@ from synthesis_stage import corpus, emitted, shares, stored
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import LlmSettings, Sampling
-from tercet.models.prompted import asked
+from tercet.models.prompted import asked, templates
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.knowledge import extract, extract_generate, graph
 from tercet.tasks.stage import REJECTS, Resources, Stage, Work
@@ -217,8 +217,7 @@ def asked_with(
         purpose="positive",
         relation="keeps",
         asked=table,
-        template_path=path,
-        variables=("sentence", "words"),
+        template=templates.load(path, ("sentence", "words")),
         sampling=Sampling(**sampling),
     )
     return tables["generations"], tables["rejects"]

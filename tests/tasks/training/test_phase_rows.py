@@ -72,6 +72,39 @@ def test_sentences_cut_in_two(inputs: dict[str, Rows], tmp_path: Path) -> None:
     assert set(rows["row_id"].to_pylist()) == long
 
 
+def test_a_sentence_is_guarded_before_it_is_cut(inputs: dict[str, Rows], tmp_path: Path) -> None:
+    whole = rows_from(inputs, tmp_path, **{"from": "anchors"}, positive="half")
+    first, second = whole["anchor"][0].as_py(), whole["positive"][0].as_py()
+    found = pa.table({"text": [f"{first} {second}"], "removed": [True]})
+    given = {**inputs, "guarded_sentences": written(tmp_path, "contamination", found)}
+    rows = rows_from(given, tmp_path, **{"from": "anchors"}, positive="half")
+    assert rows["row_id"].to_pylist() == whole["row_id"].to_pylist()[1:]
+
+
+def test_sentences_too_short_to_be_cut(inputs: dict[str, Rows], tmp_path: Path) -> None:
+    table = inputs["sentences"].table("sentences")
+    place = table.column_names.index("text")
+    short = table.set_column(place, "text", pa.array(["two words"] * table.num_rows))
+    given = {**inputs, "sentences": written(tmp_path, "sentences", short)}
+    with pytest.raises(BadInput, match="sentences of 8 words and more can be cut"):
+        rows_from(given, tmp_path, **{"from": "anchors"}, positive="half")
+
+
+def test_generated_texts_are_drawn_only_where_there_are_some(
+    inputs: dict[str, Rows], tmp_path: Path
+) -> None:
+    source = {"from": "anchors", "draw": {"generated": 1}}
+    assert rows_from(inputs, tmp_path, "nt_xent", **source).num_rows
+    table = inputs["triplets"].table("triplets")
+    place = table.column_names.index("relation")
+    others = table.set_column(place, "relation", pa.array(["topic"] * table.num_rows))
+    given = {**inputs, "triplets": written(tmp_path, "triplets", others)}
+    with pytest.raises(BadInput, match="draws generated texts, and no triplet has one"):
+        rows_from(given, tmp_path, "nt_xent", **source)
+    source = {"from": "anchors", "draw": {"generated": 0}}
+    assert rows_from(given, tmp_path, "nt_xent", **source).num_rows
+
+
 def test_document_pairs_of_the_train_split(inputs: dict[str, Rows], tmp_path: Path) -> None:
     pairs = [
         {"pair_id": i, "doc_id": i, "query": f"q{i}", "answer": f"a{i}", "split": split}

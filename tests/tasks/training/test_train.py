@@ -132,6 +132,66 @@ def test_draws_are_afresh_in_each_epoch(
     assert max(row["step"] for found in tables["training_log"] for row in found.to_pylist()) == 6
 
 
+def test_positives_are_drawn_afresh_in_each_epoch(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
+) -> None:
+    tables: dict[str, list[pa.Table]] = {}
+    phase = {
+        "name": "main",
+        "rows": {"from": "anchors", "draw": {"cutoff": 0}},
+        "loss": {"name": "nt_xent", "head": True},
+        "batch_size": 8,
+        "epochs": 3,
+    }
+    config = TrainConfig(phase=PhaseConfig.model_validate(phase), model_seed=9)
+    emit = lambda name, found: tables.setdefault(name, []).append(found)  # noqa: E731
+    work = Work(config, 3, inputs, {"backbone": tiny_backbone}, {}, Resources(), tmp_path, emit)
+    train.run(work)
+    drawn = pa.concat_tables(tables["drawn_pairs"]).cast(train.DRAWN_PAIRS)
+    assert set(drawn["seed"].to_pylist()) == {9}
+    rows = drawn.to_pylist()
+    epochs = [{r["sentence_id"]: r for r in rows if r["epoch"] == epoch} for epoch in range(3)]
+    # The 30 anchors, each once an epoch.
+    assert [len(of_epoch) for of_epoch in epochs] == [30, 30, 30]
+    assert len({tuple(r["text"] for r in of_epoch.values()) for of_epoch in epochs}) == 3
+    sentences = {
+        row["sentence_id"]: row["text"]
+        for row in inputs["sentences"].table("sentences").to_pylist()
+    }
+    triplets = inputs["triplets"].table("triplets").to_pylist()
+    kept = {t["positive_id"]: t for t in triplets if t["relation"] == "alters"}
+    assert {row["operation"] for row in rows} == {"word_shuffle", "word_repetition", "generated"}
+    for row in rows:
+        source, made = sentences[row["sentence_id"]], row["text"]
+        if row["operation"] == "generated":
+            # What is on the topic alone is no generation of the sentence.
+            triplet = kept[row["candidate_id"]]
+            assert (triplet["sentence_id"], triplet["positive"]) == (row["sentence_id"], made)
+        else:
+            assert row["candidate_id"] is None
+            assert set(made.split()) == set(source.split())
+            assert made != source
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ({"from": "pairs", "draw": {}}, "only rows from anchors.*leave draw out"),
+        ({"from": "anchors", "positive": "half", "draw": {}}, "without `positive`"),
+        (
+            {
+                "from": "anchors",
+                "draw": {"word_shuffle": 0, "cutoff": 0, "word_repetition": 0, "generated": 0},
+            },
+            "all shares are 0",
+        ),
+    ],
+)
+def test_a_draw_that_cannot_be(rows: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        PhaseConfig.model_validate({"rows": rows, "loss": "nt_xent"})
+
+
 def test_a_missing_backbone_is_one_sentence(inputs: dict[str, Rows], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadInput, match="No sentence encoder can be loaded"):

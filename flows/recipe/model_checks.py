@@ -1,0 +1,150 @@
+"""Checks of the models that a recipe names, and of what it asks them."""
+
+from typing import TYPE_CHECKING
+
+from tercet.flows.recipe import generator_pairs, named_models
+from tercet.flows.recipe.misplaced import Misplaced, Place
+from tercet.tasks.knowledge.extract import ExtractConfig
+from tercet.tasks.synthesis.fitted import FROM_SENTENCE
+from tercet.tasks.synthesis.methods import PROMPTED_NAMES
+from tercet.tasks.training.phases import PhaseSettings
+
+if TYPE_CHECKING:
+    from tercet.flows.recipe.model import Recipe
+
+# Who writes a prompted method's texts unless it names a generator.
+LLM = "llm"
+
+
+def check_names(recipe: "Recipe") -> None:
+    """Names of models must lead somewhere, and makers must find their corpora."""
+    phases = [phase.name for phase in recipe.train.phases]
+    for message, below in named_models.faults(recipe.models, phases):
+        raise Misplaced(message, "models", *below)
+    for message, below in generator_pairs.faults(recipe):
+        raise Misplaced(message, *below)
+    for name, settings in recipe.models.items():
+        own = settings.pretrain or settings.fit_generator
+        before = named_models.made_as(own.init, recipe.models) if own and own.init else None
+        # A VAEGPT is made of a GPT-2.
+        needed = own and ("causal" if own.form == "vaegpt" else own.form)
+        if own and before not in (None, needed):
+            raise Misplaced(
+                f"the model {own.init!r} has the form {before}, but a model of form {own.form} "
+                f"starts from one of form {needed}",
+                *("models", name, str(settings.maker), "init"),
+            )
+    readable = [corpus.name for corpus in recipe.corpora if corpus.role != "labelled"]
+    for name, settings in recipe.models.items():
+        place: Place = ("models", name, "pretrain", "corpora")
+        if settings.pretrain is None:
+            continue
+        for corpus in settings.pretrain.corpora:
+            if corpus not in readable:
+                known = ", ".join(readable) or "none"
+                raise Misplaced(f"no corpus {corpus!r} has sentences, only: {known}", *place)
+        if not readable:
+            raise Misplaced(
+                "no corpus has sentences to train on: add one of role pretrain under `corpora`",
+                *place[:-1],
+            )
+    used: list[tuple[str | None, Place]] = [(recipe.backbone, ("backbone",))]
+    if recipe.evaluator is not None:
+        used.append((recipe.evaluator.model, ("evaluator", "model")))
+    if recipe.awareness is not None:
+        used.append((recipe.awareness.teacher, ("awareness", "teacher")))
+    used.append((recipe.guard.encoder, ("guard", "encoder")))
+    if recipe.measure_generators is not None:
+        for key in ("encoder", "judge"):
+            used.append((getattr(recipe.measure_generators, key), ("measure_generators", key)))
+    for name, generator in recipe.generators.items():
+        used.append((generator.model, ("generators", name, "model")))
+    for model, place in used:
+        if fault := model and named_models.slip(model, recipe.models):
+            raise Misplaced(fault, *place)
+
+
+def check_phase(recipe: "Recipe", index: int, phase: PhaseSettings) -> None:
+    """The models that a phase starts from, or that its losses read, must exist before it."""
+    of_phase: Place = ("train", "phases", index)
+    named: list[tuple[str, Place]] = [(phase.backbone, (*of_phase, "backbone"))]
+    for number, part in enumerate(phase.parts):
+        place: Place = (*of_phase, "parts", number, "models")
+        named += [(name, (*place, slot)) for slot, name in part.models.items()]
+    for name, place in named:
+        if name == "evaluator" and recipe.evaluator is None:
+            raise Misplaced(
+                "there is no evaluator to take: name one under `evaluator`, or leave this key out",
+                *place,
+            )
+        if fault := named_models.slip(name, recipe.models):
+            raise Misplaced(fault, *place)
+        if name in [later.name for later in recipe.train.phases[index:]]:
+            raise Misplaced(
+                f"the phase {name!r} does not come before this one: name an earlier phase",
+                *place,
+            )
+
+
+def check_asking(recipe: "Recipe") -> None:
+    """Steps that ask a model need one, and something that serves it."""
+    asking: list[tuple[str, ...]] = [
+        ("synthesise", name) for name in recipe.synthesise if writer(recipe, name) == LLM
+    ]
+    if recipe.extract_generate is not None:
+        asking.insert(0, ("extract_generate",))
+        if recipe.extract != ExtractConfig():
+            raise Misplaced(
+                "either rules extract (`extract`) or the language model (`extract_generate`)",
+                "extract_generate",
+            )
+    if asking and recipe.llm is None:
+        raise Misplaced(f"{asking[0][-1]} asks a language model: name it under `llm`", *asking[0])
+    for _, name in (place for place in asking if place[0] == "synthesise"):
+        params = recipe.synthesise[name].params
+        drawn = params.get("temperature", recipe.llm.temperature if recipe.llm else None)
+        if drawn == 0 and params.get("per_sentence", 1) > 1:
+            raise Misplaced(
+                f"at temperature 0 the model gives the same answer {params['per_sentence']} times",
+                *("synthesise", name, "per_sentence"),
+            )
+    if recipe.llm is not None and recipe.llm.name is not None and not recipe.run.llm.endpoints:
+        raise Misplaced(
+            "a model given only by name must be served by an endpoint: list run.llm.endpoints, "
+            "or give its files as `model`",
+            *("llm", "name"),
+        )
+    _generating(recipe)
+
+
+def _generating(recipe: "Recipe") -> None:
+    """The generators that methods name must exist, and be able to do what is asked."""
+    if LLM in recipe.generators:
+        raise Misplaced(
+            "llm is the name of the recipe's language model: give the generator another",
+            *("generators", LLM),
+        )
+    for method in recipe.synthesise:
+        name = writer(recipe, method)
+        if name in (None, LLM):
+            continue
+        if name not in recipe.generators:
+            known = ", ".join([LLM, *recipe.generators])
+            raise Misplaced(
+                f"there is no generator {name!r}: choose one of {known}, or list it under "
+                "`generators`",
+                *("synthesise", method, "generator"),
+            )
+        if method in FROM_SENTENCE and recipe.synthesise[method].params.get("prompt"):
+            raise Misplaced(
+                f"{method} gives a generator the sentence alone, so this prompt would not be "
+                "read: leave it out",
+                *("synthesise", method, "prompt"),
+            )
+
+
+def writer(recipe: "Recipe", method: str) -> str | None:
+    """Who writes a method's texts: `llm` or a generator's name; None for a rule."""
+    if method not in PROMPTED_NAMES:
+        return None
+    return str(recipe.synthesise[method].params.get("generator", LLM))

@@ -1,0 +1,70 @@
+"""Keys of earlier recipes that have moved."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tercet.flows.recipe.misplaced import Misplaced, Place
+
+_OF_THE_LOSS = ("tau", "width", "gate", "detach", "head")
+_OF_THE_ROWS = ("corpora", "max_rows")
+
+
+def refuse_moved(content: Mapping[str, Any]) -> None:
+    """Raises Misplaced for a key that has moved, naming its new place."""
+    if "start" in content:
+        mend = "leave it out, since the first phase starts from the recipe's backbone"
+        if content["start"] == "evaluator":
+            mend = "write `backbone: evaluator` in the first phase of `train.phases`"
+        raise Misplaced(f"this key has moved: {mend}", "start")
+    train = content.get("train")
+    if not isinstance(train, Mapping):
+        return
+    if "triplets" in train:
+        raise Misplaced(
+            "a file of triplets is now a labelled corpus: list {name: NAME, source: FILE, role: "
+            "labelled, kind: triplets} under `corpora`, and write `rows: NAME` in the phase",
+            *("train", "triplets"),
+        )
+    phases = train.get("phases")
+    for index, phase in enumerate(phases if isinstance(phases, list) else []):
+        if isinstance(phase, Mapping):
+            _refuse_moved_of_phase(phase, ("train", "phases", index))
+
+
+def _refuse_moved_of_phase(phase: Mapping[str, Any], place: Place) -> None:
+    rows, loss = phase.get("rows", "triplets"), phase.get("loss", "gaussian_decay")
+    if rows == "dropout":
+        raise Misplaced("this source is now called anchors: write `rows: anchors`", *place, "rows")
+    if loss == "contrastive":
+        raise Misplaced("this loss is now called in_batch: write `loss: in_batch`", *place, "loss")
+    if "start" in phase:
+        said = "base" if phase["start"] == "backbone" else "previous"
+        raise Misplaced(f"this key has moved: write `backbone: {said}`", *place, "start")
+    if "decay" in phase:
+        raise Misplaced(
+            "this key is gone: write `loss: {name: gaussian_decay, width: 0}` for no decay, and "
+            "leave it out otherwise",
+            *(*place, "decay"),
+        )
+    for key in _OF_THE_LOSS:
+        if key in phase:
+            name = loss.get("name", "gaussian_decay") if isinstance(loss, Mapping) else loss
+            raise Misplaced(
+                "this key now belongs to the loss: write "
+                f"`loss: {{name: {name}, {key}: {_written(phase[key])}}}`",
+                *(*place, key),
+            )
+    for key in _OF_THE_ROWS:
+        if key in phase:
+            source = rows.get("from", "triplets") if isinstance(rows, Mapping) else rows
+            raise Misplaced(
+                f"this key now belongs to the rows: write `rows: {{from: {source}, {key}: "
+                f"{_written(phase[key])}}}`",
+                *(*place, key),
+            )
+
+
+def _written(value: Any) -> str:
+    """The value as YAML, on one line."""
+    return json.dumps(value, default=str)

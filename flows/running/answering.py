@@ -1,0 +1,124 @@
+"""Who answers a step's requests, and the keys of the answers in the pool."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tercet.models.generators.generator import parted
+from tercet.models.llm.errors import Unusable
+from tercet.models.llm.messages import Request
+from tercet.models.llm.run_settings import AskingSettings
+from tercet.models.llm.settings import LlmSettings
+from tercet.models.llm.wire import ANSWER, STOP, Wire
+from tercet.storage import code, fingerprint
+from tercet.tasks.synthesis import fitted
+from tercet.tasks.synthesis.fitted import FittedConfig
+
+# Whose code is part of the key of a fitted generator's answer.
+_DECODING = ("tercet.models.generators", "tercet.models.vaegpt")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The identity of the model that answers, as far as it affects the answers.
+
+    label: its name for people. digest: of weights, adapter and precision, or of the name alone; of
+        a fitted generator, of weights, precision, backend and the code that decodes it.
+    """
+
+    label: str
+    digest: str
+
+
+def identity(config: Any, components: Mapping[str, Any]) -> Identity:
+    """The identity of the model that a step asks.
+
+    config: the step's. components: of its fingerprint (`fingerprints.Fingerprint`).
+    """
+    if isinstance(config, FittedConfig):
+        weights = str(components["models"][fitted.SLOT])
+        backend = config.decoding.backend
+        parts = {
+            "generator": weights,
+            "precision": config.precision,
+            "backend": backend,
+            "code": _decoding(fitted.CODE[backend]),
+        }
+        return Identity(f"{config.params['generator']}@{weights[:8]}", fingerprint.digest(parts))
+    llm: LlmSettings = config.llm
+    if llm.name is not None:
+        return Identity(llm.name, fingerprint.digest({"name": llm.name}))
+    weights = str(components["models"]["llm"])
+    known = {
+        "weights": weights,
+        "adapter": components["externals"].get("adapter"),
+        "dtype": llm.dtype,
+        "quantization": llm.quantization,
+    }
+    return Identity(f"{Path(llm.model or '').name}@{weights[:8]}", fingerprint.digest(known))
+
+
+def digested(
+    requests: Iterable[Request], method: str, config: Any, who: Identity
+) -> Iterator[Request]:
+    """The requests with their pool keys: digests of prompt, model, sampling, schema and seed.
+
+    Of a fitted generator's prompt the source counts by itself, since it alone may be cut.
+    """
+    # Keyed by object identity, so the objects are kept alive with their digests.
+    bases: dict[tuple[int, int], tuple[Request, Any]] = {}
+    by_pieces = isinstance(config, FittedConfig)
+    for request in requests:
+        key = id(request.sampling), id(request.schema)
+        if key not in bases:
+            common = {"model": who.digest, "sampling": request.sampling, "schema": request.schema}
+            if not by_pieces:
+                # The text appended to a base model's prompt, and its stop strings.
+                common["api"] = "chat" if config.llm.api == "chat" else [ANSWER, *STOP]
+                common["template"] = config.llm.template_kwargs
+            bases[key] = request, hashlib.sha256(fingerprint.canonical(common))
+        digest = bases[key][1].copy()
+        digest.update(f"\x1f{request.seed}\x1f".encode())
+        asked = "\x1f".join(parted(request)) if by_pieces else request.prompt
+        digest.update(asked.encode("utf-8", "surrogatepass"))
+        yield replace(request, method=method, digest=digest.hexdigest()[:32])
+
+
+def served(config: FittedConfig, folder: Path) -> tuple[LlmSettings, Wire]:
+    """How vLLM serves a fitted generator: as a base model that reads the generator's own layout.
+
+    Raises Unusable for T5, and for a directory without a layout.
+    """
+    from tercet.models.generators import rendering
+
+    laid = fitted.layout_of(folder)
+    fitted.check_backend(config.params["generator"], "vllm", laid.form)
+    try:
+        render, most = rendering.renderer(folder, laid)
+    except ValueError as error:
+        raise Unusable(str(error)) from None
+    llm = LlmSettings(model=str(folder), api="completions", dtype=config.precision)
+    return llm, Wire("completions", lists=True, render=render, max_tokens=most)
+
+
+def cost(settings: AskingSettings, config: Any, prompt_tokens: int, n_tokens: int) -> float | None:
+    """The cost of these tokens at the recipe's prices; None if it has none.
+
+    config: of the step that asks: a fitted generator costs nothing.
+    """
+    if settings.price_in is None and settings.price_out is None:
+        return None
+    if isinstance(config, FittedConfig):
+        return 0.0
+    return (
+        prompt_tokens * (settings.price_in or 0.0) + n_tokens * (settings.price_out or 0.0)
+    ) / 1e6
+
+
+@cache
+def _decoding(modules: tuple[str, ...]) -> str:
+    """The digest of the modules that decode, and of what they import for that."""
+    return fingerprint.digest(code.code_digests(modules, within=_DECODING))

@@ -1,0 +1,148 @@
+"""A fitted generator in this process: loaded, and asked for texts."""
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tercet.models.generators import layout
+from tercet.models.generators.decode import NotFinite, decode
+from tercet.models.generators.layout import Layout
+from tercet.models.generators.sampling import Decoding, Precision
+from tercet.models.llm.errors import Unusable
+from tercet.models.llm.messages import Request
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+# Tokens that any answer may have, however short its source.
+_AT_LEAST = 8
+
+
+class Generator(NamedTuple):
+    """A model ready to write, in evaluation mode on its device."""
+
+    folder: Path
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
+    layout: Layout
+
+
+class Text(NamedTuple):
+    """An answer: its text, whether it ended by itself, and tokens read and written."""
+
+    raw: str
+    ended: bool
+    prompt_tokens: int
+    n_tokens: int
+
+
+def load(folder: Path, precision: Precision, device: str) -> Generator:
+    """The generator in this directory. Raises Unusable for one that cannot be used."""
+    import torch
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    try:
+        laid = layout.read(folder)
+        if laid.form == "vaegpt":
+            # Registers the form with transformers.
+            import tercet.models.vaegpt.network  # noqa: F401
+        kind: Any = AutoModelForSeq2SeqLM if laid.form == "t5" else AutoModelForCausalLM
+        model = kind.from_pretrained(
+            folder,
+            dtype=getattr(torch, precision),
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True
+        )
+        # Raises if they do not fit.
+        layout.room(tokenizer, laid)
+        layout.end_token(tokenizer)
+    except (
+        ImportError,
+        KeyError,
+        OSError,
+        RuntimeError,
+        SafetensorError,
+        ValueError,
+    ) as error:
+        said = " ".join(str(error).split()).rstrip(".")
+        raise Unusable(f"The generator in {folder} cannot be loaded: {said}.") from None
+    places = getattr(model.config, "max_position_embeddings", None)
+    if laid.form != "t5" and places is not None and laid.max_length > places:
+        raise Unusable(
+            f"{folder / layout.FILE}: max_length is {laid.max_length}, but the model has only "
+            f"{places} positions: lower it."
+        )
+    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+        raise Unusable(
+            f"The generator in {folder} has a tokenizer of {len(tokenizer):,} tokens, but only "
+            f"{model.get_input_embeddings().num_embeddings:,} embeddings: they do not belong "
+            "together."
+        )
+    return Generator(folder, model.to(device).eval(), tokenizer, laid)
+
+
+def prompts(generator: Generator, requests: Sequence[Request]) -> list[list[int]]:
+    """The tokens that the model reads for each request. Raises Unusable."""
+    tokenizer, laid = generator.tokenizer, generator.layout
+    try:
+        if not laid.follows_prompts:
+            return layout.prompts(tokenizer, laid, [request.prompt for request in requests])
+        pieces = [parted(request) for request in requests]
+        around = [(before, after) for before, _, after in pieces]
+        return layout.prompts(tokenizer, laid, [source for _, source, _ in pieces], around)
+    except ValueError as error:
+        raise Unusable(f"The generator in {generator.folder}: {error}") from None
+
+
+def parted(request: Request) -> tuple[str, str, str]:
+    """A request's prompt before its source, the source, which alone may be cut, and the rest."""
+    if not request.source or request.source not in request.prompt:
+        return request.prompt, "", ""
+    return request.prompt.partition(request.source)
+
+
+def texts(
+    generator: Generator,
+    asked: Sequence[Sequence[int]],
+    seeds: Sequence[int],
+    how: Decoding,
+    check: Callable[[], None],
+) -> list[Text]:
+    """What the generator writes after these prompts, as one batch.
+
+    check: called before each token; may raise to stop. Raises Unusable for a spoilt model.
+    """
+    laid, tokenizer = generator.layout, generator.tokenizer
+    end = layout.end_token(tokenizer)
+    around = sum(map(len, layout.template(tokenizer, laid)))
+    limits = []
+    for prompt in asked:
+        left = laid.max_length - (0 if laid.form == "t5" else len(prompt))
+        wanted = how.max_tokens
+        if how.max_new is not None:
+            wanted = min(wanted, math.ceil(how.max_new * (len(prompt) - around)) + _AT_LEAST)
+        limits.append(max(1, min(wanted, left)))
+    try:
+        written = decode(generator.model, asked, seeds, limits, end, how, check)
+    except NotFinite:
+        raise Unusable(
+            f"The generator in {generator.folder} computes no numbers (NaN): it is spoilt; fit it "
+            "again, or use precision: float32."
+        ) from None
+    raws = tokenizer.batch_decode(
+        [one.tokens for one in written],
+        skip_special_tokens=True,
+        clean_up_tokenization_spaces=False,
+    )
+    return [
+        Text(raw, one.ended, len(prompt), len(one.tokens) + one.ended)
+        for raw, one, prompt in zip(raws, written, asked, strict=True)
+    ]

@@ -1,0 +1,165 @@
+"""How a generator's source and target are laid out in tokens.
+
+A causal model (GPT-2, VAEGPT) reads `before source after <separator>` and continues with
+`target <eos>`. T5's encoder reads `before source after <eos>`, its decoder writes `target <eos>`.
+Fitting builds its rows and decoding its prompts with the functions below, so that a model is asked
+in the layout that it was fitted to. The layout lies in the model's directory as `generator.json`.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+FILE = "generator.json"
+
+
+class Layout(BaseModel):
+    """What surrounds a source, and how long both may be.
+
+    form: what kind of model it is; vaegpt is laid out like causal.
+    before, after: text around the source, the template; tokenised apart from it.
+    separator: the token of the vocabulary that ends a causal prompt; none for T5.
+    max_length: tokens of prompt and target together; for T5, of each.
+    follows_prompts: whether the source may be a whole prompt with instructions.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    form: Literal["causal", "vaegpt", "t5"]
+    before: str = ""
+    after: str = ""
+    separator: str | None = None
+    max_length: int = Field(128, ge=8)
+    follows_prompts: bool = False
+
+    @model_validator(mode="after")
+    def _separated(self) -> "Layout":
+        if (self.separator is None) != (self.form == "t5"):
+            raise ValueError("`separator` belongs to a causal model, and such a model needs it")
+        return self
+
+
+def write(folder: Path, layout: Layout) -> None:
+    """Writes the layout beside the model's files."""
+    text = json.dumps(layout.model_dump(), indent=2, ensure_ascii=False)
+    (folder / FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def read(folder: Path) -> Layout:
+    """The layout of the model in this directory.
+
+    Raises ValueError with one sentence if there is none, or if it is not valid.
+    """
+    path = folder / FILE
+    try:
+        return Layout.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise ValueError(
+            f"The model in {folder} cannot be a generator: it has no {FILE}, which says how its "
+            "text is laid out. Fit it with fit_generator, or write that file."
+        ) from None
+    except ValidationError as error:
+        fault = error.errors()[0]
+        key = ".".join(map(str, fault["loc"])) or "the file"
+        raise ValueError(f"{path}: {key}: {fault['msg']}.") from None
+
+
+def prompts(
+    tokenizer: "PreTrainedTokenizerBase",
+    layout: Layout,
+    sources: Sequence[str],
+    around: Sequence[tuple[str, str]] | None = None,
+) -> list[list[int]]:
+    """What the model reads for each source: a causal prompt, or the input of T5's encoder.
+
+    A source that is too long is cut, the template never. In a causal layout the source gets half
+    of what the template leaves, so that a target may be as long. around: more text before and
+    after each source, an instruction, which is never cut either. Raises ValueError if tokenizer
+    and layout do not fit.
+    """
+    before, after = template(tokenizer, layout)
+    most = room(tokenizer, layout)
+    rows = tokens(tokenizer, sources)
+    if around is None:
+        return [[*before, *ids[:most], *after] for ids in rows]
+    firsts = tokens(tokenizer, [first for first, _ in around])
+    lasts = tokens(tokenizer, [last for _, last in around])
+    found = []
+    for first, ids, last in zip(firsts, rows, lasts, strict=True):
+        left = most - len(first) - len(last)
+        if ids and left < 1:
+            raise ValueError(
+                f"An instruction of {len(first) + len(last)} tokens leaves no room for its "
+                f"sentence: {FILE} allows {most} tokens in all."
+            )
+        found.append([*before, *first, *ids[: max(left, 0)], *last, *after])
+    return found
+
+
+def targets(
+    tokenizer: "PreTrainedTokenizerBase",
+    layout: Layout,
+    texts: Sequence[str],
+    asked: Sequence[Sequence[int]],
+) -> list[list[int]]:
+    """What the model should write after each prompt of `asked`: the target, then <eos>.
+
+    A target that is too long is cut, and then has no <eos>.
+    """
+    end = end_token(tokenizer)
+    taken = [0] * len(asked) if layout.form == "t5" else [len(prompt) for prompt in asked]
+    return [
+        [*ids, end][: layout.max_length - used]
+        for ids, used in zip(tokens(tokenizer, texts), taken, strict=True)
+    ]
+
+
+def template(tokenizer: "PreTrainedTokenizerBase", layout: Layout) -> tuple[list[int], list[int]]:
+    """The tokens before and after a source, separator or <eos> included. Raises ValueError."""
+    before, after = tokens(tokenizer, [layout.before, layout.after])
+    if layout.form == "t5":
+        return before, [*after, end_token(tokenizer)]
+    separator = tokenizer.get_vocab().get(str(layout.separator))
+    if separator is None:
+        raise ValueError(
+            f"The tokenizer does not know the separator {layout.separator!r} of {FILE}: add it to "
+            "the vocabulary, or name one of its tokens."
+        )
+    return before, [*after, int(separator)]
+
+
+def room(tokenizer: "PreTrainedTokenizerBase", layout: Layout) -> int:
+    """Most tokens of a source. Raises ValueError if the template leaves none."""
+    before, after = template(tokenizer, layout)
+    left = layout.max_length - len(before) - len(after)
+    most = left if layout.form == "t5" else (left - 1) // 2
+    if most < 1:
+        raise ValueError(
+            f"The template of {FILE} leaves no room for a source: raise max_length from "
+            f"{layout.max_length}."
+        )
+    return most
+
+
+def end_token(tokenizer: "PreTrainedTokenizerBase") -> int:
+    """The token that ends a target. Raises ValueError if the tokenizer has none."""
+    end: Any = tokenizer.eos_token_id
+    if not isinstance(end, int):
+        raise ValueError("The tokenizer has no end-of-text token (eos_token): a target needs one.")
+    return end
+
+
+def tokens(tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str]) -> list[list[int]]:
+    """The tokens of texts; the name of a special token in a text is text like any other."""
+    if not texts:
+        return []
+    found = tokenizer(
+        list(texts), add_special_tokens=False, split_special_tokens=True, verbose=False
+    )
+    return [list(map(int, ids)) for ids in found["input_ids"]]

@@ -1,0 +1,62 @@
+"""Which fitted model answers, and how it is decoded: all of it changes what is written."""
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from tercet.models.generators.sampling import Backend, Decoding, Precision
+
+
+class GeneratorSettings(BaseModel):
+    """A fitted model that answers in place of the language model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = Field(
+        description="a name under `models`, or a directory, package:PACKAGE/FOLDER or hub name"
+    )
+    temperature: float = Field(1.0, ge=0, le=2, description="0: no draws")
+    top_p: float = Field(1.0, gt=0, le=1)
+    top_k: int | None = Field(
+        None, ge=0, le=10_000, description="likeliest tokens drawn from, 0: all; default: 50"
+    )
+    beams: int | None = Field(
+        None, ge=1, le=16, description="sampled beams, 1: plain sampling; default: 3"
+    )
+    no_repeat: int | None = Field(
+        None, ge=0, le=32, description="no n-gram of this length comes twice, 0: any; default: 4"
+    )
+    max_new: float | None = Field(
+        None, gt=0, le=20, description="most new tokens per token of the source; default: 1.5"
+    )
+    max_tokens: int = Field(128, ge=1, le=32768, description="most tokens of an answer")
+    backend: Backend = Field(
+        "transformers", description="vllm: a server of ours, plain sampling; not for T5"
+    )
+    precision: Precision = "float32"
+
+    @model_validator(mode="after")
+    def _drawable(self) -> "GeneratorSettings":
+        if self.backend == "vllm":
+            for key, plain in (("top_k", 0), ("beams", 1), ("no_repeat", 0), ("max_new", None)):
+                if getattr(self, key) not in (None, plain):
+                    raise ValueError(
+                        f"vLLM samples plainly and knows no `{key}`: leave it out, or use "
+                        "backend: transformers"
+                    )
+            return self
+        how = self.decoding()
+        if how.beams > 1 and 0 < how.top_k < 2 * how.beams:
+            raise ValueError(
+                f"{how.beams} beams need a top_k of {2 * how.beams} or more (or 0): they draw so "
+                "many tokens at once"
+            )
+        return self
+
+    def decoding(self) -> Decoding:
+        """How this generator's text is drawn, unless a method says otherwise."""
+        shared = {name: getattr(self, name) for name in ("temperature", "top_p", "max_tokens")}
+        if self.backend == "vllm":
+            return Decoding(**shared, backend="vllm", top_k=0, beams=1, no_repeat=0, max_new=None)
+        own = {name: getattr(self, name) for name in ("top_k", "beams", "no_repeat", "max_new")}
+        return Decoding(
+            **shared, **{name: value for name, value in own.items() if value is not None}
+        )

@@ -1,0 +1,1 @@
+"""Language models trained on plain text: their tokenizers, batches and networks."""

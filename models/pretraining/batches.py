@@ -1,0 +1,124 @@
+"""Batches of a language model's training: of about as many tokens each, in few shapes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tercet.models import seeding
+from tercet.models.pretraining import noise
+from tercet.models.pretraining.forms import Form
+from tercet.models.pretraining.noise import Ints, Vocabulary
+from tercet.models.pretraining.texts import Texts
+from tercet.models.training.loop import Batch
+
+Inputs = Mapping[str, Tensor]
+
+# A width is a multiple of 16, and above 64 only some of them: for every new shape bf16 on a CPU
+# prepares its kernels anew.
+_STEP = 16
+# Input ids beside a text's own: GPT-2 is not asked what follows the last, T5's noise may add one.
+_EXTRA: Mapping[Form, int] = {"masked": 0, "causal": -1, "t5": 1}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked. masked: share of the tokens. infill: share of the batches, t5 alone."""
+
+    form: Form
+    masked: float
+    infill: float
+    max_length: int
+    batch_tokens: int
+
+
+def widths(longest: int) -> tuple[int, ...]:
+    """The widths of batches, up to the longest text."""
+    found, step = [_STEP], _STEP
+    while found[-1] < longest:
+        step = max(_STEP, 1 << (found[-1].bit_length() - 2))
+        found.append(found[-1] + step)
+    return tuple(found)
+
+
+class TextBatches:
+    """The batches of all epochs; each goes through the texts once, in an order of its own.
+
+    The texts of a width are shuffled and cut into batches of `batch_tokens`; what is left over
+    goes to the next width, so that an epoch has one incomplete batch, of the same shape each time.
+    """
+
+    def __init__(self, texts: Texts, task: Task, vocabulary: Vocabulary, seed: int) -> None:
+        self._texts, self._task, self._vocabulary, self._seed = texts, task, vocabulary, seed
+        lengths = texts.lengths()
+        edges = widths(task.max_length)
+        self._width_of = np.searchsorted(edges, lengths + _EXTRA[task.form]).astype(np.int8)
+        self.tokens = int(lengths.sum(dtype=np.int64))
+        self._cuts = _cuts(np.bincount(self._width_of, minlength=len(edges)), edges, task)
+        self._epoch: tuple[int, Ints, Ints] = (-1, np.empty(0, np.int64), np.empty(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self._cuts)
+
+    def __getitem__(self, step: int) -> Batch:
+        epoch, place = divmod(step, len(self))
+        rows, order = self._order(epoch)
+        start, stop, width = self._cuts[int(order[place])]
+        inputs = self._asked(np.sort(rows[start:stop]), width, step)
+        return Batch(stop - start, inputs)
+
+    def _order(self, epoch: int) -> tuple[Ints, Ints]:
+        """Texts by width, shuffled within each, and the order of the batches."""
+        if self._epoch[0] != epoch:
+            rng = self._rng("order", epoch)
+            shuffled = rng.permutation(len(self._texts))
+            rows = shuffled[np.argsort(self._width_of[shuffled], kind="stable")]
+            self._epoch = (epoch, rows, rng.permutation(len(self)))
+        return self._epoch[1], self._epoch[2]
+
+    def _rng(self, purpose: str, number: int) -> np.random.Generator:
+        drawn = seeding.draws(self._seed, purpose, np.array([number], dtype=np.uint64))
+        return np.random.Generator(np.random.Philox(key=int(drawn[0])))
+
+    def _asked(self, rows: Ints, width: int, step: int) -> Inputs:
+        """The noise of a step, drawn afresh each time that a text comes."""
+        task, vocabulary, rng = self._task, self._vocabulary, self._rng("noise", step)
+        room = width + (task.form == "causal")
+        ids, lengths = self._texts.padded(rows, room, vocabulary.padding)
+        if task.form == "masked":
+            most = noise.most_masked(width, task.masked)
+            ids, places, answers = noise.masked(ids, task.masked, most, vocabulary, rng)
+            return _tensors(ids=ids, lengths=lengths, places=places, answers=answers)
+        if task.form == "causal":
+            seen, answers = noise.shifted(ids, lengths)
+            return _tensors(ids=seen, lengths=lengths - 1, answers=answers)
+        whole = bool(rng.random() < task.infill)
+        longest = noise.longest_answer(width, task.masked, whole)
+        longest = -(-longest // _STEP) * _STEP
+        ids, lengths, answers = noise.spans(
+            ids, lengths, task.masked, whole, longest, vocabulary, rng
+        )
+        return _tensors(ids=ids, lengths=lengths, answers=answers)
+
+
+def _tensors(**arrays: Ints) -> Inputs:
+    return {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in arrays.items()}
+
+
+def _cuts(counts: Ints, edges: Sequence[int], task: Task) -> list[tuple[int, int, int]]:
+    """Start, stop and width of each batch, in the order of texts by width."""
+    found: list[tuple[int, int, int]] = []
+    start = stop = 0
+    for width, count in zip(edges, counts.tolist(), strict=True):
+        size = max(1, task.batch_tokens // width)
+        stop += count
+        while stop - start >= size:
+            found.append((start, start + size, width))
+            start += size
+    if stop > start:
+        # Of the widths that the last texts have, the longest.
+        width = edges[int(np.flatnonzero(counts)[-1])]
+        found.append((start, stop, width))
+    return found

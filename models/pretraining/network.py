@@ -1,0 +1,197 @@
+"""The networks of language models, of transformers' own classes, and the loss on their answers."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+from transformers.utils import logging as transformers_logging
+
+from tercet.models.pretraining.forms import Form
+from tercet.models.pretraining.noise import IGNORED
+
+_CLASSES: dict[Form, Any] = {
+    "masked": AutoModelForMaskedLM,
+    "causal": AutoModelForCausalLM,
+    "t5": AutoModelForSeq2SeqLM,
+}
+_INNER = 4
+_DROPOUT = 0.1
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of a model that starts from nothing; layers of encoder and decoder each in t5."""
+
+    layers: int
+    width: int
+    heads: int
+    max_length: int
+
+
+def made(form: Form, shape: Shape, tokenizer: Any) -> Any:
+    """A model with random weights, whose vocabulary is the tokenizer's.
+
+    Its config has the usual dropout, for what trains it later; see `set_dropout`.
+    """
+    ids = {"pad_token_id": tokenizer.pad_token_id, "vocab_size": len(tokenizer)}
+    drop, inner = _DROPOUT, _INNER * shape.width
+    if form == "masked":
+        bert = BertConfig(
+            **ids,
+            hidden_size=shape.width,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=shape.heads,
+            intermediate_size=inner,
+            max_position_embeddings=shape.max_length,
+            hidden_dropout_prob=drop,
+            attention_probs_dropout_prob=drop,
+        )
+        return BertForMaskedLM(bert)
+    if form == "causal":
+        gpt2 = GPT2Config(
+            **ids,
+            n_embd=shape.width,
+            n_layer=shape.layers,
+            n_head=shape.heads,
+            n_positions=shape.max_length,
+            resid_pdrop=drop,
+            embd_pdrop=drop,
+            attn_pdrop=drop,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+        )
+        return GPT2LMHeadModel(gpt2)
+    t5 = T5Config(
+        **ids,
+        d_model=shape.width,
+        d_kv=shape.width // shape.heads,
+        d_ff=inner,
+        num_layers=shape.layers,
+        num_decoder_layers=shape.layers,
+        num_heads=shape.heads,
+        dropout_rate=drop,
+        eos_token_id=tokenizer.eos_token_id,
+        decoder_start_token_id=tokenizer.pad_token_id,
+    )
+    return T5ForConditionalGeneration(t5)
+
+
+def loaded(folder: Path, form: Form) -> Any:
+    """The model of a checkpoint in fp32; a masked one without a head gets a fresh one.
+
+    Raises ValueError where it cannot be loaded.
+    """
+    with _quiet():
+        try:
+            return _CLASSES[form].from_pretrained(
+                str(folder), dtype=torch.float32, use_safetensors=True, trust_remote_code=False
+            )
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ValueError(f"it cannot be loaded: {reason}") from error
+
+
+def set_dropout(model: Any, share: float) -> None:
+    """The dropout of this training alone; the config, which is saved, keeps its own."""
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = share
+        elif isinstance(getattr(module, "dropout", None), float):
+            # As in T5's attention.
+            module.dropout = share
+
+
+class LanguageModel(nn.Module):  # type: ignore[misc]
+    """A model with the loss on its answers: inputs as `TextBatches` makes them, a scalar out."""
+
+    def __init__(self, model: Any, form: Form) -> None:
+        super().__init__()
+        self.model, self.form = model, form
+        self._places: Tensor | None = None
+        if form == "masked":
+            model.base_model.register_forward_hook(self._at_places)
+
+    def forward(
+        self, ids: Tensor, lengths: Tensor, answers: Tensor, places: Tensor | None = None
+    ) -> Tensor:
+        """The mean cross-entropy over the answers, in nats; 0 where there is none.
+
+        ids: (rows, width). lengths: (rows,). answers: ids to find, or IGNORED: (rows, n) for the
+        places of a masked model, (rows, width) for a causal one, (rows, m) for a decoder.
+        """
+        attended = (torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]).long()
+        more: dict[str, Tensor] = {}
+        if self.form == "t5":
+            more["decoder_input_ids"] = self._started(answers)
+        self._places = places
+        with _attention(ids.device):
+            logits = self.model(input_ids=ids, attention_mask=attended, **more).logits
+        total = nn.functional.cross_entropy(
+            logits.flatten(0, 1).float(),
+            answers.flatten(),
+            ignore_index=IGNORED,
+            reduction="sum",
+        )
+        # Texts of unknown characters alone have nothing to find: a mean over nothing is NaN, and
+        # would be the end of the weights.
+        return total / (answers != IGNORED).sum().clamp(min=1)
+
+    def _started(self, answers: Tensor) -> Tensor:
+        """The decoder's input: what it must write, one place to the right."""
+        config = self.model.config
+        before = torch.full_like(answers[:, :1], config.decoder_start_token_id)
+        shifted = torch.cat([before, answers[:, :-1]], dim=1)
+        return shifted.masked_fill(shifted == IGNORED, config.pad_token_id)
+
+    def _at_places(self, encoder: nn.Module, given: Any, output: Any) -> Any:
+        """Only the states at the places reach the head: logits elsewhere would cost the most."""
+        if self._places is not None:
+            states = output.last_hidden_state
+            index = self._places[:, :, None].expand(-1, -1, states.shape[-1])
+            output.last_hidden_state = states.gather(1, index)
+        return output
+
+
+def save(model: Any, tokenizer: Any, folder: Path) -> Path:
+    """Writes model and tokenizer as transformers loads them, weights in safetensors."""
+    with _quiet():
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def _attention(device: torch.device) -> Iterator[None]:
+    """On a CPU the plain one: of short texts the other's backward pass takes longer."""
+    plain = sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else contextlib.nullcontext()
+    with plain:
+        yield
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' reports of heads that are new."""
+    level = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(level)

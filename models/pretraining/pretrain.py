@@ -1,0 +1,124 @@
+"""Trains a language model from tokenised texts, with its loss on held-out ones."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from tercet.models.pretraining import tokenizer as tokenizers
+from tercet.models.pretraining.batches import Inputs, Task, TextBatches
+from tercet.models.pretraining.network import LanguageModel
+from tercet.models.pretraining.noise import Vocabulary
+from tercet.models.pretraining.texts import Texts
+from tercet.models.training.choosing import Choice
+from tercet.models.training.loop import LogRow, Setting, cosine, phase_seed, train
+from tercet.models.training.phase import Numbers
+
+# The metric's name in the log.
+LOSS = "loss"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long and how fast: either tokens of text, or steps."""
+
+    learning_rate: float
+    warmup: float
+    weight_decay: float
+    cosine: bool
+    tokens: int | None
+    steps: int | None
+    measure_steps: int
+
+
+def pretrain(
+    name: str,
+    model: Any,
+    tokenizer: Any,
+    texts: Texts,
+    held_out: Texts,
+    task: Task,
+    budget: Budget,
+    setting: Setting,
+) -> list[LogRow]:
+    """Trains the model in place, from the last checkpoint if there is one; returns the log.
+
+    With held-out texts the weights are those of the step with the lowest loss on them, which is
+    the log's `dev_value`, in nats. The terms are `tokens`, the mean of a step's, and
+    `tokens_per_second`, without padding. Raises ValueError or NothingToChoose where the loss is
+    not a number.
+    """
+    known = vocabulary(tokenizer)
+    batches = TextBatches(texts, task, known, phase_seed(setting.seed, name))
+    network = LanguageModel(model, task.form)
+    if len(held_out):
+        measured = list(_measured(held_out, task, known))
+        choice = Choice(budget.measure_steps, LOSS, lambda module: _minus_loss(module, measured))
+        setting = replace(setting, choice=choice)
+    numbers = Numbers(
+        name=name,
+        learning_rate=budget.learning_rate,
+        warmup=budget.warmup,
+        weight_decay=budget.weight_decay,
+        max_steps=_steps(budget, batches),
+    )
+
+    def step(inputs: Inputs) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        lengths = inputs["lengths"]
+        terms = {"tokens": lengths.sum().float(), "rows": torch.tensor(float(len(lengths)))}
+        return network(**inputs), terms
+
+    log = train(network, batches, step, numbers, setting, decay=cosine if budget.cosine else None)
+    return [_finished(row) for row in log]
+
+
+def vocabulary(tokenizer: Any) -> Vocabulary:
+    """What the noise must know of the tokenizer."""
+    padding = tokenizer.pad_token_id
+    return Vocabulary(
+        size=len(tokenizer),
+        special=np.array(sorted(set(tokenizer.all_special_ids)), dtype=np.int64),
+        padding=tokenizer.eos_token_id if padding is None else padding,
+        mask=-1 if tokenizer.mask_token_id is None else tokenizer.mask_token_id,
+        end=-1 if tokenizer.eos_token_id is None else tokenizer.eos_token_id,
+        sentinels=tuple(tokenizers.sentinels(tokenizer)),
+    )
+
+
+def _steps(budget: Budget, batches: TextBatches) -> int:
+    if budget.steps is not None:
+        return budget.steps
+    assert budget.tokens is not None
+    return max(1, math.ceil(budget.tokens / batches.tokens * len(batches)))
+
+
+def _measured(texts: Texts, task: Task, known: Vocabulary) -> Iterable[Inputs]:
+    """The held-out texts once, always with the same noise; T5's by spans alone."""
+    batches = TextBatches(texts, replace(task, infill=0.0), known, 0)
+    return (batches[place].inputs for place in range(len(batches)))
+
+
+def _minus_loss(module: LanguageModel, measured: Iterable[Inputs]) -> float | None:
+    """The higher the better, as a choice wants it; None if it is not a number."""
+    device = next(module.parameters()).device
+    total = count = 0.0
+    module.eval()
+    with torch.no_grad():
+        for inputs in measured:
+            asked = float((inputs["answers"] >= 0).sum())
+            loss = module(**{name: tensor.to(device) for name, tensor in inputs.items()})
+            total, count = total + float(loss) * asked, count + asked
+    loss = total / max(count, 1.0)
+    return -loss if math.isfinite(loss) else None
+
+
+def _finished(row: LogRow) -> LogRow:
+    """The row with the rate in tokens, and the held-out loss as it is."""
+    terms = dict(row["terms"])
+    rows, value = terms.pop("rows", None), row["dev_value"]
+    if rows and row["rows_per_second"] is not None:
+        terms["tokens_per_second"] = row["rows_per_second"] * terms["tokens"] / rows
+    return {**row, "terms": terms, "dev_value": None if value is None else -value}

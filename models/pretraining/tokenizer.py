@@ -1,0 +1,200 @@
+"""Tokenizers of language models: trained on a corpus, or those of a checkpoint."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from tercet.models.pretraining.forms import Form
+
+_BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+_T5 = {"pad": "<pad>", "eos": "</s>", "unk": "<unk>"}
+_GPT2_END = "<|endoftext|>"
+# What stands for a space in Unigram's pieces.
+_SPACE = "▁"
+# T5's own has 100.
+_SENTINELS = 100
+# Rarer characters become unknown, else they would fill the vocabulary: one entry in so many.
+_ALPHABET = 16
+_LEAST_ALPHABET = 40
+
+# Gives the same texts each time that it is called.
+Source: TypeAlias = Callable[[], Iterator[list[str]]]
+
+
+def trained(form: Form, vocabulary: int, max_length: int, texts: Source) -> Any:
+    """A tokenizer of the form's usual kind, with its special tokens.
+
+    masked: lower-cased WordPiece. causal: byte-level BPE. t5: Unigram with sentinels. The same
+    texts give the same tokenizer, which the library's trainers alone do not see to.
+    Raises ValueError where the texts yield fewer entries, or the vocabulary has no room for them.
+    """
+    if form == "masked":
+        made, special = _wordpiece(vocabulary, texts), _BERT
+    elif form == "causal":
+        made, special = _bytes(vocabulary, texts), {"bos": _GPT2_END, "eos": _GPT2_END}
+        special |= {"pad": _GPT2_END, "unk": _GPT2_END}
+    else:
+        made, special = _unigram(vocabulary, texts), _T5
+    entries = made.get_vocab_size()
+    _room(vocabulary, entries)
+    if entries < vocabulary:
+        raise ValueError(
+            f"the corpora yield a vocabulary of only {entries:,} entries, not {vocabulary:,}: set "
+            f"vocabulary to {entries} or less, or add text"
+        )
+    names = {f"{name}_token": token for name, token in special.items()}
+    return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=max_length, **names)
+
+
+def loaded(folder: Path, form: Form, entries: int) -> Any:
+    """The tokenizer of a checkpoint whose model has so many entries in its embedding.
+
+    Raises ValueError with what is wrong: it is missing, does not fit the model or the form.
+    """
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(f"its tokenizer cannot be loaded: {reason}") from error
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise ValueError("its tokenizer is missing (tokenizer.json, or the files it is made from)")
+    if len(tokenizer) > entries:
+        raise ValueError(
+            f"its tokenizer does not fit: it has {len(tokenizer):,} entries, the model's embedding "
+            f"{entries:,}"
+        )
+    lacking = None
+    if form == "masked" and tokenizer.mask_token_id is None:
+        lacking = "mask token"
+    elif form == "causal" and tokenizer.eos_token_id is None:
+        lacking = "token that ends a text"
+    elif form == "t5" and not sentinels(tokenizer):
+        lacking = "sentinels (<extra_id_0> and so on)"
+    if lacking is not None:
+        raise ValueError(f"its tokenizer does not fit form: {form}, since it has no {lacking}")
+    return tokenizer
+
+
+def sentinels(tokenizer: Any) -> list[int]:
+    """The ids of T5's sentinels, <extra_id_0> first; empty where there are none."""
+    known = tokenizer.get_vocab()
+    names = (f"<extra_id_{number}>" for number in range(_SENTINELS))
+    return [known[name] for name in names if name in known]
+
+
+def _wordpiece(vocabulary: int, texts: Source) -> Tokenizer:
+    normalizer = normalizers.BertNormalizer(lowercase=True)
+    counts = Counter[str]()
+    for batch in texts():
+        counts.update(normalizer.normalize_str(" ".join(batch)))
+    counts = Counter({c: n for c, n in counts.items() if not c.isspace()})
+    most = max(vocabulary // _ALPHABET, _LEAST_ALPHABET)
+    alphabet = sorted(sorted(counts, key=lambda c: (-counts[c], c))[:most])
+    # The trainer numbers these in the order of a hash table, and by their numbers it breaks ties:
+    # as special tokens they come first, and in this order.
+    inner = [f"##{character}" for character in alphabet]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[*_BERT.values(), *inner],
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        show_progress=False,
+    )
+    learner = _with_words(models.WordPiece(unk_token=_BERT["unk"]), normalizer)
+    learner.train_from_iterator(texts(), trainer)
+    # A new one, in which they are not special.
+    entries = models.WordPiece(learner.get_vocab(), unk_token=_BERT["unk"])
+    tokenizer = _with_words(entries, normalizer)
+    tokenizer.add_special_tokens(list(_BERT.values()))
+    tokenizer.decoder = decoders.WordPiece()
+    ends = [(token, tokenizer.token_to_id(token)) for token in (_BERT["cls"], _BERT["sep"])]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=ends
+    )
+    return tokenizer
+
+
+def _with_words(model: models.WordPiece, normalizer: normalizers.Normalizer) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def _bytes(vocabulary: int, texts: Source) -> Tokenizer:
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    _room(vocabulary, len(alphabet) + 1)
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=[_GPT2_END],
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts(), trainer)
+    return tokenizer
+
+
+def _unigram(vocabulary: int, texts: Source) -> Tokenizer:
+    learner = _with_spaces(models.Unigram())
+    alphabet = set[str]()
+    for batch in texts():
+        alphabet |= set(learner.normalizer.normalize_str(" ".join(batch)))
+    alphabet = alphabet - {" "} | {_SPACE}
+    # The trainer takes in every character, and fails where it cannot.
+    _room(vocabulary, _SENTINELS + len(_T5) + max(len(alphabet), _LEAST_ALPHABET))
+    trainer = trainers.UnigramTrainer(
+        vocab_size=vocabulary - _SENTINELS,
+        special_tokens=list(_T5.values()),
+        unk_token=_T5["unk"],
+        show_progress=False,
+    )
+    learner.train_from_iterator(texts(), trainer)
+    scores = dict(json.loads(learner.to_str())["model"]["vocab"])
+    special = [(token, 0.0) for token in _T5.values()]
+    scores = {p: score for p, score in scores.items() if p not in _T5.values()}
+    # What the trainer gives rare characters depends on the order of a hash table, and so does the
+    # order of equals.
+    least = min((score for p, score in scores.items() if len(p) > 1), default=0.0)
+    pieces = [(p, round(max(score, least), 6)) for p, score in scores.items()]
+    pieces.sort(key=lambda piece: (-piece[1], piece[0]))
+    tokenizer = _with_spaces(models.Unigram([*special, *pieces], unk_id=len(special) - 1))
+    tokenizer.add_special_tokens(list(_T5.values()))
+    end = (_T5["eos"], tokenizer.token_to_id(_T5["eos"]))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[end]
+    )
+    # As in T5, the first sentinel has the highest id.
+    names = [f"<extra_id_{number}>" for number in reversed(range(_SENTINELS))]
+    tokenizer.add_special_tokens(names)
+    return tokenizer
+
+
+def _with_spaces(model: models.Unigram) -> Tokenizer:
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.NFKC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    return tokenizer
+
+
+def _room(vocabulary: int, least: int) -> None:
+    if vocabulary < least:
+        raise ValueError(
+            f"a vocabulary of {vocabulary} has no room for the characters and special tokens of "
+            f"this form: raise it to {least} or more"
+        )

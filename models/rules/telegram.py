@@ -1,0 +1,289 @@
+"""A positive by words left out that a telegram would do without: what is said stays said."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.models.english.articles import replaced
+from tercet.models.english.context import (
+    BOUNDARY,
+    DETERMINERS,
+    POSSESSIVES,
+    PREPOSITIONS,
+    Around,
+    around,
+    is_adjective_form,
+    is_number,
+    is_past_form,
+)
+from tercet.models.english.verbs import IRREGULAR
+from tercet.models.english.word_classes import NUMBER_WORDS, STOP_WORDS
+from tercet.models.english.words import WORD, word_set
+from tercet.models.generation import Given, Method, Output, Several, methods
+
+_NUMBER = rf"(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))})\b)"
+_UNIT = "(?:seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|decades?|centuries)"
+_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_DAY = "(?:Mondays?|Tuesdays?|Wednesdays?|Thursdays?|Fridays?|Saturdays?|Sundays?)"
+_SUBJECT = r"(?:he|she|it|they|we|you|I)\b"
+_DONE = "|".join(sorted({participle for _, participle in IRREGULAR.values()} - {"been", "had"}))
+_SAME = "|".join(sorted({past for past, participle in IRREGULAR.values() if past == participle}))
+_OPENING = (
+    "However|Therefore|Thus|Hence|Moreover|Furthermore|Additionally|Also|Indeed|Nevertheless"
+    "|Of course|In fact|In addition|As a result|Consequently|Finally|Here|Now|Similarly|Likewise"
+)
+_MID = "however|therefore|of course|in fact|indeed|for example|for instance|moreover|in turn"
+# What goes, with the white space behind it: the group, where there is one.
+_UNITS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"^(?:{_OPENING}),\s(?=[a-z])",
+        r"^(?:Please |)[Nn]ote (?:also )?that\s",
+        r"^Please\s",
+        r"^There (?:is|are|was|were)\s(?=[a-z]+\s)",
+        r"^This is\s(?=(?:a|an|the)\b)",
+        rf",\s(?:{_MID}),\s",
+        r"\bin order\s(?=to\b)",
+        r"\s\((?:e\.g|i\.e|see|for example|such as|for instance)\b[^()]*\)",
+        # "The town of Assen", "the month of June".
+        r"(?<=[a-z] )the (?:town|city|village|port|island|county|region|month) of\s(?=[A-Z])",
+        # "A boat that was built in", "the men who are waiting".
+        rf"\b(?:who|which|that) (?:is|are|was|were)\s(?=(?:[a-z]+ed|[a-z]+ing|{_DONE})\s)",
+        rf"(?<=[a-z] )that\s(?={_SUBJECT})",
+        r"\b(?:said|says|knew|know|thought|think|found|told|believe|believed|ensures?|means"
+        r"|assumes?|hoped?|feared|shows?|showed|heard|learned|learnt|noted?|claimed) (that\s)"
+        r"(?=(?:the|a|an|his|her|its|their|all|no|each)\b)",
+        rf"\b(?:has|have|had)\s(?=(?:[a-z]+[^e]ed|{_SAME})\s(?:the|a|an|its|his|her|their|to|in|by"
+        rf"|from|on|at|for|with|into|up|out|over|off|{_NUMBER})\b)",
+        rf"\bfor\s(?=(?:more than |almost |nearly |about |at least )?{_NUMBER}[\w-]* {_UNIT}\b)",
+        rf"(?<=[a-z] )(?:on\s(?={_DAY}\b)|in\s(?=(?:{_MONTH}|[12]\d\d\d)\b))",
+        r"\b(?:all|both|inside|outside) (of\s)"
+        r"(?=(?:the|its|their|his|her|these|those|our|my)\b)",
+        r"\bboth\s(?=\w+ and\b)",
+        r"\ball\s(?=(?:over|along|around|through)\b)",
+        rf"\bsome\s(?={_NUMBER})",
+    )
+)
+_PARTICIPLES = frozenset(participle for _, participle in IRREGULAR.values()) - {
+    "been",
+    "had",
+    "set",
+}
+_PREDICATES = word_set(
+    "afraid alive asleep awake aware ready welcome ill angry worth cheaper bigger"
+)
+_PERHAPS = re.compile(r"\b(?:may|might|can|could|will|would|shall|should|must|to|not|never)\s$")
+# Words without which the sentence says the same, where a word stands behind them.
+_FILLERS = word_set(
+    """also still already just very quite really indeed simply actually again even rather thus
+    therefore extremely highly greatly particularly fairly carefully quickly slowly gently quietly
+    easily heavily swiftly suddenly eventually immediately promptly gradually successfully safely
+    freely openly steadily closely firmly proudly patiently finally basically essentially naturally
+    obviously clearly certainly merely softly loudly eagerly warmly badly deeply bravely"""
+)
+_BEFORE_FILLERS = word_set(
+    """not never more less most as so too how n't no and or but by since than back once yet again
+    be one"""
+)
+_AFTER_FILLERS = word_set(
+    """though if when as than so or and but of because more less few little much many with for"""
+)
+# Qualities of a thing that is the same thing without the word: its size, its age and its looks.
+_QUALITIES = word_set(
+    """old small large great big little young long tall deep wide narrow heavy huge tiny vast
+    enormous famous beautiful fine lovely pretty pale grand ancient wooden dusty muddy rusty elegant
+    handsome splendid magnificent impressive remarkable lonely specified corresponding respective
+    given particular underlying resulting entire whole actual overall appropriate usual well-known
+    own"""
+)
+_BEFORE_QUALITIES = (POSSESSIVES | word_set("a an the this that these those and")) - word_set(
+    "whose and"
+)
+# Where things of one quality are told from others it must stay.
+_CONTRAST = re.compile(
+    r"\b(?:than|unlike|while|whereas|not|no|nor|never|without|but|only|more|most|less|least|all"
+    r"|every|each|any|few|other|others|another|same|if|as|both|either|neither|such|too|so|how)\b"
+    r"|n['’]t\b|\w\w(?:er|est)\b than",
+    re.IGNORECASE,
+)
+# "Was built in", "are welcome at": a headline does without "was", unless a pronoun comes before it.
+_BEHIND_DONE = PREPOSITIONS - word_set("to as about like") | {BOUNDARY, "and"}
+_NO_SUBJECT = word_set(
+    """there here that which who what this these those it he she they we you i one and or but not
+    never also so as than how nor all none some many most both each when where while if"""
+)
+_RANKED = word_set("first second third last only next other same few")
+_AFTER_LETTER = word_set("and or is are was b to in of from with as by at on if")
+_TIMES = word_set("times once twice per cents pence pounds dollars euros")
+_PER = word_set(
+    "day night week month year hour minute second time head piece kilo litre few little"
+)
+_PER |= word_set("lot bit couple pair dozen more less same hundred thousand million")
+
+
+class Telegram(Several):
+    """Of more than `over` words, N from [1, min(max_words, floor(share * words))] go."""
+
+    over: int = Field(3, ge=1, le=100, description="sentences of so many words stay as they are")
+    max_words: int = Field(6, ge=1, le=100, description="words deleted, at most")
+    share: float = Field(1 / 3, gt=0, lt=1, description="share of the words deleted, at most")
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What can go: text[start:end], so many words; article: no more than one."""
+
+    start: int
+    end: int
+    words: int
+    article: bool
+
+
+def telegram(given: Given, params: Telegram, seed: int) -> pa.Table:
+    """Some words left out that the sentence can do without.
+
+    These go first: a quality before a noun ("old", "small"), an adverb that only stresses, a
+    possessive, "that", an auxiliary before a past, "for" before a length of time; and articles
+    where more is to go, and with all of them the full stop. No name, number, negation or word of a
+    mention goes. A sentence that needs all its words has no row.
+    """
+    texts, ids = given.texts(), given.ids()
+    spared = _spared(given)
+    found = [pieces(text, spared.get(row, ())) for row, text in enumerate(texts)]
+    counts = np.array([len(each) for each in found], dtype=np.int64)
+    rows = np.repeat(np.arange(len(texts)), counts)
+    place = (np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)).astype(np.uint64)
+    lengths = np.array([len(text.split()) for text in texts], dtype=np.int64)
+    # 1/3 of 9 words are three, whatever the rounding of the product.
+    most = np.clip(np.floor(params.share * lengths + 1e-9).astype(np.int64), 1, params.max_words)
+    least = np.clip(lengths // 8, 1, most)
+    article = np.array([piece.article for each in found for piece in each], dtype=bool)
+    firsts = (np.cumsum(counts) - counts).tolist()
+    drawn = []
+    for copy in range(params.per_sentence):
+        keys = seeding.draws(seed, "telegram", ids[rows], place + np.uint64(copy << 32))
+        order = place[np.lexsort((keys, article, rows))].tolist()
+        times = least + seeding.below(seed, "telegram.times", ids, most - least + 1, copy)
+        drawn.append((order, times.tolist()))
+    output = Output()
+    for row, (text, each, sentence_id) in enumerate(zip(texts, found, ids.tolist(), strict=True)):
+        if lengths[row] <= params.over or not each:
+            continue
+        first, seen = firsts[row], set()
+        for order, times in drawn:
+            ordered = [each[i] for i in order[first : first + len(each)]]
+            raw = _without(text, ordered, times[row], int(most[row]))
+            if raw not in seen:
+                seen.add(raw)
+                output.add(sentence_id, raw, "telegram")
+    return output.table()
+
+
+def _without(text: str, ordered: Sequence[_Piece], times: int, most: int) -> str:
+    """The text without the first pieces of up to `times` words, and never more than `most`."""
+    gone: list[_Piece] = []
+    for piece in ordered:
+        words = sum(each.words for each in gone)
+        if words + piece.words <= (times if gone else most):
+            gone.append(piece)
+    ends = {piece.end for piece in gone}
+    for piece in sorted(gone, key=lambda piece: -piece.start):
+        behind = WORD.match(text, piece.end)
+        # "A old" becomes "an old", unless the article goes too.
+        if behind is None or piece.article or piece.start in ends:
+            text = text[: piece.start] + text[piece.end :]
+        else:
+            text = replaced(text, piece.start, behind.end(), behind.group())
+    return text.rstrip(" .")
+
+
+def _spared(given: Given) -> Mapping[int, Sequence[tuple[int, int]]]:
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for kind in ("entity", "quantity"):
+        mentions = given.located(kind).select(["row", "start", "end"])
+        for row, start, end in zip(*(c.to_pylist() for c in mentions.columns), strict=True):
+            spans.setdefault(row, []).append((start, end))
+    return spans
+
+
+def pieces(text: str, spared: Iterable[tuple[int, int]] = ()) -> list[_Piece]:
+    """What the text can do without, from left to right; nothing of it in the spared spans."""
+    found = []
+    for pattern in _UNITS:
+        for match in pattern.finditer(text):
+            start, end = match.span(pattern.groups)
+            if not (text.startswith(("has", "hav"), start) and _PERHAPS.search(text[:start])):
+                found.append(_Piece(start, end, len(text[start:end].split()), False))
+    contrast = _CONTRAST.search(text) is not None
+    for match in WORD.finditer(text):
+        start, end = match.span()
+        if text[end : end + 1] == " " and (start == 0 or text[start - 1] in ' "“('):
+            kind = _kind(text, match.group(), start, end, contrast)
+            if kind:
+                found.append(_Piece(start, end + 1, 1, kind == "article"))
+    taken = list(spared)
+    kept: list[_Piece] = []
+    for piece in sorted(found, key=lambda piece: (-piece.words, piece.start)):
+        if not any(low < piece.end - 1 and piece.start < high for low, high in taken):
+            taken.append((piece.start, piece.end))
+            kept.append(piece)
+    return sorted(kept, key=lambda piece: piece.start)
+
+
+def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
+    """Why a word can go: "article", "filler", "possessive" or "quality"; "" where it cannot."""
+    low = word.lower()
+    if low in ("the", "a", "an") and (word == low or start == 0) and len(word) < 4:
+        here = around(text, start, end)
+        counted = is_number(here.before) or here.before in _TIMES
+        idiom = here.after in _PER or here.before in ("such", "many", "what", "quite", "half")
+        letter = low == "a" and here.after in _AFTER_LETTER
+        return "" if here.after == BOUNDARY or counted or idiom or letter else "article"
+    if word != low:
+        return ""
+    if low in POSSESSIVES - {"whose"}:
+        here = around(text, start, end)
+        own = here.after in STOP_WORDS or here.after == BOUNDARY or here.after == "own"
+        return "" if own or here.before == "of" else "possessive"
+    if low in ("is", "are", "was", "were"):
+        here = around(text, start, end)
+        return "be" if here.before not in _NO_SUBJECT and _is_said_without(here) else ""
+    if low in _FILLERS:
+        here = around(text, start, end)
+        bare = here.before in _BEFORE_FILLERS or here.after in _AFTER_FILLERS
+        stands = here.opens or here.after == BOUNDARY or here.before == BOUNDARY
+        bare = bare or (low == "rather" and "than" in text)
+        bare = bare or (low in ("even", "just") and here.before in DETERMINERS)
+        return "" if bare or stands or here.after in PREPOSITIONS else "filler"
+    if low in _QUALITIES and (not contrast or low == "own"):
+        here = around(text, start, end)
+        after = here.after
+        if after == BOUNDARY or after in STOP_WORDS or after in ("and", "ones", "-"):
+            return ""
+        if not after.isalpha() or text[end + 1].isupper() or is_past_form(after):
+            return ""
+        if after == "deal" or low == "own":
+            return "quality" if here.before in POSSESSIVES else ""
+        led = here.before in _BEFORE_QUALITIES or (is_number(here.before) and here.before != "one")
+        generic = text[:start] in ("A ", "An ")
+        ranked = here.earlier in _RANKED or here.before in _RANKED
+        return "quality" if led and not generic and not ranked else ""
+    return ""
+
+
+def _is_said_without(here: Around) -> bool:
+    """Whether "is" can go: before a participle that has no object, and before an adjective."""
+    if here.before == BOUNDARY or here.before in STOP_WORDS or is_adjective_form(here.before):
+        return False
+    done = is_past_form(here.after) or here.after in _PARTICIPLES
+    if done or is_adjective_form(here.after) or here.after in _PREDICATES:
+        return here.later in _BEHIND_DONE
+    return here.after in ("so", "too") and is_adjective_form(here.later)
+
+
+METHODS = methods(Method("telegram", "positive", "keeps", telegram, Telegram, ("mentions",)))

@@ -1,0 +1,100 @@
+"""Words of many sentences repeated, deleted or shuffled at once, by seeded draws.
+
+What becomes of a sentence is a function of (seed, its id, copy) alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tercet.models import seeding
+
+_COPY = 1 << 32
+
+# The words of all changed sentences, one after another, and how many each has.
+Changed = tuple[npt.NDArray[np.object_], npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of some sentences in one column: word, whether it may be changed, its row, its
+    place, and words a row."""
+
+    ids: seeding.Ids
+    flat: npt.NDArray[np.object_]
+    free: npt.NDArray[np.bool_]
+    row: npt.NDArray[np.int64]
+    place: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+    def ranks(self, seed: int, purpose: str, copy: int) -> npt.NDArray[np.int64]:
+        """Each word's place in a random order of its row's words, in which the free ones lead."""
+        counter = (self.place + copy * _COPY).astype(np.uint64)
+        keys = seeding.draws(seed, purpose, self.ids[self.row], counter)
+        order = np.lexsort((keys, ~self.free, self.row))
+        ranks = np.empty(len(order), dtype=np.int64)
+        ranks[order] = self.place
+        return ranks
+
+
+def words_of(
+    ids: seeding.Ids,
+    sentences: Sequence[Sequence[str]],
+    free: npt.NDArray[np.bool_] | None = None,
+) -> Words:
+    """The words of these sentences. free: which may be deleted; None: all."""
+    counts = np.array([len(words) for words in sentences], dtype=np.int64)
+    row = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    flat = np.array([word for words in sentences for word in words], dtype=object)
+    if free is None:
+        free = np.ones(len(flat), dtype=np.bool_)
+    return Words(ids, flat, free, row, place, counts)
+
+
+def repeated(words: Words, share: float, seed: int, copy: int) -> Changed:
+    """N from [1, max(1, floor(share * (words - 1)))] words of each sentence twice, in place."""
+    most = np.maximum(1, np.floor(share * (words.counts - 1))).astype(np.int64)
+    times = _times(words, seed, "word_repetition", copy, most)
+    chosen = words.ranks(seed, "word_repetition", copy) < times[words.row]
+    return np.repeat(words.flat, 1 + chosen), words.counts + times
+
+
+def cut(words: Words, share: float, most_words: int, seed: int, copy: int) -> Changed:
+    """Without N from [1, min(most_words, floor(share * words))] of the words that may go."""
+    # 1/3 of 9 words are three, whatever the rounding of the product.
+    some = np.floor(share * words.counts + 1e-9).astype(np.int64)
+    free = np.bincount(words.row, weights=words.free, minlength=len(words.counts))
+    most = np.minimum(np.clip(some, 1, most_words), free.astype(np.int64))
+    times = np.minimum(_times(words, seed, "cutoff", copy, np.maximum(most, 1)), most)
+    gone = words.free & (words.ranks(seed, "cutoff", copy) < times[words.row])
+    return words.flat[~gone], words.counts - times
+
+
+def shuffled(words: Words, seed: int, copy: int) -> Changed:
+    """All words of each sentence in a random order, perhaps the one that they had."""
+    order = np.lexsort((words.ranks(seed, "word_shuffle", copy), words.row))
+    return words.flat[order], words.counts
+
+
+def sentences_of(changed: Changed) -> list[list[str]]:
+    """The words of each sentence."""
+    flat, counts = changed
+    listed: list[Any] = flat.tolist()
+    ends = [0, *np.cumsum(counts).tolist()]
+    return [listed[start:end] for start, end in pairwise(ends)]
+
+
+def in_another_order(words: Sequence[str], source: Sequence[str]) -> list[str]:
+    """These words; where they stand as in the source, the first word goes last."""
+    return [*source[1:], *source[:1]] if list(words) == list(source) else list(words)
+
+
+def _times(
+    words: Words, seed: int, purpose: str, copy: int, most: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    return 1 + seeding.below(seed, f"{purpose}.times", words.ids, most, copy)

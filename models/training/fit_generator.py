@@ -1,0 +1,187 @@
+"""Fits a generator to pairs of source and target, laid out as it will be asked.
+
+The model and its objective come from outside: `generator_forms.py` has the plain ones, and
+`models/vaegpt/fitting.py` VAEGPT's. A checkpoint is chosen by the ROUGE of greedy answers.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from tercet.models.generators import layout as layouts
+from tercet.models.generators.layout import Layout
+from tercet.models.measures.rouge import rouge, words
+from tercet.models.training import batches as batching
+from tercet.models.training.choosing import Choice
+from tercet.models.training.loop import Batch, LogRow, Setting, train
+from tercet.models.training.phase import Numbers
+
+METRIC = "rouge validation average"
+# An answer may be longer than the longest target by so many tokens.
+_SPARE_TOKENS = 8
+# Lengths are padded to a multiple of this: a bf16 kernel on a CPU is made anew for every shape.
+_MULTIPLE = 8
+IGNORED = -100
+
+Encoded: TypeAlias = dict[str, Tensor]
+# The loss of a batch, a scalar, and detached scalars by name for the log.
+Objective: TypeAlias = Callable[[Encoded], tuple[Tensor, dict[str, Tensor]]]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model that is being fitted, with what it reads and writes.
+
+    model: of transformers, with `generate`.
+    """
+
+    model: Any
+    tokenizer: Any
+    layout: Layout
+    objective: Objective
+
+
+def fit(fitted: Fitted, rows: pa.Table, numbers: Numbers, setting: Setting) -> list[LogRow]:
+    """Fits the model in place, from the last checkpoint in the directory if there is one.
+
+    rows: row_id (uint64, distinct), source, target. Raises ValueError as `loop.train` does, and
+    where layout and tokenizer do not fit.
+    """
+    feed = Feed(fitted.tokenizer, fitted.layout, rows, numbers.batch_size, setting.seed)
+    return train(fitted.model, feed, fitted.objective, numbers, setting)
+
+
+class Feed:
+    """Batches of pairs of similar length, reshuffled each round, padded on the right.
+
+    A batch of a causal form has, each (rows, tokens): input_ids, attention_mask and labels, where
+    all but the target is ignored; of T5 the labels are the decoder's. Then start (rows,), where in
+    the input the target begins, target_ids, and target_mask without the closing <eos>.
+    """
+
+    def __init__(
+        self, tokenizer: Any, layout: Layout, rows: pa.Table, batch_size: int, seed: int
+    ) -> None:
+        rows = rows.sort_by("row_id").combine_chunks()
+        self._pad, self._layout = int(tokenizer.pad_token_id), layout
+        self._end = layouts.end_token(tokenizer)
+        self._asked = layouts.prompts(tokenizer, layout, rows["source"].to_pylist())
+        self._targets = layouts.targets(tokenizer, layout, rows["target"].to_pylist(), self._asked)
+        texts = ["source", "target"]
+        self._windows = batching.LengthWindows(rows, texts, batch_size, seed, "pairs")
+        self._length = -(-int(rows.num_rows) // batch_size)
+        self._round: tuple[int, list[list[int]]] = (-1, [])
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, step: int) -> Batch:
+        number, place = divmod(step, self._length)
+        if self._round[0] != number:
+            self._round = (number, self._windows.round(number))
+        rows = self._round[1][place]
+        asked = [self._asked[row] for row in rows]
+        targets = [self._targets[row] for row in rows]
+        return Batch(len(rows), self._encoded(asked, targets))
+
+    def _encoded(self, asked: list[list[int]], targets: list[list[int]]) -> Encoded:
+        written, _ = padded(targets, self._pad)
+        # Without its <eos> a target has at least one token to be compared by.
+        bare = [max(1, len(ids) - (ids[-1] == self._end)) for ids in targets]
+        places = torch.arange(written.shape[1])
+        found = {
+            "target_ids": written,
+            "target_mask": places < torch.tensor(bare)[:, None],
+            "start": torch.tensor([len(ids) for ids in asked]),
+        }
+        if self._layout.form == "t5":
+            labels, _ = padded(targets, IGNORED)
+        else:
+            pairs = list(zip(asked, targets, strict=True))
+            labels, _ = padded([[IGNORED] * len(a) + t for a, t in pairs], IGNORED)
+            asked = [a + t for a, t in pairs]
+        ids, mask = padded(asked, self._pad)
+        return {"input_ids": ids, "attention_mask": mask, "labels": labels, **found}
+
+
+def padded(rows: Sequence[Sequence[int]], value: int, left: bool = False) -> tuple[Tensor, Tensor]:
+    """The rows as one (rows, tokens) tensor, and its mask of ones where there is a token."""
+    longest = -(-max(map(len, rows)) // _MULTIPLE) * _MULTIPLE
+    ids = torch.full((len(rows), longest), value)
+    mask = torch.zeros(len(rows), longest, dtype=torch.int64)
+    for number, row in enumerate(rows):
+        place = slice(longest - len(row), None) if left else slice(len(row))
+        ids[number, place] = torch.tensor(row)
+        mask[number, place] = 1
+    return ids, mask
+
+
+def choice_by_rouge(fitted: Fitted, held_out: pa.Table, every: int, batch_size: int) -> Choice:
+    """Measures the average ROUGE of greedy answers in percent; nothing is drawn.
+
+    A model whose weights are NaN or infinite has no figure, though it still says something.
+    held_out: source and target, at least one row.
+    """
+    sources, targets = held_out["source"].to_pylist(), held_out["target"].to_pylist()
+    wanted = [words(text) for text in targets]
+
+    def measure(model: Any) -> float | None:
+        if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
+            return None
+        said = greedy(fitted, sources, targets, batch_size)
+        scores = [rouge(words(a), b).average for a, b in zip(said, wanted, strict=True)]
+        return 100.0 * float(np.mean(scores))
+
+    return Choice(every, METRIC, measure)
+
+
+def greedy(
+    fitted: Fitted, sources: Sequence[str], targets: Sequence[str], batch_size: int
+) -> list[str]:
+    """The likeliest continuation of each source, token by token.
+
+    targets: how many tokens are written at most: as many as the longest has, and a few.
+    """
+    model, tokenizer, layout = fitted.model.eval(), fitted.tokenizer, fitted.layout
+    asked = layouts.prompts(tokenizer, layout, sources)
+    longest = max(map(len, layouts.targets(tokenizer, layout, targets, asked)))
+    order = sorted(range(len(asked)), key=lambda row: len(asked[row]))
+    said = [""] * len(asked)
+    with noiseless(model), torch.no_grad():
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            ids, mask = padded([asked[row] for row in chosen], tokenizer.pad_token_id, left=True)
+            found = model.generate(
+                input_ids=ids.to(model.device),
+                attention_mask=mask.to(model.device),
+                max_new_tokens=longest + _SPARE_TOKENS,
+                do_sample=False,
+                num_beams=1,
+                pad_token_id=tokenizer.pad_token_id,
+                eos_token_id=layouts.end_token(tokenizer),
+            )
+            skipped = 1 if layout.form == "t5" else ids.shape[1]
+            texts = tokenizer.batch_decode(found[:, skipped:], skip_special_tokens=True)
+            for row, text in zip(chosen, texts, strict=True):
+                said[row] = text.strip()
+    return said
+
+
+@contextmanager
+def noiseless(model: Any) -> Iterator[None]:
+    """Inside, a model with noise of its own answers without it."""
+    was = getattr(model.config, "noise", None)
+    if was is None:
+        yield
+        return
+    model.config.noise = False
+    try:
+        yield
+    finally:
+        model.config.noise = was

@@ -1,0 +1,87 @@
+"""What fitting VAEGPT takes: the network on a GPT-2, its frozen judge, and the loss of a batch."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tercet.models.training.fit_generator import IGNORED, Encoded, Objective
+from tercet.models.vaegpt import losses
+from tercet.models.vaegpt.network import Latents, VaeGpt, from_gpt2, frozen_judge
+from tercet.models.vaegpt.settings import VaeGptNumbers
+
+
+def load_vaegpt(
+    directory: Path, numbers: VaeGptNumbers, device: str = "cpu", bf16: bool = False
+) -> tuple[VaeGpt, Objective]:
+    """The network on this checkpoint, and its objective with the checkpoint itself as the judge.
+
+    Heads are drawn from torch's generator. bf16: the judge runs under autocast. Raises ValueError
+    where the checkpoint is not a GPT-2.
+    """
+    model = from_gpt2(directory, **numbers.of_network())
+    judge = frozen_judge(directory).to(device)
+    return model, objective_of(model, judge, numbers, bf16)
+
+
+def objective_of(
+    model: nn.Module, judge: Any, numbers: VaeGptNumbers, bf16: bool = False
+) -> Objective:
+    """L = target + W_KL sum of KL + cross-entropy (section 3.1; the last is ours).
+
+    The target is fed to the model token by token (teacher forcing), so that one pass predicts a
+    whole sentence: its soft tokens go through the judge as one text, without the source, and are
+    compared with the target itself.
+    """
+
+    def objective(batch: Encoded) -> tuple[Tensor, dict[str, Tensor]]:
+        counted = batch["attention_mask"].bool()
+        latents = Latents(counted=counted, keep=True)
+        logits = model(
+            input_ids=batch["input_ids"],
+            attention_mask=batch["attention_mask"],
+            latents=latents,
+            use_cache=False,
+        ).logits.float()
+        kl = losses.kl_of_blocks(
+            [mean.float() for mean in latents.means],
+            [value.float() for value in latents.log_variances],
+            counted,
+        )
+        loss = numbers.kl_weight * kl
+        terms = {"kl": kl.detach()}
+        if numbers.target_weight:
+            own = _target_logits(logits, batch)
+            with torch.autocast(logits.device.type, torch.bfloat16, enabled=bf16):
+                target = _judged(judge, own, batch, numbers)
+            loss = loss + numbers.target_weight * target
+            terms["target"] = target.detach()
+        if numbers.cross_entropy:
+            entropy = nn.functional.cross_entropy(
+                logits[:, :-1].flatten(0, 1), batch["labels"][:, 1:].flatten(), ignore_index=IGNORED
+            )
+            loss = loss + numbers.cross_entropy * entropy
+            terms["cross_entropy"] = entropy.detach()
+        return loss, terms
+
+    return objective
+
+
+def _target_logits(logits: Tensor, batch: Encoded) -> Tensor:
+    """The logits that predict the target's tokens, (rows, longest target, vocabulary)."""
+    width = batch["target_ids"].shape[1]
+    places = batch["start"][:, None] - 1 + torch.arange(width, device=logits.device)
+    places = places.clamp(max=logits.shape[1] - 1)
+    return logits[torch.arange(len(logits), device=logits.device)[:, None], places]
+
+
+def _judged(judge: Any, logits: Tensor, batch: Encoded, numbers: VaeGptNumbers) -> Tensor:
+    """1 - the mean cosine of predicted and true target on the judge's vectors."""
+    table, counted = judge.get_input_embeddings().weight, batch["target_mask"]
+    with torch.no_grad():
+        true = losses.sentence_vectors(judge, table[batch["target_ids"]], counted, numbers.pooling)
+    soft = losses.soft_tokens(logits, numbers.gumbel_temperature)
+    written = losses.straight_through(soft, table)
+    predicted = losses.sentence_vectors(judge, written, counted, numbers.pooling)
+    return losses.target_loss(predicted.float(), true.float(), numbers.centre)

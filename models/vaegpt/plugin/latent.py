@@ -1,0 +1,81 @@
+"""The latent head of a block, and how much of its draw is added to the hidden state."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def noise_share(weight: float, block: int) -> float:
+    """W / e^(i+1), the share of block i's latent that joins the hidden state (section 3.1).
+
+    block: i, counted from 1. With W = 0.1 it is 1.4e-2 in the first block and 2e-7 in the twelfth.
+    """
+    return weight / math.exp(block + 1)
+
+
+class LatentHead(nn.Module):  # type: ignore[misc]
+    """Mean and log variance of a block's latent from its hidden state, and a draw from them.
+
+    config: a `VaeGptConfig`.
+    """
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        hidden = config.hidden_size
+        width = config.latent_width or hidden
+        self.width = width
+        self.dropout = nn.Dropout(config.latent_dropout)
+        self.mean = nn.Linear(hidden, width)
+        self.log_variance = nn.Linear(hidden, width)
+        self.mean_norm = self.log_variance_norm = None
+        if config.latent_norm:
+            self.mean_norm = FixedScaleNorm(width, config.latent_gamma)
+            self.log_variance_norm = FixedScaleNorm(width, config.latent_gamma)
+        self.back = nn.Linear(width, hidden, bias=False) if width != hidden else None
+
+    def forward(self, hidden: Tensor, counted: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """mu and log sigma^2, each (..., width), of hidden states (..., hidden).
+
+        counted: (...) of truth: positions that hold a token. Others have no part in the statistics
+        of batch normalisation.
+        """
+        hidden = self.dropout(hidden)
+        mean, log_variance = self.mean(hidden), self.log_variance(hidden)
+        if self.mean_norm is not None and self.log_variance_norm is not None:
+            mean = self.mean_norm(mean, counted)
+            log_variance = self.log_variance_norm(log_variance, counted)
+        return mean, log_variance
+
+    def added(self, mean: Tensor, log_variance: Tensor, epsilon: Tensor | None) -> Tensor:
+        """l = mu + sigma epsilon, as wide as the hidden state; without epsilon l = mu."""
+        latent = mean
+        if epsilon is not None:
+            latent = mean + torch.exp(log_variance / 2) * epsilon
+        return latent if self.back is None else self.back(latent)
+
+
+class FixedScaleNorm(nn.Module):  # type: ignore[misc]
+    """Batch normalisation over tokens with a fixed scale and a learnt shift (Zhu et al. 2020).
+
+    In training the statistics are those of the batch's tokens, in evaluation the running ones, so
+    that a position there depends on nothing after it.
+    """
+
+    def __init__(self, width: int, gamma: float) -> None:
+        super().__init__()
+        self.gamma = gamma
+        self.norm = nn.BatchNorm1d(width, affine=False)
+        self.shift = nn.Parameter(torch.zeros(width))
+
+    def forward(self, values: Tensor, counted: Tensor | None = None) -> Tensor:
+        """(..., width) to the same shape; positions that are not counted become the shift."""
+        flat = values.reshape(-1, values.shape[-1])
+        if not self.training or counted is None:
+            normed = self.norm(flat)
+        else:
+            chosen = counted.reshape(-1)
+            normed = torch.zeros_like(flat)
+            normed[chosen] = self.norm(flat[chosen]).to(normed.dtype)
+        return self.gamma * normed.view_as(values) + self.shift

@@ -1,0 +1,124 @@
+"""Stage `synthesise` for a prompted method that a fitted generator answers."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from tercet.models.generation import GENERATIONS
+from tercet.models.generators import layout
+from tercet.models.generators.layout import Layout
+from tercet.models.generators.sampling import Backend, Decoding, Precision
+from tercet.models.llm.errors import Unusable
+from tercet.models.llm.messages import Request
+from tercet.models.prompted import templates
+from tercet.tasks.stage import Stage, Work
+from tercet.tasks.synthesis import asking
+from tercet.tasks.synthesis.methods import method_of, module_of
+from tercet.tasks.synthesis.prompted import prompt_path
+from tercet.tasks.synthesis.synthesise import NAME, SynthesiseConfig, aligned, generated
+
+SLOT = "generator"
+# Methods that a generator answers from the sentence alone; others need instructions.
+FROM_SENTENCE = ("paraphrase",)
+# The code that decides what is written; through vLLM, what the server reads, and our part of it.
+CODE: Mapping[Backend, tuple[str, ...]] = {
+    "transformers": ("tercet.models.generators.generator",),
+    "vllm": ("tercet.models.generators.rendering", "tercet.models.vaegpt.plugin.served"),
+}
+
+
+class FittedConfig(SynthesiseConfig):
+    """One of `PROMPTED_NAMES`, and how the generator that answers it is decoded."""
+
+    decoding: Decoding
+    precision: Precision
+
+
+def stage_for(name: str, backend: Backend) -> Stage:
+    """The stage for one prompted method. Slots as for a rule; the model in slot `generator`."""
+    return Stage(
+        name=NAME,
+        config=FittedConfig,
+        tables={"generations": GENERATIONS},
+        run=run,
+        each="sentences",
+        aligned=aligned(name),
+        modules=(module_of(name), *CODE[backend], *((asking.WIRE,) if backend == "vllm" else ())),
+        externals=externals,
+        # The generator's name says where its model and settings are, which are digested.
+        locations=("params.prompt", "params.generator"),
+        asks=asks,
+        method=name,
+    )
+
+
+def externals(config: FittedConfig) -> dict[str, Path]:
+    """The prompt file, for a method that needs one. Raises Unusable for an invalid one."""
+    if config.method in FROM_SENTENCE:
+        return {}
+    _template(config)
+    return {"prompt": prompt_path(config)}
+
+
+def layout_of(folder: Path) -> Layout:
+    """The layout of the generator in this directory. Raises Unusable."""
+    try:
+        return layout.read(folder)
+    except ValueError as error:
+        raise Unusable(str(error)) from None
+
+
+def check_method(method: str, generator: str, follows_prompts: bool) -> None:
+    """Raises Unusable if the method needs instructions and this generator follows none."""
+    if method not in FROM_SENTENCE and not follows_prompts:
+        raise Unusable(
+            f"{method} needs instructions, and the generator {generator!r} was fitted to answer "
+            f"bare sentences: use it for {', '.join(FROM_SENTENCE)}, or leave `generator` out, so "
+            "that the language model answers."
+        )
+
+
+def check_backend(generator: str, backend: Backend, form: str) -> None:
+    """Raises Unusable if vLLM is to serve a T5."""
+    if backend == "vllm" and form == "t5":
+        raise Unusable(
+            f"The generator {generator!r} is a T5, which vLLM cannot serve: give it backend: "
+            "transformers."
+        )
+
+
+def run(work: Work) -> None:
+    """Emit the generator's answers about the anchors of one part of the sentences.
+
+    A row without an answer is a reject with the reason `failed`. Raises Unusable for a method
+    that the model cannot follow.
+    """
+    config: FittedConfig = work.config
+    method = method_of(config.method)
+    laid = layout_of(work.models[SLOT])
+    check_method(config.method, config.params["generator"], laid.follows_prompts)
+    template = _template(config)
+    for asked in generated(work):
+        asking.said(
+            work,
+            method=method.name,
+            purpose=method.purpose,
+            relation=method.relation,
+            asked=asked,
+            template=template,
+            sampling=config.decoding,
+        )
+
+
+def asks(work: Work) -> Iterator[Request]:
+    """What the method would ask for one part; nothing is written."""
+    config: FittedConfig = work.config
+    template = _template(config)
+    for asked in generated(work):
+        yield from asking.requests(asked, config.method, work.seed, template, config.decoding)
+
+
+def _template(config: FittedConfig) -> templates.Template | None:
+    """The prompt file; none for a method that is answered from the sentence alone."""
+    if config.method in FROM_SENTENCE:
+        return None
+    return templates.load(prompt_path(config), method_of(config.method).variables)

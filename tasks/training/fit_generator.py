@@ -1,0 +1,193 @@
+"""Stage `fit_generator`: a model that rewrites sentences, fitted to pairs of source and target."""
+
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from tercet.models.generators import layout as layouts
+from tercet.models.generators.layout import Layout
+from tercet.models.training.phase import Numbers
+from tercet.models.vaegpt.settings import VaeGptNumbers
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.training.generator_pairs import PairsConfig, PairsSettings, read_pairs
+from tercet.tasks.training.training_log import TRAINING_LOG, log_table
+
+if TYPE_CHECKING:
+    from tercet.models.training.fit_generator import Fitted, Objective
+
+Form: TypeAlias = Literal["vaegpt", "causal", "t5"]
+
+# By name: only generators of this form depend on its code.
+_VAEGPT = "tercet.models.vaegpt.fitting"
+
+
+class FitGeneratorNumbers(Config):
+    """How a generator is fitted, and in which words it is asked."""
+
+    form: Form = Field(
+        description="vaegpt: a GPT-2 with latent noise and a frozen judge; causal: a language "
+        "model by cross-entropy; t5: the same with an encoder and a decoder."
+    )
+    vaegpt: VaeGptNumbers = Field(
+        default=VaeGptNumbers(), description="Noise and losses of the form vaegpt."
+    )
+    before: str = Field(default="", description="Text before the source.")
+    after: str = Field(default="", description="Text after the source.")
+    separator: str | None = Field(
+        default=None,
+        description="Token between source and target, not of t5; null: the tokenizer's own "
+        "separator or, without one, its end-of-text token.",
+    )
+    max_length: int = Field(
+        default=128, ge=8, le=8192, description="Tokens of source and target; of t5, of each."
+    )
+    batch_size: int = Field(default=32, ge=2, le=65_536)
+    learning_rate: float = Field(default=1e-3, gt=0.0, le=1.0)
+    epochs: float = Field(default=10.0, gt=0.0, le=1000.0)
+    max_steps: int | None = Field(default=None, ge=1, description="Instead of epochs.")
+    warmup: float = Field(default=0.06, ge=0.0, le=1.0)
+    weight_decay: float = Field(default=0.01, ge=0.0, le=1.0)
+    choose_every: int = Field(
+        default=100, ge=1, description="Steps between two measurements of the held-out ROUGE."
+    )
+    precision: Literal["fp32", "bf16"] = "fp32"
+    log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
+
+    @model_validator(mode="after")
+    def _of_the_form(self) -> "FitGeneratorNumbers":
+        if self.form == "t5" and self.separator is not None:
+            raise ValueError("t5 has no separator: leave it out")
+        if self.form != "vaegpt" and self.vaegpt != VaeGptNumbers():
+            raise ValueError(f"the key vaegpt is not for the form {self.form}: leave it out")
+        return self
+
+
+class FitGeneratorSettings(FitGeneratorNumbers):
+    """And the model to start from and the pairs, as a recipe names them."""
+
+    init: str = Field(min_length=1, description="A model of the form, named like any other.")
+    pairs: PairsSettings = PairsSettings()
+
+    def models(self) -> dict[str, str]:
+        """The models that are read, by slot."""
+        return {"init": self.init}
+
+    def config(
+        self, name: str, labelled: tuple[str, ...], sentences: tuple[str, ...]
+    ) -> "FitGeneratorConfig":
+        """The stage's config for the model of this name, from these corpora."""
+        own = self.model_dump(exclude={"init", "pairs"})
+        given = self.pairs.model_dump(exclude={"corpora", "role"})
+        pairs = PairsConfig(labelled=labelled, sentences=sentences, **given)
+        return FitGeneratorConfig(name=name, pairs=pairs, **own)
+
+
+class FitGeneratorConfig(FitGeneratorNumbers):
+    """The stage's config, complete. name: the model's in the recipe, the log's `phase`."""
+
+    name: str
+    pairs: PairsConfig
+
+
+def run(work: Work) -> Path:
+    """Fits the generator; returns its directory, emits `training_log`."""
+    config: FitGeneratorConfig = work.config
+    rows, held_out = read_pairs(work, config.pairs, f"fit_generator: {config.name}")
+    from tercet.models.training import choosing, fit_generator, loop
+
+    numbers = Numbers(
+        name=config.name,
+        batch_size=config.batch_size,
+        learning_rate=config.learning_rate,
+        epochs=config.epochs,
+        max_steps=config.max_steps,
+        warmup=config.warmup,
+        weight_decay=config.weight_decay,
+    )
+    try:
+        fitted = _opened(work, config)
+        choice = fit_generator.choice_by_rouge(
+            fitted, held_out, config.choose_every, config.batch_size
+        )
+        setting = loop.Setting(
+            directory=work.scratch / "checkpoints",
+            seed=work.seed,
+            precision=config.precision,
+            device=work.resources.device,
+            log_steps=config.log_steps,
+            progress=work.resources.progress,
+            choice=choice,
+        )
+        log = fit_generator.fit(fitted, rows, numbers, setting)
+    except (ValueError, choosing.NothingToChoose) as error:
+        raise BadInput(f"fit_generator: {config.name}: {error}") from error
+    work.emit("training_log", log_table(log, config.name, work.seed))
+    return _saved(fitted, work.scratch / "model")
+
+
+def _opened(work: Work, config: FitGeneratorConfig) -> "Fitted":
+    """The model with its objective, tokenizer and layout. Raises ValueError."""
+    import torch
+
+    from tercet.models.generators import checkpoint
+    from tercet.models.training import generator_forms
+    from tercet.models.training.fit_generator import Fitted
+    from tercet.models.training.loop import phase_seed
+
+    init = work.models["init"]
+    tokenizer = checkpoint.load_tokenizer(init)
+    # Initial weights of latent heads are drawn here.
+    torch.manual_seed(phase_seed(work.seed, config.name))
+    found: tuple[Any, Objective]
+    if config.form == "vaegpt":
+        fitting = import_module(_VAEGPT)
+        bf16 = config.precision == "bf16"
+        found = fitting.load_vaegpt(init, config.vaegpt, work.resources.device, bf16)
+    elif config.form == "causal":
+        found = generator_forms.load_causal(init)
+    else:
+        found = generator_forms.load_t5(init)
+    model, objective = found
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if config.form != "t5" and positions and config.max_length > positions:
+        raise ValueError(
+            f"max_length is {config.max_length}, and the model has {positions} positions: lower it"
+        )
+    separator = None
+    if config.form != "t5":
+        separator = config.separator or tokenizer.sep_token or tokenizer.eos_token
+    layout = Layout(
+        form=config.form,
+        before=config.before,
+        after=config.after,
+        separator=separator,
+        max_length=config.max_length,
+    )
+    return Fitted(model, tokenizer, layout, objective)
+
+
+def _saved(fitted: "Fitted", directory: Path) -> Path:
+    """The model as a transformers directory of safetensors and JSON, with its layout."""
+    fitted.model.save_pretrained(directory)
+    fitted.tokenizer.save_pretrained(directory)
+    layouts.write(directory, fitted.layout)
+    return directory
+
+
+STAGE = Stage(
+    name="fit_generator",
+    config=FitGeneratorConfig,
+    tables={"training_log": TRAINING_LOG},
+    run=run,
+    model=True,
+    libraries=("torch", "transformers"),
+    modules=(_VAEGPT,),
+)
+
+
+def stage_for(form: Form) -> Stage:
+    """The stage with the code of this form alone."""
+    return STAGE if form == "vaegpt" else replace(STAGE, modules=())

@@ -1,0 +1,144 @@
+"""The pairs of source and target that a generator is fitted to, and those held out to choose by."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, model_validator
+
+from tercet.models import seeding
+from tercet.storage.rows import quoted
+from tercet.tasks.connections import connection
+from tercet.tasks.guarding.removal import without_contaminated
+from tercet.tasks.stage import BadInput, Config, Work
+
+_HELD_OUT = "generator validation"
+
+
+class PairsNumbers(Config):
+    """Which rows become pairs."""
+
+    above: float | None = Field(
+        default=None,
+        description="Only labelled rows with a label above this; 3 of SICK's relatedness in the "
+        "paper.",
+    )
+    unsupervised: bool = Field(
+        default=False,
+        description="Each text is its own target. Always so for corpora without labelled pairs.",
+    )
+    max_rows: int | None = Field(
+        default=None, ge=2, description="A seeded sample of this many pairs."
+    )
+    validation: float = Field(
+        default=1 / 13,
+        gt=0.0,
+        lt=1.0,
+        description="Share of the sources that are held out to choose the checkpoint by; 1 in 13 "
+        "in the paper.",
+    )
+    max_validation: int = Field(
+        default=256, ge=1, description="Held-out pairs that are answered, drawn by seed."
+    )
+
+
+class PairsSettings(PairsNumbers):
+    """And the corpora that they come from."""
+
+    corpora: tuple[str, ...] = Field(
+        default=(), description="By name; empty: all labelled ones, or those of `role`."
+    )
+    role: str | None = Field(
+        default=None,
+        pattern="^(domain|general)$",
+        description="Instead of corpora: all sentences of those with this role.",
+    )
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> "PairsSettings":
+        if self.corpora and self.role is not None:
+            raise ValueError("give either corpora or role")
+        return self
+
+
+class PairsConfig(PairsNumbers):
+    """labelled, sentences: the corpora that give pairs, and those that give sentences."""
+
+    labelled: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+
+def read_pairs(work: Work, config: PairsConfig, stage: str) -> tuple[pa.Table, pa.Table]:
+    """row_id (uint64), source and target: to fit to, and held out.
+
+    A source is on one side only, with all of its targets, by its text and the seed alone. Neither
+    has a text that the guard has found in an evaluation set. Raises BadInput where either is empty.
+    """
+    found = pa.concat_tables([*_labelled(work, config), *_sentences(work, config)])
+    if not found.num_rows:
+        raise BadInput(f"{stage}: there are no pairs to fit to: {_remedy(config)}.")
+    ids = pa.array(seeding.text_ids(found["anchor"].to_pylist(), found["positive"].to_pylist()))
+    pairs = pa.table({"row_id": ids, "source": found["anchor"], "target": found["positive"]})
+    _, first = np.unique(ids.to_numpy(), return_index=True)
+    pairs = pairs.take(pa.array(first))
+    if config.max_rows is not None:
+        pairs = _sample(pairs, config.max_rows, work.seed, "generator pairs")
+    sources = seeding.text_ids(pairs["source"].to_pylist())
+    held = seeding.uniforms(work.seed, _HELD_OUT, sources) < config.validation
+    rows, held_out = pairs.filter(pa.array(~held)), pairs.filter(pa.array(held))
+    if not rows.num_rows or not held_out.num_rows:
+        raise BadInput(
+            f"{stage}: of {pairs.num_rows} pairs {held_out.num_rows} are held out and "
+            f"{rows.num_rows} are left to fit to: give more pairs, or another pairs.validation."
+        )
+    return rows, _sample(held_out, config.max_validation, work.seed, _HELD_OUT)
+
+
+def _sample(rows: pa.Table, most: int, seed: int, purpose: str) -> pa.Table:
+    if rows.num_rows <= most:
+        return rows
+    draws = seeding.draws(seed, f"{purpose} sample", rows["row_id"].to_numpy())
+    return rows.take(pa.array(np.sort(np.argsort(draws, kind="stable")[:most])))
+
+
+def _labelled(work: Work, config: PairsConfig) -> list[pa.Table]:
+    if not config.labelled:
+        return []
+    table = work.inputs["labelled"].table("labelled", ["corpus", "anchor", "positive", "label"])
+    table = table.filter(pc.is_in(table["corpus"], pa.array(config.labelled)))
+    table = table.filter(pc.is_valid(table["positive"]))
+    if config.above is not None:
+        # Rows without a label are not above anything.
+        table = table.filter(pc.fill_null(pc.greater(table["label"], config.above), False))
+    table = table.select(["anchor", "positive"])
+    table = without_contaminated(work, table, "guarded_labelled", work.stage or "fit_generator")
+    if not config.unsupervised:
+        return [table]
+    return [_own_targets(table[name]) for name in table.column_names]
+
+
+def _sentences(work: Work, config: PairsConfig) -> list[pa.Table]:
+    """The sentences of the train split, each its own target."""
+    if not config.sentences:
+        return []
+    with connection(work) as db:
+        texts = db.sql(
+            f"""SELECT text FROM {work.inputs["sentences"].sql("sentences")}
+                WHERE split = 'train' AND corpus IN ({", ".join(map(quoted, config.sentences))})"""
+        ).to_arrow_table()
+    own = _own_targets(texts["text"])
+    return [without_contaminated(work, own, "guarded_sentences", work.stage or "fit_generator")]
+
+
+def _own_targets(texts: pa.ChunkedArray) -> pa.Table:
+    return pa.table({"anchor": texts, "positive": texts})
+
+
+def _remedy(config: PairsConfig) -> str:
+    if config.above is not None:
+        return (
+            f"no labelled row has a label above {config.above}: lower pairs.above, or give the "
+            "corpus a kind with labels (scored)"
+        )
+    if config.labelled:
+        return "look at why rows were refused: SELECT reason, count(*) FROM rejects GROUP BY reason"
+    return "check the corpora that pairs names, and what ingest refused"

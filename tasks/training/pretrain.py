@@ -1,0 +1,308 @@
+"""Stage `pretrain`: a language model trained on a corpus, from nothing or from another model."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, model_validator
+
+from tercet.models import seeding
+from tercet.models.pretraining.forms import Form, form_fault, transformer_folder
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.training.training_log import TRAINING_LOG, log_table
+
+# Given with `init`, these would contradict the model that it names.
+_SHAPE = ("layers", "width", "heads", "vocabulary")
+_RATE = 1e-3
+_RATE_FROM_INIT = 1e-4
+_HEAD = 64
+# BERT's share has been found too small, T5's has not.
+_MASKED = {"masked": 0.2, "causal": 0.2, "t5": 0.15}
+# So many texts measure the held-out loss, and so many at most are read to train a tokenizer.
+_HELD_OUT = 1_000
+_READ = 500_000
+_BATCH = 2_000
+MODEL_FOLDER = "model"
+
+
+class PretrainNumbers(Config):
+    """How a language model is trained, and its shape where it starts from nothing."""
+
+    form: Form = Field(
+        description="masked: words are masked and found again, as in BERT; causal: each word from "
+        "those before it, as in GPT-2; t5: masked spans are written by a decoder."
+    )
+    corpora: tuple[str, ...] = Field(
+        default=(),
+        description="By name; empty: those of role pretrain or, without any, all that give "
+        "sentences.",
+    )
+    layers: int = Field(default=4, ge=1, le=200, description="Of encoder and decoder each in t5.")
+    width: int = Field(default=256, ge=8, le=16_384, description="Of the hidden states.")
+    heads: int | None = Field(
+        default=None,
+        ge=1,
+        description="null: one per 64 of the width, or fewer, so that they divide it.",
+    )
+    vocabulary: int = Field(
+        default=8192, ge=64, le=1_000_000, description="Entries of the tokenizer that is trained."
+    )
+    max_length: int = Field(
+        default=128, ge=16, le=8192, description="Longest input in tokens; the rest is cut off."
+    )
+    tokens: int | None = Field(
+        default=20_000_000, ge=1, description="How many tokens of text are trained on."
+    )
+    steps: int | None = Field(default=None, ge=1, description="Instead of tokens.")
+    batch_tokens: int = Field(
+        default=4096, ge=16, le=10_000_000, description="Tokens of a batch, padding included."
+    )
+    decay: Literal["linear", "cosine"] = Field(
+        default="linear", description="How the learning rate falls to 0 after the warm-up."
+    )
+    warmup: float = Field(
+        default=0.06, ge=0.0, le=1.0, description="Share of the steps with a rising learning rate."
+    )
+    weight_decay: float = Field(default=0.01, ge=0.0, le=1.0)
+    dropout: float = Field(
+        default=0.0,
+        ge=0.0,
+        lt=1.0,
+        description="In this training; what trains the model later finds the usual one in its "
+        "config.",
+    )
+    infill: float = Field(
+        default=0.2,
+        ge=0.0,
+        le=1.0,
+        description="t5: share of the batches whose texts are written as a whole, not only their "
+        "masked spans, so that copying is learnt.",
+    )
+    precision: Literal["fp32", "bf16"] = "bf16"
+    measure_steps: int = Field(
+        default=200, ge=1, description="Steps between two measurements of the held-out loss."
+    )
+    log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
+
+    @model_validator(mode="after")
+    def _shaped(self) -> "PretrainNumbers":
+        if self.heads is not None and self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+        return self
+
+
+class PretrainSettings(PretrainNumbers):
+    """And the model to start from, if any."""
+
+    init: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A model of the same form, named like any other; null: random weights, and a "
+        "tokenizer trained on the corpora.",
+    )
+    learning_rate: float | None = Field(
+        default=None, gt=0.0, le=1.0, description="null: 1e-3, and 1e-4 with `init`."
+    )
+    masked: float | None = Field(
+        default=None,
+        gt=0.0,
+        lt=1.0,
+        description="Share of a text's tokens to be found again; null: 0.2, and 0.15 in t5.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _steps_alone(cls, content: Any) -> Any:
+        if isinstance(content, dict) and content.get("steps") is not None:
+            return {"tokens": None, **content}
+        return content
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "PretrainSettings":
+        if (self.tokens is None) == (self.steps is None):
+            raise ValueError("give either tokens or steps")
+        given = [key for key in _SHAPE if key in self.model_fields_set]
+        if self.init is not None and given:
+            raise ValueError(f"with init the model has its own {given[0]}: leave {given[0]} out")
+        return self
+
+    def models(self) -> dict[str, str]:
+        """The models that are read, by slot."""
+        return {} if self.init is None else {"init": self.init}
+
+    def config(self, name: str, corpora: tuple[str, ...]) -> "PretrainConfig":
+        """The stage's config for the model of this name."""
+        rate = self.learning_rate or (_RATE if self.init is None else _RATE_FROM_INIT)
+        masked = self.masked or _MASKED[self.form]
+        own = self.model_dump(exclude={"init"}) | {"corpora": corpora, "learning_rate": rate}
+        return PretrainConfig(**{**own, "name": name, "masked": masked})
+
+
+class PretrainConfig(PretrainNumbers):
+    """The stage's config, complete. name: the model's in the recipe, the log's `phase`."""
+
+    name: str
+    learning_rate: float
+    masked: float
+
+    def head_count(self) -> int:
+        """Attention heads of a model that starts from nothing."""
+        if self.heads is not None:
+            return self.heads
+        most = max(1, self.width // _HEAD)
+        return next(heads for heads in range(most, 0, -1) if self.width % heads == 0)
+
+
+def check_init(folder: Path, config: PretrainConfig) -> None:
+    """Raises BadInput if the training cannot go on from the model in this directory."""
+    try:
+        fault = form_fault(folder, config.form)
+    except ValueError as error:
+        fault = f"a file that describes it is no JSON: {error}"
+    if fault:
+        raise BadInput(f"pretrain.{config.name}: the model at {folder} cannot be its init: {fault}")
+
+
+def run(work: Work) -> Path:
+    """Trains the model; returns its directory, emits `training_log`.
+
+    Raises BadInput where there is no text, where the corpora yield too small a vocabulary, and
+    where the model to start from has another form or a tokenizer that does not fit it.
+    """
+    import torch
+
+    from tercet.models.pretraining import network, pretrain, texts
+    from tercet.models.pretraining.batches import Task
+    from tercet.models.training import choosing, loop
+
+    config: PretrainConfig = work.config
+    init = work.models.get("init")
+    if init is not None:
+        check_init(init, config)
+    try:
+        # A resumed training begins with the same weights, where there is no checkpoint yet.
+        torch.manual_seed(loop.phase_seed(work.seed, config.name))
+        model, tokenizer = _model(work, None if init is None else transformer_folder(init))
+        network.set_dropout(model, config.dropout)
+        longest = _longest(model, config)
+        train, held_out = (
+            texts.tokenised(
+                work.scratch / split, _texts(work, split, most), tokenizer, config.form, longest
+            )
+            for split, most in (("train", None), ("dev", _HELD_OUT))
+        )
+        if not len(train):
+            raise BadInput(_empty(config))
+        setting = loop.Setting(
+            directory=work.scratch / "checkpoints",
+            seed=work.seed,
+            precision=config.precision,
+            device=work.resources.device,
+            log_steps=config.log_steps,
+            progress=work.resources.progress,
+        )
+        task = Task(config.form, config.masked, config.infill, longest, config.batch_tokens)
+        budget = pretrain.Budget(
+            config.learning_rate,
+            config.warmup,
+            config.weight_decay,
+            config.decay == "cosine",
+            config.tokens,
+            config.steps,
+            config.measure_steps,
+        )
+        log = pretrain.pretrain(
+            config.name, model, tokenizer, train, held_out, task, budget, setting
+        )
+    except (ValueError, choosing.NothingToChoose) as error:
+        raise BadInput(f"pretrain.{config.name}: {error}") from error
+    work.emit("training_log", log_table(log, config.name, work.seed))
+    return network.save(model, tokenizer, work.scratch / MODEL_FOLDER)
+
+
+def _model(work: Work, init: Path | None) -> tuple[Any, Any]:
+    """The model before training and its tokenizer, which is trained once and then kept."""
+    from tercet.models.pretraining import network
+    from tercet.models.pretraining import tokenizer as tokenizers
+
+    config: PretrainConfig = work.config
+    if init is not None:
+        try:
+            model = network.loaded(init, config.form)
+            entries = model.get_input_embeddings().num_embeddings
+            return model, tokenizers.loaded(init, config.form, entries)
+        except ValueError as error:
+            raise ValueError(f"the model at {init} cannot be its init: {error}") from error
+    folder = work.scratch / "tokenizer"
+    if not folder.is_dir():
+        made = tokenizers.trained(
+            config.form,
+            config.vocabulary,
+            config.max_length,
+            lambda: _texts(work, "train", _READ),
+        )
+        draft = folder.with_suffix(".writing")
+        made.save_pretrained(draft)
+        draft.rename(folder)
+    tokenizer = tokenizers.loaded(folder, config.form, config.vocabulary)
+    shape = network.Shape(config.layers, config.width, config.head_count(), config.max_length)
+    return network.made(config.form, shape, tokenizer), tokenizer
+
+
+def _longest(model: Any, config: PretrainConfig) -> int:
+    """The longest input in tokens that both the config and the model's positions allow."""
+    positions = getattr(model.config, "max_position_embeddings", None) or config.max_length
+    # As in RoBERTa and MPNet, where positions start behind the padding index.
+    offsets = (
+        module.padding_idx + 1
+        for name, module in model.named_modules()
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
+    )
+    return min(config.max_length, int(positions) - next(offsets, 0))
+
+
+def _texts(work: Work, split: str, most: int | None) -> Iterator[list[str]]:
+    """The texts of a split in batches; of more than `most` a seeded sample of about as many."""
+    config: PretrainConfig = work.config
+    total = sum(batch.num_rows for batch in _rows(work, split, []))
+    share = 1.0 if most is None or total <= most else most / total
+    for batch in _rows(work, split, ["text"]):
+        ids = batch["sentence_id"].to_numpy()
+        kept = seeding.uniforms(work.seed, f"pretrain {split}", ids) < share
+        found = batch["text"].filter(pa.array(kept)).to_pylist()
+        if found:
+            yield found
+    if not total and split == "train":
+        raise BadInput(_empty(config))
+
+
+def _rows(work: Work, split: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Sentences of the config's corpora in a split, each a sentence_id and these columns."""
+    config: PretrainConfig = work.config
+    rows = work.inputs["sentences"]
+    names = ["sentence_id", "corpus", "split", *columns]
+    for table in ("pretrain_sentences", "sentences"):
+        if table not in rows.tables:
+            continue
+        for batch in rows.batches(table, names, _BATCH):
+            own = pc.is_in(batch["corpus"], pa.array(config.corpora))
+            yield batch.filter(pc.and_(own, pc.equal(batch["split"], split)))
+
+
+def _empty(config: PretrainConfig) -> str:
+    return (
+        f"pretrain.{config.name}: the train split of {', '.join(config.corpora)} has no text to "
+        "train on: check the corpora that the recipe names, and what ingest rejected."
+    )
+
+
+STAGE = Stage(
+    name="pretrain",
+    config=PretrainConfig,
+    tables={"training_log": TRAINING_LOG},
+    run=run,
+    model=True,
+    libraries=("torch", "transformers", "tokenizers"),
+)

@@ -1,0 +1,127 @@
+"""Stage `whiten`: the encoder with a whitening of its vectors behind it, fitted without labels."""
+
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.models.encoders.pooling import FormSettings
+from tercet.storage.rows import quoted
+from tercet.tasks.connections import connection
+from tercet.tasks.guarding.removal import without_contaminated
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+
+WHITENING = pa.schema(
+    [
+        ("direction", pa.int32()),
+        ("variance", pa.float64()),
+        ("factor", pa.float64()),
+        ("texts", pa.int64()),
+    ]
+)
+
+MODEL_FOLDER = "model"
+
+
+class WhitenSettings(Config):
+    """How far the vectors are whitened, and on how many texts that is fitted."""
+
+    dimensions: int | None = Field(
+        default=256, ge=1, description="Directions kept, those of largest variance; null: all."
+    )
+    power: float = Field(
+        default=0.3,
+        ge=0.0,
+        le=1.0,
+        description="Each direction is divided by its standard deviation to this power: 0 leaves "
+        "it as it is, 1 whitens.",
+    )
+    texts: int = Field(
+        default=10_000, ge=2, description="Training sentences that it is fitted on, at most."
+    )
+
+
+class WhitenConfig(FormSettings, WhitenSettings):
+    """The same with the corpora that it is fitted on, and how `evaluate` makes vectors."""
+
+    corpora: tuple[str, ...] = Field(default=(), description="Their sentences; empty: of all.")
+    precision: Literal["fp32", "bf16"] = "fp32"
+    model_seed: int | None = Field(
+        default=None, description="Of the training that made the encoder; null: the run's seed."
+    )
+
+
+def run(work: Work) -> Path:
+    """Fits the whitening; returns the whitened encoder's directory, emits `whitening`."""
+    from tercet.models.encoders import encoder, own_modules
+    from tercet.models.encoders.whitening import whiten, whitening
+
+    config: WhitenConfig = work.config
+    texts = _texts(work)
+    try:
+        model = encoder.load_encoder(
+            work.models["encoder"],
+            config.pooling,
+            device=work.resources.device,
+            prompt=config.prompt,
+        )
+        vectors = encoder.encode(
+            model,
+            texts,
+            work.resources.batch_size,
+            config.precision,
+            lambda done: work.resources.progress(done, len(texts), "texts"),
+            normalise=False,
+        )
+        if not np.isfinite(vectors).all():
+            raise ValueError("the encoder gives NaN or infinity: its training has diverged")
+        fitted = whitening(vectors, config.dimensions, config.power)
+    except ValueError as error:
+        raise BadInput(f"whiten: {error}") from error
+    whiten(model, fitted)
+    count = len(fitted.variances)
+    kept = np.arange(count) < fitted.dimensions
+    table = {
+        "direction": pa.array(np.arange(1, count + 1), pa.int32()),
+        "variance": pa.array(fitted.variances),
+        "factor": pa.array(fitted.factors, mask=~kept),
+        "texts": pa.array(np.full(count, len(texts)), pa.int64()),
+    }
+    work.emit("whitening", pa.table(table, schema=WHITENING))
+    return own_modules.save_encoder(model, work.scratch / MODEL_FOLDER)
+
+
+def _texts(work: Work) -> list[str]:
+    """A seeded sample of the corpora's sentences in the split train, in order of their ids."""
+    config: WhitenConfig = work.config
+    sentences = work.inputs["sentences"].sql("sentences")
+    listed = ", ".join(map(quoted, config.corpora))
+    of_corpora = f"AND corpus IN ({listed})" if listed else ""
+    with connection(work) as db:
+        where = f"FROM {sentences} WHERE split = 'train' {of_corpora}"
+        found = db.sql(f"SELECT sentence_id {where}").fetchnumpy()
+        ids = np.asarray(found["sentence_id"], dtype=np.uint64)
+        draws = seeding.draws(work.seed, "whitened sentences", ids)
+        chosen = ids[np.argsort(draws, kind="stable")[: config.texts]]
+        db.register("chosen", pa.table({"sentence_id": chosen}))
+        rows = db.sql(
+            f"SELECT sentence_id AS row_id, text AS anchor {where} AND sentence_id IN "
+            "(SELECT sentence_id FROM chosen) ORDER BY sentence_id"
+        ).to_arrow_table()
+    texts: list[str] = without_contaminated(work, rows, "guarded_sentences", "whiten")[
+        "anchor"
+    ].to_pylist()
+    return texts
+
+
+STAGE = Stage(
+    name="whiten",
+    config=WhitenConfig,
+    tables={"whitening": WHITENING},
+    run=run,
+    model=True,
+    libraries=("torch", "transformers", "sentence-transformers"),
+)

@@ -1,0 +1,90 @@
+"""Generators without pairs are refused before anything runs, and those with pairs become steps."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.pipeline.step import Made, Step, Weights
+from tercet.flows.recipe.model import Recipe
+
+SICK = {"name": "sick", "source": "s.tsv", "role": "labelled", "kind": "scored"}
+TERMS = {"name": "terms", "source": "t.tsv", "role": "labelled", "kind": "definitions"}
+FIELD = {"name": "field", "source": "f.txt"}
+
+
+def recipe(corpora: list[Any], pairs: dict[str, Any], **more: Any) -> Recipe:
+    fit = {"form": "vaegpt", "init": "base_model", "pairs": pairs}
+    models = {"base_model": {"pretrain": {"form": "causal"}}, "writer": {"fit_generator": fit}}
+    wiki = {"name": "wiki", "source": "w.txt", "role": "pretrain"}
+    content = {"name": "g", "corpora": [wiki, *corpora], "models": models, **more}
+    return Recipe.model_validate(content)
+
+
+def steps(*args: Any, **more: Any) -> dict[str, Step]:
+    return {step.name: step for step in compile_steps(recipe(*args, **more))}
+
+
+def test_pairs_of_labelled_corpora() -> None:
+    step = steps([SICK], {"above": 3})["fit_generator.writer"]
+    assert step.inputs == {"labelled": ("labelled",)}
+    assert step.models == {"init": Made("pretrain.base_model")}
+    assert (step.config.pairs.labelled, step.config.pairs.sentences) == (("sick",), ())
+
+
+def test_sentences_that_are_their_own_targets() -> None:
+    step = steps([SICK, FIELD], {"role": "domain"})["fit_generator.writer"]
+    assert step.inputs == {"sentences": ("ingest",)}
+    assert step.config.pairs.sentences == ("field",)
+    both = steps([SICK, FIELD], {"corpora": ["field", "sick"]})["fit_generator.writer"]
+    assert set(both.inputs) == {"labelled", "sentences"}
+
+
+def test_what_is_measured_is_guarded_and_guards_come_first() -> None:
+    found = steps([SICK, FIELD], {"corpora": ["field", "sick"]}, evaluate={"suite": "suite"})
+    assert found["fit_generator.writer"].inputs["guarded_labelled"] == ("guard.labelled",)
+    assert found["fit_generator.writer"].inputs["guarded_sentences"] == ("guard.sentences",)
+    order = list(found)
+    assert all(
+        order.index(need) < order.index(name) for name, step in found.items() for need in step.needs
+    )
+
+
+def test_each_generator_is_measured() -> None:
+    more = {
+        "generators": {"vae": {"model": "writer", "beams": 1}, "other": {"model": "a/b"}},
+        "measure_generators": {"encoder": "e/f", "judge": "base_model", "above": 3},
+    }
+    found = steps([SICK], {}, **more)
+    step = found["measure_generator.vae"]
+    assert step.models["generator"] == Made("fit_generator.writer")
+    assert step.models["judge"] == Made("pretrain.base_model")
+    assert step.models["encoder"] == Weights("e/f")
+    assert step.config.decoding.beams == 1
+    assert step.config.corpora == ("sick",)
+    assert "measure_generator.other" in found
+
+
+@pytest.mark.parametrize(
+    ("corpora", "pairs", "more", "message"),
+    [
+        ([FIELD], {}, {}, "there are no pairs to fit to"),
+        ([SICK], {"role": "general"}, {}, "no corpus has the role general"),
+        ([SICK], {"corpora": ["wiki"]}, {}, "no corpus 'wiki' has pairs to take, only: sick"),
+        ([TERMS], {}, {}, "has definitions, which are no pairs"),
+        ([FIELD], {"corpora": ["field"], "above": 3}, {}, "only corpora of kind scored"),
+        ([SICK], {}, {"measure_generators": {"encoder": "e"}}, "no `generators` to measure"),
+        (
+            [FIELD],
+            {"role": "domain"},
+            {"measure_generators": {"encoder": "e"}, "generators": {"g": {"model": "writer"}}},
+            "there are no pairs to measure on",
+        ),
+    ],
+)
+def test_what_is_missing_is_said(
+    corpora: list[Any], pairs: dict[str, Any], more: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValidationError, match=message):
+        recipe(corpora, pairs, **more)

@@ -1,0 +1,294 @@
+"""Recipes whose positives a fitted generator writes in the run's own process."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from faulty_server import until
+from tiny_generators import tiny_causal, tiny_seq2seq
+from tiny_run import Tiny, copy_code, ended_well, query, start, states, tercet
+
+from tercet.models.generators import layout
+
+# After so many answers of its own, a run waits to be killed.
+HELD = """
+import time
+from tercet.flows.cli import main
+from tercet.storage.answers.pool import Pool
+real, added = Pool.add, []
+def add(self, values):
+    if len(added) == 70:
+        time.sleep(3600)
+    added.append(values)
+    return real(self, values)
+Pool.add = add
+main()
+"""
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tiny: Tiny) -> list[str]:
+    texts = [json.loads(line) for line in tiny.corpus.read_text().splitlines()]
+    return sorted({word for row in texts for word in " ".join(row.values()).split()})
+
+
+@pytest.fixture(scope="module")
+def causal(tmp_path_factory: pytest.TempPathFactory, vocabulary: list[str]) -> Path:
+    return tiny_causal(tmp_path_factory.mktemp("causal") / "writer", vocabulary)
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory: pytest.TempPathFactory, vocabulary: list[str]) -> Path:
+    return tiny_seq2seq(tmp_path_factory.mktemp("t5") / "writer", vocabulary)
+
+
+@pytest.fixture
+def recipe(tiny: Tiny, tmp_path: Path) -> Callable[..., Path]:
+    """Writes a recipe with this generator, which paraphrases 120 anchors twice."""
+
+    def write(model: Path | str, settings: Any = (), name: str = "writes", **changes: Any) -> Path:
+        content = yaml.safe_load(tiny.recipe.read_text())
+        content |= {
+            "name": "writes",
+            "sample": {"rows": 120},
+            "generators": {"small": {"model": str(model), **dict(settings)}},
+            "synthesise": {
+                "paraphrase": {"generator": "small", "per_sentence": 2},
+                "entity_swap": None,
+            },
+            "select": {"pairing": "role", "positive_min": 0.0, "negative_max": 1.0},
+        }
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(yaml.safe_dump({**content, **changes}, sort_keys=False))
+        return path
+
+    return write
+
+
+def words(recipe: Path, store: Path, *options: str) -> list[str]:
+    until = () if "--until" in options else ("--until", "triplets")
+    return ["run", str(recipe), "--no-server", "--store", str(store), *until, *options]
+
+
+def written(store: Path) -> set[str]:
+    """The answers in journals, by their digests; a run seals those of earlier ones."""
+    lines = [
+        line
+        for file in (store / "responses").rglob("*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+    return {json.loads(line)["request_digest"] for line in lines}
+
+
+@pytest.mark.parametrize("kind", ["causal", "t5"])
+def test_a_generators_texts_go_the_way_of_a_language_models(
+    kind: str, recipe: Callable[..., Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path, store = recipe(request.getfixturevalue(kind)), tmp_path / "store"
+    done = ended_well(tercet(*words(path, store)))
+    assert "small@" in done.stdout
+    rows = query(
+        store,
+        "SELECT model, sampling, count(*), count(DISTINCT request_digest), "
+        "count(DISTINCT prompt) FROM generations WHERE method = 'paraphrase' GROUP BY ALL",
+    )
+    ((model, sampling, count, digests, prompts),) = rows
+    assert model.startswith("small@")
+    assert json.loads(sampling)["beams"] == 3
+    assert (count, digests, prompts) == (240, 240, 120)
+    # The prompt is the bare sentence, and two generations of one differ by their seeds.
+    assert query(
+        store,
+        "SELECT count(*) FROM generations g JOIN sentences s USING (sentence_id) "
+        "WHERE g.method = 'paraphrase' AND g.prompt = s.text",
+    ) == [(240,)]
+    ((different,),) = query(
+        store,
+        "SELECT count(*) FROM (SELECT sentence_id FROM generations WHERE method = 'paraphrase' "
+        "GROUP BY 1 HAVING count(DISTINCT raw) = 2)",
+    )
+    assert different > 60
+    assert query(store, "SELECT count(*), min(endpoint) FROM responses") == [(240, "local")]
+    ((candidates,),) = query(
+        store,
+        "SELECT count(*) FROM candidates WHERE method = 'paraphrase' AND role = 'positive' "
+        "AND relation = 'keeps' AND detail.operation = 'paraphrase'",
+    )
+    ((rejected,),) = query(store, "SELECT count(*) FROM rejects WHERE stage = 'parse'")
+    assert 0 < candidates <= 240 <= candidates + rejected
+
+
+def test_killed_while_it_writes_it_asks_for_no_row_twice(
+    recipe: Callable[..., Path], causal: Path, tmp_path: Path
+) -> None:
+    path, store = recipe(causal), tmp_path / "store"
+    known: set[str] = set()
+    for _ in range(3):
+        child = start(*words(path, store), script=HELD)
+        reached = until(lambda: len(written(store) - known) == 70 or child.poll() is not None, 600)  # noqa: B023
+        assert child.poll() is None, child.communicate()
+        assert reached
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+        before = len(known)
+        known = {row for (row,) in query(store, "SELECT request_digest FROM responses")}
+        assert len(known) == before + 70
+    ended_well(tercet(*words(path, store)))
+    assert query(store, "SELECT count(*), count(DISTINCT request_digest) FROM responses") == [
+        (240, 240)
+    ]
+    again = tmp_path / "undisturbed"
+    ended_well(tercet(*words(path, again)))
+    own = "SELECT sentence_id, request_digest, raw FROM generations ORDER BY ALL"
+    assert query(store, own) == query(again, own)
+
+
+def test_try_plan_and_rows_that_are_known(
+    recipe: Callable[..., Path], causal: Path, tmp_path: Path
+) -> None:
+    path, store = recipe(causal), tmp_path / "store"
+    place = ("--store", str(store))
+    first = ended_well(tercet("plan", str(path), *place)).stdout
+    assert "synthesise.paraphrase asks at most 240 rows" in first
+    tried = ended_well(tercet("try", str(path), "--method", "paraphrase", "-n", "3", *place))
+    assert tried.stdout.count("── paraphrase") == 3
+    assert "3 answers" in tried.stdout
+    planned = ended_well(tercet("plan", str(path), *place)).stdout
+    assert "asks 237 rows (3 more are answered already)" in planned
+    assert "answer one after another" not in planned
+    ended_well(tercet(*words(path, store)))
+    assert query(store, "SELECT count(*) FROM responses") == [(240,)]
+    # More generations of a sentence leave those that it has.
+    more = recipe(
+        causal,
+        synthesise={"paraphrase": {"generator": "small", "per_sentence": 3}, "entity_swap": None},
+    )
+    ended_well(tercet(*words(more, store)))
+    assert query(store, "SELECT count(*) FROM responses") == [(360,)]
+    # Another way of decoding is another text.
+    other = recipe(causal, {"temperature": 0.5})
+    ended_well(tercet(*words(other, store)))
+    assert query(store, "SELECT count(*) FROM responses") == [(600,)]
+    # Its name says nothing.
+    renamed = recipe(
+        causal,
+        generators={"little": {"model": str(causal), "temperature": 0.5}},
+        synthesise={"paraphrase": {"generator": "little", "per_sentence": 2}, "entity_swap": None},
+    )
+    ended_well(tercet(*words(renamed, store)))
+    assert states(store)["synthesise.paraphrase"] == "reused"
+
+
+def test_a_mended_sampler_uses_no_answer_of_the_old_one(
+    recipe: Callable[..., Path], causal: Path, tmp_path: Path
+) -> None:
+    path, store = recipe(causal), tmp_path / "store"
+    tree = copy_code(tmp_path / "code")
+    ended_well(tercet(*words(path, store), tree=tree))
+    decode = tree / "tercet" / "models" / "generators" / "decode.py"
+    decode.write_text(decode.read_text().replace("_KEPT = 0.75", "_KEPT = 0.5"))
+    planned = ended_well(tercet("plan", str(path), "--store", str(store), tree=tree)).stdout
+    assert "code of models.generators.decode" in planned
+    ended_well(tercet(*words(path, store), tree=tree))
+    assert query(store, "SELECT count(*), count(DISTINCT request_digest) FROM responses") == [
+        (480, 480)
+    ]
+
+
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "no such generator": (
+        {"synthesise": {"paraphrase": {"generator": "big"}}},
+        "there is no generator 'big': choose one of llm, small",
+    ),
+    "an instruction": (
+        {"synthesise": {"rewrite": {"generator": "small"}}},
+        "rewrite needs instructions, and the generator 'small' was fitted to answer bare",
+    ),
+    "a prompt": (
+        {"synthesise": {"paraphrase": {"generator": "small", "prompt": "own.jinja"}}},
+        "this prompt would not be read",
+    ),
+    "the language model's name": ({"generators": {"llm": {"model": "x"}}}, "give the generator"),
+    "no language model": ({"synthesise": {"paraphrase": None}}, "asks a language model"),
+    "beams of a server": (
+        {"generators": {"small": {"model": "x", "backend": "vllm", "beams": 3}}},
+        "vLLM samples plainly and knows no `beams`",
+    ),
+    "no directory": (
+        {"generators": {"small": {"model": "./nowhere"}}},
+        "generators.small: There is no model at './nowhere'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_is_said_in_one_sentence(
+    name: str, recipe: Callable[..., Path], causal: Path, tmp_path: Path
+) -> None:
+    changes, says = BAD[name]
+    done = tercet(*words(recipe(causal, **changes), tmp_path / "store"))
+    assert done.returncode == 2
+    assert says in done.stderr.strip().splitlines()[-1]
+
+
+def test_a_t5_is_not_for_vllm_and_an_encoder_no_generator(
+    recipe: Callable[..., Path], t5: Path, tiny_backbone: Path, tmp_path: Path
+) -> None:
+    served = recipe(t5, {"backend": "vllm"})
+    for command in (words(served, tmp_path / "store"), ["plan", str(served)]):
+        done = tercet(*command)
+        assert done.returncode == 2
+        assert "'small' is a T5, which vLLM cannot serve" in done.stderr.splitlines()[-1]
+    done = tercet(*words(recipe(tiny_backbone), tmp_path / "store"))
+    assert done.returncode == 2
+    assert f"has no {layout.FILE}" in done.stderr.splitlines()[-1]
+
+
+def test_a_generator_made_in_the_recipe_writes_with_noise(
+    recipe: Callable[..., Path], causal: Path, tmp_path: Path
+) -> None:
+    fit = {"form": "vaegpt", "init": str(causal), "separator": "<sep>", "max_length": 96}
+    fit |= {"max_steps": 2, "batch_size": 4, "pairs": {"corpora": ["prose"]}}
+    # Without draws, noise alone tells the generations of a sentence apart: W of 5 is much of it.
+    fit["vaegpt"] = {"noise_weight": 5.0}
+    settings = {"temperature": 0, "beams": 1, "max_tokens": 12}
+    path = recipe(
+        "writer", settings, models={"writer": {"fit_generator": fit}}, sample={"rows": 20}
+    )
+    store = tmp_path / "store"
+    ended_well(tercet(*words(path, store, "--until", "parse")))
+    ((count, different),) = query(
+        store,
+        "SELECT count(*), count(DISTINCT (sentence_id, raw)) FROM generations "
+        "WHERE method = 'paraphrase'",
+    )
+    assert count == 40
+    assert different > 25
+    # The generator's version is an input of what it wrote.
+    assert query(
+        store,
+        "SELECT count(*) FROM lineage l JOIN artifacts a ON a.version = l.parent "
+        "WHERE a.step = 'fit_generator.writer' AND l.child IN "
+        "(SELECT version FROM artifacts WHERE step = 'synthesise.paraphrase')",
+    ) == [(1,)]
+
+
+def test_what_a_made_generator_cannot_do_is_said_before_it_is_made(
+    recipe: Callable[..., Path], causal: Path
+) -> None:
+    def said(form: str, **changes: Any) -> str:
+        fit = {"form": form, "init": str(causal), "pairs": {"corpora": ["prose"]}}
+        path = recipe("writer", models={"writer": {"fit_generator": fit}}, **changes)
+        done = tercet("plan", str(path))
+        assert done.returncode == 2
+        return done.stderr.splitlines()[-1]
+
+    told = said("causal", synthesise={"rewrite": {"generator": "small"}})
+    assert "rewrite needs instructions" in told
+    told = said("t5", generators={"small": {"model": "writer", "backend": "vllm"}})
+    assert "'small' is a T5, which vLLM cannot serve" in told

@@ -1,0 +1,27 @@
+"""A text's loss is that of each of its tokens after the ones before it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_generators import tiny_causal
+
+from tercet.models.generators import checkpoint
+from tercet.models.generators.judging import text_losses
+
+
+def test_losses_token_by_token(tmp_path: Path) -> None:
+    folder = tiny_causal(tmp_path / "tiny", ["red", "green", "blue"])
+    tokenizer, model = checkpoint.load_tokenizer(folder), checkpoint.causal_model(folder).eval()
+    texts = ["red green", "", "blue blue blue red", "green"]
+    losses, counts = text_losses(model, tokenizer, texts, 2)
+    end = tokenizer.eos_token_id
+    for text, found, count in zip(texts, losses, counts, strict=True):
+        ids = [end, *tokenizer(text, add_special_tokens=False)["input_ids"], end]
+        total = 0.0
+        for place in range(1, len(ids)):
+            with torch.no_grad():
+                logits = model(torch.tensor([ids[:place]])).logits[0, -1]
+            total -= float(logits.log_softmax(-1)[ids[place]])
+        assert found == pytest.approx(total, rel=1e-4)
+        assert count == len(ids) - 1

@@ -1,0 +1,84 @@
+"""The layout of source and target: what is cut, what never is, and what does not fit."""
+
+from pathlib import Path
+
+import pytest
+from tiny_generators import END, SEPARATOR, tiny_causal, tiny_seq2seq
+from tiny_models import WORDS
+from transformers import AutoTokenizer
+
+from tercet.models.generators import layout
+from tercet.models.generators.layout import Layout
+
+
+@pytest.fixture(scope="module")
+def causal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_causal(tmp_path_factory.mktemp("causal") / "model", WORDS)
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_seq2seq(tmp_path_factory.mktemp("t5") / "model", WORDS)
+
+
+def test_a_causal_row_is_source_separator_target_end(causal: Path) -> None:
+    tokenizer, read = AutoTokenizer.from_pretrained(causal), layout.read(causal)
+    asked = layout.prompts(tokenizer, read, ["the old file", "a red row"])
+    written = layout.targets(tokenizer, read, ["the new file", "a blue row"], asked)
+    rows = [tokenizer.decode(p + t) for p, t in zip(asked, written, strict=True)]
+    assert rows == [
+        f"the old file{SEPARATOR}the new file{END}",
+        f"a red row{SEPARATOR}a blue row{END}",
+    ]
+
+
+def test_t5_reads_its_template_around_the_source(t5: Path) -> None:
+    tokenizer, read = AutoTokenizer.from_pretrained(t5), layout.read(t5)
+    asked = layout.prompts(tokenizer, read, ["the old file"])
+    assert tokenizer.decode(asked[0]) == "in other words : the old file </s>"
+    assert tokenizer.decode(layout.targets(tokenizer, read, ["red"], asked)[0]) == "red </s>"
+
+
+@pytest.mark.parametrize(("before", "after"), [("", ""), ("say: ", " again")])
+def test_a_long_source_is_cut_and_the_template_is_not(
+    causal: Path, before: str, after: str
+) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(causal)
+    narrow = Layout(form="causal", separator=SEPARATOR, before=before, after=after, max_length=40)
+    long = "the old file " * 50
+    prompt = layout.prompts(tokenizer, narrow, [long])[0]
+    told = tokenizer.decode(prompt)
+    assert told.startswith(f"{before}the old file ")
+    assert told.endswith(f"{after}{SEPARATOR}")
+    # The source has half of what the template leaves: a target of its length and the end fit too.
+    room = layout.room(tokenizer, narrow)
+    assert len(prompt) + room + 1 in (39, 40)
+    target = layout.targets(tokenizer, narrow, [long], [prompt])[0]
+    assert len(prompt) + len(target) == 40
+    assert tokenizer.eos_token_id not in target
+
+
+def test_the_separators_name_in_a_text_is_plain_text(causal: Path) -> None:
+    tokenizer, read = AutoTokenizer.from_pretrained(causal), layout.read(causal)
+    prompt = layout.prompts(tokenizer, read, [f"a{SEPARATOR}b{END}"])[0]
+    separator = tokenizer.convert_tokens_to_ids(SEPARATOR)
+    assert prompt.count(separator) == 1
+    assert tokenizer.eos_token_id not in prompt
+    assert tokenizer.decode(prompt) == f"a{SEPARATOR}b{END}{SEPARATOR}"
+
+
+def test_what_does_not_fit_is_said(causal: Path, tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(causal)
+    with pytest.raises(ValueError, match="does not know the separator '<nowhere>'"):
+        layout.prompts(tokenizer, Layout(form="causal", separator="<nowhere>"), ["a"])
+    tight = Layout(form="causal", separator=SEPARATOR, before="the old file " * 9, max_length=16)
+    with pytest.raises(ValueError, match="leaves no room for a source"):
+        layout.prompts(tokenizer, tight, ["a"])
+    with pytest.raises(ValueError, match=r"has no generator\.json"):
+        layout.read(tmp_path)
+    (tmp_path / layout.FILE).write_text('{"form": "causal"}')
+    with pytest.raises(ValueError, match="a causal model, and such a model needs it"):
+        layout.read(tmp_path)
+    tokenizer.eos_token = None
+    with pytest.raises(ValueError, match="no end-of-text token"):
+        layout.targets(tokenizer, layout.read(causal), ["a"], [[1]])

@@ -1,0 +1,85 @@
+"""Figures of generated texts, by hand and by the literal definition."""
+
+import numpy as np
+import pytest
+
+from tercet.models.measures import generated, resampling
+from tercet.models.measures.generated import Cosines, row_values, unshared
+
+ONE = np.ones((1, 2))
+
+
+def of(source: str, target: str, *texts: str) -> dict[str, float]:
+    same = np.full((1, len(texts)), 0.5)
+    found = row_values([source], [target], [texts], Cosines(same, same * 0.5, same * 0.2))
+    return {name: float(column[0]) for name, column in found.items()}
+
+
+def test_a_row_by_hand() -> None:
+    found = of("a b c d", "a b x", "a b c", "a x x x")
+    # ROUGE-1 with "a b x": 2 of 3 and 3, and 2 ("a", "x" once) of 4 and 3.
+    assert found["rouge1"] == pytest.approx(100 * (2 / 3 + 4 / 7) / 2)
+    # Words of source and generation: {a,b,c,d} and {a,b,c}; {a,b,c,d} and {a,x}.
+    assert found["source_diversity"] == pytest.approx(100 * (1 / 4 + 4 / 5) / 2)
+    # Of both generations: {a,b,c} and {a,x} share one of four.
+    assert found["generation_diversity"] == pytest.approx(75)
+    assert found["type_token_ratio"] == pytest.approx(100 * (1 + 1 / 2) / 2)
+    assert found["length"] == pytest.approx(100 * (3 + 4) / 8)
+    assert found["empty"] == 0
+    assert found["word_cosine"] == 50
+    assert found["sentence_cosine"] == 25
+    assert found["source_cosine"] == pytest.approx(10)
+    means = [found["rouge1"], found["rouge2"], found["rouge_l"]]
+    assert found["average_rouge"] == pytest.approx(sum(means) / 3)
+
+
+def test_a_copy_and_nothing() -> None:
+    copied = of("Two dogs.", "Two cats.", "two dogs", "Two dogs!")
+    assert copied["source_diversity"] == copied["generation_diversity"] == 0
+    nothing = of("Two dogs.", "Two cats.", "", "...")
+    assert nothing["empty"] == 100
+    assert nothing["length"] == nothing["rouge1"] == nothing["type_token_ratio"] == 0
+    assert nothing["source_diversity"] == 100
+    assert of("a", "a", "a")["generation_diversity"] == 0
+
+
+def test_unshared_words() -> None:
+    assert unshared(["a", "a", "b"], ["b", "c"]) == pytest.approx(2 / 3)
+    assert unshared([], []) == 0
+
+
+def values(similarity: float, diversity: float, spread: float = 0.0) -> dict[str, np.ndarray]:
+    rows = np.linspace(-spread, spread, 50)
+    return {
+        **dict.fromkeys(generated.SIMILARITIES, similarity + rows),
+        **dict.fromkeys(generated.DIVERSITIES, diversity + rows),
+    }
+
+
+def value_of(measure: resampling.Measure, rows: int = 50) -> float:
+    return float(measure(np.ones((1, rows), dtype=np.int32))[0])
+
+
+def test_average_and_deficiency() -> None:
+    found = values(70.0, 40.0)
+    assert value_of(generated.average_of(found)) == pytest.approx(55)
+    assert value_of(generated.deficiency_of(found)) == pytest.approx(40)
+    assert value_of(generated.deficiency_of(values(30.0, 40.0))) == pytest.approx(30)
+    low = resampling.interval(resampling.sampled(generated.deficiency_of(found), 50, 200, 1))
+    assert low.low == pytest.approx(40)
+
+
+def test_the_gain_is_read_where_the_control_changes_as_many_words() -> None:
+    controls = [values(100.0, 0.0), values(80.0, 20.0), values(50.0, 40.0)]
+    # At 30 the control has 65.
+    measure = generated.gain_at_equal_diversity(values(70.0, 30.0), controls)
+    assert value_of(measure) == pytest.approx(5)
+    found = resampling.interval(resampling.sampled(measure, 50, 200, 1))
+    assert found.low == pytest.approx(5)
+    outside = generated.gain_at_equal_diversity(values(70.0, 45.0), controls)
+    assert np.isnan(value_of(outside))
+
+
+def test_perplexity_is_by_token() -> None:
+    losses, tokens = np.array([2.0, 6.0]), np.array([1.0, 3.0])
+    assert value_of(generated.perplexity_of(losses, tokens), 2) == pytest.approx(np.exp(2.0))

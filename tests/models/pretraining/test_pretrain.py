@@ -1,0 +1,105 @@
+"""Each form learns, and a training that is killed ends as if it had not been."""
+
+import json
+import math
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from pretraining import BUDGET, trained
+from training_run import same_weights, wait_for, without_rate
+
+from tercet.models.pretraining.network import LanguageModel
+from tercet.models.training.loop import cosine
+
+SUPPORT = str(Path(__file__).parents[2] / "support")
+# Until it is killed: it gets no further, however late that is.
+CHILD = """
+import json, sys, threading
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from pretraining import trained
+
+def pause(done, total, unit):
+    if done >= int(sys.argv[4]):
+        threading.Event().wait()
+
+texts = json.loads(Path(sys.argv[2], "texts.json").read_text())
+trained("masked", texts, Path(sys.argv[3]), checkpoint_steps=5, progress=pause)
+"""
+
+
+@pytest.mark.parametrize("form", ["masked", "causal", "t5"])
+def test_each_form_learns(form, tiny_texts: list[str], tmp_path: Path) -> None:
+    _, log = trained(form, tiny_texts, tmp_path)
+    logged = [row for row in log if row["loss"] is not None]
+    assert [row["step"] for row in logged] == list(range(5, 45, 5))
+    assert logged[-1]["loss"] < logged[0]["loss"] - 0.3
+    measured = [row for row in log if row["dev_metric"] is not None]
+    assert [row["step"] for row in measured] == [10, 20, 30, 40]
+    assert 0 < measured[-1]["dev_value"] < measured[0]["dev_value"]
+    assert sum(row["chosen"] for row in log) == 1
+    assert set(logged[0]["terms"]) == {"tokens", "tokens_per_second"}
+    assert logged[0]["terms"]["tokens_per_second"] > logged[0]["rows_per_second"]
+
+
+def test_killed_twice_it_ends_with_the_same_curve(tiny_texts: list[str], tmp_path: Path) -> None:
+    (tmp_path / "texts.json").write_text(json.dumps(tiny_texts), encoding="utf-8")
+    whole, log = trained("masked", tiny_texts, tmp_path / "whole", checkpoint_steps=5)
+    work = tmp_path / "work"
+    for wanted in (5, 20):
+        command = [sys.executable, "-c", CHILD, SUPPORT, tmp_path, work, wanted + 3]
+        child = subprocess.Popen([str(part) for part in command])
+        reached = wait_for(work / "checkpoints", wanted, child)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        assert wanted <= reached < 40
+    seen: list[int] = []
+    again, resumed = trained(
+        "masked",
+        tiny_texts,
+        work,
+        checkpoint_steps=5,
+        progress=lambda done, total, unit: seen.append(done),
+    )
+    assert seen[0] > 20  # it went on, it did not begin again
+    assert same_weights(whole.state_dict(), again.state_dict())
+
+    def curve(rows):
+        terms = [row["terms"].get("tokens") for row in rows]
+        return [{**row, "terms": t} for row, t in zip(without_rate(rows), terms, strict=True)]
+
+    assert curve(resumed) == curve(log)
+
+
+def test_tokens_are_turned_into_steps(tiny_texts: list[str], tmp_path: Path) -> None:
+    budget = replace(BUDGET, steps=None, tokens=4_000, cosine=True)
+    _, log = trained("masked", tiny_texts, tmp_path, budget)
+    tokens = sum(row["terms"]["tokens"] * 5 for row in log if row["loss"] is not None)
+    assert tokens == pytest.approx(4_000, rel=0.3)
+
+
+def test_the_rate_falls_along_half_a_cosine() -> None:
+    assert [cosine(step, 110, 10) for step in (0, 5, 10, 60, 110)] == pytest.approx(
+        [0.0, 0.5, 1.0, 0.5, 0.0]
+    )
+    assert cosine(35, 110, 10) == pytest.approx((1 + math.cos(math.pi / 4)) / 2)
+
+
+def test_the_masked_loss_is_that_of_the_whole_model_at_the_places(tiny_backbone: Path) -> None:
+    from transformers import AutoModelForMaskedLM
+
+    torch.manual_seed(1)
+    model = AutoModelForMaskedLM.from_pretrained(tiny_backbone).eval()
+    ids = torch.tensor([[2, 9, 10, 11, 3, 0], [2, 12, 13, 3, 0, 0]])
+    lengths = torch.tensor([5, 4])
+    attended = torch.arange(6) < lengths[:, None]
+    logits = model(input_ids=ids, attention_mask=attended.long()).logits
+    places, answers = torch.tensor([[1, 3], [2, 0]]), torch.tensor([[20, 21], [22, -100]])
+    wanted = -logits.log_softmax(-1)[[0, 0, 1], [1, 3, 2], [20, 21, 22]].mean()
+    found = LanguageModel(model, "masked")(ids, lengths, answers, places)
+    assert float(found) == pytest.approx(float(wanted), rel=1e-5)

@@ -1,0 +1,86 @@
+"""Texts cut as for a telegram: words go that the sentence can do without."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rules_given import alone, generated, said
+
+WORDS = st.lists(st.sampled_from(["red", "dog", "ran", "far", "up", "x"]), min_size=1, max_size=30)
+
+
+def test_a_telegram_keeps_every_fact() -> None:
+    text = (
+        "It was not the Only one , and yet the 12 old dogs never had the red hats by the owls n't"
+    )
+    facts = {"not", "Only", "12", "dogs", "never", "red", "hats", "by", "owls", "n't", "had"}
+    rest = set()
+    for seed in range(60):
+        for row in _wired(text, seed):
+            words = row["raw"].split()
+            assert facts <= set(words)
+            rest |= set(Counter(text.split()) - Counter(words))
+    assert rest == {"the"}
+    # A sentence that needs all its words has no row.
+    assert _wired("dogs owls 12 not never none", 1) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shortest"),
+    [
+        ("The old bridge was closed in 1987.", "bridge closed 1987"),
+        ("He lived there for nine years.", "He lived there nine years"),
+        ("She sold her small house to the mayor.", "She sold house to mayor"),
+        ("The towns that were burned by them had refused to pay.", None),
+        ("However, it is also stored in an array.", "it is stored in array"),
+        ("The port of Vigo is open, and it is still busy.", "port of Vigo open, and it is busy"),
+        # What tells one thing from another stays, and "was" where something would be its object.
+        ("The old cow is not a young cow.", "old cow is not young cow"),
+        ("He was refused the cup twice a day.", "He was refused cup twice a day"),
+        ("If v is longer than a, the arrays a and b are swapped.", None),
+    ],
+)
+def test_a_telegram_does_without(text: str, shortest: str | None) -> None:
+    rows = [row["raw"] for seed in range(80) for row in _wired(text, seed, share=0.9)]
+    assert rows
+    if shortest is not None:
+        assert min(rows, key=lambda raw: (len(raw.split()), raw)) == shortest
+    for raw in rows:
+        assert "  " not in raw
+        assert not raw.endswith(".")
+        assert all(word in raw.split() for word in ("twice", "towns", "a,") if word in text.split())
+
+
+def test_a_telegram_corrects_the_article() -> None:
+    assert "in an office" in " ".join(
+        said("telegram", "They live in a huge office now.", share=0.2)
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(WORDS, st.integers(0, 5))
+def test_a_telegram_keeps_its_bounds(words: list[str], seed: int) -> None:
+    words = [word for each in words for word in ("the", each)]
+    cut = _wired(" ".join(words), seed)
+    assert len(cut) == (len(words) > 3)
+    for row in cut:
+        gone = len(words) - len(row["raw"].split())
+        assert 1 <= gone <= min(6, max(1, len(words) // 3))
+        old = iter(words)
+        assert all(word in old for word in row["raw"].split())
+
+
+def test_a_telegram_several_times() -> None:
+    texts = said("telegram", "the red dog, the blue cow and the green owl sat up", per_sentence=4)
+    assert 1 < len(set(texts)) == len(texts) <= 4
+
+
+def test_a_telegram_reaches_every_number_of_words() -> None:
+    text = "the dog, the cow, the owl, the bee"
+    gone = {8 - len(row["raw"].split()) for s in range(40) for row in _wired(text, s, share=0.4)}
+    assert gone == {1, 2, 3}
+
+
+def _wired(text: str, seed: int, **params: object) -> list[dict[str, str]]:
+    return generated("telegram", alone([text]), params, seed=seed)

@@ -1,0 +1,124 @@
+"""The loss of a batch, put together literally, and its gradient."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import torch
+from tiny_generators import SEPARATOR, tiny_causal
+
+from tercet.models.generators import checkpoint
+from tercet.models.generators.layout import Layout
+from tercet.models.training.fit_generator import Feed
+from tercet.models.vaegpt.fitting import load_vaegpt, objective_of
+from tercet.models.vaegpt.network import Latents, frozen_judge
+from tercet.models.vaegpt.settings import VaeGptNumbers
+
+WORDS = ["red", "green", "blue", "one", "two"]
+# Without dropout and noise the network is a function of its input.
+STILL: dict[str, Any] = {"noise_weight": 0.0, "latent_dropout": 0.0}
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_causal(tmp_path_factory.mktemp("gpt2") / "tiny", WORDS, sharpness=0.2)
+
+
+@pytest.fixture(scope="module")
+def batch(gpt2: Path) -> dict[str, torch.Tensor]:
+    rows = pa.table(
+        {
+            "row_id": pa.array([1, 2, 3], pa.uint64()),
+            "source": ["red green", "one two blue one", "blue"],
+            "target": ["green red blue", "two", "one one"],
+        }
+    )
+    tokenizer = checkpoint.load_tokenizer(gpt2)
+    layout = Layout(form="vaegpt", separator=SEPARATOR, max_length=48)
+    found: dict[str, torch.Tensor] = Feed(tokenizer, layout, rows, 3, 0)[0].inputs
+    return found
+
+
+def test_the_loss_is_the_papers(gpt2: Path, batch: dict[str, torch.Tensor]) -> None:
+    numbers = VaeGptNumbers(
+        **STILL, kl_weight=0.01, cross_entropy=0.3, gumbel_temperature=0.6, target_weight=0.7
+    )
+    torch.manual_seed(1)
+    model, objective = load_vaegpt(gpt2, numbers)
+    model.eval()
+    torch.manual_seed(5)
+    loss, terms = objective(batch)
+    judge = frozen_judge(gpt2)
+    counted = batch["attention_mask"].bool()
+    latents = Latents(counted=counted, keep=True)
+    with torch.no_grad():
+        logits = model(batch["input_ids"], attention_mask=counted.long(), latents=latents).logits
+    kl = 0.0
+    for mean, log_variance in zip(latents.means, latents.log_variances, strict=True):
+        each = (mean**2 + log_variance.exp() - 1 - log_variance).sum(-1) / 2
+        kl += float(each[counted].mean())
+    entropies, predicted, true = [], [], []
+    # The same draws as the objective's: one for each logit that predicts a place of a target.
+    torch.manual_seed(5)
+    places = batch["target_ids"].shape[1]
+    gumbel = -torch.empty(3, places, logits.shape[-1]).exponential_().log()
+    for row in range(3):
+        start = int(batch["start"][row])
+        length = int(batch["target_mask"][row].sum())
+        ids = batch["target_ids"][row, : length + 1]
+        assert torch.equal(batch["input_ids"][row, start : start + length + 1], ids)
+        assert int(ids[-1]) == model.config.eos_token_id
+        for place, token in enumerate(ids.tolist()):
+            entropies.append(-float(logits[row, start - 1 + place].log_softmax(-1)[token]))
+        said = []
+        for place in range(length):
+            scores = logits[row, start - 1 + place] + gumbel[row, place]
+            said.append(int((scores / 0.6).softmax(-1).argmax()))
+        with torch.no_grad():
+            predicted.append(judge(torch.tensor([said])).last_hidden_state[0].mean(0))
+            true.append(judge(ids[None, :length]).last_hidden_state[0].mean(0))
+    middle = torch.stack(true).mean(0)
+    cosine = torch.nn.functional.cosine_similarity
+    target = (
+        1
+        - sum(
+            float(cosine(a - middle, b - middle, dim=0))
+            for a, b in zip(predicted, true, strict=True)
+        )
+        / 3
+    )
+    entropy = sum(entropies) / len(entropies)
+    assert float(terms["kl"]) == pytest.approx(kl, rel=1e-4)
+    assert float(terms["cross_entropy"]) == pytest.approx(entropy, rel=1e-4)
+    assert float(terms["target"]) == pytest.approx(target, rel=1e-3)
+    assert float(loss.detach()) == pytest.approx(0.7 * target + 0.01 * kl + 0.3 * entropy, rel=1e-3)
+
+
+def test_without_cross_entropy_the_judge_alone_teaches_the_words(
+    gpt2: Path, batch: dict[str, torch.Tensor]
+) -> None:
+    numbers = VaeGptNumbers(**STILL, cross_entropy=0.0, kl_weight=0.0)
+    model, objective = load_vaegpt(gpt2, numbers)
+    loss, terms = objective(batch)
+    loss.backward()
+    assert set(terms) == {"kl", "target"}
+    moved = {name for name, p in model.named_parameters() if p.grad is not None and p.grad.any()}
+    assert "transformer.h.0.mlp.c_fc.weight" in moved
+    # The heads get their gradient from the KL and through the noise, and here there is neither.
+    assert not any(".latent." in name for name in moved)
+
+
+def test_the_judge_is_no_part_of_the_model(gpt2: Path, batch: dict[str, torch.Tensor]) -> None:
+    numbers = VaeGptNumbers()
+    model, _ = load_vaegpt(gpt2, numbers)
+    judge = frozen_judge(gpt2)
+    before = {name: tensor.clone() for name, tensor in judge.state_dict().items()}
+    objective = objective_of(model, judge, numbers)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        loss, _ = objective(batch)
+        loss.backward()
+        optimizer.step()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in judge.state_dict().items())
+    assert sum(p.numel() for p in judge.parameters()) < sum(p.numel() for p in model.parameters())
