@@ -141,6 +141,17 @@ def _generating(recipe: "Recipe") -> None:
                 "read: leave it out",
                 *("synthesise", method, "prompt"),
             )
+        made = recipe.models.get(recipe.generators[name].model)
+        fitted = None if made is None else made.fit_generator
+        count = recipe.synthesise[method].params.get("per_sentence", 1)
+        greedy = recipe.generators[name].temperature == 0
+        # A VAEGPT's noise makes each generation another.
+        if greedy and count > 1 and fitted is not None and fitted.form != "vaegpt":
+            raise Misplaced(
+                f"at temperature 0 the generator writes the same text {count} times: give it a "
+                "higher temperature, or ask once",
+                *("synthesise", method, "per_sentence"),
+            )
 
 
 def writer(recipe: "Recipe", method: str) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tercet.models.generators.sampling import Decoding, Precision
-from tercet.models.llm.errors import Stopped
+from tercet.models.llm.errors import CeilingReached, Stopped
 from tercet.models.llm.messages import Answer, Request
 
 if TYPE_CHECKING:
@@ -101,8 +101,15 @@ class Local:
             )
             for request, text in zip(requests, written, strict=True)
         ]
+        reached: CeilingReached | None = None
         for request, answer in zip(requests, answers, strict=True):
-            self._record(request, answer)
+            try:
+                self._record(request, answer)
+            except CeilingReached as error:
+                # What is written already is kept: it is not to be written again.
+                reached = error
+        if reached is not None:
+            raise reached
         return answers
 
     def _open(self) -> "Generator":

@@ -51,6 +51,27 @@ def test_what_is_measured_is_guarded_and_guards_come_first() -> None:
     )
 
 
+def test_the_same_text_several_times_is_refused() -> None:
+    def of_form(form: str, count: int) -> Recipe:
+        return Recipe.model_validate(
+            {
+                "name": "g",
+                "backbone": "a/b",
+                "corpora": [SICK, FIELD],
+                "models": {"writer": {"fit_generator": {"form": form, "init": "c/d"}}},
+                "generators": {"own": {"model": "writer", "temperature": 0}},
+                "synthesise": {"paraphrase": {"generator": "own", "per_sentence": count}},
+                "evaluator": {"model": "a/b"},
+                "train": {},
+            }
+        )
+
+    assert of_form("vaegpt", 3)
+    assert of_form("causal", 1)
+    with pytest.raises(ValidationError, match="writes the same text 3 times"):
+        of_form("causal", 3)
+
+
 def test_each_generator_is_measured() -> None:
     more = {
         "generators": {"vae": {"model": "writer", "beams": 1}, "other": {"model": "a/b"}},

@@ -15,7 +15,7 @@ from tercet.models.generators import generator, layout
 from tercet.models.generators.layout import Layout
 from tercet.models.generators.local import Local
 from tercet.models.generators.sampling import Decoding
-from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.llm.errors import CeilingReached, Stopped, Unusable
 from tercet.models.llm.messages import Answer, Request
 
 HOW = Decoding(max_tokens=12, max_new=None)
@@ -65,6 +65,20 @@ def test_every_request_is_answered_once_and_recorded_first(
     assert all(one.n_tokens <= 12 for one in answers)
     assert all(one.n_tokens == 12 for one in answers if one.finish_reason == "length")
     assert {one.endpoint for one in answers} == {"local"}
+
+
+def test_a_ceiling_loses_nothing_that_is_written(causal: Path) -> None:
+    kept: list[int] = []
+
+    def record(request: Request, answer: Answer) -> None:
+        kept.append(answer.place)
+        if len(kept) > 2:
+            raise CeilingReached("That was enough.")
+
+    local = Local(causal, "float32", "cpu", "tiny@1", 8, record)
+    with pytest.raises(CeilingReached, match="enough"):
+        list(local.ask(_requests(24)))
+    assert len(set(kept)) == len(kept) == 8
 
 
 def test_answers_depend_on_neither_batch_nor_thread(causal: Path) -> None:
