@@ -8,6 +8,7 @@ from tercet.models.losses.loss import Loss
 # Modules by name, so that editing one loss retrains only its own phases. No torch is loaded.
 LOSSES: Mapping[str, str] = {
     "gaussian_decay": "tercet.models.losses.gaussian_decay",
+    "guided": "tercet.models.losses.guided",
     "in_batch": "tercet.models.losses.in_batch",
     "nt_xent": "tercet.models.losses.nt_xent",
     "strict": "tercet.models.losses.strict",

@@ -30,7 +30,7 @@ def test_the_librarys_own_trainer_takes_it(
     assert loss.name == name
     model = load_encoder(tiny_backbone, "mean")
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    built = loss.build(model, loss.params(), {})
+    built = loss.build(model, loss.params(), dict.fromkeys(loss.slots, tiny_backbone))
     columns = [*loss.texts, *loss.optional, *loss.labels]
     trainer = SentenceTransformerTrainer(
         model=model,

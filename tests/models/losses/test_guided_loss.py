@@ -1,0 +1,80 @@
+"""In-batch contrast with the false negatives of a guide left out."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
+
+from tercet.models.encoders.encoder import load_encoder
+from tercet.models.losses.registry import loss_named
+
+
+def by_hand(
+    anchors: Tensor, others: Tensor, guide_anchors: Tensor, guide_others: Tensor, margin: float
+) -> float:
+    """The mean over rows, in plain loops. others: the positives by row, then any negatives."""
+    cosine = torch.nn.functional.cosine_similarity
+    losses = []
+    for i, anchor in enumerate(anchors):
+        own = float(cosine(guide_anchors[i], guide_others[i], dim=0))
+        logits = {}
+        for j, other in enumerate(others):
+            seen = float(cosine(guide_anchors[i], guide_others[j], dim=0))
+            if j == i or seen <= own - margin:
+                logits[j] = float(cosine(anchor, other, dim=0)) / 0.05
+        losses.append(math.log(sum(map(math.exp, logits.values()))) - logits[i])
+    return sum(losses) / len(losses)
+
+
+@pytest.fixture
+def pair(tiny_backbone: Path) -> tuple[SentenceTransformer, Path]:
+    """An encoder, and the directory of the guide, which pools otherwise."""
+    return load_encoder(tiny_backbone, "cls"), tiny_backbone
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.02])
+@pytest.mark.parametrize("negatives", [0, 3, 4])
+def test_it_is_the_formula(
+    margin: float,
+    negatives: int,
+    pair: tuple[SentenceTransformer, Path],
+    tiny_texts: list[str],
+) -> None:
+    model, guide_path = pair
+    loss = loss_named("guided")
+    built = loss.build(model, loss.params(margin=margin), {"guide": guide_path})
+    columns = [tiny_texts[:4], tiny_texts[4:8], tiny_texts[8 : 8 + negatives]]
+    features = [model.preprocess(column) for column in columns if column]
+    guide = load_encoder(guide_path)
+    with torch.no_grad():
+        value = float(built([dict(f) for f in features], None))
+        own = [model(dict(f))["sentence_embedding"] for f in features]
+        seen = [guide(dict(f))["sentence_embedding"] for f in features]
+    wanted = by_hand(own[0], torch.cat(own[1:]), seen[0], torch.cat(seen[1:]), margin)
+    assert value == pytest.approx(wanted, rel=1e-4)
+    plain = loss_named("in_batch")
+    unguided = plain.build(model, plain.params(), {})([dict(f) for f in features], None)
+    # Here the guide does leave something out.
+    assert value < float(unguided.detach()) - 1e-3
+
+
+def test_the_guide_stays_as_it_is(
+    pair: tuple[SentenceTransformer, Path], tiny_texts: list[str]
+) -> None:
+    model, guide_path = pair
+    loss = loss_named("guided")
+    built = loss.build(model, loss.params(), {"guide": guide_path}).train()
+    assert model.training
+    assert not any(module.training for module in built.guide.modules())
+    before = {name: value.clone() for name, value in built.guide.state_dict().items()}
+    trained = [parameter for parameter in built.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=0.1, weight_decay=0.1)
+    features = [model.preprocess(tiny_texts[start : start + 4]) for start in (0, 4)]
+    built(features, None).backward()
+    optimizer.step()
+    for name, value in built.guide.state_dict().items():
+        assert torch.equal(value, before[name])
+    assert {id(p) for p in trained} == {id(p) for p in model.parameters()}
