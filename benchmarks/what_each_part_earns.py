@@ -3,14 +3,19 @@
     python benchmarks/what_each_part_earns.py --store tercet-store recipe=RUN 'pairs alone=RUN' …
 
 Gains over the untouched encoder in points: mean over seeds, their deviation, 95 % interval
-(Student's t). Differences are of each run to the first, over the seeds that both have.
+(Student's t), and with --together an interval over seeds and questions at once: a bootstrap that
+draws both. Differences are of each run to the first, over the seeds that both have.
 """
 
 import argparse
 import csv
 from pathlib import Path
 
+import numpy as np
+from duckdb import DuckDBPyConnection
+
 from tercet.flows.results.figures import Figure, figures
+from tercet.flows.results.paired_items import Measured, sampled
 from tercet.flows.results.queries import connect
 from tercet.models.measures.comparisons import over_seeds
 from tercet.storage.store import open_store
@@ -22,6 +27,14 @@ _METRICS = {
     ("fact_order", "accuracy"),
     ("labels", "accuracy"),
 }
+_RESAMPLES = 1000
+
+
+def shown(figure: Figure) -> bool:
+    metric = figure.metric
+    part_of_sts = metric.suite == "sts" and metric.subset != "all"
+    known = (metric.suite, metric.name) in _METRICS and figure.before is not None
+    return known and not part_of_sts
 
 
 def gains(figure: Figure) -> dict[int | None, float]:
@@ -39,11 +52,29 @@ def told(values: list[float]) -> str:
     return f"{found.mean:+.2f} ({found.sd:.2f}; {found.low:+.2f} to {found.high:+.2f})"
 
 
+def together(db: DuckDBPyConnection, figure: Figure) -> str:
+    """The gain's interval over seeds and questions; nothing if results by question are missing."""
+    assert figure.before is not None
+    draws = []
+    for value in (figure.before, *figure.after.values()):
+        found = sampled(Measured(db, value.model, _RESAMPLES), figure.metric, _RESAMPLES, 0)
+        if found is None:
+            return ""
+        # Every encoder is drawn on the same questions.
+        draws.append(found[0].draws)
+    before, *after = draws
+    drawn = np.random.default_rng(0).integers(len(after), size=(len(after), _RESAMPLES))
+    means = np.stack(after)[drawn, np.arange(_RESAMPLES)].mean(axis=0)
+    low, high = np.nanquantile(means - before, [0.025, 0.975])
+    return f"   seeds and questions {low:+.2f} to {high:+.2f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+", help="NAME=RUN")
     parser.add_argument("--store", default="tercet-store")
     parser.add_argument("--csv", type=Path, help="every seed's values")
+    parser.add_argument("--together", action="store_true", help="the wider interval too")
     asked = parser.parse_args()
     store = open_store(asked.store, create=False)
     rows: list[list[object]] = []
@@ -51,14 +82,12 @@ def main() -> None:
     for named in asked.runs:
         name, _, run = named.partition("=")
         with connect(store, run) as db:
-            found = figures(db)
+            found = [figure for figure in figures(db) if shown(figure)]
+            wide = {f.metric: together(db, f) for f in found} if asked.together else {}
         print(f"\n{name} ({run})")
         for figure in found:
             metric = figure.metric
-            if (metric.suite, metric.name) not in _METRICS or figure.before is None:
-                continue
-            if metric.suite == "sts" and metric.subset != "all":
-                continue
+            assert figure.before is not None
             mine = gains(figure)
             rest = ""
             if named is asked.runs[0]:
@@ -70,7 +99,7 @@ def main() -> None:
             mean = figure.mean()
             print(
                 f"  {metric!s:<52}{figure.before.value:>7.2f} → {mean:>6.2f}   "
-                f"{told(list(mine.values()))}{rest}"
+                f"{told(list(mine.values()))}{wide.get(metric, '')}{rest}"
             )
             rows += [
                 [name, metric, seed, round(figure.before.value, 4), round(value, 4)]

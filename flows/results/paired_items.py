@@ -52,13 +52,13 @@ def difference(one: Measured, other: Measured, metric: Metric, seed: int) -> "Di
     from tercet.models.measures.resampling import paired_test
 
     resamples = min(one.resamples, other.resamples)
-    ours, theirs = (_sampled(measured, metric, resamples, seed) for measured in (one, other))
+    ours, theirs = (sampled(measured, metric, resamples, seed) for measured in (one, other))
     if ours is None or theirs is None or ours[1] != theirs[1]:
         return None
     return paired_test(ours[0], theirs[0])
 
 
-def _sampled(
+def sampled(
     measured: Measured, metric: Metric, resamples: int, seed: int
 ) -> "tuple[Sampled, list[object]] | None":
     """The figure with its resamples, in percent, and the keys of its rows."""
