@@ -164,9 +164,15 @@ def _asked(found: Sequence[Found], asked: str | None) -> Metric:
             return metric_of(text)
     if not there:
         raise BadInput("No arm was evaluated: fix what failed and repeat the command.")
+    if asked is None:
+        # A suite may have none of the usual ones. Tasks come first, and test, as with those.
+        return min(there, key=_unusual)
     told = "; ".join(sorted(map(str, there))[:8])
-    said = f"No arm has the metric {asked!r}" if asked else "No arm has one of the usual metrics"
-    raise BadInput(f"{said}: choose one with --metric, such as {told}.")
+    raise BadInput(f"No arm has the metric {asked!r}: choose one with --metric, such as {told}.")
+
+
+def _unusual(metric: Metric) -> tuple[bool, bool, bool, str]:
+    return (metric.name.endswith(GAIN), metric.of_geometry, metric.of_dev, str(metric))
 
 
 def _summary(values: Mapping[int | None, Value]) -> SeedSummary | None:
