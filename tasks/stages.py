@@ -12,7 +12,15 @@ from tercet.tasks.scoring.scorers import SCORERS, scorer_named
 from tercet.tasks.stage import REJECTS, Stage
 from tercet.tasks.synthesis import fitted, parse, prompted, synthesise
 from tercet.tasks.synthesis.methods import PROMPTED_NAMES, RULE_NAMES
-from tercet.tasks.training import fit_evaluator, fit_generator, pretrain, train, whiten
+from tercet.tasks.training import (
+    fit_evaluator,
+    fit_generator,
+    fit_gense,
+    fit_pair,
+    pretrain,
+    train,
+    whiten,
+)
 
 
 def stages() -> tuple[Stage, ...]:
@@ -38,6 +46,8 @@ def stages() -> tuple[Stage, ...]:
         guard.TRIPLETS,
         pretrain.STAGE,
         fit_generator.STAGE,
+        fit_gense.STAGE,
+        fit_pair.STAGE,
         fit_evaluator.STAGE,
         train.stage_for(LOSSES),
         train.stage_for(LOSSES, chooses="retrieval"),

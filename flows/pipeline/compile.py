@@ -26,7 +26,8 @@ def compile_steps(recipe: Recipe) -> tuple[Step, ...]:
     evaluator, trained_on = recipe.evaluator, sources(recipe)
     synthesis = bool(recipe.synthesise)
     starts = any("evaluator" in phase.models() for phase in recipe.train.phases)
-    fits = evaluator is not None and evaluator.fit and (synthesis or starts)
+    judges = any(settings.fit_pair is not None for settings in recipe.models.values())
+    fits = evaluator is not None and evaluator.fit and (synthesis or starts or judges)
     measured = evaluate.measures_texts(recipe.evaluate)
     if measured and recipe.labelled:
         steps.append(labelled_guard(recipe))

@@ -2,7 +2,9 @@
 
 from tercet.flows.pipeline.named_models import model_named
 from tercet.flows.pipeline.step import Model, Step
+from tercet.flows.recipe.generator_pairs import GENSE
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.named_models import made_as
 from tercet.tasks.evaluation import awareness, halves, labels, measure_generator
 
 
@@ -17,7 +19,7 @@ def awareness_step(recipe: Recipe, settings: awareness.AwarenessSettings, by_mod
 
 
 def generator_measures(recipe: Recipe) -> list[Step]:
-    """A step for each generator that is measured: `measure_generator.NAME`."""
+    """A step for each generator that paraphrases: `measure_generator.NAME`."""
     settings = recipe.measure_generators
     if settings is None:
         return []
@@ -34,6 +36,7 @@ def generator_measures(recipe: Recipe) -> list[Step]:
             {"generator": model_named(recipe, own.model), **shared},
         )
         for name, own in recipe.generators.items()
+        if made_as(own.model, recipe.models) != GENSE
     ]
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from tercet.flows.pipeline.named_models import model_named
 from tercet.flows.pipeline.step import Made, Model, Step, Weights
+from tercet.flows.recipe.generator_pairs import GENSE
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.model_checks import LLM
 from tercet.models import weights
@@ -42,9 +43,10 @@ def generator(recipe: Recipe, name: str, method: str) -> dict[str, Model]:
                 f"generators.{name}: {settings.model} is made by {maker}, which fits no generator: "
                 f"name a model that {FITTED} makes."
             )
-        fitted.check_method(method, name, follows_prompts=False)
         made = recipe.models[model.step.removeprefix(f"{FITTED}.")].fit_generator
         assert made is not None
+        # The recipe's checks have seen to it that a model of form gense can do the method.
+        fitted.check_method(method, name, follows_prompts=made.form == GENSE)
         fitted.check_backend(name, settings.backend, made.form)
     elif isinstance(model, Weights):
         try:

@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 from tercet.flows.pipeline.corpus import of_role
 from tercet.flows.pipeline.guarding import guarded
 from tercet.flows.pipeline.named_models import model_named
+from tercet.flows.pipeline.scoring import evaluator
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
-from tercet.tasks.training import fit_generator, pretrain
+from tercet.tasks.training import fit_generator, fit_gense, fit_pair, pretrain
 from tercet.tasks.training.fit_generator import FitGeneratorSettings
+from tercet.tasks.training.fit_gense import FitGenseSettings
 
 
 def model_steps(recipe: Recipe) -> list[Step]:
@@ -34,16 +36,33 @@ def pretrain_step(recipe: Recipe, name: str) -> Step:
 def generator_step(recipe: Recipe, name: str) -> Step:
     settings = recipe.models[name].fit_generator
     assert settings is not None
-    labelled, sentences = generator_corpora(recipe, settings)
-    inputs: dict[str, tuple[str, ...]] = {}
-    if labelled:
-        inputs |= {"labelled": ("labelled",), **guarded(recipe, "labelled")}
-    if sentences:
-        inputs |= {"sentences": ("ingest",), **guarded(recipe, "sentences")}
     models = {slot: model_named(recipe, model) for slot, model in settings.models().items()}
-    stage = fit_generator.stage_for(settings.form)
-    config = settings.config(name, labelled, sentences)
-    return Step(f"fit_generator.{name}", stage, config, inputs, models)
+    if isinstance(settings, FitGenseSettings):
+        corpora = settings.pairs.corpora or tuple(corpus.name for corpus in recipe.labelled)
+        inputs = {"labelled": ("labelled",), **guarded(recipe, "labelled")}
+        config = settings.config(name, corpora)
+        return Step(f"fit_generator.{name}", fit_gense.STAGE, config, inputs, models)
+    labelled, sentences = generator_corpora(recipe, settings)
+    read: dict[str, tuple[str, ...]] = {}
+    if labelled:
+        read |= {"labelled": ("labelled",), **guarded(recipe, "labelled")}
+    if sentences:
+        read |= {"sentences": ("ingest",), **guarded(recipe, "sentences")}
+    stage, rewriting = (
+        fit_generator.stage_for(settings.form),
+        settings.config(name, labelled, sentences),
+    )
+    return Step(f"fit_generator.{name}", stage, rewriting, read, models)
+
+
+def pair_step(recipe: Recipe, name: str) -> Step:
+    settings = recipe.models[name].fit_pair
+    assert settings is not None
+    corpora = settings.corpora or tuple(corpus.name for corpus in recipe.labelled)
+    inputs = {"labelled": ("labelled",), **guarded(recipe, "labelled")}
+    config = settings.config(name, corpora, recipe.embed)
+    models = {"evaluator": evaluator(recipe)}
+    return Step(f"fit_pair.{name}", fit_pair.STAGE, config, inputs, models)
 
 
 def generator_corpora(
@@ -61,11 +80,16 @@ def generator_corpora(
 def fits_to_sentences(recipe: Recipe) -> bool:
     """Whether some generator is fitted to sentences, each its own target."""
     fitted = [m.fit_generator for m in recipe.models.values() if m.fit_generator is not None]
-    return any(generator_corpora(recipe, settings)[1] for settings in fitted)
+    return any(
+        generator_corpora(recipe, settings)[1]
+        for settings in fitted
+        if isinstance(settings, FitGeneratorSettings)
+    )
 
 
 # By the maker's key in the recipe, which is its stage's name too.
 MAKERS: Mapping[str, Callable[[Recipe, str], Step]] = {
     "pretrain": pretrain_step,
     "fit_generator": generator_step,
+    "fit_pair": pair_step,
 }

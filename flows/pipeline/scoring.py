@@ -5,7 +5,7 @@ from typing import Any
 from tercet.flows.pipeline.named_models import model_named
 from tercet.flows.pipeline.step import Made, Model, Step
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.scoring import MEASURES, scorers
+from tercet.flows.recipe.scoring import MEASURES, asks_probability, scorers
 from tercet.tasks.scoring import embed, mine, select
 from tercet.tasks.scoring.scorers import giving, scorer_named
 
@@ -36,7 +36,9 @@ def _score_step(recipe: Recipe, name: str) -> Step:
     sources = {"sentences": ("ingest",), "embeddings": ("embed",)}
     inputs = {"candidates": ("parse",)} | {str(slot): sources[slot] for slot in scorer.reads}
     config: Any = scorer.stage.config.model_validate(recipe.score.get(name) or {})
-    return Step(f"score.{name}", scorer.stage, config, inputs)
+    named = config.models() if hasattr(config, "models") else {}
+    models = {slot: model_named(recipe, model) for slot, model in named.items()}
+    return Step(f"score.{name}", scorer.stage, config, inputs, models)
 
 
 def _mine_steps(recipe: Recipe) -> list[Step]:
@@ -50,7 +52,7 @@ def _mine_steps(recipe: Recipe) -> list[Step]:
 def _select_step(recipe: Recipe) -> Step:
     """The selection, which reads only the scorers that it uses; adding others changes nothing."""
     config = recipe.select
-    asks_p = config.p_min is not None or any(m.p_min is not None for m in config.methods.values())
+    asks_p = asks_probability(config)
     asked: dict[str, str | None] = {}
     for measure in MEASURES:
         named = getattr(config, measure)

@@ -9,8 +9,10 @@ from tercet.flows.pipeline.scoring import scoring_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.model_checks import LLM
+from tercet.models.t5 import wording
 from tercet.tasks.synthesis import asking, fitted, parse, prompted, synthesise
 from tercet.tasks.synthesis.methods import PROMPTED_NAMES, needs
+from tercet.tasks.training.fit_gense import METHODS
 
 
 def synthesis_steps(recipe: Recipe) -> list[Step]:
@@ -75,6 +77,9 @@ def _fitted_step(
     settings = recipe.generators[params["generator"]]
     usual = settings.decoding()
     sampling = asking.sampling_of(usual, params)
+    if method in METHODS and params.get("prompt") is None:
+        # A small model is asked in the few words that GenSE's is fitted to.
+        params = {**params, "prompt": str(wording.prompt_path(method))}
     config = fitted.FittedConfig(
         method=method,
         weight=given["weight"],

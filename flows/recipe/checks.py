@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from tercet.flows.recipe import model_checks
+from tercet.flows.recipe import discriminators, model_checks
 from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.flows.recipe.scoring import faults
 from tercet.tasks.corpus.kinds.kind import columns_fault
@@ -78,7 +78,10 @@ def _trained(recipe: "Recipe") -> None:
             "a training by its defaults",
             "train",
         )
+    judges = any(settings.fit_pair is not None for settings in recipe.models.values())
     for key in ("backbone", "synthesise", "evaluator", "awareness"):
+        if key == "evaluator" and judges:
+            continue
         if getattr(recipe, key):
             raise Misplaced(
                 "without `train` nothing uses this key: write `train: {}`, or leave it out", key
@@ -139,6 +142,8 @@ def _selecting(recipe: "Recipe") -> None:
             "mine",
         )
     for message, place in faults(recipe.score, recipe.select, list(recipe.synthesise)):
+        raise Misplaced(message, *place)
+    for message, place in discriminators.scorer_faults(recipe):
         raise Misplaced(message, *place)
 
 

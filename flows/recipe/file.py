@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from tercet.flows.recipe.fitting import fitted
 from tercet.flows.recipe.misplaced import Misplaced
@@ -205,6 +206,7 @@ def _sentence(
     """
     fault = error.errors()[0]
     raised = fault.get("ctx", {}).get("error")
+    fault = _of_form(fault)
     location: Location = (*fault["loc"], *(raised.location if _misplaced(raised) else ()))
     location = _as_written(location, content)
     line, named = _line(node, location)
@@ -231,6 +233,19 @@ def _sentence(
     if kind == "value_error":
         return f"{where}: {key}: {message}."
     return f"{where}: {key} is {shown}, but must be {message}."
+
+
+def _of_form(fault: ErrorDetails) -> ErrorDetails:
+    """The fault with its place in a generator's settings, which pydantic tells apart by `form`."""
+    location, kind, known = fault["loc"], fault["type"], fault.get("ctx", {})
+    if location[:1] != ("models",) or location[2:3] != ("fit_generator",):
+        return fault
+    if kind == "union_tag_not_found":
+        return {**fault, "type": "missing", "loc": (*location, "form")}
+    if kind == "union_tag_invalid":
+        place, forms = (*location, "form"), str(known["expected_tags"])
+        return {**fault, "loc": place, "input": known["tag"], "msg": f"one of {forms}"}
+    return {**fault, "loc": (*location[:3], *location[4:])}
 
 
 def _as_written(location: Location, content: Mapping[str, Any]) -> Location:

@@ -3,17 +3,24 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tercet.flows.recipe.named_models import Fault
+from tercet.flows.recipe.named_models import Fault, made_as
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
+from tercet.tasks.training.fit_gense import FitGenseSettings
 
 if TYPE_CHECKING:
     from tercet.flows.recipe.model import Recipe
+
+# The form that writes and judges, and paraphrases nothing.
+GENSE = "gense"
 
 
 def faults(recipe: "Recipe") -> Iterator[Fault]:
     """What is wrong, each with its place in the recipe."""
     for name, settings in recipe.models.items():
         if settings.fit_generator is None:
+            continue
+        if isinstance(settings.fit_generator, FitGenseSettings):
+            # Its pairs are checked with those of other discriminators.
             continue
         pairs, place = settings.fit_generator.pairs, ("models", name, "fit_generator", "pairs")
         if pairs.role is not None:
@@ -34,6 +41,12 @@ def faults(recipe: "Recipe") -> Iterator[Fault]:
         return
     if not recipe.generators:
         yield "there are no `generators` to measure: leave this out", ("measure_generators",)
+    elif all(made_as(g.model, recipe.models) == GENSE for g in recipe.generators.values()):
+        yield (
+            f"the generators are of form {GENSE}, which writes no paraphrases to measure: leave "
+            "this out",
+            ("measure_generators",),
+        )
     if not recipe.labelled:
         yield (
             "there are no pairs to measure on: add a corpus of role labelled",

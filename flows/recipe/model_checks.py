@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from tercet.flows.recipe import generator_pairs, named_models
+from tercet.flows.recipe import discriminators, generator_pairs, named_models
+from tercet.flows.recipe.generator_pairs import GENSE
 from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.tasks.knowledge.extract import ExtractConfig
 from tercet.tasks.synthesis.fitted import FROM_SENTENCE
 from tercet.tasks.synthesis.methods import PROMPTED_NAMES
+from tercet.tasks.training.fit_gense import METHODS
 from tercet.tasks.training.phases import PhaseSettings
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 # Who writes a prompted method's texts unless it names a generator.
 LLM = "llm"
+# Forms that are made from a model of another form.
+STARTS_FROM = {"vaegpt": "causal", GENSE: "t5"}
 
 
 def check_names(recipe: "Recipe") -> None:
@@ -23,11 +27,17 @@ def check_names(recipe: "Recipe") -> None:
         raise Misplaced(message, "models", *below)
     for message, below in generator_pairs.faults(recipe):
         raise Misplaced(message, *below)
+    for message, below in discriminators.faults(recipe):
+        raise Misplaced(message, *below)
+    for name, settings in recipe.models.items():
+        for below, other in settings.models().items():
+            # Another name for it is none of these.
+            if below != ("take",) and (fault := discriminators.unfit(other, recipe.models)):
+                raise Misplaced(fault, "models", name, *below)
     for name, settings in recipe.models.items():
         own = settings.pretrain or settings.fit_generator
         before = named_models.made_as(own.init, recipe.models) if own and own.init else None
-        # A VAEGPT is made of a GPT-2.
-        needed = own and ("causal" if own.form == "vaegpt" else own.form)
+        needed = own and STARTS_FROM.get(own.form, own.form)
         if own and before not in (None, needed):
             raise Misplaced(
                 f"the model {own.init!r} has the form {before}, but a model of form {own.form} "
@@ -60,7 +70,8 @@ def check_names(recipe: "Recipe") -> None:
     for name, generator in recipe.generators.items():
         used.append((generator.model, ("generators", name, "model")))
     for model, place in used:
-        if fault := model and named_models.slip(model, recipe.models):
+        fault = model and named_models.slip(model, recipe.models)
+        if fault := fault or discriminators.unfit(model, recipe.models):
             raise Misplaced(fault, *place)
 
 
@@ -77,7 +88,8 @@ def check_phase(recipe: "Recipe", index: int, phase: PhaseSettings) -> None:
                 "there is no evaluator to take: name one under `evaluator`, or leave this key out",
                 *place,
             )
-        if fault := named_models.slip(name, recipe.models):
+        fault = named_models.slip(name, recipe.models)
+        if fault := fault or discriminators.unfit(name, recipe.models):
             raise Misplaced(fault, *place)
         if name in [later.name for later in recipe.train.phases[index:]]:
             raise Misplaced(
@@ -135,10 +147,19 @@ def _generating(recipe: "Recipe") -> None:
                 "`generators`",
                 *("synthesise", method, "generator"),
             )
-        if method in FROM_SENTENCE and recipe.synthesise[method].params.get("prompt"):
+        form = named_models.made_as(recipe.generators[name].model, recipe.models)
+        if form == GENSE and method not in METHODS:
             raise Misplaced(
-                f"{method} gives a generator the sentence alone, so this prompt would not be "
-                "read: leave it out",
+                f"the generator {name!r} is of form {GENSE}, which writes {' and '.join(METHODS)} "
+                "alone: name another",
+                *("synthesise", method, "generator"),
+            )
+        own_words = method in FROM_SENTENCE or form == GENSE
+        if own_words and recipe.synthesise[method].params.get("prompt"):
+            what = "the words that it was fitted to" if form == GENSE else "the sentence alone"
+            raise Misplaced(
+                f"{method} gives a generator {what}, so this prompt would not be read: leave it "
+                "out",
                 *("synthesise", method, "prompt"),
             )
         made = recipe.models.get(recipe.generators[name].model)

@@ -4,12 +4,14 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from tercet.tasks.stage import Config
 from tercet.tasks.training.fit_generator import FitGeneratorSettings
+from tercet.tasks.training.fit_gense import FitGenseSettings
+from tercet.tasks.training.fit_pair import FitPairSettings
 from tercet.tasks.training.pretrain import PretrainSettings
 
 # Where a phase names its backbone, these have a meaning already.
@@ -19,6 +21,8 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ALIKE = 0.8
 
 Fault = tuple[str, tuple[str, ...]]
+# GenSE's settings are a stage of their own, so that the other forms do not depend on them.
+Generators = Annotated[FitGeneratorSettings | FitGenseSettings, Field(discriminator="form")]
 
 
 class ModelSettings(Config):
@@ -36,13 +40,21 @@ class ModelSettings(Config):
     pretrain: PretrainSettings | None = Field(
         None, description="Language-model training on a corpus."
     )
-    fit_generator: FitGeneratorSettings | None = Field(
-        None, description="A model that rewrites sentences, fitted to pairs."
+    fit_generator: Generators | None = Field(
+        None, description="A model that writes sentences, fitted to labelled ones."
+    )
+    fit_pair: FitPairSettings | None = Field(
+        None,
+        description="A discriminator on the evaluator's vectors: does one text follow from "
+        "another?",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _bare(cls, content: Any) -> Any:
+        if content == {"fit_pair": None}:
+            # All of its settings have defaults.
+            return {"fit_pair": {}}
         return {"take": content} if isinstance(content, str) else content
 
     @model_validator(mode="after")

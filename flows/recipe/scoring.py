@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from tercet.models.generation import Relation
 from tercet.tasks.scoring.pairing import RANDOM
 from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, giving, scorer_named
-from tercet.tasks.scoring.select import MethodConfig, RelationConfig, SelectConfig, several
+from tercet.tasks.scoring.select import JUDGED, MethodConfig, RelationConfig, SelectConfig, several
 from tercet.tasks.synthesis.methods import METHOD_NAMES, method_of
 
 Place = tuple[str, ...]
@@ -36,7 +36,11 @@ def faults(
             scorer_named(name).stage.config.model_validate(given or {})
         except ValidationError as error:
             first = error.errors()[0]
-            yield f"{name}: {first['msg']}", ("score", name, *map(str, first["loc"]))
+            place = tuple(map(str, first["loc"]))
+            said = first["msg"]
+            if first["type"] == "missing":
+                said = f"the key {'.'.join(place)} is missing: add it"
+            yield f"{name}: {said}", ("score", name, *place)
     yield from _measures(scorers(score), select)
     for relation, thresholds in select.relations.items():
         yield from _relation(relation, thresholds, select)
@@ -69,24 +73,33 @@ def _measures(names: Sequence[str], select: SelectConfig) -> Iterator[tuple[str,
         return
     asking: list[Place] = [()] if select.p_min is not None else []
     asking += [("methods", n) for n, own in select.methods.items() if own.p_min is not None]
-    for place in asking:
+    asking += [("relations", n) for n, own in select.relations.items() if own.p_min is not None]
+    keys: list[Place] = [(*place, "p_min") for place in asking]
+    if select.prefer == "p_true":
+        keys.append(("prefer",))
+    for key in keys:
         yield (
             "no scorer of this recipe gives the probability that a role is right: list one under "
-            "`score`, or leave p_min out",
-            ("select", *place, "p_min"),
+            f"`score` (pair, with a model that fit_pair makes), or leave {key[-1]} out",
+            ("select", *key),
         )
+
+
+def asks_probability(select: SelectConfig) -> bool:
+    """Whether the selection reads the probability that a role is right."""
+    others: list[RelationConfig] = [*select.relations.values(), *select.methods.values()]
+    bounded = select.p_min is not None or any(own.p_min is not None for own in others)
+    return bounded or select.prefer == "p_true"
 
 
 def unused(score: Mapping[str, Any], select: SelectConfig) -> str | None:
     """A sentence that says which scorers nothing selects by; None if there are none."""
-    others: list[RelationConfig] = [*select.relations.values(), *select.methods.values()]
-    asked = select.p_min is not None or any(own.p_min is not None for own in others)
-    idle = [] if asked else giving("p_true", scorers(score))
+    idle = [] if asks_probability(select) else giving("p_true", scorers(score))
     if not idle:
         return None
     return (
         f"Nothing selects by the scores of {', '.join(idle)}: they are only recorded, until "
-        "select.p_min sets the lowest probability accepted."
+        "select.p_min sets the lowest probability accepted, or select.prefer: p_true the order."
     )
 
 
@@ -95,6 +108,8 @@ def _relation(
 ) -> Iterator[tuple[str, Place]]:
     """A relation's thresholds must apply to the role that its texts have."""
     negative = relation in ("alters", "other")
+    if settings.p_min is not None and relation not in JUDGED:
+        yield _unjudged(f"texts of the relation {relation}", ("select", "relations", relation))
     foreign = ["positive_min"] if negative else ["negative_min", "negative_max"]
     if not negative and select.swap_roles:
         return
@@ -106,6 +121,14 @@ def _relation(
                 "out",
                 ("select", "relations", relation, key),
             )
+
+
+def _unjudged(what: str, place: Place) -> tuple[str, Place]:
+    """The fault of a `p_min` for what is neither true nor false."""
+    return (
+        f"p_min never applies, since {what} neither keep nor alter the meaning: leave it out",
+        (*place, "p_min"),
+    )
 
 
 def _method(
@@ -123,6 +146,8 @@ def _method(
             "out here (--set 'select.methods={}' clears all)",
             place,
         )
+    if settings.p_min is not None and method_of(name).relation not in JUDGED:
+        yield _unjudged(f"the texts of {name}", place)
     if method_of(name).purpose == "negative":
         foreign = ["positive_min"]
     elif name in select.swap_roles:

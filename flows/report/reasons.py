@@ -2,6 +2,7 @@
 
 REASONS = {
     "above_negative_max": "too close to the anchor for a negative",
+    "ambiguous": "labelled both ways",
     "bad_csv": "a record that cannot be parsed",
     "bad_label": "an unknown label",
     "bad_json": "a line that is not a JSON object",
@@ -9,6 +10,7 @@ REASONS = {
     "below_p_min": "too improbable in its role",
     "below_positive_min": "too far from the anchor for a positive",
     "constant": "the teacher gives all pairs the same cosine",
+    "contained": "a part of its sentence, or the reverse",
     "contaminated": "shares text with an evaluation set",
     "cut_off": "the length limit ended the answer",
     "duplicate": "the same as an earlier text",
@@ -51,6 +53,7 @@ REASONS = {
     "several_lines": "a line break inside",
     "shared_with_dev": "shares eight words with dev",
     "shared_with_test": "shares eight words with test",
+    "short_source": "its sentence is too short",
     "surplus": "accepted, but its anchor has enough triplets",
     "test_text": "a sentence of test",
     "too_few": "fewer than 30 pairs",

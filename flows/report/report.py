@@ -10,6 +10,7 @@ from tercet.flows.pages.page import page
 from tercet.flows.pages.redaction import public, public_path
 from tercet.flows.report import (
     differences,
+    discriminators,
     examples,
     generators,
     kept,
@@ -32,6 +33,7 @@ PARTS: tuple[Part, ...] = (
     examples.examples,
     knowledge.neighbourhoods,
     generators.generators,
+    discriminators.discriminators,
     made.scores,
     pairs.density,
     pairs.false_pairs,

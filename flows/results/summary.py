@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 
 from tercet.flows.pipeline.making import MAKERS
-from tercet.flows.results import generated
+from tercet.flows.results import discriminators, generated
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.figures import Figure, figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
@@ -38,6 +38,8 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         lines += _failed(connection, command)
         if any(step["stage"] == "measure_generator" for step in steps.values()):
             lines += _generators(connection)
+        if any(step["stage"] in ("fit_pair", "fit_generator") for step in steps.values()):
+            lines += _discriminators(connection)
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
             found = figures(connection)
             lines += _before_and_after(found, run_plan.recipe.seed)
@@ -87,6 +89,22 @@ def _generators(connection: duckdb.DuckDBPyConnection) -> list[str]:
             shown = "".join(f"{'·' if v is None else format(v, '.1f'):>13}" for v in values)
             lines.append(f"  {arm:<16}{shown}")
         lines.append(f"  {generated.in_words(one)}")
+    return lines
+
+
+def _discriminators(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Figures of the run's discriminators beside their controls; empty if there is none."""
+    lines = []
+    for one in discriminators.judged(connection):
+        lines.append(f"\nDiscriminator {one.name} on {one.pairs:,} held-out pairs:")
+        lines.append(f"  {'':<32}{'AUC':>8}  {'95 % interval':<18}{'right, %':>8}")
+        for arm, of in one.arms.items():
+            auc = "·" if of.auc is None else f"{of.auc:.3f}"
+            ends = "" if of.low is None else f"{of.low:.3f} to {of.high:.3f}"
+            right = "·" if of.accuracy is None else f"{of.accuracy:.1f}"
+            name = discriminators.ARMS[arm]
+            lines.append(f"  {name:<32}{auc:>8}  {ends:<18}{right:>8}")
+        lines.append(f"  {discriminators.in_words(one)}")
     return lines
 
 

@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tercet.flows.pipeline.compile import compile_steps
-from tercet.flows.pipeline.fingerprints import tagged
-from tercet.flows.pipeline.step import Step, Tagged, Weights, until
+from tercet.flows.pipeline.fingerprints import tagged_model
+from tercet.flows.pipeline.step import Step, Tagged, until
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running.arguments import RunArguments
-from tercet.models import weights
+from tercet.flows.running.model_files import check_model_files
 from tercet.storage.store import StoreError, open_store
 from tercet.tasks.corpus.ingest import IngestConfig, check_corpora
 from tercet.tasks.corpus.labelled import LabelledConfig, check_labelled
 from tercet.tasks.stage import BadInput, Config
-from tercet.tasks.training.pretrain import PretrainConfig, check_init
 
 
 @dataclass(frozen=True)
@@ -54,20 +54,24 @@ def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> Run
     if arguments.until is not None:
         steps = until(steps, arguments.until)
     _check_inputs(steps, [] if checked is None else checked)
-    _check_tags(steps, arguments.store)
+    check_model_files(steps, _tagged_models(steps, arguments.store))
     return RunPlan(recipe, steps, arguments, content, chosen)
 
 
-def _check_tags(steps: Sequence[Step], location: str) -> None:
-    """Tags must name models in the store, which need not exist where there are none."""
+def _tagged_models(steps: Sequence[Step], location: str) -> dict[str, Path]:
+    """The directories of models by their tags; without tags the store need not exist.
+
+    Raises BadInput for a tag that names no model in it.
+    """
     names = [m.name for step in steps for m in step.models.values() if isinstance(m, Tagged)]
     if not names:
-        return
+        return {}
     try:
         store = open_store(location, create=False)
     except StoreError as error:
         raise BadInput(f"The recipe takes tag:{names[0]} from the store: {error}") from None
-    tagged(steps, store)
+    folders = {name: tagged_model(store, name).model_dir() for name in dict.fromkeys(names)}
+    return {name: folder for name, folder in folders.items() if folder is not None}
 
 
 def _check_inputs(steps: Sequence[Step], checked: list[Config]) -> None:
@@ -77,26 +81,6 @@ def _check_inputs(steps: Sequence[Step], checked: list[Config]) -> None:
         if isinstance(step.config, IngestConfig):
             check_corpora(step.config)
             checked.append(step.config)
-        elif isinstance(step.config, PretrainConfig):
-            _check_init(step, step.config)
         elif isinstance(step.config, LabelledConfig):
             check_labelled(step.config)
             checked.append(step.config)
-    sources = dict.fromkeys(source for step in steps for source in step.models.values())
-    for source in sources:
-        if isinstance(source, Weights):
-            try:
-                weights.locate(source.name)
-            except weights.ModelMissing as error:
-                raise BadInput(str(error)) from None
-
-
-def _check_init(step: Step, config: PretrainConfig) -> None:
-    """What the model to start from is can be seen before anything runs, if it is here."""
-    source = step.models.get("init")
-    try:
-        folder = weights.cached(source.name) if isinstance(source, Weights) else None
-    except weights.ModelMissing as error:
-        raise BadInput(str(error)) from None
-    if folder is not None:
-        check_init(folder, config)

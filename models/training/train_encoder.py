@@ -19,6 +19,7 @@ from tercet.models.losses.loss import Loss
 from tercet.models.losses.registry import loss_named
 from tercet.models.training import batches as batching
 from tercet.models.training import checkpoints
+from tercet.models.training.cached_gradients import CachedEncoder
 from tercet.models.training.loop import Batch, Setting, phase_seed, train
 from tercet.models.training.phase import Numbers, PartRows, Trained, epoch_steps, part_sizes
 
@@ -30,20 +31,29 @@ Inputs = tuple[list[dict[str, Any]], Tensor | None]
 
 
 def train_encoder(
-    model: SentenceTransformer, numbers: Numbers, parts: Sequence[PartRows], setting: Setting
+    model: SentenceTransformer,
+    numbers: Numbers,
+    parts: Sequence[PartRows],
+    setting: Setting,
+    mini_batch: int | None = None,
 ) -> Trained:
     """Trains the model in place, from the last checkpoint in the directory if there is one.
 
     Every batch holds rows of each part, by its share; its loss is the sum of the parts' own, each
-    times its weight. Raises ValueError where rows lack a column that the part's loss needs, and
+    times its weight. mini_batch: how many texts are encoded at once, by cached gradients; None:
+    each part's at once. Raises ValueError where rows lack a column that the part's loss needs, and
     where the batch is too small for the parts.
     """
     losses = [loss_named(part.loss) for part in parts]
     feed = _Feed(model, numbers, parts, losses, setting.seed)
     # Initial weights of heads are drawn here.
     torch.manual_seed(phase_seed(setting.seed, numbers.name))
+    seen: Any = model
+    # What fits into one mini-batch needs no second forward pass.
+    if mini_batch is not None and mini_batch < numbers.batch_size:
+        seen = CachedEncoder(model, mini_batch)
     built = nn.ModuleList(
-        loss.build(model, part.params, part.slots) for loss, part in zip(losses, parts, strict=True)
+        loss.build(seen, part.params, part.slots) for loss, part in zip(losses, parts, strict=True)
     )
 
     def step(inputs: list[Inputs]) -> tuple[Tensor, dict[str, Tensor]]:

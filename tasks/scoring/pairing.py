@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 RANDOM = "random"
 MINED = "mined"
 
+# By `select.prefer`. A probability is that of the meaning being the same.
+_ORDERS = {
+    "draw": "race, candidate_id",
+    "similarity": "value DESC, candidate_id",
+    "p_true": "CASE role WHEN 'positive' THEN p_true ELSE 1 - p_true END DESC NULLS LAST, "
+    "race, candidate_id",
+}
+
 
 def pair(db: Any, config: "PairedConfig", seed: int) -> None:
     """Tables `paired`, `used` and `refusals`, from the table `judged`.
@@ -48,7 +56,7 @@ def _rank(db: Any, config: "PairedConfig", seed: int) -> None:
     draw is an exponential race: the smallest -ln(u) / weight wins, with the method's weight shared
     among its candidates of the sentence, so that many candidates do not outvote few.
     """
-    order = "value DESC, candidate_id" if config.prefer == "similarity" else "race, candidate_id"
+    order = _ORDERS[config.prefer]
     group = "sentence_id, role" + (", relation" if config.pairing == "relation" else "")
     db.execute(
         f"""CREATE TEMP TABLE ranked AS

@@ -8,6 +8,8 @@ from tercet.tasks.scoring.score import Measure, Scorer
 EVALUATOR = "evaluator"
 SCORERS: Mapping[str, str] = {
     EVALUATOR: "tercet.tasks.scoring.evaluator",
+    "gense": "tercet.tasks.scoring.gense",
+    "pair": "tercet.tasks.scoring.pair",
 }
 
 

@@ -36,6 +36,9 @@ TRIPLETS = pa.schema(
     ]
 )
 
+# The relations of which a probability says anything.
+JUDGED: Sequence[Relation] = ("keeps", "alters")
+
 ACCEPTANCE = pa.schema(
     [
         ("role", pa.string()),
@@ -94,7 +97,8 @@ class SelectConfig(Config):
         default=None,
         ge=0.0,
         le=1.0,
-        description="Lowest probability accepted that the role is right.",
+        description="Lowest probability accepted that the role is right, of texts that keep or "
+        "alter the meaning; others are neither true nor false.",
     )
     similarity: str | None = Field(
         default=None,
@@ -117,10 +121,11 @@ class SelectConfig(Config):
     per_sentence: int = Field(
         default=1, ge=1, le=64, description="Most triplets per anchor, of each relation."
     )
-    prefer: Literal["draw", "similarity"] = Field(
+    prefer: Literal["draw", "similarity", "p_true"] = Field(
         default="draw",
-        description="Among several accepted candidates: a seeded draw by the methods' "
-        "weights, or the most similar first (the surest positive, the hardest negative).",
+        description="Among several accepted candidates: a seeded draw by the methods' weights; "
+        "the most similar first (the surest positive, the hardest negative); or the surest of "
+        "their role by p_true, those without a probability last, in the order of the draw.",
     )
     fallback_positive: bool = Field(
         default=True, description="If no positive is accepted, the anchor itself is the positive."
@@ -240,7 +245,8 @@ def _bound(db: Any, config: SelectConfig) -> None:
         low = number("positive_min") if positive else number("negative_min")
         high = None if positive else number("negative_max")
         swap = number("negative_max") if positive and method in config.swap_roles else None
-        p_min = number("p_min")
+        # What is only on the topic, or unrelated, neither follows from a sentence nor denies it.
+        p_min = number("p_min") if relation in JUDGED else None
         # The random candidate is kept for the fallback unless the config gives it a place.
         reserved = method == RANDOM and RANDOM not in config.methods
         db.execute(

@@ -44,10 +44,20 @@ class ParseConfig(Config):
     """What a generation must be to become a candidate.
 
     min_words, max_words: bounds of its length in words, both included.
+    source_min_words, refuse_contained: rules of GenSE's public code that its paper does not have;
+        there a sentence has 8 words at the least, and a text 5 (`min_words`).
     """
 
     min_words: int = Field(1, ge=1)
     max_words: int = Field(512, ge=1)
+    source_min_words: int | None = Field(
+        None, ge=1, description="Fewest words of a sentence whose texts become candidates."
+    )
+    refuse_contained: bool = Field(
+        False,
+        description="Refuse texts that keep or alter the meaning if they stand within their "
+        "sentence but for the last character, or their sentence within them.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> "ParseConfig":
@@ -60,10 +70,11 @@ def run(work: Work) -> None:
     """Emit `candidates` of one part of the generations, and rejects.
 
     Reasons: cut_off (the length limit ended it, or its thoughts were never closed), empty,
-    same_as_source (but for letter case and spacing), too_short, too_long, unchanged_entity (the
-    old one is still there, the new one is not), duplicate (of the same sentence and role, in the
-    same part); for a language model's answers also those of `checks.faults`. These are judged
-    without surrounding thoughts, code fences, quotation marks and special tokens.
+    same_as_source (but for letter case and spacing), too_short, too_long, short_source, contained,
+    unchanged_entity (the old one is still there, the new one is not), duplicate (of the same
+    sentence and role, in the same part); for a language model's answers also those of
+    `checks.faults`. These are judged without surrounding thoughts, code fences, quotation marks
+    and special tokens.
     """
     config: ParseConfig = work.config
     generations = work.inputs["generations"].table("generations", _COLUMNS)
@@ -140,7 +151,7 @@ def _judged(
     `_texts`."""
     detail = generations["detail"].combine_chunks()
     given = generations.select(
-        ["generation_id", "purpose", "sentence_id", "method", "finish_reason"]
+        ["generation_id", "purpose", "relation", "sentence_id", "method", "finish_reason"]
     )
     given = given.append_column("text", texts)
     for name in ("operation", "old", "new"):
@@ -149,16 +160,29 @@ def _judged(
     for name in answer_fault.column_names:
         given = given.append_column(name, answer_fault[name])
     given = given.append_column("place", pa.array(np.arange(len(given))))
+    given = given.append_column("source_text", _source_texts(generations, config, work))
     with connection(work, threads=1) as db:
         db.register("given", given)
-        parameters = {"min_words": config.min_words, "max_words": config.max_words}
+        names = ("min_words", "max_words", "source_min_words", "refuse_contained")
+        parameters = {name: getattr(config, name) for name in names}
         return db.sql(_JUDGED, params=parameters).to_arrow_table()
+
+
+def _source_texts(generations: pa.Table, config: ParseConfig, work: Work) -> pa.Array:
+    """The text of each generation's sentence where a rule reads it; else null."""
+    if config.source_min_words is None and not config.refuse_contained:
+        return pa.nulls(len(generations), pa.string())
+    known = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
+    at = pc.index_in(generations["sentence_id"], known["sentence_id"])
+    return known["text"].take(at.combine_chunks())
 
 
 _JUDGED = rf"""
     WITH worded AS (
         SELECT *, {_DIGEST.format("text")} AS digest,
-            length(text) - length(replace(text, ' ', '')) + 1 AS words
+            length(text) - length(replace(text, ' ', '')) + 1 AS words,
+            length(source_text) - length(replace(source_text, ' ', '')) + 1 AS source_words,
+            lower(text) AS said, lower(trim(source_text)) AS given_text
         FROM given
     ), reasoned AS (
         SELECT *, CASE
@@ -169,6 +193,10 @@ _JUDGED = rf"""
             WHEN answer_fault IS NOT NULL THEN answer_fault
             WHEN words < $min_words THEN 'too_short'
             WHEN words > $max_words THEN 'too_long'
+            WHEN source_words < $source_min_words THEN 'short_source'
+            WHEN $refuse_contained AND relation IN ('keeps', 'alters')
+                AND (contains(given_text, left(said, -1)) OR contains(said, left(given_text, -1)))
+                THEN 'contained'
             WHEN operation = '{_SWAP}' AND contains(lower(text), lower(old))
                 AND NOT contains(lower(text), lower(new)) THEN 'unchanged_entity'
             END AS fault
@@ -186,6 +214,9 @@ _JUDGED = rf"""
             WHEN 'cut_off' THEN 'the length limit ended it'
             WHEN 'too_short' THEN words || ' words, fewer than ' || $min_words
             WHEN 'too_long' THEN words || ' words, more than ' || $max_words
+            WHEN 'short_source' THEN 'its sentence has ' || source_words
+                || ' words, fewer than ' || $source_min_words
+            WHEN 'contained' THEN 'one of the text and its sentence stands within the other'
             WHEN 'unchanged_entity' THEN old || ' was not replaced by ' || new
             ELSE method END END AS because
     FROM judged ORDER BY place"""

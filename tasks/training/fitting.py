@@ -21,11 +21,12 @@ def fitted(
     parts: Sequence[PartRows],
     seed: int,
     choice: "Choice | None" = None,
+    mini_batch: int | None = None,
 ) -> tuple[Path, Trained]:
     """Emits `training_log`; the trained encoder's directory, and what else training left.
 
     config: any with pooling, prompt, precision, log_steps and trust_remote_code. choice: how the
-    weights are chosen; None: the last step's.
+    weights are chosen; None: the last step's. mini_batch: texts encoded at once; None: a batch's.
     """
     from tercet.models.encoders import encoder
     from tercet.models.training import choosing, loop
@@ -48,7 +49,7 @@ def fitted(
             trust_remote_code=config.trust_remote_code,
             prompt=config.prompt,
         )
-        trained = train_encoder(model, numbers, parts, setting)
+        trained = train_encoder(model, numbers, parts, setting, mini_batch)
     except (ValueError, choosing.NothingToChoose) as error:
         raise BadInput(str(error)) from error
     work.emit("training_log", log_table(trained.log, numbers.name, seed))

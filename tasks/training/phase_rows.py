@@ -17,6 +17,7 @@ from tercet.tasks.stage import BadInput, Work
 from tercet.tasks.training.loss_rows import shaped
 from tercet.tasks.training.phases import (
     OF_TRIPLETS,
+    SOURCES,
     DrawConfig,
     PartConfig,
     PhaseConfig,
@@ -73,6 +74,9 @@ def part_rows(work: Work, phase: str, part: PartConfig) -> PartRows:
     if part.rows.source == "triplets" and "negative" in loss.texts:
         # Those without one have the batch's other rows as negatives, which this loss does not use.
         found = found.filter(pc.is_valid(found["negative"]))
+    if "positive" in loss.texts and source not in SOURCES:
+        # A contradiction that no entailment took (kind entailment) has no positive.
+        found = found.filter(pc.is_valid(found["positive"]))
     if not found.num_rows:
         raise BadInput(f"train: phase {phase} has no rows to train on: {_remedy(part.rows)}.")
     slot = _GUARDED.get(source, _GUARDED_LABELLED)

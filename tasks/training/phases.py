@@ -23,6 +23,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "pairs": ("anchor", "positive"),
     "scored": ("anchor", "positive", "label"),
     "definitions": ("anchor", "entries"),
+    "entailment": ("anchor", "positive"),
 }
 # Sources whose rows come from sentences of a corpus, several of them perhaps from one sentence.
 OF_TRIPLETS = ("triplets", "pairs")
@@ -203,6 +204,12 @@ class PhaseConfig(Numbers):
     """One phase: its numbers, and the parts that are drawn together in each batch."""
 
     name: PartName = "triplets"
+    mini_batch: int | None = Field(
+        default=None,
+        ge=1,
+        description="Texts encoded at once, for batches larger than memory (cached gradients): the "
+        "batch's gradient stays the same and takes one more forward pass; null: all of a batch.",
+    )
     parts: tuple[PartConfig, ...] = Field(
         min_length=1,
         description="Drawn together in each batch. A single part may be written flat, as rows and "

@@ -122,7 +122,7 @@ def run(work: Work) -> Path:
         choice = import_module(_CHOOSE).choice_of(work, config)
     parts = [part_rows(work, phase.name, part) for part in phase.parts]
     seed = work.seed if config.model_seed is None else config.model_seed
-    directory, trained = fitted(work, config, phase, parts, seed, choice)
+    directory, trained = fitted(work, config, phase, parts, seed, choice, phase.mini_batch)
     if trained.draws is not None:
         work.emit("draws", draws_table(work, phase, trained.draws))
     for drawn in trained.drawn:

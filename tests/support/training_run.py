@@ -89,11 +89,12 @@ def train(
     parts: list[PartRows],
     directory: Path,
     numbers: Numbers = NUMBERS,
+    mini_batch: int | None = None,
     **changes: Any,
 ) -> tuple[Weights, Trained]:
     setting = Setting(**{"directory": directory, "seed": 11, "log_steps": 2, **changes})
     model = load_encoder(backbone, "mean")
-    trained = train_encoder(model, numbers, parts, setting)
+    trained = train_encoder(model, numbers, parts, setting, mini_batch)
     return model.state_dict(), trained
 
 

@@ -12,4 +12,5 @@ KINDS: Mapping[str, str] = {
     "pairs": f"{_HERE}.pairs",
     "scored": f"{_HERE}.scored",
     "definitions": f"{_HERE}.definitions",
+    "entailment": f"{_HERE}.entailment",
 }

@@ -272,3 +272,43 @@ def test_a_phase_that_draws_generations_reads_triplets_too(tmp_path: Path) -> No
     with pytest.raises(BadInput, match="draws generations, but nothing is synthesised"):
         recipe(tmp_path, phase % "{}", *none)
     assert "select" not in steps(tmp_path, phase % "{generated: 0}", *none)
+
+
+# Rows, batch, temperature and learning rate of each phase, as in GenSE, section 4.1.
+SYNTHETIC, NLI = (1024, 0.05, 5e-5), (512, 0.05, 5e-5)
+GENSE = {
+    "gense": {"synthetic": (("triplets",), None, SYNTHETIC), "nli": (("nli",), None, NLI)},
+    "gense_plus": {
+        "synthetic": (("triplets",), None, SYNTHETIC),
+        "qa": (("eli5", "gooaq", "yahoo"), None, (1024, 0.01, 5e-5)),
+        "nli": (("nli",), None, NLI),
+    },
+    "gense_domain": {
+        "open": (("triplets",), "c4", SYNTHETIC),
+        "domain": (("triplets",), "pydocs", SYNTHETIC),
+        "nli": (("nli",), None, NLI),
+    },
+}
+
+
+@pytest.mark.parametrize("name", GENSE)
+def test_gense_s_phases_follow_each_other_with_the_paper_s_numbers(name: str) -> None:
+    found = {step.name: step for step in compile_steps(recipe_file.load(name))}
+    before: Made | Weights = Weights("google-t5/t5-base")
+    for phase, (rows, corpus, numbers) in GENSE[name].items():
+        step = found[f"train.{phase}"]
+        assert step.models == {"backbone": before}
+        before = Made(step.name)
+        own = step.config.phase
+        assert tuple(part.rows.source for part in own.parts) == rows
+        for part in own.parts:
+            assert part.rows.corpora == (() if corpus is None else (corpus,))
+            assert (own.batch_size, part.loss["tau"], own.learning_rate) == numbers
+        # In the memory of a GPU.
+        assert own.mini_batch < own.batch_size
+        assert step.config.pooling == "first_decoder"
+    assert found["evaluate.encoder"].models == {"model": before}
+    # One model writes both, and judges what it wrote.
+    writer = Made("fit_generator.writer")
+    for step in ("synthesise.entailment", "synthesise.contradiction", "score.gense"):
+        assert writer in found[step].models.values(), step

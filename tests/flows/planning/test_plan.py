@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+from tiny_models import WORDS
 from tiny_run import Tiny
+from tiny_t5 import tiny_t5
 
 from tercet.flows.commands.plan import show_plan
 from tercet.flows.planning.plan import plan
+from tercet.flows.recipe import file
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.storage.store import open_store
@@ -31,3 +34,30 @@ def test_what_was_never_made_is_to_run_whatever_its_weights_are(
     assert states["evaluate.encoder"] == ("run", ("never run here",))
     show_plan(arguments)
     assert "1 unknown until their weights are fetched" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["gense", "gense_plus", "gense_domain", "gense_cpu"])
+def test_gense_s_recipes_are_planned_where_their_data_are(name: str, tmp_path: Path) -> None:
+    """With local files in the place of the hub's, and nothing fetched."""
+    lines = tmp_path / "lines.txt"
+    lines.write_text("".join(f"The list has {n} rows and one old value in it.\n" for n in range(9)))
+    (tmp_path / "triplets.csv").write_text("sent0,sent1,hard_neg\nOne list.,A list.,No list.\n")
+    (tmp_path / "pairs.csv").write_text("question,answer\nWhich list?,The old one.\n")
+    changes = []
+    for number, corpus in enumerate(file.load(name).corpora):
+        source = lines if corpus.kind is None else tmp_path / f"{corpus.kind}.csv"
+        own = {"source": source, "name": corpus.name, "role": corpus.role}
+        own |= {"kind": corpus.kind} if corpus.kind else {}
+        written = ", ".join(f"{key}: {value}" for key, value in own.items())
+        changes.append(f"corpora.{number}={{{written}}}")
+    if name != "gense_cpu":
+        t5 = tiny_t5(tmp_path / "t5", WORDS)
+        places = ("backbone", "models.writer.fit_generator.init")
+        changes += [f"{place}={t5}" for place in places]
+    store = str(tmp_path / "store")
+    planned = plan(prepare(RunArguments(name, store, tuple(changes))))
+    assert {step.state for step in planned} == {"run"}
+    trained = [step.step for step in planned if step.step.startswith("train.")]
+    assert trained == [f"train.{phase.name}" for phase in file.load(name).train.phases]
+    made = {step.step for step in planned} & {"fit_generator.writer", "fit_pair.judge"}
+    assert len(made) == 1

@@ -88,6 +88,8 @@ def test_what_applies_is_not_refused() -> None:
         ({"swap_roles": ["negation"]}, "swap_roles", "negation alters the meaning"),
         ({"swap_roles": ["word_shuffle"]}, "swap_roles", "does not use the method word_shuffle"),
         ({"p_min": 0.5}, "p_min", "leave p_min out"),
+        ({"prefer": "p_true"}, "prefer", "leave prefer out"),
+        ({"relations": {"keeps": {"p_min": 0.5}}}, "relations.keeps.p_min", "leave p_min out"),
         ({"methods": {"cutoff": {"p_min": 0.5}}}, "methods.cutoff.p_min", "leave p_min out"),
         ({"similarity": "lexical"}, "similarity", "only evaluator does"),
         ({"p_true": "evaluator"}, "p_true", "no scorer of this recipe does"),
@@ -114,7 +116,7 @@ def test_what_cannot_apply_is_one_sentence(
 
 def test_scorers_are_known_and_their_parameters_too() -> None:
     assert found({"nonsense": None}) == [
-        ("score.nonsense", "unknown scorer 'nonsense'; known: evaluator")
+        ("score.nonsense", "unknown scorer 'nonsense'; known: evaluator, gense, pair")
     ]
     assert found({"evaluator": {"depth": 3}})[0][0] == "score.evaluator.depth"
     assert scorers({}) == scorers({"evaluator": None}) == ["evaluator"]

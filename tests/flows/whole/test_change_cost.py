@@ -249,9 +249,9 @@ def test_a_scorer_is_a_module_and_a_line(code_bench: Bench) -> None:
     assert made(code_bench.run(*asked, "--until", "triplets")) == {"score.toy", "select"}
     values = "SELECT DISTINCT scorer, measure FROM scores ORDER BY ALL"
     assert query(code_bench.store, values) == [("evaluator", "similarity"), ("toy", "p_true")]
-    # Only what was made for the right role with p_min stands in a triplet; the others say why.
+    # Of what keeps the meaning, only the probable stands in a triplet; the others say why.
     joined = """FROM candidates c JOIN scores s USING (candidate_id)
-        JOIN {} WHERE s.scorer = 'toy' AND c.role = 'positive'"""
+        JOIN {} WHERE s.scorer = 'toy' AND c.relation = 'keeps'"""
     accepted = joined.format("triplets t ON t.positive_id = c.candidate_id")
     least = query(code_bench.store, f"SELECT min(s.value), count(*) {accepted}")[0]
     assert least[1] > 0

@@ -1,4 +1,4 @@
-"""Three phases with three losses' settings, killed in each: a run goes on in that very phase."""
+"""Three phases with settings of their own, killed in each: a run goes on in that very phase."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ PHASES: list[dict[str, Any]] = [
         ],
         **STEPS,
     },
-    {"name": "main", "loss": {"name": "gaussian_decay", "width": 0.1}, **STEPS},
+    {"name": "main", "loss": {"name": "gaussian_decay", "width": 0.1}, "mini_batch": 3, **STEPS},
 ]
 NAMES = [phase["name"] for phase in PHASES]
 TRAINED = [f"train.{name}" for name in NAMES]

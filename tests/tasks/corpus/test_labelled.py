@@ -93,6 +93,54 @@ def test_the_teachers_cosine_comes_along(run: Run, tmp_path: Path) -> None:
     assert "'85' is not a cosine" in made["rejects"][1]["detail"]
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["premise", "hypothesis", "label"],
+        ["sentence1", "sentence2", "gold_label"],
+        ["sentence_A", "sentence_B", "entailment_judgment"],
+    ],
+)
+def test_entailment_keeps_every_contradiction(run: Run, tmp_path: Path, names: list[str]) -> None:
+    rows = [
+        ["man  walks", "moves", "entailment"],
+        ["man walks", "goes", 0],
+        ["man walks", "may rest", "neutral"],
+        ["man walks", "sits", "CONTRADICTION "],
+        ["dog barks", "noise", "0"],
+        ["dog barks", "is mute", 2],
+        ["dog barks", "sleeps", "2"],
+        ["cat purrs", "is angry", 2],
+        ["cat purrs", "is angry", "contradiction"],
+        ["bird sings", "song", 0],
+        ["bird sings", "song", 1],
+        ["bird sings", "?", "-"],
+    ]
+    path = write(tmp_path / "nli.jsonl", rows, names)
+    made = run({"source": path, "kind": "entailment"})
+    assert short(made) == [
+        ("man walks", "moves", "sits", None),
+        ("man walks", "goes", "sits", None),
+        ("dog barks", "noise", "is mute", None),
+        ("dog barks", None, "sleeps", None),
+        ("cat purrs", None, "is angry", None),
+    ]
+    assert sorted(reasons(made)) == [
+        ("ambiguous", "bird sings"),
+        ("ambiguous", "bird sings"),
+        ("bad_label", "bird sings"),
+        ("duplicate", "cat purrs"),
+        ("neutral", "man walks"),
+    ]
+
+
+def test_entailment_reads_the_columns_that_the_recipe_names(run: Run, tmp_path: Path) -> None:
+    path = write(tmp_path / "own.csv", [["It rains.", "It is dry.", "2"]], ["a", "b", "y"])
+    columns = {"premise": "a", "hypothesis": "b", "label": "y"}
+    made = run({"source": path, "kind": "entailment", "columns": columns})
+    assert short(made) == [("It rains.", None, "It is dry.", None)]
+
+
 def test_inference_pairs_become_triplets(run: Run, tmp_path: Path) -> None:
     rows = [
         ["man  walks", "moves", "entailment"],

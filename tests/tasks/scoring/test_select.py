@@ -182,6 +182,43 @@ def test_probability_of_the_role(tmp_path: Path) -> None:
     }
 
 
+def test_a_probability_is_never_asked_of_what_is_on_the_topic_or_unrelated(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "next_sentences", "paragraph", 0.95, 0.1),
+        ("x", "negative", "random", "elsewhere", 0.0),
+        ("y", "positive", "cutoff", "shorter", 0.95, 0.5),
+        ("y", "negative", "negation", "denied", 0.3, 0.5),
+        ("y", "negative", "mined", "near", 0.3),
+    ]
+    result = selected(tmp_path, rows, pairing="relation", p_min=0.9, per_sentence=2)
+    assert [(t["anchor"], t["positive"]) for t in result.triplets] == [("x", "paragraph")]
+    refused = {text for text, reason in result.reasons().items() if reason == "below_p_min"}
+    assert refused == {"shorter", "denied"}
+    assert "no_score" not in result.reasons().values()
+
+
+def test_the_surest_of_many_comes_first_by_its_probability(tmp_path: Path) -> None:
+    rows: list[Row] = [("x", "positive", "cutoff", f"p{i}", 0.95, 0.9 + i / 100) for i in range(4)]
+    rows += [("x", "negative", "negation", f"n{i}", 0.5, i / 100) for i in range(3)]
+    rows += [("x", "negative", "negation", "unknown", 0.5)]
+    for seed in (1, 2, 3):
+        result = selected(tmp_path, rows, seed=seed, prefer="p_true", per_sentence=2)
+        assert result.texts() == [("x", "p2", "n1"), ("x", "p3", "n0")]
+    every = selected(tmp_path, rows, prefer="p_true", per_sentence=4)
+    assert ("x", "p0", "unknown") in every.texts()
+
+
+def test_without_a_probability_the_draw_decides(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        (f"x{i}", "positive", "next_sentences", f"{i} {k}", 0.95) for i in range(40) for k in "ab"
+    ]
+    drawn = selected(tmp_path, rows, pairing="relation", seed=4)
+    ordered = selected(tmp_path, rows, pairing="relation", seed=4, prefer="p_true")
+    chosen = {t["positive"] for t in drawn.triplets}
+    assert chosen == {t["positive"] for t in ordered.triplets}
+    assert {text[-1] for text in chosen} == {"a", "b"}
+
+
 def test_one_scorer_of_a_measure_counts_and_is_named_where_there_are_several(
     tmp_path: Path,
 ) -> None:

@@ -88,6 +88,35 @@ def test_a_good_generation_becomes_a_candidate(tmp_path: Path) -> None:
     ]
 
 
+def test_texts_within_their_sentence_are_refused_where_the_recipe_says_so(tmp_path: Path) -> None:
+    rows: list[tuple[str | None, dict[str, Any]]] = [
+        ("contained", {"raw": "The dog  sat!"}),
+        ("contained", {"raw": "the DOG  sat on", "relation": "keeps", "purpose": "positive"}),
+        ("contained", {"raw": f"Once {SOURCE[:-1]}, and then it slept."}),
+        (None, {"raw": "The dog  sat!", "relation": "topic", "purpose": "positive"}),
+        (None, {"raw": "The dog did not sit."}),
+        (None, {"raw": "The dog sat.", "sentence_id": 9}),
+    ]
+    given = [row for _, row in rows]
+    expected = {number: reason for number, (reason, _) in enumerate(rows) if reason}
+    assert parsed(tmp_path, given, refuse_contained=True)[1] == expected
+    assert parsed(tmp_path, given)[1] == {}
+
+
+def test_short_sentences_give_no_candidates_where_the_recipe_says_so(tmp_path: Path) -> None:
+    given = [
+        {"raw": "A cat slept in the sun."},
+        {"raw": "A cat slept in the sun.", "sentence_id": 7},
+        {"raw": "It sat.", "sentence_id": 7, "relation": "topic", "purpose": "positive"},
+        {"raw": "Nobody knows this one.", "sentence_id": 9},
+    ]
+    assert parsed(tmp_path, given, source_min_words=3)[1] == {1: "short_source", 2: "short_source"}
+    # The sentence has six words and a space too many.
+    assert set(parsed(tmp_path, given, source_min_words=8)[1]) == {0, 1, 2}
+    with pytest.raises(ValidationError):
+        ParseConfig(source_min_words=0)
+
+
 def test_reasons(tmp_path: Path) -> None:
     swap = NOTHING | {"operation": "swap_entity", "old": "dog", "new": "cat"}
     rows: list[tuple[str | None, dict[str, Any]]] = [

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from inference_pairs import labelled
+from inference_pairs import rows as inference_rows
 from train_stage import inputs
 
 from tercet.models.losses.registry import LOSSES, loss_named
@@ -51,6 +53,19 @@ def test_triplets_and_pairs_by_corpus_and_number(inputs: dict[str, Rows], tmp_pa
     assert set(few) < set(rows_from(inputs, tmp_path, max_rows=9)["row_id"].to_pylist())
     with pytest.raises(BadInput, match="no rows to train on: loosen select's thresholds"):
         rows_from(inputs, tmp_path, corpora=["elsewhere"])
+
+
+def test_a_contradiction_without_an_entailment_is_no_row_of_a_phase(
+    inputs: dict[str, Rows], tmp_path: Path
+) -> None:
+    given = [*inference_rows(3), {**inference_rows(4)[3], "positive": None}]
+    more = {**inputs, "labelled": labelled(tmp_path, given)}
+    rows = rows_from(more, tmp_path, **{"from": "nli"})
+    assert rows.num_rows == 3
+    assert rows["positive"].null_count == 0
+    nothing = {**inputs, "labelled": labelled(tmp_path / "none", given[3:])}
+    with pytest.raises(BadInput, match="look at why rows of nli were refused"):
+        rows_from(nothing, tmp_path, **{"from": "nli"})
 
 
 def test_anchors_stand_beside_themselves(inputs: dict[str, Rows], tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tiny_models import WORDS
+from tiny_t5 import tiny_t5
 from train_stage import call, inputs
 
 from tercet.models.encoders.encoder import encode, load_encoder
@@ -65,6 +67,34 @@ def test_a_phase_goes_on_from_what_the_one_before_left(
     left = encode(load_encoder(first), texts)
     assert np.allclose(left, encode(load_encoder(second), texts), atol=1e-6)
     assert not np.allclose(left, encode(load_encoder(tiny_backbone, "mean"), texts), atol=1e-4)
+
+
+def test_an_encoder_decoder_trains_through_phases_by_its_first_decoder_state(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_texts: list[str]
+) -> None:
+    """GenSE's form: each phase leaves it in its form, with its prompt, and moved in all parts."""
+    prompt = " is it new"
+    form = {"pooling": "first_decoder", "prompt": prompt}
+    path = tiny_t5(tmp_path / "t5", WORDS)
+    first = load_encoder(path, "first_decoder", prompt=prompt)
+    left = path
+    common = {"loss": "in_batch", "batch_size": 12, "mini_batch": 5, "learning_rate": 1e-3}
+    for name, rows in (("synthetic", "triplets"), ("last", "pairs")):
+        phase = {"name": name, "rows": rows, "max_steps": 3, **common}
+        left, log, _ = trained(inputs, left, tmp_path / name, phase, log_steps=1, **form)
+        assert [row["step"] for row in log] == [1, 2, 3]
+    after = load_encoder(left)
+    assert (after[0].state, after[0].template) == ("first_decoder", "{sentence}" + prompt)
+    assert (left / "tercet_template_encoder.py").is_file()
+    moved = {
+        name.split(".")[2]
+        for (name, weight), old in zip(after.named_parameters(), first.parameters(), strict=True)
+        if float((weight - old).detach().abs().max()) > 1e-4
+    }
+    assert moved == {"shared", "encoder", "decoder"}
+    vectors = encode(after, tiny_texts[:5])
+    assert vectors.shape == (5, 32)
+    assert float(np.abs(vectors - encode(first, tiny_texts[:5])).max()) > 1e-4
 
 
 def test_the_same_seed_gives_the_same_encoder(

@@ -17,7 +17,7 @@ def corpus(**keys: Any) -> CorpusConfig:
     [
         ({"kind": "pairs"}, "kind is for labelled corpora"),
         ({"columns": {"anchor": "a"}}, "columns is for labelled corpora"),
-        ({"role": "labelled"}, "needs a kind: triplets, pairs, scored, definitions"),
+        ({"role": "labelled"}, "needs a kind: triplets, pairs, scored, definitions, entailment"),
         ({"role": "labelled", "kind": "nli"}, "no kind 'nli'"),
         ({"role": "labelled", "kind": "pairs", "query": "q", "answer": "a"}, "under `columns`"),
         ({"role": "labelled", "kind": "pairs", "share": 2}, "share is not for labelled"),

@@ -1,0 +1,63 @@
+"""What a recipe's models can do, as far as their files show it before anything runs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tercet.flows.pipeline.step import Model, Step, Tagged, Weights
+from tercet.models import weights
+from tercet.models.t5 import wording
+from tercet.tasks.scoring.gense import GenseConfig
+from tercet.tasks.stage import BadInput
+from tercet.tasks.synthesis.fitted import SLOT, FittedConfig
+from tercet.tasks.training import fit_gense, pretrain
+from tercet.tasks.training.fit_gense import FitGenseConfig
+from tercet.tasks.training.pretrain import PretrainConfig
+
+_CHECKED = (PretrainConfig, FitGenseConfig, GenseConfig, FittedConfig)
+
+
+def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None:
+    """Raises BadInput for a model that is missing, or that cannot do what a step wants of it.
+
+    tagged: the directories of models by their tags.
+    """
+    for step in steps:
+        for slot, source in step.models.items():
+            folder = _folder(source, tagged, isinstance(step.config, _CHECKED))
+            if folder is not None:
+                _check(step, slot, folder)
+
+
+def _folder(source: Model, tagged: Mapping[str, Path], in_cache: bool) -> Path | None:
+    """The model's directory; None for one that is to be made or fetched. Raises BadInput.
+
+    in_cache: also where it has been fetched from the hub before.
+    """
+    if isinstance(source, Tagged):
+        return tagged.get(source.name)
+    if not isinstance(source, Weights):
+        return None
+    try:
+        return weights.cached(source.name) if in_cache else weights.locate(source.name)
+    except weights.ModelMissing as error:
+        raise BadInput(str(error)) from None
+
+
+def _check(step: Step, slot: str, folder: Path) -> None:
+    config: Any = step.config
+    if isinstance(config, PretrainConfig) and slot == "init":
+        pretrain.check_init(folder, config)
+    elif isinstance(config, FitGenseConfig):
+        fit_gense.check_init(folder, config.name)
+    elif isinstance(config, GenseConfig):
+        try:
+            wording.read(folder)
+        except ValueError as error:
+            raise BadInput(f"{step.name}: {error}.") from None
+    elif isinstance(config, FittedConfig) and slot == SLOT:
+        words = config.params["prompt"]
+        own = words is not None and Path(words) != wording.prompt_path(config.method)
+        if fault := wording.fault(folder, config.method, own):
+            name = config.params["generator"]
+            raise BadInput(f"{step.name}: the generator {name!r} cannot be asked this: {fault}.")

@@ -1,0 +1,1 @@
+"""Judges of pairs: does the second text follow from the first?"""

@@ -1,0 +1,167 @@
+"""`pair`: a logistic regression on the frozen vectors u and v of an evaluator.
+
+Of a first and a second text it reads v, v − u, |v − u| and u · v elementwise, with u and v of unit
+length: the features of Conneau et al. 2017 (section 3.2), with v − u in place of u, by which the
+penalty weighs what changed and not what both say. On a quarter of the anchors of SNLI-like triplets
+that gave an AUC of 0.916 instead of 0.911.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tercet.models.discriminators.calibration import Platt
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+WEIGHTS, NUMBERS = "pair.safetensors", "pair.json"
+# Inverse strengths of the penalty to choose among, for standardised features.
+GRID = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+_ITERATIONS = 1_000
+
+
+@dataclass(frozen=True)
+class PairModel:
+    """weights: (4, d), of v, v − u, |v − u| and u · v. calibration: of its logits."""
+
+    weights: Floats
+    bias: float
+    calibration: Platt
+
+    @property
+    def dimension(self) -> int:
+        """Width of the vectors."""
+        return int(self.weights.shape[1])
+
+    def logits(self, first: npt.ArrayLike, second: npt.ArrayLike) -> Floats:
+        """Logits of pairs of vectors, (n, d) each, before calibration; of any length but zero."""
+        u, v = _unit(first), _unit(second)
+        of_v, of_change, of_gap, of_product = self.weights
+        change = v - u
+        found: Floats = v @ of_v + change @ of_change + np.abs(change) @ of_gap
+        found += (u * v) @ of_product + self.bias
+        return found
+
+    def probabilities(self, first: npt.ArrayLike, second: npt.ArrayLike) -> Floats:
+        """P(true) of pairs of vectors, (n, d) each; NaN where a vector has no direction."""
+        return self.calibration.probabilities(self.logits(first, second))
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Pairs of vectors by reference, so that a text's vector stands in memory once.
+
+    vectors: (texts, d). first, second: (pairs,), rows of `vectors`. labels: (pairs,), 1 for true.
+    """
+
+    vectors: npt.NDArray[np.float32]
+    first: npt.NDArray[np.int64]
+    second: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64]
+
+
+def fitted(fit: Vectors, validation: Vectors, grid: Sequence[float] = GRID) -> PairModel:
+    """The regression of the penalty whose log-loss on `validation` is least, calibrated there.
+
+    Raises: ValueError where a vector is not finite or `validation` cannot be calibrated on.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    from tercet.models.discriminators.calibration import fitted_platt
+
+    if not np.isfinite(fit.vectors).all():
+        raise ValueError("the evaluator gives NaN or infinity")
+    features = _features(fit)
+    # In place: at 768 dimensions 50,000 pairs take 600 MB.
+    mean, scale = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)
+    scale[scale == 0] = 1.0
+    features -= mean.astype(np.float32)
+    features /= scale.astype(np.float32)
+    best: tuple[float, PairModel] | None = None
+    model = LogisticRegression(max_iter=_ITERATIONS, warm_start=True)
+    for c in grid:
+        model.set_params(C=c).fit(features, fit.labels)
+        weights = np.asarray(model.coef_[0], dtype=np.float64) / scale
+        bias = float(model.intercept_[0]) - float(weights @ mean)
+        bare = PairModel(weights.reshape(4, -1), bias, Platt(1.0, 0.0))
+        logits = pair_logits(bare, validation)
+        platt = fitted_platt(logits, validation.labels)
+        loss = _loss(platt.logits(logits), validation.labels)
+        if best is None or loss < best[0]:
+            best = loss, PairModel(bare.weights, bias, platt)
+    assert best is not None
+    return best[1]
+
+
+def pair_logits(model: PairModel, pairs: Vectors, block: int = 8_192) -> Floats:
+    """Logits of the pairs before calibration, a block of them at a time."""
+    found = np.empty(len(pairs.first))
+    for start in range(0, len(found), block):
+        rows = slice(start, start + block)
+        first, second = pairs.vectors[pairs.first[rows]], pairs.vectors[pairs.second[rows]]
+        found[rows] = model.logits(first, second)
+    return found
+
+
+def cosines(pairs: Vectors, block: int = 8_192) -> Floats:
+    """The cosine of each pair."""
+    found = np.empty(len(pairs.first))
+    for start in range(0, len(found), block):
+        rows = slice(start, start + block)
+        u, v = (_unit(pairs.vectors[side[rows]]) for side in (pairs.first, pairs.second))
+        found[rows] = np.einsum("nd,nd->n", u, v)
+    return found
+
+
+def write(directory: Path, model: PairModel) -> None:
+    """Writes the model's numbers as safetensors and JSON; the directory must exist."""
+    from safetensors.numpy import save_file
+
+    save_file({"weights": model.weights, "bias": np.array([model.bias])}, directory / WEIGHTS)
+    numbers = {
+        "form": "pair",
+        "dimension": model.dimension,
+        "slope": model.calibration.slope,
+        "shift": model.calibration.shift,
+    }
+    (directory / NUMBERS).write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
+
+
+def read(directory: Path) -> PairModel:
+    """The model in this directory. Raises ValueError if there is none."""
+    from safetensors.numpy import load_file
+
+    if not (directory / WEIGHTS).is_file() or not (directory / NUMBERS).is_file():
+        raise ValueError(f"{directory} holds no discriminator of pairs: {NUMBERS} is missing")
+    arrays = load_file(directory / WEIGHTS)
+    numbers = json.loads((directory / NUMBERS).read_text(encoding="utf-8"))
+    platt = Platt(float(numbers["slope"]), float(numbers["shift"]))
+    return PairModel(arrays["weights"], float(arrays["bias"][0]), platt)
+
+
+def _features(pairs: Vectors) -> npt.NDArray[np.float32]:
+    """(pairs, 4 d)"""
+    d = pairs.vectors.shape[1]
+    found = np.empty((len(pairs.first), 4 * d), dtype=np.float32)
+    u, v = _unit(pairs.vectors[pairs.first]), _unit(pairs.vectors[pairs.second])
+    found[:, :d] = v
+    np.subtract(v, u, out=found[:, d : 2 * d])
+    np.abs(found[:, d : 2 * d], out=found[:, 2 * d : 3 * d])
+    np.multiply(u, v, out=found[:, 3 * d :])
+    return found
+
+
+def _unit(vectors: npt.ArrayLike) -> npt.NDArray[np.floating]:
+    given = np.asarray(vectors)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        unit: npt.NDArray[np.floating] = given / np.linalg.norm(given, axis=1, keepdims=True)
+    return unit
+
+
+def _loss(logits: Floats, labels: npt.NDArray[np.int64]) -> float:
+    return float((np.logaddexp(0.0, logits) - labels * logits).mean())

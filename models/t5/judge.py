@@ -1,0 +1,81 @@
+"""The T5's own judgement: how likely the second of two sentences follows from the first."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from transformers import AutoConfig, T5ForConditionalGeneration
+
+from tercet.models.generators import checkpoint
+from tercet.models.generators.sampling import Precision
+from tercet.models.t5 import wording
+from tercet.models.t5.wording import Question
+
+# Lengths are padded to a multiple of this: a bf16 kernel on a CPU is made anew for every shape.
+_MULTIPLE = 8
+
+
+class Judge(NamedTuple):
+    """A model ready to judge, with its tokenizer and its question."""
+
+    model: Any
+    tokenizer: Any
+    question: Question
+
+
+def load_t5(folder: Path, precision: Precision = "float32") -> Any:
+    """A T5 with its language-model head. Raises ValueError for a model of another form."""
+    kind = checkpoint.loaded(AutoConfig, folder).model_type
+    if kind != "t5":
+        raise ValueError(
+            f"a T5 is needed to write and to judge, and {folder} is a {kind}: name another model"
+        )
+    given = {"dtype": getattr(torch, precision), "use_safetensors": True}
+    return checkpoint.loaded(T5ForConditionalGeneration, folder, **given)
+
+
+def load(folder: Path, precision: Precision, device: str) -> Judge:
+    """The judge in this directory. Raises ValueError for one that cannot be used."""
+    question = wording.read(folder)
+    tokenizer = checkpoint.load_tokenizer(folder)
+    wording.answers(tokenizer, question)
+    wording.questions(tokenizer, question, [""], [""])
+    return Judge(load_t5(folder, precision).to(device).eval(), tokenizer, question)
+
+
+def logits(
+    judge: Judge, firsts: Sequence[str], seconds: Sequence[str], batch_size: int
+) -> npt.NDArray[np.float64]:
+    """log P(true) / P(false) of each pair, by the first token alone, before calibration.
+
+    The softmax of the two words' logits is the logistic function of their difference (GenSE,
+    section 3.2). A spoilt model gives NaN. Batches are made of pairs of similar length; the result
+    has the shape (pairs,).
+    """
+    asked = wording.questions(judge.tokenizer, judge.question, firsts, seconds)
+    true, false, place = wording.answers(judge.tokenizer, judge.question)
+    model = judge.model
+    begun = [int(model.config.decoder_start_token_id), *true[:place]]
+    order = sorted(range(len(asked)), key=lambda row: len(asked[row]))
+    found = np.empty(len(asked))
+    with torch.inference_mode():
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            given = judge.tokenizer.pad(
+                {"input_ids": [asked[row] for row in rows]},
+                pad_to_multiple_of=_MULTIPLE,
+                return_tensors="pt",
+                verbose=False,
+            ).to(model.device)
+            said = model(
+                input_ids=given["input_ids"],
+                attention_mask=given["attention_mask"],
+                decoder_input_ids=torch.tensor([begun] * len(rows), device=model.device),
+                use_cache=False,
+            ).logits[:, -1]
+            ahead = said[:, true[place]].double() - said[:, false[place]].double()
+            found[rows] = ahead.cpu().numpy()
+    return found

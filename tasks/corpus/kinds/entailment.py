@@ -1,0 +1,76 @@
+"""Pairs of natural language inference (NLI) with their class, none of them left over.
+
+Each row says whether the hypothesis follows from the premise, as `entailment`, `neutral` or
+`contradiction`, or 0, 1 and 2 in that order, as SNLI and MNLI do. Unlike `pairs`, which keeps what
+makes triplets, this keeps every entailment and every contradiction, as a discriminator needs them:
+
+- An entailment makes a row with its hypothesis as the positive and, if its premise has
+  contradictions, one of them as the negative, by the same order as `pairs`.
+- A contradiction that no entailment took makes a row of its own, without a positive.
+- Neutral rows are rejected as `neutral`, pairs that stand under several classes as `ambiguous`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tercet.tasks.corpus.kinds import pairs
+from tercet.tasks.corpus.kinds.kind import Bad, Kind, Labelled
+
+
+def row(values: Mapping[str, Any]) -> Labelled | Bad:
+    """The pair, with its class as the word."""
+    given = {"anchor": values["premise"], "positive": values["hypothesis"]}
+    return pairs.row({**given, "label": values["label"]})
+
+
+_COMBINE = """
+WITH said AS (
+    SELECT *, row_number() OVER (PARTITION BY anchor, positive, word ORDER BY number) AS again,
+        min(word) OVER (PARTITION BY anchor, positive)
+            <> max(word) OVER (PARTITION BY anchor, positive) AS unclear
+    FROM read
+), classed AS (
+    SELECT *, row_number() OVER (PARTITION BY anchor, word ORDER BY number) - 1 AS nth,
+        count(*) FILTER (word = 'entailment') OVER (PARTITION BY anchor) AS entailed,
+        count(*) FILTER (word = 'contradiction') OVER (PARTITION BY anchor) AS denied
+    FROM said WHERE again = 1 AND NOT unclear
+), denial AS (SELECT anchor, nth, positive FROM classed WHERE word = 'contradiction')
+SELECT one.number, one.anchor,
+    CASE WHEN one.word <> 'contradiction' THEN one.positive END AS positive,
+    CASE WHEN one.word = 'contradiction' THEN one.positive ELSE denial.positive END AS negative,
+    one.label,
+    CASE
+        WHEN one.word = 'neutral' THEN 'neutral'
+        WHEN one.word = 'contradiction' AND one.nth < one.entailed THEN 'used'
+    END AS reason,
+    CASE WHEN one.word = 'neutral' THEN 'the hypothesis neither follows nor contradicts' END
+        AS detail,
+    NULL::VARCHAR[] AS entries
+FROM classed one LEFT JOIN denial
+    ON one.word = 'entailment' AND denial.anchor = one.anchor
+        AND denial.nth = one.nth % nullif(one.denied, 0)
+UNION ALL
+SELECT number, anchor, positive, NULL, label,
+    CASE WHEN unclear THEN 'ambiguous' ELSE 'duplicate' END,
+    CASE WHEN unclear THEN 'the pair stands under another class too'
+        ELSE 'the same pair stands further up' END,
+    NULL::VARCHAR[]
+FROM said WHERE again > 1 OR unclear
+"""
+
+KIND = Kind(
+    texts=("premise", "hypothesis"),
+    layouts=(
+        {"premise": "premise", "hypothesis": "hypothesis", "label": "label"},
+        {"premise": "premise", "hypothesis": "hypothesis", "label": "gold_label"},
+        {"premise": "sentence1", "hypothesis": "sentence2", "label": "gold_label"},
+        {"premise": "sentence1", "hypothesis": "sentence2", "label": "label"},
+        {
+            "premise": "sentence_A",
+            "hypothesis": "sentence_B",
+            "label": "entailment_judgment",
+        },
+    ),
+    row=row,
+    combine=_COMBINE,
+)

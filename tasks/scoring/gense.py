@@ -1,0 +1,95 @@
+"""Scorer `gense`: the probability that a candidate follows from its sentence, by GenSE's T5."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from tercet.models.discriminators.calibration import Platt
+from tercet.models.generators.sampling import Precision
+from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer, emit_scores
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+
+if TYPE_CHECKING:
+    from tercet.models.t5.judge import Judge
+
+_JUDGE = "tercet.models.t5.judge"
+# Candidates among which batches of similar length are formed.
+_ROWS = 16_384
+# A text on the topic neither follows nor contradicts, so that nothing could be asked of its score.
+_JUDGED = ("keeps", "alters")
+
+
+class GenseConfig(Config):
+    """The model that judges, and how."""
+
+    model: str = Field(
+        min_length=1, description="A model of form gense: a name under `models`, or a directory."
+    )
+    calibrated: bool = Field(
+        default=True,
+        description="As calibrated on held-out anchors; false: the softmax as it is, as in the "
+        "paper.",
+    )
+    precision: Precision = "float32"
+
+    def models(self) -> dict[str, str]:
+        """The models that are read, by slot."""
+        return {"model": self.model}
+
+
+def run(work: Work) -> None:
+    """Scores the candidates of one part that keep or alter the meaning of their sentence."""
+    config: GenseConfig = work.config
+    rows = work.inputs["candidates"]
+    done, total = 0, rows.count("candidates")
+    if not total:
+        return
+    judge = _opened(work.models["model"], config, work.resources.device)
+    known = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
+    columns = ["candidate_id", "sentence_id", "relation", "text"]
+    for batch in rows.batches("candidates", columns, _ROWS):
+        meant = pc.is_in(batch["relation"], pa.array(_JUDGED))
+        if pc.any(meant).as_py():
+            _score(work, judge, known, batch.filter(meant))
+        done += batch.num_rows
+        work.resources.progress(done, total, "candidates")
+
+
+def _opened(folder: Path, config: GenseConfig, device: str) -> "Judge":
+    from tercet.models.t5 import judge
+
+    try:
+        return judge.load(folder, config.precision, device)
+    except ValueError as error:
+        raise BadInput(f"score.{SCORER.name}: {error}.") from error
+
+
+def _score(work: Work, judge: "Judge", known: pa.Table, batch: pa.RecordBatch) -> None:
+    from tercet.models.t5 import judge as judges
+
+    at = pc.index_in(batch["sentence_id"], known["sentence_id"])
+    sentences: Sequence[str] = known["text"].take(at).to_pylist()
+    size = work.resources.batch_size
+    logits = judges.logits(judge, sentences, batch["text"].to_pylist(), size)
+    own = Platt(judge.question.slope, judge.question.shift)
+    platt = own if work.config.calibrated else Platt(1.0, 0.0)
+    emit_scores(work, SCORER.name, SCORER.measure, batch, platt.probabilities(logits))
+
+
+STAGE = Stage(
+    name=STAGE_NAME,
+    config=GenseConfig,
+    tables={"scores": SCORES},
+    run=run,
+    each="candidates",
+    aligned=("sentences",),
+    seeded=False,
+    libraries=("torch", "transformers"),
+    modules=(_JUDGE,),
+    locations=("model",),
+)
+SCORER = Scorer("gense", "p_true", STAGE, reads=("sentences",))

@@ -1,0 +1,176 @@
+"""Tables about a discriminator: its figures on held-out anchors beside controls, and reliability.
+
+Whatever is reported is measured on the anchors of `Judged.test`, which neither the fit nor the
+calibration has seen; intervals come from resampled anchors.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tercet.models import seeding
+from tercet.models.discriminators.calibration import Platt, fitted_platt
+from tercet.models.measures import discrimination, resampling
+from tercet.models.measures.discrimination import BINS
+from tercet.models.measures.discriminator_controls import Pairs, control_logits
+from tercet.models.measures.resampling import Floats
+from tercet.tasks.stage import Work
+from tercet.tasks.training.judged_pairs import Judged, labels_of
+
+DISCRIMINATOR_METRICS = pa.schema(
+    [
+        ("discriminator", pa.string()),
+        ("arm", pa.string()),
+        ("subset", pa.string()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+        ("ci_low", pa.float64()),
+        ("ci_high", pa.float64()),
+        ("pairs", pa.int64()),
+        ("anchors", pa.int64()),
+        ("seed", pa.int64()),
+    ]
+)
+RELIABILITY = pa.schema(
+    [
+        ("discriminator", pa.string()),
+        ("p_low", pa.float64()),
+        ("p_high", pa.float64()),
+        ("pairs", pa.int64()),
+        ("mean_p", pa.float64()),
+        ("share_true", pa.float64()),
+        ("ci_low", pa.float64()),
+        ("ci_high", pa.float64()),
+        ("seed", pa.int64()),
+    ]
+)
+# The arm of the discriminator itself, beside those of the controls.
+OWN = "discriminator"
+RESAMPLES = 2_000
+# The controls are fitted to at most this many pairs.
+_CONTROL_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Cosines:
+    """The evaluator's cosine of each pair, for the control of this name; each of shape (pairs,)."""
+
+    fit: Floats
+    validation: Floats
+    test: Floats
+
+
+def emit_figures(
+    work: Work, name: str, judged: Judged, logits: Floats, platt: Platt, cosines: Cosines | None
+) -> None:
+    """Emits `discriminator_metrics` and `reliability`.
+
+    name: the discriminator's in the recipe. logits: of `judged.test`, before calibration.
+    """
+    arms = {OWN: platt.logits(logits), **_controls(judged, cosines)}
+    test = judged.test
+    labels = labels_of(test)
+    anchors = seeding.text_ids(test["anchor"].to_pylist())
+    rows = []
+    for subset, inside in _subsets(test):
+        kept = {arm: values[inside] for arm, values in arms.items()}
+        for row in _metrics(kept, labels[inside], anchors[inside], work.seed):
+            rows.append({"discriminator": name, "subset": subset, "seed": work.seed, **row})
+    metrics = pa.Table.from_pylist(rows, schema=DISCRIMINATOR_METRICS)
+    work.emit("discriminator_metrics", metrics)
+    _emit_reliability(work, name, labels, _probabilities(arms[OWN]), anchors)
+
+
+def _controls(judged: Judged, cosines: Cosines | None) -> dict[str, Floats]:
+    """Each control's logits of the test pairs, calibrated on the validation pairs."""
+    given = {}
+    for part, table in judged._asdict().items():
+        # Rows are in order of a digest, so that the first ones are as good as a sample.
+        most = _CONTROL_ROWS if part == "fit" else table.num_rows
+        table = table.slice(0, most)
+        given[part] = Pairs(
+            table["anchor"].to_pylist(),
+            table["text"].to_pylist(),
+            labels_of(table),
+            None if cosines is None else getattr(cosines, part)[:most],
+        )
+    found = {}
+    logits = control_logits(given["fit"], [given["validation"], given["test"]])
+    for control, (validation, test) in logits.items():
+        found[control] = fitted_platt(validation, given["validation"].labels).logits(test)
+    return found
+
+
+def _subsets(test: pa.Table) -> Iterator[tuple[str, Any]]:
+    """all, and each corpus where there are several."""
+    yield "all", np.ones(test.num_rows, dtype=bool)
+    corpora = sorted(pc.unique(test["corpus"]).to_pylist())
+    for corpus in corpora if len(corpora) > 1 else []:
+        yield corpus, pc.equal(test["corpus"], corpus).to_numpy(zero_copy_only=False)
+
+
+def _metrics(
+    arms: Mapping[str, Floats], labels: Any, anchors: seeding.Ids, seed: int
+) -> Iterator[dict[str, Any]]:
+    """Rows without discriminator, subset and seed; without a value where it is undefined."""
+    count = len(np.unique(anchors))
+    shared = {"pairs": len(labels), "anchors": count}
+    own: resampling.Sampled | None = None
+    for arm, logits in arms.items():
+        p = _probabilities(logits)
+        measures = {
+            "auc": (discrimination.auc_of, logits),
+            "accuracy": (discrimination.accuracy_of, p),
+            "log_loss": (discrimination.log_loss_of, p),
+            "calibration_error": (discrimination.calibration_error_of, p),
+        }
+        for metric, (measure, values) in measures.items():
+            found = None
+            # A corpus may have only true or only false pairs held out.
+            with suppress(ValueError):
+                of_arm = measure(labels, values, anchors)
+                found = resampling.sampled(of_arm, count, RESAMPLES, seed)
+            yield {"arm": arm, "metric": metric, **_ends(found), **shared}
+            if metric == "auc":
+                if arm == OWN:
+                    own = found
+                elif own is not None and found is not None:
+                    gain = resampling.Sampled(own.value - found.value, own.draws - found.draws)
+                    yield {"arm": arm, "metric": "auc_gain", **_ends(gain), **shared}
+
+
+def _ends(found: resampling.Sampled | None) -> dict[str, float | None]:
+    if found is None:
+        return {"value": None, "ci_low": None, "ci_high": None}
+    ends = resampling.interval(found)
+    return {"value": ends.value, "ci_low": ends.low, "ci_high": ends.high}
+
+
+def _probabilities(logits: Floats) -> Floats:
+    return Platt(1.0, 0.0).probabilities(logits)
+
+
+def _emit_reliability(work: Work, name: str, labels: Any, p: Floats, anchors: seeding.Ids) -> None:
+    count = len(np.unique(anchors))
+    rows = []
+    for number, (pairs, mean, share) in discrimination.reliability(labels, p, anchors).items():
+        ends = resampling.interval(resampling.sampled(share, count, RESAMPLES, work.seed))
+        rows.append(
+            {
+                "discriminator": name,
+                "p_low": number / BINS,
+                "p_high": (number + 1) / BINS,
+                "pairs": pairs,
+                "mean_p": mean,
+                "share_true": ends.value,
+                "ci_low": ends.low,
+                "ci_high": ends.high,
+                "seed": work.seed,
+            }
+        )
+    work.emit("reliability", pa.Table.from_pylist(rows, schema=RELIABILITY))

@@ -1,0 +1,195 @@
+"""Stage `fit_generator`, form `gense`: one T5 that writes and judges, from labelled pairs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+from pydantic import Field
+
+from tercet.models.discriminators.calibration import Platt, fitted_platt
+from tercet.models.generators import layout as layouts
+from tercet.models.pretraining.forms import form_fault
+from tercet.models.t5 import wording
+from tercet.models.training.phase import Numbers
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.training.discriminator_figures import (
+    DISCRIMINATOR_METRICS,
+    OWN,
+    RELIABILITY,
+    emit_figures,
+)
+from tercet.tasks.training.judged_pairs import Judged, JudgedNumbers, labels_of, read_judged
+from tercet.tasks.training.training_log import TRAINING_LOG, log_table
+
+if TYPE_CHECKING:
+    from tercet.models.t5.fitting import Gense
+
+_FITTING = "tercet.models.t5.fitting"
+# What a model of this form can be asked to write.
+METHODS = tuple(wording.asked())
+
+
+class GensePairs(JudgedNumbers):
+    """The pairs that it learns from."""
+
+    corpora: tuple[str, ...] = Field(
+        default=(), description="Labelled ones, by name; empty: all labelled ones."
+    )
+    max_validation: int = Field(
+        default=1024, ge=10, description="Held-out pairs by which a step is chosen, by seed."
+    )
+
+
+class GenseNumbers(Config):
+    """How it is fitted; the defaults are the paper's (GenSE, section 4.1)."""
+
+    form: Literal["gense"]
+    pairs: GensePairs = GensePairs()
+    max_length: int = Field(
+        default=96, ge=8, le=8192, description="Tokens of a prompt, and of an answer."
+    )
+    batch_size: int = Field(
+        default=256, ge=4, le=65_536, description="Examples; half of them write, half judge."
+    )
+    learning_rate: float = Field(default=5e-5, gt=0.0, le=1.0)
+    epochs: float = Field(default=10.0, gt=0.0, le=1000.0)
+    max_steps: int | None = Field(default=None, ge=1, description="Instead of epochs.")
+    warmup: float = Field(default=0.06, ge=0.0, le=1.0)
+    weight_decay: float = Field(default=0.01, ge=0.0, le=1.0)
+    choose_every: int = Field(
+        default=500, ge=1, description="Steps between two measurements on held-out pairs."
+    )
+    precision: Literal["fp32", "bf16"] = "fp32"
+    log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
+
+
+class FitGenseSettings(GenseNumbers):
+    """And the model to start from, as a recipe names it."""
+
+    init: str = Field(min_length=1, description="A T5, named like any other model.")
+
+    def models(self) -> dict[str, str]:
+        """The models that are read, by slot."""
+        return {"init": self.init}
+
+    def config(self, name: str, corpora: tuple[str, ...]) -> "FitGenseConfig":
+        """The stage's config for the model of this name, from these corpora."""
+        pairs = self.pairs.model_copy(update={"corpora": corpora})
+        own = self.model_dump(exclude={"init", "pairs"})
+        return FitGenseConfig(name=name, pairs=pairs, **own)
+
+
+class FitGenseConfig(GenseNumbers):
+    """The stage's config, complete. name: the model's in the recipe, the log's `phase`."""
+
+    name: str
+
+
+def check_init(folder: Path, name: str) -> None:
+    """Raises BadInput if the model in this directory is no T5."""
+    try:
+        fault = form_fault(folder, "t5")
+    except ValueError as error:
+        fault = f"a file that describes it is no JSON: {error}"
+    if fault:
+        fault = fault.replace("form: t5", "form: gense")
+        raise BadInput(f"fit_generator.{name}: the model at {folder} cannot be its init: {fault}.")
+
+
+def run(work: Work) -> Path:
+    """Fits the model; returns its directory, a generator and a judge.
+
+    Emits `training_log`, and `discriminator_metrics` and `reliability` of its judgement on anchors
+    that it has not seen. Slots: labelled, guarded_labelled; the model init.
+    """
+    config: FitGenseConfig = work.config
+    stage = f"fit_generator: {config.name}"
+    pairs = read_judged(work, config.pairs.corpora, config.pairs, stage)
+    check_init(work.models["init"], config.name)
+    from tercet.models.t5 import fitting
+    from tercet.models.training import choosing, loop
+
+    numbers = Numbers(
+        name=config.name,
+        batch_size=config.batch_size,
+        learning_rate=config.learning_rate,
+        epochs=config.epochs,
+        max_steps=config.max_steps,
+        warmup=config.warmup,
+        weight_decay=config.weight_decay,
+    )
+    # Rows are in order of a digest, so that the first ones are as good as a sample.
+    chosen_by = pairs.validation.slice(0, config.pairs.max_validation)
+    try:
+        gense = fitting.opened(work.models["init"], config.max_length)
+        setting = loop.Setting(
+            directory=work.scratch / "checkpoints",
+            seed=work.seed,
+            precision=config.precision,
+            device=work.resources.device,
+            log_steps=config.log_steps,
+            progress=work.resources.progress,
+            choice=fitting.choice(gense, chosen_by, config.choose_every, config.batch_size),
+        )
+        log = fitting.fit(gense, pairs.fit, numbers, setting)
+    except (ValueError, choosing.NothingToChoose) as error:
+        raise BadInput(f"{stage}: {error}") from error
+    work.emit("training_log", log_table(log, config.name, work.seed))
+    platt = _measured(work, gense, pairs)
+    question = gense.question.model_copy(update={"slope": platt.slope, "shift": platt.shift})
+    return _saved(gense._replace(question=question), work.scratch / "model")
+
+
+def _measured(work: Work, gense: "Gense", pairs: Judged) -> Platt:
+    """Calibrates the judgement on the validation pairs, and emits its figures on the test pairs."""
+    from tercet.models.t5 import fitting
+
+    config: FitGenseConfig = work.config
+    known = fitting.judged(gense, pairs.validation, config.batch_size)
+    platt = fitted_platt(known, labels_of(pairs.validation))
+    found = fitting.judged(gense, pairs.test, config.batch_size)
+    emit_figures(work, config.name, pairs, found, platt, None)
+    _emit_perplexity(work, gense, pairs.test)
+    return platt
+
+
+def _emit_perplexity(work: Work, gense: "Gense", test: pa.Table) -> None:
+    """Of the texts that it should write beside the test anchors; without an interval."""
+    from tercet.models.t5 import fitting
+
+    config: FitGenseConfig = work.config
+    row = {
+        "discriminator": config.name,
+        "arm": OWN,
+        "subset": "all",
+        "metric": "perplexity",
+        "value": fitting.perplexity(gense, test, config.batch_size),
+        "pairs": test.num_rows,
+        "anchors": len(test["anchor"].unique()),
+        "seed": work.seed,
+    }
+    work.emit("discriminator_metrics", pa.Table.from_pylist([row], schema=DISCRIMINATOR_METRICS))
+
+
+def _saved(gense: "Gense", directory: Path) -> Path:
+    """A transformers directory of safetensors and JSON, with its layout and its question."""
+    gense.model.save_pretrained(directory)
+    gense.tokenizer.save_pretrained(directory)
+    layouts.write(directory, gense.layout)
+    wording.write(directory, gense.question)
+    return directory
+
+
+STAGE = Stage(
+    name="fit_generator",
+    config=FitGenseConfig,
+    tables={
+        "training_log": TRAINING_LOG,
+        "discriminator_metrics": DISCRIMINATOR_METRICS,
+        "reliability": RELIABILITY,
+    },
+    run=run,
+    model=True,
+    libraries=("torch", "transformers"),
+    modules=(_FITTING,),
+)

@@ -1,0 +1,154 @@
+"""Stage `fit_pair`: a discriminator on the evaluator's vectors of both texts, from labelled pairs.
+
+Every distinct text is encoded once, and the vectors wait in the scratch directory: a stage that was
+killed encodes only what is missing.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.models.encoders.pooling import FormSettings
+from tercet.tasks.stage import BadInput, Stage, Work
+from tercet.tasks.training.discriminator_figures import (
+    DISCRIMINATOR_METRICS,
+    RELIABILITY,
+    Cosines,
+    emit_figures,
+)
+from tercet.tasks.training.judged_pairs import JudgedNumbers, labels_of, read_judged
+
+MODEL_FOLDER = "model"
+# Texts whose vectors are kept together.
+_CHUNK = 4_096
+
+
+class FitPairNumbers(JudgedNumbers):
+    """What the discriminator is fitted to."""
+
+    max_rows: int | None = Field(
+        default=50_000,
+        ge=10,
+        description="A seeded sample of this many pairs to fit to; null: all.",
+    )
+
+
+class FitPairSettings(FitPairNumbers):
+    """And the corpora that give the pairs, as a recipe names them."""
+
+    corpora: tuple[str, ...] = Field(
+        default=(), description="Labelled ones, by name; empty: all of them."
+    )
+
+    def models(self) -> dict[str, str]:
+        """It names no model: the vectors are the evaluator's."""
+        return {}
+
+    def config(self, name: str, corpora: tuple[str, ...], encoding: Any) -> "FitPairConfig":
+        """The stage's config for the model of this name. encoding: the settings of `embed`."""
+        own = self.model_dump(exclude={"corpora"})
+        return FitPairConfig(name=name, corpora=corpora, **own, **encoding.model_dump())
+
+
+class FitPairConfig(FormSettings, FitPairNumbers):
+    """The stage's config, complete. The vectors must be those that `embed` makes.
+
+    name: the model's in the recipe.
+    """
+
+    name: str
+    corpora: tuple[str, ...]
+    max_length: int = Field(default=128, ge=4, le=8192)
+    precision: Literal["fp32", "bf16"] = "fp32"
+    trust_remote_code: bool = False
+
+
+def run(work: Work) -> Path:
+    """Fits the discriminator; returns its directory, emits its figures on held-out anchors."""
+    from tercet.models.discriminators import pair
+
+    config: FitPairConfig = work.config
+    stage = f"fit_pair: {config.name}"
+    judged = read_judged(work, config.corpora, config, stage)
+    texts = sorted(
+        {text for part in judged for name in ("anchor", "text") for text in part[name].to_pylist()}
+    )
+    place = {text: number for number, text in enumerate(texts)}
+    try:
+        vectors = _vectors(work, texts)
+        parts = {
+            name: pair.Vectors(
+                vectors,
+                np.array([place[text] for text in part["anchor"].to_pylist()]),
+                np.array([place[text] for text in part["text"].to_pylist()]),
+                labels_of(part),
+            )
+            for name, part in judged._asdict().items()
+        }
+        model = pair.fitted(parts["fit"], parts["validation"])
+    except ValueError as error:
+        raise BadInput(f"{stage}: {error}") from error
+    logits = pair.pair_logits(model, parts["test"])
+    cosines = Cosines(**{name: pair.cosines(part) for name, part in parts.items()})
+    emit_figures(work, config.name, judged, logits, model.calibration, cosines)
+    directory = work.scratch / MODEL_FOLDER
+    directory.mkdir(parents=True, exist_ok=True)
+    pair.write(directory, model)
+    return directory
+
+
+def _vectors(work: Work, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    """The evaluator's vectors of the texts, (texts, dimension), in their order."""
+    from safetensors.numpy import load_file, save_file
+
+    from tercet.models.encoders import encoder
+
+    config: FitPairConfig = work.config
+    folder = work.scratch / "vectors"
+    folder.mkdir(parents=True, exist_ok=True)
+    model: Any = None
+    found = []
+    # Of similar length, so that little is padded.
+    order = sorted(range(len(texts)), key=lambda row: (len(texts[row]), row))
+    for start in range(0, len(texts), _CHUNK):
+        chosen = [texts[row] for row in order[start : start + _CHUNK]]
+        # By what it holds: another evaluator, or other texts, have another scratch directory.
+        path = folder / f"{seeding.text_id(*chosen):016x}.safetensors"
+        if not path.is_file():
+            if model is None:
+                model = encoder.load_encoder(
+                    work.models["evaluator"],
+                    config.pooling,
+                    config.max_length,
+                    work.resources.device,
+                    config.trust_remote_code,
+                    config.prompt,
+                )
+            progress = lambda done, start=start: work.resources.progress(  # noqa: E731
+                start + done, len(texts), "texts"
+            )
+            batch, precision = work.resources.batch_size, config.precision
+            encoded = encoder.encode(model, chosen, batch, precision, progress)
+            unfinished = path.with_suffix(".unfinished")
+            save_file({"vectors": encoded}, unfinished)
+            unfinished.replace(path)
+        found.append(load_file(path)["vectors"])
+    vectors = np.concatenate(found)
+    unsorted = np.empty_like(vectors)
+    unsorted[order] = vectors
+    return unsorted
+
+
+STAGE = Stage(
+    name="fit_pair",
+    config=FitPairConfig,
+    tables={"discriminator_metrics": DISCRIMINATOR_METRICS, "reliability": RELIABILITY},
+    run=run,
+    model=True,
+    libraries=("torch", "transformers", "sentence-transformers", "scikit-learn"),
+)

@@ -1,0 +1,159 @@
+"""The labelled pairs that a discriminator learns from: does the second text follow from the first?
+
+A labelled row gives one or two of them: its anchor with its positive is true, its anchor with its
+negative is false.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field, model_validator
+
+from tercet.models import seeding
+from tercet.tasks.connections import connection
+from tercet.tasks.guarding.removal import without_contaminated
+from tercet.tasks.rejects import rejects
+from tercet.tasks.stage import BadInput, Config, Work
+
+# row_id: the digest of both texts. true: whether the text follows from the anchor.
+JUDGED = pa.schema(
+    [
+        ("row_id", pa.uint64()),
+        ("corpus", pa.string()),
+        ("anchor", pa.string()),
+        ("text", pa.string()),
+        ("true", pa.bool_()),
+    ]
+)
+AMBIGUOUS = "ambiguous"
+
+
+class JudgedNumbers(Config):
+    """How many pairs, and which anchors are held out."""
+
+    max_rows: int | None = Field(
+        default=None, ge=10, description="A seeded sample of this many pairs to fit to; null: all."
+    )
+    validation: float = Field(
+        default=0.1,
+        gt=0.0,
+        lt=1.0,
+        description="Share of the anchors that are held out to choose and to calibrate by.",
+    )
+    test: float = Field(
+        default=0.1, gt=0.0, lt=1.0, description="Share of the anchors that are held out to report."
+    )
+    max_held_out: int = Field(
+        default=5_000,
+        ge=10,
+        description="Most pairs of each of the two held-out parts, drawn by seed.",
+    )
+
+    @model_validator(mode="after")
+    def _some_left(self) -> "JudgedNumbers":
+        if self.validation + self.test >= 1.0:
+            raise ValueError("validation and test hold out every anchor: lower one of them")
+        return self
+
+
+class Judged(NamedTuple):
+    """Pairs (`JUDGED`) by what they are for; no anchor is in two of the three."""
+
+    fit: pa.Table
+    validation: pa.Table
+    test: pa.Table
+
+
+def read_judged(work: Work, corpora: Sequence[str], numbers: JudgedNumbers, stage: str) -> Judged:
+    """The distinct pairs of these labelled corpora, in order of row_id.
+
+    Where an anchor stands depends on its text and the seed alone. Rows with a text that the guard
+    has found in an evaluation set are left out; a pair that is true in one row and false in another
+    is a reject.
+
+    stage: begins a message.
+    Raises: BadInput where one of the three has no true or no false pair.
+    """
+    columns = ["corpus", "anchor", "positive", "negative"]
+    rows = work.inputs["labelled"].table("labelled", columns)
+    rows = rows.filter(pc.is_in(rows["corpus"], pa.array(corpora, pa.string())))
+    rows = without_contaminated(work, rows, "guarded_labelled", stage)
+    pairs = _pairs(work, rows, stage)
+    anchors = seeding.text_ids(pairs["anchor"].to_pylist())
+    draws = seeding.uniforms(work.seed, "judged anchors", anchors)
+    test, validation = numbers.test, numbers.test + numbers.validation
+    cuts = {
+        "fit": draws >= validation,
+        "validation": (draws >= test) & (draws < validation),
+        "test": draws < test,
+    }
+    parts = {name: pairs.filter(pa.array(cut)) for name, cut in cuts.items()}
+    for name, part in parts.items():
+        true = pc.sum(part["true"]).as_py() or 0
+        if not true or true == part.num_rows:
+            raise BadInput(f"{stage}: {_lacking(name, pairs, part.num_rows, true)}.")
+    most = {"fit": numbers.max_rows, **dict.fromkeys(("validation", "test"), numbers.max_held_out)}
+    for name, part in parts.items():
+        parts[name] = _sample(part, most[name], work.seed)
+    return Judged(**parts)
+
+
+def labels_of(pairs: pa.Table) -> npt.NDArray[np.int64]:
+    """1 for each true pair, 0 for each false one."""
+    return np.asarray(pairs["true"].to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _sample(pairs: pa.Table, most: int | None, seed: int) -> pa.Table:
+    """At most so many pairs, drawn by seed, in their order."""
+    if most is None or pairs.num_rows <= most:
+        return pairs
+    drawn = seeding.draws(seed, "judged pairs", pairs["row_id"].to_numpy())
+    return pairs.take(pa.array(np.sort(np.argsort(drawn, kind="stable")[:most]))).combine_chunks()
+
+
+def _pairs(work: Work, rows: pa.Table, stage: str) -> pa.Table:
+    """Distinct pairs; those that are true and false are rejects."""
+    with connection(work) as db:
+        db.register("rows", rows)
+        for side in ("positive", "negative"):
+            db.execute(
+                f"""CREATE TEMP VIEW {side}s AS SELECT corpus, anchor, {side} AS text,
+                    {side == "positive"} AS "true" FROM rows WHERE {side} IS NOT NULL"""
+            )
+        found = db.sql(
+            f"""SELECT md5_number_lower(anchor || chr(31) || text) AS row_id,
+                min(corpus) AS corpus, anchor, text, bool_and("true") AS "true",
+                bool_or("true") <> bool_and("true") AS {AMBIGUOUS}
+            FROM (SELECT * FROM positives UNION ALL SELECT * FROM negatives)
+            GROUP BY anchor, text ORDER BY row_id"""
+        ).to_arrow_table()
+    both = found[AMBIGUOUS]
+    if pc.any(both).as_py():
+        lost = found.filter(both)
+        detail = "the same two texts stand as true and as false"
+        name = work.stage or stage.split(":")[0]
+        work.emit("rejects", rejects(name, lost["row_id"], AMBIGUOUS, detail, lost["text"]))
+    return found.filter(pc.invert(both)).select(JUDGED.names).cast(JUDGED).combine_chunks()
+
+
+def _lacking(name: str, pairs: pa.Table, rows: int, true: int) -> str:
+    """What is missing, and what to do."""
+    in_all = pc.sum(pairs["true"]).as_py() or 0
+    for count, kind, label in (
+        (in_all, "entailments", "true"),
+        (pairs.num_rows - in_all, "contradictions", "false"),
+    ):
+        if not count:
+            return (
+                f"none of the {pairs.num_rows} labelled pairs is {label}: name a corpus with "
+                f"{kind} (kind: entailment, or triplets with a negative)"
+            )
+    held = "left to fit to" if name == "fit" else f"held out for {name}"
+    return (
+        f"of {pairs.num_rows} labelled pairs {rows} are {held}, {true} of them true, and both true "
+        "and false ones are needed: give more pairs, or other shares `validation` and `test`"
+    )

@@ -1,0 +1,97 @@
+"""What a model cannot do is said before anything runs, as far as its files show it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_generators import tiny_causal
+
+from tercet.flows.pipeline.step import Made, Model, Step, Tagged, Weights
+from tercet.flows.running.model_files import check_model_files
+from tercet.models.generators.sampling import Decoding
+from tercet.models.t5 import wording
+from tercet.models.t5.wording import Question
+from tercet.tasks.scoring import gense
+from tercet.tasks.scoring.gense import GenseConfig
+from tercet.tasks.stage import BadInput
+from tercet.tasks.synthesis import fitted
+from tercet.tasks.synthesis.fitted import FittedConfig
+from tercet.tasks.training import fit_gense
+from tercet.tasks.training.fit_gense import FitGenseConfig
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A directory with a question, as a model of form gense has it."""
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").touch()
+    wording.write(tmp_path, Question(max_length=32, asked=wording.asked()))
+    return tmp_path
+
+
+def writing(method: str, model: Model, **params: Any) -> Step:
+    config = FittedConfig(
+        method=method,
+        params={"generator": "t5", **params},
+        decoding=Decoding(),
+        precision="float32",
+    )
+    name = f"synthesise.{method}"
+    return Step(name, fitted.stage_for(method, "transformers"), config, {}, {"generator": model})
+
+
+def own(method: str) -> dict[str, str]:
+    return {"prompt": str(wording.prompt_path(method))}
+
+
+def test_a_generator_writes_what_it_was_fitted_to(folder: Path) -> None:
+    here = Weights(str(folder))
+    check_model_files([writing(name, here, **own(name)) for name in wording.asked()], {})
+    with pytest.raises(BadInput) as found:
+        check_model_files([writing("paraphrase", here)], {})
+    assert str(found.value) == (
+        "synthesise.paraphrase: the generator 't5' cannot be asked this: it was fitted to "
+        "entailment and contradiction alone."
+    )
+    with pytest.raises(BadInput, match="and would be asked in others"):
+        check_model_files([writing("entailment", here, prompt="own.jinja")], {})
+
+
+def test_a_tag_is_looked_at_where_it_leads(folder: Path) -> None:
+    tagged = writing("paraphrase", Tagged("earlier"))
+    check_model_files([tagged], {})
+    with pytest.raises(BadInput, match="it was fitted to entailment and contradiction alone"):
+        check_model_files([tagged], {"earlier": folder})
+
+
+def test_what_is_still_to_be_made_cannot_be_looked_at() -> None:
+    check_model_files([writing("paraphrase", Made("fit_generator.writer"))], {})
+
+
+def test_a_judge_has_a_question(folder: Path) -> None:
+    def score() -> Step:
+        model = {"model": Weights(str(folder))}
+        return Step("score.gense", gense.STAGE, GenseConfig(model="x"), {}, model)
+
+    check_model_files([score()], {})
+    (folder / wording.FILE).unlink()
+    with pytest.raises(BadInput, match=r"^score\.gense: the model in .* judges nothing"):
+        check_model_files([score()], {})
+
+
+def test_a_decoder_alone_is_no_start(tmp_path: Path) -> None:
+    init = tiny_causal(tmp_path / "gpt", ["red"])
+    config = FitGenseConfig(name="writer", form="gense")
+    step = Step("fit_generator.writer", fit_gense.STAGE, config, {}, {"init": Weights(str(init))})
+    with pytest.raises(BadInput) as found:
+        check_model_files([step], {})
+    assert str(found.value) == (
+        f"fit_generator.writer: the model at {init} cannot be its init: it is a decoder like "
+        "GPT-2, but form: gense needs a T5."
+    )
+
+
+def test_a_model_that_is_nowhere_is_missed(tmp_path: Path) -> None:
+    step = writing("paraphrase", Weights(str(tmp_path / "nowhere")))
+    with pytest.raises(BadInput, match="There is no model at"):
+        check_model_files([step], {})

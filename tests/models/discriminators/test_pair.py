@@ -1,0 +1,96 @@
+"""The classifier of pairs of vectors: what it learns, and what it leaves on disk."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tercet.models.discriminators import pair
+from tercet.models.discriminators.calibration import Platt
+from tercet.models.discriminators.pair import PairModel, Vectors
+
+
+def vectors(rows: int, seed: int, dimension: int = 8) -> Vectors:
+    """Pairs whose label is whether their third numbers have one sign, which no cosine shows."""
+    generator = np.random.default_rng(seed)
+    table = generator.normal(size=(2 * rows, dimension)).astype(np.float32)
+    first, second = np.arange(rows), rows + np.arange(rows)
+    labels = (table[first, 2] * table[second, 2] > 0).astype(np.int64)
+    return Vectors(table, first, second, labels)
+
+
+def test_it_learns_what_no_cosine_shows() -> None:
+    model = pair.fitted(vectors(3_000, 1), vectors(500, 2))
+    test = vectors(1_000, 3)
+    p = model.probabilities(test.vectors[test.first], test.vectors[test.second])
+    assert ((p > 0.5) == test.labels).mean() > 0.85
+    assert (((pair.cosines(test)) > 0) == test.labels).mean() < 0.7
+    # Calibrated: as sure as it is right.
+    right = np.where(p > 0.5, p, 1 - p)
+    assert right.mean() == pytest.approx(((p > 0.5) == test.labels).mean(), abs=0.05)
+
+
+def test_the_logit_is_the_sum_over_the_four_features() -> None:
+    generator = np.random.default_rng(4)
+    model = PairModel(generator.normal(size=(4, 5)), 0.3, Platt(2.0, -1.0))
+    u, v = generator.normal(size=(2, 7, 5))
+    found = model.logits(3 * u, v)
+    for row in range(7):
+        a, b = u[row] / np.linalg.norm(u[row]), v[row] / np.linalg.norm(v[row])
+        features = np.stack([b, b - a, abs(b - a), a * b])
+        logit = (model.weights * features).sum() + 0.3
+        assert found[row] == pytest.approx(logit)
+        p = 1 / (1 + np.exp(-(2.0 * logit - 1.0)))
+        assert model.probabilities(u, v)[row] == pytest.approx(p)
+
+
+def test_the_two_texts_are_not_interchangeable() -> None:
+    model = PairModel(np.eye(4, 5), 0.0, Platt(1.0, 0.0))
+    u, v = np.random.default_rng(5).normal(size=(2, 1, 5))
+    assert model.logits(u, v)[0] != pytest.approx(model.logits(v, u)[0])
+
+
+def test_blocks_and_references_change_nothing() -> None:
+    given = vectors(50, 6)
+    model = PairModel(np.random.default_rng(7).normal(size=(4, 8)), 0.1, Platt(1.0, 0.0))
+    whole = model.logits(given.vectors[given.first], given.vectors[given.second])
+    assert pair.pair_logits(model, given, block=7) == pytest.approx(whole)
+    assert pair.cosines(given, block=7) == pytest.approx(pair.cosines(given))
+
+
+def test_a_vector_without_a_direction_has_no_probability() -> None:
+    model = PairModel(np.ones((4, 3)), 0.0, Platt(1.0, 0.0))
+    p = model.probabilities(np.zeros((1, 3)), np.ones((1, 3)))
+    assert np.isnan(p).tolist() == [True]
+
+
+def test_a_dimension_that_never_varies_does_no_harm() -> None:
+    fit, validation = vectors(300, 8), vectors(100, 9)
+    for given in (fit, validation):
+        given.vectors[:, 7] = 0.0
+    model = pair.fitted(fit, validation)
+    assert np.isfinite(model.weights).all()
+    assert np.isfinite([model.calibration.slope, model.calibration.shift]).all()
+
+
+def test_vectors_that_are_not_numbers_are_refused() -> None:
+    broken = vectors(20, 1)
+    broken.vectors[3] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        pair.fitted(broken, vectors(20, 2))
+
+
+def test_it_is_written_as_numbers_and_read_again(tmp_path: Path) -> None:
+    model = pair.fitted(vectors(200, 1), vectors(100, 2))
+    pair.write(tmp_path, model)
+    assert {path.name for path in tmp_path.iterdir()} == {"pair.safetensors", "pair.json"}
+    assert json.loads((tmp_path / "pair.json").read_text())["dimension"] == 8
+    again = pair.read(tmp_path)
+    assert np.array_equal(again.weights, model.weights)
+    assert (again.bias, again.calibration) == (model.bias, model.calibration)
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="holds no discriminator of pairs"):
+        pair.read(tmp_path)

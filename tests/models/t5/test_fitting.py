@@ -1,0 +1,149 @@
+"""One model learns to write and to judge; the step is chosen by both, and a kill loses nothing."""
+
+import math
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fitted_gense import STEPS, fitted, init, opened, pairs
+from tiny_generators import tiny_causal
+from training_run import same_weights, wait_for, without_rate
+
+from tercet.models.t5 import fitting
+from tercet.models.t5.examples import Feed
+from tercet.models.t5.fitting import Gense
+from tercet.models.training import checkpoints
+
+SUPPORT = str(Path(__file__).parents[2] / "support")
+CHILD = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from fitted_gense import fitted
+def waits(done, total, unit):
+    # Until it is killed: it gets no further, however late that is.
+    if done >= int(sys.argv[4]):
+        time.sleep(3600)
+fitted(Path(sys.argv[2]), Path(sys.argv[3]), progress=waits)
+"""
+
+
+@pytest.fixture(scope="module")
+def gense(tmp_path_factory: pytest.TempPathFactory) -> Gense:
+    return opened(tmp_path_factory.mktemp("fitting") / "init")
+
+
+def entropies(gense: Gense, read: str, said: str) -> list[float]:
+    """-log of the probability of each token of the answer and of its end, one after the other."""
+    ids = gense.tokenizer(read, return_tensors="pt")["input_ids"]
+    target = gense.tokenizer(said)["input_ids"]
+    found = []
+    for place, token in enumerate(target):
+        begun = torch.tensor([[0, *target[:place]]])
+        with torch.no_grad():
+            logits = gense.model(input_ids=ids, decoder_input_ids=begun).logits[0, -1]
+        found.append(-float(logits.log_softmax(-1)[token]))
+    return found
+
+
+def test_the_loss_is_that_of_all_tokens_of_both_halves(gense: Gense) -> None:
+    rows = pairs(2)
+    gense.model.eval()
+    examples = gense.examples(rows)
+    batch = {"written": examples.written([0, 3]), "judged": examples.judged([1, 2])}
+    loss, terms = fitting.objective_of(gense.model)(batch)
+    written = [
+        *entropies(gense, "Say what follows from: the door is red .", "red door"),
+        *entropies(gense, "Say what contradicts: the door is green .", "the door is not green"),
+    ]
+    first, second = "the door is red .", "the door is green ."
+    judged = [
+        *entropies(gense, f"Known: {first} Claimed: the door is not red True or false?", "false"),
+        *entropies(gense, f"Known: {second} Claimed: green door True or false?", "true"),
+    ]
+    assert float(terms["written"]) == pytest.approx(np.mean(written), abs=1e-4)
+    assert float(terms["judged"]) == pytest.approx(np.mean(judged), abs=1e-4)
+    assert loss.item() == pytest.approx(np.mean([*written, *judged]), abs=1e-4)
+
+
+def test_the_choice_weighs_accuracy_against_perplexity(gense: Gense) -> None:
+    rows = pairs(3)
+    gense.model.eval()
+    said, right = [], 0
+    for row in rows.to_pylist():
+        asked = "follows from" if row["true"] else "contradicts"
+        said += entropies(gense, f"Say what {asked}: {row['anchor']}", row["text"])
+        question = f"Known: {row['anchor']} Claimed: {row['text']} True or false?"
+        (true, _), (false, _) = (entropies(gense, question, word) for word in ("true", "false"))
+        right += (true < false) == row["true"]
+    assert 0 < right < 6
+    assert fitting.perplexity(gense, rows, 4) == pytest.approx(math.exp(np.mean(said)), rel=1e-4)
+    found = fitting.choice(gense, rows, 5, 4).measure(gense.model)
+    wanted = 100 * right / 6 - 10 * math.exp(np.mean(said))
+    assert found == pytest.approx(wanted, rel=1e-4)
+
+
+def test_a_spoilt_model_has_no_figure(tmp_path: Path) -> None:
+    one = opened(tmp_path / "init")
+    with torch.no_grad():
+        next(one.model.parameters())[0] = float("nan")
+    assert fitting.choice(one, pairs(2), 5, 4).measure(one.model) is None
+
+
+def test_both_are_learnt_and_a_step_is_chosen(tmp_path: Path) -> None:
+    gense, log = fitted(tmp_path / "init", tmp_path / "work", steps=60, rate=1e-2)
+    terms = [row["terms"] for row in log if row["terms"]]
+    assert {name for one in terms for name in one} == {"written", "judged"}
+    for name in ("written", "judged"):
+        assert terms[-1][name] < terms[0][name] - 0.7
+    measured = {row["step"]: row["dev_value"] for row in log if row["dev_value"] is not None}
+    assert list(measured) == list(range(5, 61, 5))
+    (chosen,) = [row["step"] for row in log if row["chosen"]]
+    assert measured[chosen] == max(measured.values())
+    assert {row["dev_metric"] for row in log if row["dev_metric"]} == {fitting.METRIC}
+    found = fitting.choice(gense, pairs().slice(0, 8), 5, 4).measure(gense.model)
+    assert found == pytest.approx(measured[chosen], abs=1e-3)
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle_it_ends_the_same(tmp_path: Path) -> None:
+    folder = init(tmp_path / "init")
+    whole, log = fitted(folder, tmp_path / "whole")
+    work = tmp_path / "work"
+    child = subprocess.Popen([sys.executable, "-c", CHILD, SUPPORT, str(folder), str(work), "8"])
+    assert 6 <= wait_for(work, 6, child) < STEPS
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    seen: list[int] = []
+    again, resumed = fitted(folder, work, progress=lambda done, total, unit: seen.append(done))
+    assert seen[0] > 6  # it went on, it did not begin again
+    assert same_weights(checkpoints.weights(again.model), checkpoints.weights(whole.model))
+    assert without_rate(resumed) == without_rate(log)
+
+
+def test_in_bf16_the_loss_stays_a_number(tmp_path: Path) -> None:
+    _, log = fitted(tmp_path / "init", tmp_path / "work", steps=2, precision="bf16")
+    assert all(row["loss"] is None or row["loss"] < 20 for row in log)
+
+
+def test_a_batch_does_not_depend_on_those_before(gense: Gense) -> None:
+    examples = gense.examples(pairs().sort_by("row_id"))
+    later = Feed(examples, 16, 2)[7].inputs
+    feed = Feed(examples, 16, 2)
+    first = [feed[step].inputs for step in range(8)][7]
+    for half in ("written", "judged"):
+        assert all(torch.equal(later[half][name], first[half][name]) for name in later[half])
+
+
+def test_a_model_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    causal = tiny_causal(tmp_path / "causal", ["true", "false"])
+    with pytest.raises(ValueError, match=r"a T5 is needed to write and to judge, and .* is a gpt2"):
+        fitting.opened(causal, 32)
+    t5 = init(tmp_path / "t5")
+    with pytest.raises(ValueError, match=r"leaves? no room"):
+        fitting.opened(t5, 8)
+    assert fitting.opened(t5, 11).layout.follows_prompts

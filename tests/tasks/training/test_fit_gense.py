@@ -1,0 +1,153 @@
+"""Stage `fit_generator`, form `gense`: what it leaves, and its errors."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from fitted_gense import init, pairs
+from pydantic import ValidationError
+from tiny_generators import tiny_causal
+
+from tercet.models.generators import generator, layout
+from tercet.models.llm.messages import Request
+from tercet.models.llm.settings import Sampling
+from tercet.models.t5 import judge, wording
+from tercet.storage.rows import rows_of
+from tercet.tasks.corpus.labelled import LABELLED
+from tercet.tasks.stage import BadInput, Resources, Work
+from tercet.tasks.training import fit_gense
+from tercet.tasks.training.fit_gense import FitGenseConfig, FitGenseSettings, GensePairs
+
+TABLES = {"training_log", "discriminator_metrics", "reliability"}
+
+
+@pytest.fixture(scope="module")
+def t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return init(tmp_path_factory.mktemp("inits") / "t5")
+
+
+def labelled(rows: list[dict[str, Any]]) -> pa.Table:
+    blank = dict.fromkeys(LABELLED.names)
+    numbered = [{**blank, "row_id": i, "corpus": "nli", **row} for i, row in enumerate(rows)]
+    return pa.Table.from_pylist(numbered, schema=LABELLED)
+
+
+def triplets() -> pa.Table:
+    found: dict[str, dict[str, Any]] = {}
+    for row in pairs(48).to_pylist():
+        one = found.setdefault(row["anchor"] + row["text"][-1], {"anchor": row["anchor"]})
+        one["positive" if row["true"] else "negative"] = row["text"]
+    return labelled(list(found.values()))
+
+
+def fitted(
+    folder: Path, start: Path, rows: pa.Table | None = None, **settings: Any
+) -> tuple[Path, dict[str, pa.Table]]:
+    """The model's directory and the tables."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pq.write_table(triplets() if rows is None else rows, folder / "labelled.parquet")
+    numbers = {"max_length": 32, "batch_size": 16, "max_steps": 4, "choose_every": 2}
+    config = FitGenseConfig(
+        name="writer",
+        form="gense",
+        pairs=GensePairs(corpora=("nli",), validation=0.25, test=0.25),
+        **{**numbers, "log_steps": 2, **settings},  # type: ignore[arg-type]
+    )
+    tables: dict[str, list[pa.Table]] = {}
+    path = fit_gense.STAGE.run(
+        Work(
+            config=config,
+            seed=3,
+            inputs={"labelled": rows_of({"labelled": [folder / "labelled.parquet"]})},
+            models={"init": start},
+            spec={},
+            resources=Resources(),
+            scratch=folder,
+            emit=lambda name, table: tables.setdefault(name, []).append(table),
+        )
+    )
+    assert path is not None
+    schemas = fit_gense.STAGE.tables
+    return path, {
+        name: pa.concat_tables(t).cast(schemas[name])
+        for name, t in tables.items()
+        if name in TABLES
+    }
+
+
+def test_it_leaves_a_generator_and_a_judge(t5: Path, tmp_path: Path) -> None:
+    path, tables = fitted(tmp_path / "work", t5)
+    files = {file.name for file in path.iterdir()}
+    wanted = {"config.json", "generator.json", "judge.json", "model.safetensors", "tokenizer.json"}
+    assert wanted <= files
+    assert not any(name.endswith((".bin", ".pt", ".pth", ".py", ".pkl")) for name in files)
+    # It is asked as it was fitted: in these words around the sentence.
+    opened = generator.load(path, "float32", "cpu")
+    laid = layout.read(path)
+    assert (laid.form, laid.max_length, laid.follows_prompts) == ("t5", 32, True)
+    prompt = "Say what follows from: the cat is red ."
+    asked = generator.prompts(opened, [Request(0, prompt, Sampling(), 0, None, "the cat is red .")])
+    assert opened.tokenizer.decode(asked[0]) == "Say what follows from : the cat is red . </s>"
+    # It judges by its own calibration, which has the sense of the softmax.
+    own = judge.load(path, "float32", "cpu")
+    assert dict(own.question.asked) == wording.asked()
+    assert (own.question.slope, own.question.shift) != (1.0, 0.0)
+
+    log = tables["training_log"].to_pylist()
+    assert {row["phase"] for row in log} == {"writer"}
+    assert [row["step"] for row in log] == [2, 4]
+    assert {name for name, _ in log[0]["terms"]} == {"written", "judged"}
+    assert sum(row["chosen"] for row in log) == 1
+    metrics = tables["discriminator_metrics"].to_pylist()
+    own_metrics = {row["metric"] for row in metrics if row["arm"] == "discriminator"}
+    assert {"auc", "accuracy", "perplexity"} <= own_metrics
+    assert {"hypothesis", "pair_words"} <= {row["arm"] for row in metrics}
+    assert {row["discriminator"] for row in metrics} == {"writer"}
+    reliability = tables["reliability"].to_pylist()
+    held_out = next(row["pairs"] for row in metrics if row["metric"] == "auc")
+    assert sum(row["pairs"] for row in reliability) == held_out
+
+
+def test_the_same_seed_gives_the_same_model(t5: Path, tmp_path: Path) -> None:
+    weights = [fitted(tmp_path / name, t5)[0] / "model.safetensors" for name in ("a", "b")]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_pairs_without_contradictions_are_refused(t5: Path, tmp_path: Path) -> None:
+    rows = triplets()
+    without = rows.set_column(5, "negative", pa.nulls(rows.num_rows, pa.string()))
+    with pytest.raises(BadInput, match=r"none of the \d+ labelled pairs is false: name a corpus"):
+        fitted(tmp_path / "work", t5, without)
+
+
+def test_a_checkpoint_of_another_form_is_refused(tmp_path: Path) -> None:
+    causal = tiny_causal(tmp_path / "causal", ["true", "false"])
+    with pytest.raises(BadInput) as found:
+        fitted(tmp_path / "work", causal)
+    assert str(found.value) == (
+        f"fit_generator.writer: the model at {causal} cannot be its init: it is a decoder like "
+        "GPT-2, but form: gense needs a T5."
+    )
+
+
+def test_a_template_without_room_is_refused(t5: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"fit_generator: writer: .*no room.*raise max_length from"):
+        fitted(tmp_path / "work", t5, max_length=8)
+
+
+def test_a_spoilt_checkpoint_is_refused(t5: Path, tmp_path: Path) -> None:
+    spoilt = shutil.copytree(t5, tmp_path / "spoilt")
+    (spoilt / "model.safetensors").write_bytes(b"nothing")
+    with pytest.raises(BadInput, match="fit_generator: writer: No language model can be taken"):
+        fitted(tmp_path / "work", spoilt)
+
+
+def test_the_defaults_are_the_papers() -> None:
+    given = FitGenseSettings(form="gense", init="t5-base")
+    assert (given.batch_size, given.learning_rate, given.epochs) == (256, 5e-5, 10)
+    assert (given.choose_every, given.models()) == (500, {"init": "t5-base"})
+    with pytest.raises(ValidationError, match="separator"):
+        FitGenseSettings.model_validate({"form": "gense", "init": "x", "separator": "<sep>"})
