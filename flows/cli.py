@@ -246,6 +246,24 @@ def evaluate(
 
 
 @app.command()
+def define(
+    texts: Annotated[list[str], typer.Argument(help="descriptions, each in quotation marks")],
+    model: Annotated[
+        str, typer.Option("--model", help="a step that was trained on definitions")
+    ] = "train",
+    count: Annotated[int, typer.Option("--count", min=1, help="entries per description")] = 10,
+    format_: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    store: StoreOption = _STORE,
+    run_ref: RunOption = None,
+    debug: DebugOption = False,
+) -> None:
+    """List the entries of a dictionary that a description fits best."""
+    from tercet.flows.commands.define import define as define_texts
+
+    define_texts(texts, model, count, format_, store, run_ref)
+
+
+@app.command()
 def export(
     ref: Annotated[
         str, typer.Argument(help="an encoder (train), a table (triplets), graph, or a tag")
@@ -328,7 +346,6 @@ COMING = {
     "version refers to (docs/operations.md, Limits known now).",
     "diff": "`tercet report RUN RUN` compares two runs, and `tercet show REF` describes one "
     "artifact.",
-    "define": "no shipped recipe trains a model that defines words, so there is nothing to ask.",
     "deploy": "`tercet serve RECIPE` runs a schedule here, and `prefect deploy --all` reads "
     "prefect.yaml for a work pool.",
 }

@@ -13,6 +13,7 @@ from tercet.tasks.stage import REJECTS, Stage
 from tercet.tasks.synthesis import fitted, parse, prompted, synthesise
 from tercet.tasks.synthesis.methods import PROMPTED_NAMES, RULE_NAMES
 from tercet.tasks.training import (
+    entry_matrix,
     fit_evaluator,
     fit_generator,
     fit_gense,
@@ -49,6 +50,7 @@ def stages() -> tuple[Stage, ...]:
         fit_gense.STAGE,
         fit_pair.STAGE,
         fit_evaluator.STAGE,
+        entry_matrix.STAGE,
         train.stage_for(LOSSES),
         train.stage_for(LOSSES, chooses="retrieval"),
         train.stage_for(LOSSES, chooses="fact_order"),

@@ -35,6 +35,10 @@ def test_arms_of_the_quickstart() -> None:
     check_arms("quickstart", BENCHMARKS / "arms_rules.yaml", "train.phases.0.max_steps=65")
 
 
+def test_arms_of_definitions() -> None:
+    check_arms("defsent_plus_cpu", BENCHMARKS / "arms_definitions.yaml", "seeds=4")
+
+
 def test_the_second_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = script("second_field")
     recipe, arms = tmp_path / "recipe.yaml", tmp_path / "arms.yaml"

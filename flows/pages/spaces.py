@@ -166,6 +166,26 @@ def ways(points: Sequence[Row], moves: Sequence[Row]) -> Spec:
     )
 
 
+def scatter(points: Sequence[Row]) -> Spec:
+    """Texts in a plane with axes through its origin. Points: x, y, text."""
+    axis = {"axis": {"tickCount": 4}, "scale": {"zero": True}}
+    return chart(
+        [
+            {
+                "mark": {"type": "point", "size": 12, "stroke": None, "opacity": 0.5},
+                "encoding": {
+                    "x": field("x", "Q", "first direction", **axis),
+                    "y": field("y", "Q", "second direction", **axis),
+                    "color": {"value": "var(--c1)"},
+                    "tooltip": [field("text", "N", " ")],
+                },
+            }
+        ],
+        240,
+        points,
+    )
+
+
 def cloud(points: Sequence[Row], names: Sequence[Row]) -> Spec:
     """Texts in the plane. Points: x, y, method, text. names: method, colour, shape, in order."""
     order = [name["method"] for name in names]

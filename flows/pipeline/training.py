@@ -10,11 +10,13 @@ from tercet.flows.pipeline.named_models import model_named
 from tercet.flows.pipeline.scoring import evaluator
 from tercet.flows.pipeline.step import Made, Model, Step
 from tercet.flows.recipe.model import Recipe
+from tercet.models.losses.definition import SLOT, Definition
 from tercet.tasks.evaluation import evaluate
-from tercet.tasks.training import train, whiten
+from tercet.tasks.training import entry_matrix, train, whiten
 from tercet.tasks.training.phases import (
     OF_TRIPLETS,
     SOURCES,
+    PartConfig,
     PhaseConfig,
     PhaseSettings,
     RowsConfig,
@@ -48,6 +50,11 @@ def training_steps(recipe: Recipe) -> list[Step]:
             for part in phase.parts:
                 for slot, name in part.models.items():
                     models[f"{part.name}.{slot}"] = _model(recipe, phase, seed, name)
+                if SLOT in part.models:
+                    entries = _entries_step(recipe, phase, part, seed)
+                    models[f"{part.name}.{SLOT}"] = Made(entries.name)
+                    # One built with what exists already serves all seeds.
+                    steps += [entries] if entries.name not in [s.name for s in steps] else []
             steps.append(Step(step, stage, config, _inputs(recipe, phase), models))
             trained[phase.name] = step
         if recipe.whiten is not None:
@@ -67,6 +74,29 @@ def training_steps(recipe: Recipe) -> list[Step]:
             for name, step in evaluated.items()
         ]
     return steps
+
+
+def _entries_step(recipe: Recipe, phase: PhaseSettings, part: PartConfig, seed: int) -> Step:
+    """The matrix of the entries that the part trains against, built with the encoder it names."""
+    name = phase.name if len(phase.parts) == 1 else f"{phase.name}.{part.name}"
+    encoder = _model(recipe, phase, seed, part.models[SLOT])
+    loss = part.params()
+    assert isinstance(loss, Definition)
+    config = entry_matrix.EntryMatrixConfig(
+        name=name,
+        corpus=part.rows.source,
+        entries=loss.entries,
+        ica=loss.ica,
+        max_length=phase.max_length,
+        precision=recipe.train.precision,
+        trust_remote_code=recipe.train.trust_remote_code,
+    )
+    step = f"{entry_matrix.STAGE.name}.{name}"
+    trained = [trained_by(recipe, seed, other.name) for other in recipe.train.phases]
+    if isinstance(encoder, Made) and encoder.step in trained:
+        step = _of_seed(recipe, step, seed)
+    inputs = {"labelled": ("labelled",), **guarded(recipe, "labelled")}
+    return Step(step, entry_matrix.STAGE, config, inputs, {"encoder": encoder})
 
 
 def _whiten_step(

@@ -11,6 +11,7 @@ from tercet.flows.pages.redaction import public, public_path
 from tercet.flows.report import (
     differences,
     discriminators,
+    entries,
     examples,
     generators,
     kept,
@@ -39,6 +40,7 @@ PARTS: tuple[Part, ...] = (
     pairs.false_pairs,
     trained.curves,
     trained.gate,
+    entries.entries,
     measured.space,
     projection.plane,
     measured.over_seeds,

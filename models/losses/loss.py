@@ -37,7 +37,8 @@ class Loss:
     texts: the columns that the rows must have, in the order of `sentence_features`.
     optional: columns that follow them where the rows have them. Rows of a batch that lack such a
         text are left out of its features, which are then fewer than the anchors.
-    labels: the label's column and type, at most one. A missing float reaches the loss as NaN.
+    labels: the label's column and type, at most one. A missing float reaches the loss as NaN; lists
+        reach it as rows that are filled up with -1.
     slots: model inputs by name, whose directories `build` gets.
     terms: the names of what the module reports.
     keeps: the module's submodules that are saved beside the encoder.

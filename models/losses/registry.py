@@ -7,6 +7,7 @@ from tercet.models.losses.loss import Loss
 
 # Modules by name, so that editing one loss retrains only its own phases. No torch is loaded.
 LOSSES: Mapping[str, str] = {
+    "definition": "tercet.models.losses.definition",
     "gaussian_decay": "tercet.models.losses.gaussian_decay",
     "guided": "tercet.models.losses.guided",
     "in_batch": "tercet.models.losses.in_batch",

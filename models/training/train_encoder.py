@@ -204,6 +204,10 @@ class _Part:
             column = rows[name].cast(kind)
             if pa.types.is_floating(kind):
                 column = pc.fill_null(column, float("nan"))
+            if pa.types.is_list(kind):
+                # Rows of the longest's length, filled up with -1.
+                rows = [torch.tensor(row) for row in column.to_pylist()]
+                return nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
             return torch.tensor(column.to_pylist())
         return None
 

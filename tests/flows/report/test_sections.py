@@ -14,6 +14,7 @@ from report_store import trained as trained_rows
 from tercet.flows.pages.blocks import Chart, Fold, Grid, Items, Note, Section, Table, Tabs
 from tercet.flows.report import (
     differences,
+    entries,
     examples,
     kept,
     made,
@@ -416,3 +417,32 @@ def test_steps_that_were_reused_show_how_long_they_took_when_they_were_made(
         (chart,) = of(kept.cost([made_now]), Chart)
         assert chart.caption == "2.0 s in all."
         assert made_before.made_in == 1.5
+
+
+def test_entries_are_shown_for_every_step(tmp_path: Path, whole: tuple[Subject, ...]) -> None:
+    figures = {"entries": 3.0, "definitions": 5.0, "isotropy": 0.12345, "mean_cosine": 0.5}
+    tables: dict[str, list[dict[str, Any]]] = {
+        "entry_spaces": [
+            {"name": name, "metric": metric, "value": value + shift}
+            for name, shift in (("step1", 0.0), ("step2", 0.25), ("step2", 0.75))
+            for metric, value in figures.items()
+        ],
+        "entry_points": [
+            {"name": name, "entry_id": number, "text": f"{EVIL}{number}", "x": number, "y": 0.1234}
+            for name in ("step1", "step2")
+            for number in range(3)
+        ],
+    }
+    run = write_run(tmp_path / "store", tables)
+    with opened(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
+        section = entries.entries(subjects)
+    assert table(section) == [
+        ["step1", 3, 5, 0.1235, 0.5, None, None],
+        # The mean of both seeds.
+        ["step2", 4, 6, 0.6235, 1.0, None, None],
+    ]
+    charts = of(section, Chart)
+    assert [len(chart.spec["data"]["values"]) for chart in charts] == [3, 3]
+    assert charts[0].spec["data"]["values"][1]["y"] == 0.123
+    (missing,) = of(entries.entries(whole), Note)
+    assert "No phase trains against the entries" in missing.text

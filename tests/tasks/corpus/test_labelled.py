@@ -227,6 +227,23 @@ def test_a_definition_has_all_its_entries_as_targets(run: Run, tmp_path: Path) -
     assert sorted(reasons(made)) == [("duplicate", big), ("missing_text", big)]
 
 
+def test_a_row_may_name_several_entries(run: Run, tmp_path: Path) -> None:
+    rows = [
+        ["vast|huge | ", "of great size"],
+        ["huge", "of great size"],
+        ["big|vast", "of great size"],
+        ["big top", "a tent"],
+        [" | ", "a hole"],
+    ]
+    path = write(tmp_path / "synsets.tsv", rows, ["members", "definition"])
+    made = run({"source": path, "kind": "definitions"})
+    names = {row["entry_id"]: row["text"] for row in made["entries"]}
+    assert [
+        (row["anchor"], [names[entry] for entry in row["entries"]]) for row in made["labelled"]
+    ] == [("of great size", ["big", "huge", "vast"]), ("a tent", ["big top"])]
+    assert sorted(reasons(made)) == [("duplicate", "of great size"), ("missing_text", "|")]
+
+
 def test_columns_that_the_recipe_names(run: Run, tmp_path: Path) -> None:
     names = ["one", "two", "how"]
     path = write(tmp_path / "own.tsv", [["a", "b", "entailment"], ["a", "c", "2"]], names)

@@ -1,0 +1,68 @@
+"""The spaces of a dictionary's entries, step by step."""
+
+from collections.abc import Sequence
+
+from tercet.flows.pages import spaces
+from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section, Table
+from tercet.flows.report.subject import Row, Subject
+
+# A space of each seed has the name of its phase: their figures are averaged.
+_FIGURES = """
+SELECT name, metric, avg(value) AS value FROM entry_spaces GROUP BY ALL ORDER BY name
+"""
+_POINTS = """
+SELECT name, left(text, 60) AS text, any_value(x) AS x, any_value(y) AS y
+FROM entry_points GROUP BY name, entry_id, text ORDER BY name, entry_id
+"""
+_COLUMNS = {
+    "entries": 0,
+    "definitions": 0,
+    "isotropy": 4,
+    "mean_cosine": 3,
+    "deviation": 3,
+    "ica_rounds": 0,
+}
+
+
+def entries(subjects: Sequence[Subject]) -> Section:
+    """A table of the spaces' figures, and each space along its first two directions."""
+    blocks: list[Block] = []
+    for subject in subjects:
+        of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
+        found = subject.rows(_FIGURES) if subject.count("entry_spaces") else []
+        if not found:
+            said = "No phase trains against the entries of a dictionary (loss `definition`)."
+            blocks.append(Note(f"{of_run}{said}", "missing"))
+            continue
+        names = list(dict.fromkeys(row["name"] for row in found))
+        values = {(row["name"], row["metric"]): row["value"] for row in found}
+        rows = [
+            [name, *(_shown(values.get((name, key)), digits) for key, digits in _COLUMNS.items())]
+            for name in names
+        ]
+        caption = f"{of_run}The entries that each phase trains against."
+        titles = ["phase", *(key.replace("_", " ") for key in _COLUMNS)]
+        blocks.append(Table(titles, rows, caption, "l" + "r" * len(_COLUMNS)))
+        points = subject.rows(_POINTS)
+        charts: list[Block] = [_cloud(name, [p for p in points if p["name"] == name], of_run)
+                               for name in names]  # fmt: skip
+        blocks.append(Grid(charts, least=18))
+    lead = (
+        "Definitions are trained to find their entries, whose vectors the encoder of the step "
+        "before has made. The more evenly these lie in all directions (isotropy near 1, mean "
+        "cosine near 0), the more a definition can be told from others."
+    )
+    return Section("Entries", blocks, lead)
+
+
+def _cloud(name: str, points: Sequence[Row], of_run: str) -> Chart:
+    rows = [{**p, "x": round(p["x"], 3), "y": round(p["y"], 3)} for p in points]
+    caption = f"{of_run}{len(rows):,} entries of {name}, along the two largest singular directions."
+    alt = f"Entries of {name} in the plane of the two largest singular directions."
+    return Chart(spaces.scatter(rows), caption, alt, name)
+
+
+def _shown(value: float | None, digits: int) -> float | int | None:
+    if value is None:
+        return None
+    return round(value, digits) if digits else round(value)

@@ -1,0 +1,187 @@
+"""The space of a dictionary's entries: a row an entry, in one file that is never read whole.
+
+An entry's row is the mean over its definitions' vectors (DefSent+, eqs. 4, 7 and 10), perhaps
+turned into independent components (eq. 11).
+"""
+
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.torch import load_file
+from torch import Tensor
+
+Floats: TypeAlias = npt.NDArray[np.float32]
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+MATRIX, TEXTS = "entries.safetensors", "entries.json"
+# Definitions whose vectors are gathered at once, and rows that are looked at for the figures.
+_BLOCK = 16_384
+# FastICA as the paper has it.
+_TOLERANCE, _ROUNDS, _SEED = 1e-4, 1_000, 42
+# A direction of standardised vectors with less variance is noise.
+_FLAT = 1e-6
+
+
+@dataclass(frozen=True)
+class Space:
+    """matrix: (entries, width), memory-mapped. entry_ids: (entries,), int32, rising. texts: theirs.
+
+    An entry without definitions has no row.
+    """
+
+    matrix: Tensor
+    entry_ids: Tensor
+    texts: list[str]
+
+
+def read_space(folder: Path) -> Space:
+    """The space that the stage `entry_matrix` has left."""
+    tensors = load_file(folder / MATRIX)
+    texts = json.loads((folder / TEXTS).read_text(encoding="utf-8"))
+    return Space(tensors["matrix"], tensors["entry_ids"], texts)
+
+
+def create_space(folder: Path, entry_ids: Integers, texts: Sequence[str], width: int) -> Floats:
+    """Writes the space with a matrix of zeros, which the caller fills: (entries, width)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / TEXTS).write_text(json.dumps(list(texts), ensure_ascii=False), encoding="utf-8")
+    count, ids = len(entry_ids), entry_ids.astype("<i4").tobytes()
+    header = {
+        "entry_ids": {"dtype": "I32", "shape": [count], "data_offsets": [0, len(ids)]},
+        "matrix": {
+            "dtype": "F32",
+            "shape": [count, width],
+            "data_offsets": [len(ids), len(ids) + 4 * count * width],
+        },
+    }
+    # safetensors' format: the header's length, the header padded to 8 bytes, the tensors.
+    said = json.dumps(header).encode()
+    said += b" " * (-len(said) % 8)
+    file = folder / MATRIX
+    file.write_bytes(len(said).to_bytes(8, "little") + said + ids)
+    start = 8 + len(said) + len(ids)
+    with file.open("r+b") as opened:
+        opened.truncate(start + 4 * count * width)
+    matrix: Floats = np.memmap(file, "<f4", "r+", start, (count, width))
+    return matrix
+
+
+def fill_means(matrix: Floats, vectors: Floats, rows: Integers, definitions: Integers) -> None:
+    """Puts into each row of the matrix the mean of its definitions' vectors.
+
+    matrix: (entries, width). vectors: (definitions, width). rows, definitions: pairs of a row of
+    the one and a row of the other; every row of the matrix has at least one.
+    """
+    order = np.lexsort((definitions, rows))
+    rows, definitions = rows[order], definitions[order]
+    starts = np.searchsorted(rows, np.arange(len(matrix) + 1))
+    first = 0
+    while first < len(matrix):
+        # So many whole entries as a block of definitions has, but at least one.
+        last = int(np.searchsorted(starts, starts[first] + _BLOCK, side="right")) - 1
+        last = min(max(last, first + 1), len(matrix))
+        chosen = definitions[starts[first] : starts[last]]
+        gathered = np.asarray(vectors[chosen], dtype=np.float64)
+        counts = np.diff(starts[first : last + 1])
+        sums = np.add.reduceat(gathered, starts[first:last] - starts[first], axis=0)
+        matrix[first:last] = sums / counts[:, None]
+        first = last
+
+
+def make_independent(matrix: Floats, deviation: float) -> int:
+    """Turns the matrix into independent components of this standard deviation, in place.
+
+    Every column is standardised first. There are as many components as directions in which the
+    entries vary, one fewer than columns behind a layer norm, whose outputs lie in a hyperplane;
+    columns that remain are 0. How many rounds it took, at most 1,000: as many means that it has
+    not settled. Raises ValueError with one sentence where there are too few entries.
+    """
+    from sklearn.decomposition import FastICA
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.preprocessing import StandardScaler
+
+    count, width = matrix.shape
+    if count <= width:
+        raise ValueError(
+            f"ica needs more entries than the {width} numbers of a vector, and there are only "
+            f"{count}: leave ica out, or take a larger dictionary"
+        )
+    # In float32, sklearn's own whitening of such vectors has given one component several times.
+    scaled = StandardScaler(copy=False).fit_transform(np.array(matrix, dtype=np.float64))
+    variances, directions = np.linalg.eigh(scaled.T @ scaled / count)
+    varying = variances > _FLAT
+    if not varying.any():
+        raise ValueError("ica finds nothing in entries that all have the same vector: leave it out")
+    components = FastICA(
+        whiten=False,
+        fun="logcosh",
+        tol=_TOLERANCE,
+        max_iter=_ROUNDS,
+        random_state=_SEED,
+    )
+    with warnings.catch_warnings():
+        # The number of rounds says so.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = components.fit_transform(
+            scaled @ (directions[:, varying] / np.sqrt(variances[varying]))
+        )
+    matrix[:, : found.shape[1]] = found * deviation
+    matrix[:, found.shape[1] :] = 0
+    return int(components.n_iter_)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the entries lie in their space, not centred (DefSent+, figure 1).
+
+    singular: (width,), falling. directions: (width, width), in rows, in the same order.
+    mean_cosine: of two entries, on average; 0 where they point everywhere.
+    isotropy: the smallest over the largest of the partition functions sum_e exp(a . e) along the
+        directions a, both ways, with entries of mean length one (Mu and Viswanath 2018,
+        arXiv:1702.01417, eq. 5); 1 where all directions are alike.
+    deviation: of all numbers of the matrix.
+    """
+
+    singular: npt.NDArray[np.float64]
+    directions: npt.NDArray[np.float64]
+    mean_cosine: float
+    isotropy: float
+    deviation: float
+
+
+def shape_of(matrix: Floats) -> Shape:
+    """The shape of these entries, read in blocks."""
+    count, width = matrix.shape
+    gram, ends = np.zeros((width, width)), np.zeros(width)
+    total, squares, length = 0.0, 0.0, 0.0
+    for start in range(0, count, _BLOCK):
+        rows = matrix[start : start + _BLOCK].astype(np.float64)
+        lengths = np.linalg.norm(rows, axis=1)
+        gram += rows.T @ rows
+        ends += (rows / np.maximum(lengths, 1e-12)[:, None]).sum(axis=0)
+        total, squares = total + rows.sum(), squares + (rows**2).sum()
+        length += lengths.sum()
+    values, columns = np.linalg.eigh(gram)
+    directions = columns[:, ::-1].T
+    largest = np.abs(directions).argmax(axis=1)
+    directions = directions * np.sign(directions[np.arange(width), largest])[:, None]
+    both = np.concatenate([directions, -directions]).T * (count / max(length, 1e-12))
+    sums = np.zeros(2 * width)
+    for start in range(0, count, _BLOCK):
+        sums += np.exp(matrix[start : start + _BLOCK].astype(np.float64) @ both).sum(axis=0)
+    # Of two different entries: each one's cosine with itself left out.
+    pairs = count * (count - 1)
+    size = count * width
+    return Shape(
+        np.sqrt(np.maximum(values[::-1], 0.0)),
+        directions,
+        float((ends @ ends - count) / pairs) if pairs else 1.0,
+        float(sums.min() / sums.max()),
+        float(np.sqrt(max(squares / size - (total / size) ** 2, 0.0))),
+    )

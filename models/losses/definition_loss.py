@@ -1,0 +1,265 @@
+"""The loss `definition` as a torch module: cross-entropy over all entries of a dictionary.
+
+The entries never change, so that all the gradient goes through one vector a text: one pass over
+blocks of entries gives the loss and that gradient, and no block's logits are kept.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Normalize
+from torch import Tensor, nn
+
+from tercet.models.encoders.encoder import encode
+from tercet.models.encoders.entry_space import Space
+
+Activation: TypeAlias = Literal["tanh", "gelu"]
+# Logits of a batch against this many entries are held at once.
+BLOCK = 16_384
+
+# The layer between states and words in checkpoints, and what stands behind it there. RoBERTa-type
+# models have no pooler that was trained, so that the masked-LM head comes first.
+_LAYERS: tuple[tuple[str, Activation], ...] = (
+    ("lm_head.dense", "gelu"),
+    ("pooler.dense", "tanh"),
+    ("cls.predictions.transform.dense", "gelu"),
+    ("vocab_transform", "gelu"),
+)
+
+
+class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
+    """Per text logsumexp of its products with all entries, less its mean over its own entries."""
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, vectors: Tensor, entries: Tensor, owners: Tensor, block: int
+    ) -> tuple[Tensor, Tensor]:
+        highest = vectors.new_full((len(vectors),), -math.inf)
+        total = vectors.new_zeros(len(vectors))
+        # The entries' mean, weighed by their probabilities so far.
+        mean = torch.zeros_like(vectors)
+        first = torch.zeros(len(vectors), dtype=torch.long, device=vectors.device)
+        for start in range(0, len(entries), block):
+            rows = entries[start : start + block].to(vectors)
+            logits = vectors @ rows.T  # (batch, block)
+            best, place = logits.max(1)
+            first = torch.where(best > highest, place + start, first)
+            new = torch.maximum(highest, best)
+            shrink = torch.exp(highest - new)
+            weights = torch.exp(logits - new[:, None])
+            total = total * shrink + weights.sum(1)
+            mean = mean * shrink[:, None] + weights @ rows
+            highest = new
+        own = _own(entries, owners, vectors)
+        loss = highest + total.log() - (vectors * own).sum(1)
+        ctx.save_for_backward(mean / total[:, None] - own)
+        found = (owners == first[:, None]).any(1)
+        ctx.mark_non_differentiable(found)
+        return loss, found
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        (slope,) = ctx.saved_tensors
+        return gradients[0][:, None] * slope, None, None, None
+
+
+def _own(entries: Tensor, owners: Tensor, like: Tensor) -> Tensor:
+    """The mean of each text's own entries, (batch, width)."""
+    there = owners >= 0
+    rows = entries[owners.clamp(min=0)].to(like) * there[..., None]
+    return rows.sum(1) / there.sum(1, keepdim=True)
+
+
+def definition_loss(
+    vectors: Tensor, entries: Tensor, owners: Tensor, block: int = BLOCK
+) -> tuple[Tensor, Tensor]:
+    """Mean loss of a batch, and of each text whether its best entry is one of its own.
+
+    Cross-entropy between softmax(vectors @ entries.T) and a target that is uniform over the text's
+    own entries (DefSent+, eqs. 5, 8 and 12, for a single one). With several, the loss cannot fall
+    below the mean of log(count): a definition does not tell its owners apart.
+
+    vectors: (batch, width), the projected definitions. entries: (entries, width), frozen.
+    owners: (batch, most), rows of `entries`, -1 where a text has fewer; at least one each.
+    """
+    loss, found = _AgainstEntries.apply(vectors, entries, owners, block)
+    return loss.mean(), found
+
+
+class Projection(nn.Module):  # type: ignore[misc]
+    """From the space of sentence vectors into that of the entries: a dense layer and what follows.
+
+    scale: what the sentence vectors are multiplied with first: an encoder that gives all of them
+        length one would leave the dense layer next to nothing.
+    """
+
+    def __init__(self, dimension: int, width: int, activation: Activation, scale: float) -> None:
+        super().__init__()
+        self.dense = nn.Linear(dimension, width)
+        # In the file, so that it can be read without the recipe.
+        self.register_buffer("gelu", torch.tensor(activation == "gelu"))
+        self.register_buffer("scale", torch.tensor(scale))
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(batch, dimension) to (batch, width)."""
+        dense = self.dense(vectors * self.scale)
+        projected: Tensor = nn.functional.gelu(dense) if self.gelu else torch.tanh(dense)
+        return projected
+
+
+def read_projection(file: Path) -> Projection:
+    """The projection that a training has left beside its encoder."""
+    tensors = load_file(file)
+    width, dimension = tensors["dense.weight"].shape
+    projection = Projection(dimension, width, "tanh", 1.0)
+    projection.load_state_dict(tensors)
+    projection.eval()
+    return projection
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def nearest_entries(
+    model: SentenceTransformer,
+    projection: Projection,
+    space: Space,
+    texts: Sequence[str],
+    count: int,
+) -> list[list[tuple[str, float]]]:
+    """For each text the entries with the largest products and their probabilities, falling."""
+    vectors = encode(model, texts, normalise=False)
+    logits = projection(torch.from_numpy(vectors)) @ space.matrix.T  # (texts, entries)
+    found = torch.softmax(logits, 1).topk(min(count, len(space.texts)))
+    return [
+        [(space.texts[place], share) for place, share in zip(places, shares, strict=True)]
+        for places, shares in zip(found.indices.tolist(), found.values.tolist(), strict=True)
+    ]
+
+
+def projection_for(
+    model: SentenceTransformer,
+    width: int,
+    activation: Literal["auto", "tanh", "gelu"],
+    start: Literal["copied", "identity"] = "copied",
+) -> Projection:
+    """The projection from the encoder's vectors, with the backbone's own layer where it has one.
+
+    The layer of a RoBERTa-type model is that of its masked-LM head, else it is the pooler's. One
+    of another width, or none, leaves random weights. start: "identity" leaves the vectors as they
+    are but for the activation.
+    """
+    dimension = int(model.get_embedding_dimension() or 0)
+    normal = any(isinstance(module, Normalize) for module in model.modules())
+    layer = _layer(model)
+    usual: Activation = "tanh" if layer is None else layer[0]
+    projection = Projection(
+        dimension,
+        width,
+        usual if activation == "auto" else activation,
+        # As long as the states behind a layer norm without weights are.
+        math.sqrt(dimension) if normal else 1.0,
+    )
+    if start == "identity":
+        nn.init.eye_(projection.dense.weight)
+        nn.init.zeros_(projection.dense.bias)
+    elif layer is not None and layer[1].shape == projection.dense.weight.shape:
+        with torch.no_grad():
+            projection.dense.weight.copy_(layer[1])
+            projection.dense.bias.copy_(layer[2])
+    return projection
+
+
+def _layer(model: SentenceTransformer) -> tuple[Activation, Tensor, Tensor] | None:
+    """The layer before the backbone's words: its activation, weight and bias."""
+    paths = (getattr(module, "name_or_path", "") for module in model.modules())
+    folder = Path(next((path for path in paths if path), "no folder"))
+    files = sorted(folder.glob("*.safetensors"))
+    for name, activation in _LAYERS:
+        for file in files:
+            with safe_open(file, framework="pt") as tensors:
+                # Perhaps behind the name of the network around it.
+                keys = list(tensors.keys())
+                found = [key for key in keys if f".{key}".endswith(f".{name}.weight")]
+                if found:
+                    bias = tensors.get_tensor(found[0].removesuffix("weight") + "bias")
+                    return activation, tensors.get_tensor(found[0]).float(), bias.float()
+    return None
+
+
+class DefinitionLoss(nn.Module):  # type: ignore[misc]
+    """Definitions find their entries among all those of a dictionary.
+
+    Args:
+        model: the encoder to train.
+        matrix: (entries, width), the entries' vectors; they stay as they are.
+        entry_ids: (entries,), the entry of each row.
+        projection: from the encoder's vectors to those of the entries; trained with it.
+
+    Inputs: (definition) with the ids of its entries as the label, (batch, most), -1 where a
+    definition has fewer. Entries without a row count as absent, and so does a definition that has
+    no other.
+
+    After each forward pass `terms` has the batch's means: `recall_1`, the share of definitions
+    whose nearest entry is one of their own, and `floor`, below which the loss cannot fall.
+
+    Reference: DefSent+, section 3.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        matrix: Tensor,
+        entry_ids: Tensor,
+        projection: Projection,
+    ) -> None:
+        super().__init__()
+        self.model, self.projection = model, projection
+        rows = torch.full((int(entry_ids.max()) + 2,), -1)
+        rows[entry_ids.long()] = torch.arange(len(entry_ids))
+        # Not persistent: neither belongs in a checkpoint. The last row stands for unknown ids.
+        self.register_buffer("matrix", matrix, persistent=False)
+        self.register_buffer("rows", rows, persistent=False)
+        self.terms: dict[str, Tensor] = {}
+
+    def forward(
+        self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None
+    ) -> Tensor:
+        """The batch's mean loss, of one feature dictionary and the ids of the entries."""
+        (features,) = sentence_features
+        self.terms = {}
+        if labels is None:
+            raise ValueError("The loss definition needs each definition's entries as labels.")
+        vectors = self.model(features)["sentence_embedding"]
+        known = (labels >= 0) & (labels < len(self.rows) - 1)
+        owners = self.rows[torch.where(known, labels.long(), -1)]
+        owned = (owners >= 0).any(1)
+        # Logits of unnormalised products need more than bf16's 8 bits: no autocast here.
+        with torch.autocast(vectors.device.type, enabled=False):
+            projected = self.projection(vectors.float())[owned]
+            if not len(projected):
+                return vectors.sum() * 0.0
+            loss, found = definition_loss(projected, self.matrix, owners[owned])
+        count = (owners[owned] >= 0).sum(1)
+        self.terms = {"recall_1": found.float().mean(), "floor": count.float().log().mean()}
+        return loss
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """The loss's numbers, as the library's losses report theirs."""
+        return {"entries": len(self.matrix), "width": self.matrix.shape[1]}
+
+    @property
+    def citation(self) -> str:
+        """The paper, for the library's model cards."""
+        return """
+@article{liu2024defsentplus,
+    title={DefSent+: Improving sentence embeddings of language models by projecting definition
+        sentences into a quasi-isotropic or isotropic vector space of unlimited dictionary entries},
+    author={Liu, Xiaodong},
+    year={2024},
+}
+"""

@@ -1,0 +1,253 @@
+"""Stage `entry_matrix`: a vector for every entry of a dictionary, made of its definitions'.
+
+Every definition is encoded once, however many entries own it. What is encoded lies in the scratch
+directory, so that a killed stage goes on behind its last block.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.tasks.guarding.removal import without_contaminated
+from tercet.tasks.rejects import rejects
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+
+ENTRY_SPACES = pa.schema(
+    [
+        ("name", pa.string()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+    ]
+)
+ENTRY_DIRECTIONS = pa.schema(
+    [
+        ("name", pa.string()),
+        ("direction", pa.int32()),
+        ("singular_value", pa.float64()),
+        ("share", pa.float64()),
+    ]
+)
+ENTRY_POINTS = pa.schema(
+    [
+        ("name", pa.string()),
+        ("entry_id", pa.int32()),
+        ("text", pa.string()),
+        ("x", pa.float64()),
+        ("y", pa.float64()),
+    ]
+)
+
+SPACE_FOLDER = "model"
+# Definitions encoded between two looks at the disk.
+_BLOCK = 8_192
+# Entries that `entry_points` shows.
+_POINTS = 2_000
+
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+
+class EntryMatrixConfig(Config):
+    """Which definitions, and what becomes of their vectors."""
+
+    name: str = Field(description="Of the part of a phase that trains against it.")
+    corpus: str
+    entries: Literal["mean", "cls", "words"] = "mean"
+    ica: float | None = None
+    max_length: int = 64
+    precision: Literal["fp32", "bf16"] = "fp32"
+    trust_remote_code: bool = False
+
+
+def run(work: Work) -> Path:
+    """Writes the space of the entries; emits its shape, and entries without a definition."""
+    from tercet.models.encoders import entry_space
+
+    config: EntryMatrixConfig = work.config
+    found = definitions(work, config.corpus, f"entry_matrix: {config.name}")
+    lists = found["entries"].combine_chunks()
+    owned = pc.list_parent_indices(lists).to_numpy(zero_copy_only=False)
+    owners = lists.flatten().to_numpy(zero_copy_only=False)
+    ids, rows = np.unique(owners, return_inverse=True)
+    texts = _texts(work, ids.astype(np.int64), found)
+    folder = work.scratch / SPACE_FOLDER
+    try:
+        if config.entries == "words":
+            matrix = _from_words(work, folder, ids, texts)
+        else:
+            vectors = _encoded(work, found["anchor"])
+            matrix = entry_space.create_space(folder, ids, texts, vectors.shape[1])
+            entry_space.fill_means(matrix, vectors, rows, owned.astype(np.int64))
+        rounds = None
+        if config.ica is not None:
+            rounds = entry_space.make_independent(matrix, config.ica)
+        matrix.flush()  # type: ignore[attr-defined]
+    except ValueError as error:
+        raise BadInput(f"entry_matrix: {config.name}: {error}") from error
+    _emit_shape(work, matrix, ids, texts, {"definitions": found.num_rows, "ica_rounds": rounds})
+    return folder
+
+
+def definitions(work: Work, corpus: str, stage: str) -> pa.Table:
+    """The corpus's definitions to train on, in order of row_id: row_id, anchor, entries.
+
+    Raises: BadInput where there is none.
+    """
+    table = work.inputs["labelled"].table("labelled", ["row_id", "corpus", "anchor", "entries"])
+    found = table.filter(pc.equal(table["corpus"], corpus)).drop_columns(["corpus"])
+    found = without_contaminated(work, found, "guarded_labelled", stage)
+    found = found.filter(pc.greater(pc.fill_null(pc.list_value_length(found["entries"]), 0), 0))
+    if not found.num_rows:
+        raise BadInput(
+            f"{stage}: the corpus {corpus!r} has no definitions with entries: name one of kind "
+            "definitions."
+        )
+    return found.sort_by("row_id").combine_chunks()
+
+
+def _texts(work: Work, ids: Integers, found: pa.Table) -> list[str]:
+    """The texts of these entries; those of the corpus that have lost all definitions are rejects.
+
+    An entry may lose them to the guard alone: one without any has never been an entry.
+    """
+    entries = work.inputs["labelled"].table("entries")
+    place = pc.index_in(pa.array(ids, pa.int32()), entries["entry_id"].combine_chunks())
+    texts: list[str] = entries["text"].take(place).to_pylist()
+    table = work.inputs["labelled"].table("labelled", ["corpus", "entries"])
+    own = table.filter(pc.equal(table["corpus"], work.config.corpus))["entries"].combine_chunks()
+    lost = np.setdiff1d(own.flatten().to_numpy(zero_copy_only=False), ids)
+    if len(lost):
+        gone = entries.filter(pc.is_in(entries["entry_id"], pa.array(lost, pa.int32())))["text"]
+        row_ids = pa.array(seeding.text_ids(gone.to_pylist()), pa.uint64())
+        why = pa.repeat("all its definitions are texts of evaluation sets", len(gone))
+        work.emit("rejects", rejects(STAGE.name, row_ids, "no_definition", why, gone))
+    return texts
+
+
+def _encoded(work: Work, texts: pa.ChunkedArray) -> Any:
+    """The definitions' vectors (definitions, width) in a file, as far as they are not there yet."""
+    from tercet.models.encoders import encoder
+
+    config: EntryMatrixConfig = work.config
+    model = _encoder(work)
+    width = encoder.dimension(model)
+    file, said = work.scratch / "vectors.f32", work.scratch / "encoded.json"
+    done = json.loads(said.read_text(encoding="utf-8")) if said.is_file() else 0
+    vectors = np.memmap(file, "<f4", "r+" if done else "w+", 0, (len(texts), width))
+    for start in range(done, len(texts), _BLOCK):
+        some = texts[start : start + _BLOCK].to_pylist()
+        found = encoder.encode(
+            model, some, work.resources.batch_size, config.precision, normalise=False
+        )
+        if not np.isfinite(found).all():
+            raise ValueError("the encoder gives NaN or infinity: its training has diverged")
+        vectors[start : start + len(some)] = found
+        vectors.flush()
+        draft = said.with_suffix(".writing")
+        draft.write_text(json.dumps(start + len(some)), encoding="utf-8")
+        draft.rename(said)
+        work.resources.progress(start + len(some), len(texts), "definitions")
+    return vectors
+
+
+def _encoder(work: Work) -> Any:
+    """The slot's encoder with the pooling of the entries, whose vectors keep their lengths."""
+    from sentence_transformers.base.modules import Normalize
+
+    from tercet.models.encoders import encoder
+
+    config: EntryMatrixConfig = work.config
+    model = encoder.load_encoder(
+        work.models["encoder"],
+        None if config.entries == "words" else config.entries,
+        config.max_length,
+        work.resources.device,
+        config.trust_remote_code,
+    )
+    while isinstance(model[-1], Normalize):
+        del model[-1]
+    return model
+
+
+def _from_words(work: Work, folder: Path, ids: Integers, texts: list[str]) -> Any:
+    """Each entry's row is the mean of its word pieces' embeddings (DefSent, of single words)."""
+    from tercet.models.encoders import entry_space
+
+    model = _encoder(work)
+    table = model[0].model.get_input_embeddings().weight.detach().float().cpu().numpy()
+    matrix = entry_space.create_space(folder, ids, texts, table.shape[1])
+    for start in range(0, len(texts), _BLOCK):
+        pieces = model.tokenizer(texts[start : start + _BLOCK], add_special_tokens=False)
+        for number, own in enumerate(pieces["input_ids"], start):
+            if own:
+                matrix[number] = table[own].mean(axis=0)
+    return matrix
+
+
+def _emit_shape(
+    work: Work, matrix: Any, ids: Integers, texts: list[str], counts: dict[str, int | None]
+) -> None:
+    """Emits the three tables on how the entries lie."""
+    from tercet.models.encoders import entry_space
+
+    name = work.config.name
+    shape = entry_space.shape_of(matrix)
+    figures = {
+        "entries": len(matrix),
+        **counts,
+        "isotropy": shape.isotropy,
+        "mean_cosine": shape.mean_cosine,
+        "deviation": shape.deviation,
+    }
+    kept = {metric: float(value) for metric, value in figures.items() if value is not None}
+    work.emit(
+        "entry_spaces",
+        pa.table({"name": [name] * len(kept), "metric": [*kept], "value": [*kept.values()]}),
+    )
+    squares = shape.singular**2
+    count = len(squares)
+    directions = {
+        "name": [name] * count,
+        "direction": np.arange(1, count + 1),
+        "singular_value": shape.singular,
+        "share": squares / max(squares.sum(), 1e-300),
+    }
+    work.emit("entry_directions", pa.table(directions).cast(ENTRY_DIRECTIONS))
+    draws = seeding.draws(0, "entry points", ids.astype(np.uint64))
+    shown = np.sort(np.argsort(draws, kind="stable")[:_POINTS])
+    axes = np.zeros((2, matrix.shape[1]))
+    axes[: min(2, count)] = shape.directions[:2]
+    points = np.asarray(matrix[shown], dtype=np.float64) @ axes.T
+    work.emit(
+        "entry_points",
+        pa.table(
+            {
+                "name": [name] * len(shown),
+                "entry_id": ids[shown],
+                "text": [texts[row] for row in shown],
+                "x": points[:, 0],
+                "y": points[:, 1],
+            }
+        ).cast(ENTRY_POINTS),
+    )
+
+
+STAGE = Stage(
+    name="entry_matrix",
+    config=EntryMatrixConfig,
+    tables={
+        "entry_spaces": ENTRY_SPACES,
+        "entry_directions": ENTRY_DIRECTIONS,
+        "entry_points": ENTRY_POINTS,
+    },
+    run=run,
+    model=True,
+    seeded=False,
+    libraries=("torch", "transformers", "sentence-transformers", "scikit-learn"),
+)

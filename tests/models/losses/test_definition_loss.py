@@ -1,0 +1,201 @@
+"""The loss `definition` against a literal softmax, and the projection that it trains."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tercet.models.encoders.encoder import load_encoder
+from tercet.models.losses import definition_loss as module
+from tercet.models.losses.definition_loss import (
+    DefinitionLoss,
+    Projection,
+    definition_loss,
+    projection_for,
+    read_projection,
+)
+from tercet.models.training.checkpoints import weights, write_tensors
+
+
+def literal(vectors: Tensor, entries: Tensor, owners: list[list[int]]) -> Tensor:
+    """Cross-entropy by the formula, with a target that is uniform over the owners."""
+    losses = []
+    for vector, own in zip(vectors, owners, strict=True):
+        exponentials = torch.stack([torch.exp(entry @ vector) for entry in entries])
+        probabilities = exponentials / exponentials.sum()
+        losses.append(sum(-torch.log(probabilities[e]) / len(own) for e in own))
+    return torch.stack(losses).mean()
+
+
+OWNERS = [[3], [0, 6], [9, 1, 2], [9]]
+PADDED = torch.tensor([[3, -1, -1], [0, 6, -1], [9, 1, 2], [9, -1, -1]])
+
+
+@pytest.mark.parametrize("block", [1, 3, 4, 10, 16_384])
+def test_it_is_the_cross_entropy_of_a_literal_softmax_in_blocks_of_any_size(block: int) -> None:
+    torch.manual_seed(1)
+    vectors = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
+    entries = 2 * torch.randn(10, 5, dtype=torch.float64)
+    loss, found = definition_loss(vectors, entries, PADDED, block)
+    expected = literal(vectors, entries, OWNERS)
+    assert torch.allclose(loss, expected, atol=1e-12)
+    (slope,) = torch.autograd.grad(3 * loss, vectors)
+    (wanted,) = torch.autograd.grad(3 * expected, vectors)
+    assert torch.allclose(slope, wanted, atol=1e-12)
+    best = (vectors @ entries.T).argmax(1).tolist()
+    assert found.tolist() == [b in own for b, own in zip(best, OWNERS, strict=True)]
+
+
+def test_large_products_overflow_nothing() -> None:
+    entries = torch.tensor([[1000.0, 0.0], [0.0, 1000.0], [900.0, 0.0]])
+    vectors = torch.tensor([[1.0, 0.2], [-1.0, -1.0]], requires_grad=True)
+    loss, found = definition_loss(vectors, entries, torch.tensor([[0], [1]]), block=1)
+    (slope,) = torch.autograd.grad(loss, vectors)
+    assert loss.item() == pytest.approx(100 / 2)  # nothing, and 1000 - 900
+    assert torch.isfinite(slope).all()
+    assert found.tolist() == [True, False]
+
+
+def encoder_loss(backbone: Path, ids: list[int]) -> DefinitionLoss:
+    torch.manual_seed(2)
+    encoder = load_encoder(backbone, "mean")
+    projection = projection_for(encoder, 32, "auto")
+    return DefinitionLoss(encoder, torch.randn(len(ids), 32), torch.tensor(ids), projection)
+
+
+def test_entries_are_found_by_their_ids_and_those_without_a_row_do_not_count(
+    tiny_backbone: Path,
+) -> None:
+    loss = encoder_loss(tiny_backbone, [2, 5, 9])
+    texts = ["the first row", "a blue file", "one name"]
+    labels = torch.tensor([[5, -1], [9, 4], [7, 12]])
+    features = loss.model.preprocess(texts)
+    value = loss([features], labels)
+    vectors = loss.projection(loss.model(loss.model.preprocess(texts))["sentence_embedding"])
+    # Entries 4, 7 and 12 have no row, so that nothing is asked of the last text.
+    assert torch.allclose(value, literal(vectors[:2], loss.matrix, [[1], [2]]), atol=1e-5)
+    assert float(loss.terms["floor"]) == 0.0
+    none = loss([loss.model.preprocess(texts[2:])], labels[2:])
+    assert none.item() == 0.0
+    none.backward()
+
+
+def test_the_loss_cannot_fall_below_the_floor(tiny_backbone: Path) -> None:
+    loss = encoder_loss(tiny_backbone, [0, 1, 2])
+    loss.matrix = torch.tensor([[9.0] * 32, [9.0] * 32, [-9.0] * 32])
+    with torch.no_grad():
+        loss.projection.dense.bias += 99.0
+    value = loss([loss.model.preprocess(["a name"])], torch.tensor([[0, 1]]))
+    assert value.item() == pytest.approx(math.log(2), abs=1e-4)
+    assert float(loss.terms["floor"]) == pytest.approx(math.log(2))
+    assert float(loss.terms["recall_1"]) == 1.0
+
+
+def test_neither_the_entries_nor_their_places_are_in_a_checkpoint(tiny_backbone: Path) -> None:
+    loss = encoder_loss(tiny_backbone, [0, 1])
+    own = {name for name in weights(loss) if not name.startswith("model.")}
+    assert own == {f"projection.{name}" for name in ("dense.weight", "dense.bias", "gelu", "scale")}
+    assert not loss.matrix.requires_grad
+
+
+def test_berts_own_pooler_is_the_projection_at_the_start(tiny_backbone: Path) -> None:
+    projection = projection_for(load_encoder(tiny_backbone, "cls"), 32, "auto")
+    stored = load_file(tiny_backbone / "model.safetensors")
+    assert torch.equal(projection.dense.weight, stored["pooler.dense.weight"])
+    assert torch.equal(projection.dense.bias, stored["pooler.dense.bias"])
+    vectors = torch.randn(3, 32)
+    assert torch.equal(projection(vectors), torch.tanh(projection.dense(vectors)))
+
+
+def roberta(folder: Path, tiny_backbone: Path) -> Path:
+    """A masked-LM RoBERTa with the tiny tokenizer."""
+    import shutil
+
+    from transformers import RobertaConfig, RobertaForMaskedLM
+
+    torch.manual_seed(7)
+    shutil.copytree(tiny_backbone, folder)
+    config = RobertaConfig(
+        vocab_size=64,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=66,
+        pad_token_id=0,
+    )
+    RobertaForMaskedLM(config).save_pretrained(folder)
+    return folder
+
+
+def test_robertas_masked_head_is_copied_and_has_gelu(tmp_path: Path, tiny_backbone: Path) -> None:
+    folder = roberta(tmp_path / "roberta", tiny_backbone)
+    projection = projection_for(load_encoder(folder, "mean"), 32, "auto")
+    stored = load_file(folder / "model.safetensors")
+    assert torch.equal(projection.dense.weight, stored["lm_head.dense.weight"])
+    assert torch.equal(projection.dense.bias, stored["lm_head.dense.bias"])
+    vectors = torch.randn(3, 32)
+    dense = projection.dense(vectors)
+    assert torch.equal(projection(vectors), torch.nn.functional.gelu(dense))
+    tanh = projection_for(load_encoder(folder, "mean"), 32, "tanh")
+    assert torch.equal(tanh(vectors), torch.tanh(dense))
+
+
+def test_without_such_a_layer_or_with_another_width_weights_are_drawn(
+    tmp_path: Path, tiny_backbone: Path
+) -> None:
+    import shutil
+
+    bare = shutil.copytree(tiny_backbone, tmp_path / "bare")
+    stored = load_file(bare / "model.safetensors")
+    kept = {name: tensor for name, tensor in stored.items() if "pooler" not in name}
+    save_file(kept, bare / "model.safetensors", {"format": "pt"})
+    torch.manual_seed(3)
+    drawn = projection_for(load_encoder(bare, "cls"), 32, "auto")
+    assert not torch.equal(drawn.dense.weight, stored["pooler.dense.weight"])
+    wide = projection_for(load_encoder(tiny_backbone, ("cls", "mean")), 32, "auto")
+    assert wide.dense.weight.shape == (32, 64)
+
+
+def test_from_the_identity_only_the_activation_changes_a_vector(tiny_backbone: Path) -> None:
+    projection = projection_for(load_encoder(tiny_backbone, "cls"), 32, "tanh", "identity")
+    vectors = torch.randn(3, 32)
+    assert torch.allclose(projection(vectors), torch.tanh(vectors), atol=1e-6)
+
+
+def test_vectors_of_length_one_are_made_longer(tiny_backbone: Path) -> None:
+    from sentence_transformers.base.modules import Normalize
+
+    encoder = load_encoder(tiny_backbone, "cls")
+    assert float(projection_for(encoder, 32, "auto").scale) == 1.0
+    encoder.append(Normalize())
+    assert float(projection_for(encoder, 32, "auto").scale) == pytest.approx(math.sqrt(32))
+
+
+def test_a_kept_projection_is_read_without_the_recipe(tmp_path: Path) -> None:
+    torch.manual_seed(4)
+    projection = Projection(6, 3, "gelu", 2.5)
+    write_tensors(tmp_path / "projection.safetensors", weights(projection))
+    vectors = torch.randn(2, 6)
+    read = read_projection(tmp_path / "projection.safetensors")
+    assert torch.equal(read(vectors), projection(vectors))
+
+
+def test_blocks_bound_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No tensor of a step is larger than the batch times a block, but for the entries."""
+    largest = 0
+    exp = torch.exp
+
+    def seen(tensor: Tensor) -> Tensor:
+        nonlocal largest
+        largest = max(largest, tensor.numel())
+        return exp(tensor)
+
+    monkeypatch.setattr(module.torch, "exp", seen)
+    vectors = torch.randn(4, 2, requires_grad=True)
+    loss, _ = definition_loss(vectors, torch.randn(1000, 2), torch.zeros(4, 1).long(), block=10)
+    loss.backward()
+    assert largest == 4 * 10

@@ -1,0 +1,186 @@
+"""Stage `entry_matrix`: a row for every entry, in any state of a killed run, and its errors."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tercet.models.encoders import encoder as encoding
+from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.models.encoders.entry_space import read_space
+from tercet.storage.rows import Rows, rows_of
+from tercet.tasks.corpus.labelled import ENTRIES, LABELLED
+from tercet.tasks.stage import BadInput, Resources, Work
+from tercet.tasks.training import entry_matrix
+from tercet.tasks.training.entry_matrix import EntryMatrixConfig
+
+ENTRY = ["blue", "file name", "row", "text", "value"]
+# The corpus's definitions with their entries; entry 2 belongs to another corpus.
+DEFINITIONS = [
+    ("the first text of a file", [1]),
+    ("one of the values", [3, 4]),
+    ("not red and not green", [0]),
+    ("a name", [1, 3]),
+    ("old", [0]),
+]
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> dict[str, Rows]:
+    rows: list[dict[str, Any]] = [
+        {"row_id": 9 - i, "corpus": "words", "kind": "definitions", "anchor": text, "entries": own}
+        for i, (text, own) in enumerate(DEFINITIONS)
+    ]
+    rows.append({"row_id": 77, "corpus": "other", "anchor": "a new column", "entries": [2]})
+    rows.append({"row_id": 78, "corpus": "pairs", "anchor": "a large list"})
+    pq.write_table(pa.Table.from_pylist(rows, LABELLED), tmp_path / "labelled.parquet")
+    entries = pa.table({"entry_id": range(5), "text": ENTRY}).cast(ENTRIES)
+    pq.write_table(entries, tmp_path / "entries.parquet")
+    tables = {name: [tmp_path / f"{name}.parquet"] for name in ("labelled", "entries")}
+    return {"labelled": rows_of(tables)}
+
+
+def made(
+    inputs: dict[str, Rows], model: Path, scratch: Path, **settings: Any
+) -> tuple[Path, dict[str, list[dict[str, Any]]]]:
+    """The folder of the space, and the rows of each table."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    schemas = {**entry_matrix.STAGE.tables, "rejects": None}
+
+    def emit(name: str, table: pa.Table) -> None:
+        assert schemas[name] in (None, table.schema)
+        found.setdefault(name, []).extend(table.to_pylist())
+
+    scratch.mkdir(exist_ok=True)
+    config = EntryMatrixConfig(**{"name": "first", "corpus": "words", **settings})
+    work = Work(config, 3, inputs, {"encoder": model}, {}, Resources(), scratch, emit)
+    return entry_matrix.run(work), found
+
+
+@pytest.mark.parametrize("entries", ["mean", "cls"])
+def test_an_entrys_row_is_the_mean_over_its_definitions(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, entries: Any
+) -> None:
+    folder, found = made(inputs, tiny_backbone, tmp_path / "work", entries=entries)
+    space = read_space(folder)
+    assert space.entry_ids.tolist() == [0, 1, 3, 4]
+    assert space.texts == ["blue", "file name", "text", "value"]
+    model = load_encoder(tiny_backbone, entries)
+    vectors = encode(model, [text for text, _ in DEFINITIONS], normalise=False)
+    for entry, row in zip(space.entry_ids.tolist(), space.matrix.numpy(), strict=True):
+        own = [vectors[i] for i, (_, owners) in enumerate(DEFINITIONS) if entry in owners]
+        assert np.allclose(row, sum(own) / len(own), atol=1e-5)
+    figures = {row["metric"]: row["value"] for row in found["entry_spaces"]}
+    assert (figures["entries"], figures["definitions"]) == (4, 5)
+    assert 0 < figures["isotropy"] <= 1
+    assert "ica_rounds" not in figures
+    assert len(found["entry_directions"]) == 32
+    assert sum(row["share"] for row in found["entry_directions"]) == pytest.approx(1)
+    assert {row["text"] for row in found["entry_points"]} == set(space.texts)
+    assert {row["name"] for rows in found.values() for row in rows} == {"first"}
+    assert "rejects" not in found
+
+
+def test_vectors_keep_their_lengths_where_the_encoder_normalises(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
+) -> None:
+    from sentence_transformers.base.modules import Normalize
+
+    from tercet.models.encoders.own_modules import save_encoder
+
+    model = load_encoder(tiny_backbone, "cls")
+    model.append(Normalize())
+    saved = save_encoder(model, tmp_path / "normal")
+    plain = read_space(made(inputs, tiny_backbone, tmp_path / "plain")[0])
+    normal = read_space(made(inputs, saved, tmp_path / "of_normal")[0])
+    assert np.allclose(plain.matrix, normal.matrix, atol=1e-6)
+
+
+def test_word_pieces_stand_for_entries_as_in_the_earlier_paper(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
+) -> None:
+    space = read_space(made(inputs, tiny_backbone, tmp_path / "work", entries="words")[0])
+    model = load_encoder(tiny_backbone)
+    table = model[0].model.get_input_embeddings().weight.detach().numpy()
+    pieces = model.tokenizer.convert_tokens_to_ids(["file", "name"])
+    assert np.allclose(space.matrix[1], table[pieces].mean(axis=0), atol=1e-6)
+
+
+def test_what_the_guard_has_found_is_left_out_and_an_entry_without_definition_is_a_reject(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
+) -> None:
+    removed = pa.table({"text": ["one of the values", "old"], "removed": [True, True]})
+    pq.write_table(removed, tmp_path / "found.parquet")
+    guarded = rows_of({"contamination": [tmp_path / "found.parquet"]})
+    given = {**inputs, "guarded_labelled": guarded}
+    folder, found = made(given, tiny_backbone, tmp_path / "work")
+    assert read_space(folder).texts == ["blue", "file name", "text"]
+    (reject,) = found["rejects"]
+    assert (reject["stage"], reject["reason"], reject["text"]) == (
+        "entry_matrix", "no_definition", "value",
+    )  # fmt: skip
+
+
+def test_a_killed_stage_goes_on_behind_its_last_block(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entry_matrix, "_BLOCK", 2)
+    whole = read_space(made(inputs, tiny_backbone, tmp_path / "whole")[0])
+    seen: list[list[str]] = []
+
+    def encoded(model: Any, texts: list[str], *rest: Any, **named: Any) -> Any:
+        if len(seen) == 1 and not (tmp_path / "again").exists():
+            raise KeyboardInterrupt
+        seen.append(texts)
+        return encode(model, texts, *rest, **named)
+
+    monkeypatch.setattr(encoding, "encode", encoded)
+    with pytest.raises(KeyboardInterrupt):
+        made(inputs, tiny_backbone, tmp_path / "work")
+    (tmp_path / "again").touch()
+    resumed = read_space(made(inputs, tiny_backbone, tmp_path / "work")[0])
+    assert [len(texts) for texts in seen] == [2, 2, 1]  # none of them twice
+    assert len({text for texts in seen for text in texts}) == 5
+    assert np.array_equal(resumed.matrix, whole.matrix)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"corpus": "pairs"}, "entry_matrix: first: the corpus 'pairs' has no definitions"),
+        ({"ica": 0.26}, "entry_matrix: first: ica needs more entries than the 32.*only 4"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(
+    inputs: dict[str, Rows],
+    tmp_path: Path,
+    tiny_backbone: Path,
+    settings: dict[str, Any],
+    said: str,
+) -> None:
+    with pytest.raises(BadInput, match=said):
+        made(inputs, tiny_backbone, tmp_path / "work", **settings)
+
+
+def test_the_asked_for_deviation_is_that_of_every_component(
+    tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    rows = [
+        {"row_id": i, "corpus": "words", "anchor": text, "entries": [i]}
+        for i, text in enumerate(tiny_texts)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, LABELLED), tmp_path / "labelled.parquet")
+    entries = pa.table({"entry_id": range(200), "text": [f"e{i}" for i in range(200)]})
+    pq.write_table(entries.cast(ENTRIES), tmp_path / "entries.parquet")
+    tables = {name: [tmp_path / f"{name}.parquet"] for name in ("labelled", "entries")}
+    given = {"labelled": rows_of(tables)}
+    folder, found = made(given, tiny_backbone, tmp_path / "work", ica=0.26)
+    matrix = read_space(folder).matrix.numpy()
+    # The outputs of a layer norm lie in a hyperplane.
+    assert np.allclose(matrix.std(axis=0), [0.26] * 31 + [0], atol=1e-3)
+    figures = {row["metric"]: row["value"] for row in found["entry_spaces"]}
+    assert figures["deviation"] == pytest.approx(0.26 * (31 / 32) ** 0.5, abs=1e-3)
+    assert figures["ica_rounds"] >= 1
