@@ -13,6 +13,7 @@ from tercet.tasks.stage import REJECTS, Stage
 from tercet.tasks.synthesis import fitted, parse, prompted, synthesise
 from tercet.tasks.synthesis.methods import PROMPTED_NAMES, RULE_NAMES
 from tercet.tasks.training import (
+    count_tokens,
     entry_matrix,
     fit_evaluator,
     fit_generator,
@@ -49,6 +50,7 @@ def stages() -> tuple[Stage, ...]:
         fit_generator.STAGE,
         fit_gense.STAGE,
         fit_pair.STAGE,
+        count_tokens.STAGE,
         fit_evaluator.STAGE,
         entry_matrix.STAGE,
         train.stage_for(LOSSES),

@@ -112,7 +112,8 @@ def test_every_key_of_a_recipe_is_described_and_no_other() -> None:
 def test_every_loss_is_described_with_its_parameters(name: str) -> None:
     line = re.search(rf"^\| `{name}` \| .*$", read("docs/recipes.md"), re.MULTILINE)
     assert line, f"docs/recipes.md has no line for {name}"
-    parameters = loss_named(name).params.model_fields
+    fields = loss_named(name).params.model_fields
+    parameters = [field.alias or own for own, field in fields.items()]
     assert [name for name in parameters if f"`{name}`" not in line[0]] == []
 
 

@@ -197,6 +197,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _dimension(folder: Path, config: Mapping[str, Any]) -> int | None:
     pooling = _json(folder / "1_Pooling" / "config.json")
+    pooling = pooling or _json(folder / "1_TokenCnn" / "config.json")
     dense = [_json(path) for path in sorted(folder.glob("*_Dense/config.json"))]
     for found in (
         dense[-1].get("out_features") if dense else None,

@@ -8,7 +8,7 @@ from tercet.flows.pipeline.named_models import model_named
 from tercet.flows.pipeline.scoring import evaluator
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
-from tercet.tasks.training import fit_generator, fit_gense, fit_pair, pretrain
+from tercet.tasks.training import count_tokens, fit_generator, fit_gense, fit_pair, pretrain
 from tercet.tasks.training.fit_generator import FitGeneratorSettings
 from tercet.tasks.training.fit_gense import FitGenseSettings
 
@@ -77,6 +77,16 @@ def generator_corpora(
     return labelled, tuple(name for name in chosen if name not in all_labelled)
 
 
+def count_step(recipe: Recipe, name: str) -> Step:
+    settings = recipe.models[name].count_tokens
+    assert settings is not None
+    corpora = settings.corpora or tuple(corpus.name for corpus in recipe.unlabelled)
+    config = count_tokens.CountTokensConfig(name=name, corpora=corpora)
+    models = {slot: model_named(recipe, model) for slot, model in settings.models().items()}
+    inputs = {"sentences": ("ingest",)}
+    return Step(f"count_tokens.{name}", count_tokens.STAGE, config, inputs, models)
+
+
 def fits_to_sentences(recipe: Recipe) -> bool:
     """Whether some generator is fitted to sentences, each its own target."""
     fitted = [m.fit_generator for m in recipe.models.values() if m.fit_generator is not None]
@@ -92,4 +102,5 @@ MAKERS: Mapping[str, Callable[[Recipe, str], Step]] = {
     "pretrain": pretrain_step,
     "fit_generator": generator_step,
     "fit_pair": pair_step,
+    "count_tokens": count_step,
 }

@@ -11,6 +11,7 @@ from tercet.flows.recipe.scoring import faults
 from tercet.tasks.corpus.kinds.kind import columns_fault
 from tercet.tasks.corpus.sources.reader import reader_of
 from tercet.tasks.synthesis.methods import METHOD_NAMES, check_params, method_of
+from tercet.tasks.training.count_tokens import CountTokensSettings
 from tercet.tasks.training.phases import (
     KINDS,
     OF_TRIPLETS,
@@ -38,6 +39,9 @@ def check(recipe: "Recipe") -> None:
     _methods(recipe)
     model_checks.check_asking(recipe)
     _choosing(recipe)
+    for name, settings in recipe.models.items():
+        if settings.count_tokens is not None:
+            _counting(recipe, settings.count_tokens, ("models", name, "count_tokens"))
     for index, phase in enumerate(recipe.train.phases):
         model_checks.check_phase(recipe, index, phase)
         for number, part in enumerate(phase.parts):
@@ -240,6 +244,17 @@ def _selected(recipe: "Recipe", corpora: Sequence[str], role: str | None, place:
     if role is not None and role not in [corpus.role for corpus in recipe.corpora]:
         raise Misplaced(
             f"no corpus has the role {role}: give it to one under `corpora`", *(*place, "role")
+        )
+
+
+def _counting(recipe: "Recipe", settings: CountTokensSettings, place: Place) -> None:
+    """Tokens are counted in corpora that give sentences."""
+    _selected(recipe, settings.corpora, None, place)
+    if not recipe.unlabelled:
+        raise Misplaced(
+            "no corpus gives sentences to count in: add one of role domain or general under "
+            "`corpora`",
+            *place,
         )
 
 

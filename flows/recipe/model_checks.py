@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 LLM = "llm"
 # Forms that are made from a model of another form.
 STARTS_FROM = {"vaegpt": "causal", GENSE: "t5"}
+# The slot of a loss that reads counts of tokens, as only count_tokens makes them.
+_FREQUENCIES = "frequencies"
+_COUNTS = "{!r} counts tokens, which is no model that could stand here: name another"
 
 
 def check_names(recipe: "Recipe") -> None:
@@ -73,6 +76,8 @@ def check_names(recipe: "Recipe") -> None:
         fault = model and named_models.slip(model, recipe.models)
         if fault := fault or discriminators.unfit(model, recipe.models):
             raise Misplaced(fault, *place)
+        if model and named_models.counted(model, recipe.models):
+            raise Misplaced(_COUNTS.format(model), *place)
 
 
 def check_phase(recipe: "Recipe", index: int, phase: PhaseSettings) -> None:
@@ -91,6 +96,15 @@ def check_phase(recipe: "Recipe", index: int, phase: PhaseSettings) -> None:
         fault = named_models.slip(name, recipe.models)
         if fault := fault or discriminators.unfit(name, recipe.models):
             raise Misplaced(fault, *place)
+        counts = place[-1] == _FREQUENCIES
+        if named_models.counted(name, recipe.models) and not counts:
+            raise Misplaced(_COUNTS.format(name), *place)
+        if counts and name in recipe.models and not named_models.counted(name, recipe.models):
+            raise Misplaced(
+                f"{name!r} is a model, but the loss reads counts of tokens: name one that "
+                "count_tokens makes",
+                *place,
+            )
         if name in [later.name for later in recipe.train.phases[index:]]:
             raise Misplaced(
                 f"the phase {name!r} does not come before this one: name an earlier phase",

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from tercet.tasks.stage import Config
+from tercet.tasks.training.count_tokens import CountTokensSettings
 from tercet.tasks.training.fit_generator import FitGeneratorSettings
 from tercet.tasks.training.fit_gense import FitGenseSettings
 from tercet.tasks.training.fit_pair import FitPairSettings
@@ -47,6 +48,9 @@ class ModelSettings(Config):
         None,
         description="A discriminator on the evaluator's vectors: does one text follow from "
         "another?",
+    )
+    count_tokens: CountTokensSettings | None = Field(
+        None, description="How often a tokenizer's tokens occur in a corpus, for a loss to read."
     )
 
     @model_validator(mode="before")
@@ -112,6 +116,13 @@ def made_as(name: str, models: Mapping[str, ModelSettings]) -> str | None:
         name = models[name].take or ""
     made = (models[name].pretrain or models[name].fit_generator) if name in models else None
     return None if made is None else made.form
+
+
+def counted(name: str, models: Mapping[str, ModelSettings]) -> bool:
+    """Whether the recipe makes counts of tokens under this name, which are no encoder."""
+    while name in models and models[name].take is not None:
+        name = models[name].take or ""
+    return name in models and models[name].count_tokens is not None
 
 
 def _cycle(start: str, name: str, models: Mapping[str, ModelSettings]) -> list[str] | None:

@@ -14,8 +14,16 @@ from sentence_transformers.sentence_transformer.modules import (
 )
 from torch import nn
 
-from tercet.models.encoders.pooling import FIRST_LAST, PoolingMode, pooling_name, template_of
+from tercet.models.encoders.pooling import (
+    FIRST_LAST,
+    PoolingMode,
+    TokenCnnForm,
+    cnn_form,
+    pooling_name,
+    template_of,
+)
 from tercet.models.encoders.template_encoder import MarkedState, TemplateEncoder
+from tercet.models.encoders.token_cnn import TokenCnn
 from tercet.models.encoders.whitening import is_whitening
 
 
@@ -49,6 +57,8 @@ def form_modules(
     )
     if pooling == FIRST_LAST:
         return reader, _first_last(reader), Pooling(reader.get_embedding_dimension(), "mean")
+    if (form := cnn_form(pooling)) is not None:
+        return reader, _token_cnn(reader, form)
     return reader, Pooling(reader.get_embedding_dimension(), pooling)
 
 
@@ -78,6 +88,34 @@ def _first_last(reader: Any) -> WeightedLayerPooling:
     return averaged
 
 
+def _token_cnn(reader: Any, form: TokenCnnForm) -> TokenCnn:
+    """The form's module with fresh weights, the same for every encoder of this width."""
+    tokenizer = reader.tokenizer
+    special = [getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "bos", "eos")]
+    left_out = sorted({number for number in special if number is not None})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(form.seed)
+        return TokenCnn(
+            int(reader.get_embedding_dimension()),
+            form.channels,
+            form.filters,
+            form.activation,
+            form.seed,
+            left_out,
+        )
+
+
+def _check_same(held: TokenCnn, form: TokenCnnForm, path: Path) -> None:
+    """Weights that were trained stay, so another form of the same name cannot be set."""
+    for key in ("channels", "filters", "activation", "seed"):
+        has, asked = getattr(held, key), getattr(form, key)
+        if has != asked:
+            raise ValueError(
+                f"The encoder at {path} has a token_cnn of {key}: {has}, so {key}: {asked} cannot "
+                "be set: leave pooling out, or name these numbers."
+            )
+
+
 def _ends(layers: int) -> torch.Tensor:
     weights = torch.zeros(layers)
     weights[0] = weights[-1] = 1.0
@@ -98,6 +136,11 @@ def set_form(
     """
     if pooling == FIRST_LAST and pooling_of(model) == FIRST_LAST:
         return
+    form = cnn_form(pooling)
+    for held in model:
+        if form is not None and isinstance(held, TokenCnn):
+            _check_same(held, form, path)
+            return
     said = f"pooling: {pooling_name(pooling)}"
     fitted = pooling_of(model)
     if fitted is not None and fitted != pooling and any(map(is_whitening, model)):
@@ -125,7 +168,13 @@ def set_form(
     if isinstance(held, Pooling) and pooling == FIRST_LAST and place == 1:
         layers = [_first_last(reader)]
         made = Pooling(held.embedding_dimension, "mean", held.include_prompt)
-    elif isinstance(held, Pooling) and pooling not in ("mask", "first_decoder", FIRST_LAST):
+    elif isinstance(held, Pooling) and form is not None and place == 1:
+        made = _token_cnn(reader, form).to(model.device)
+    elif (
+        isinstance(held, Pooling)
+        and form is None
+        and pooling not in ("mask", "first_decoder", FIRST_LAST)
+    ):
         made = Pooling(held.embedding_dimension, pooling, held.include_prompt)
     else:
         if place != 1:

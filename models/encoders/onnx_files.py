@@ -19,7 +19,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import PreTrainedTokenizerBase
 
-from tercet.models.encoders.own_modules import OWN
+from tercet.models.encoders.template_encoder import MarkedState, TemplateEncoder
 
 HIDDEN, EMBEDDING = "last_hidden_state", "sentence_embedding"
 _EXAMPLE = ["one sentence of a batch", "and another sentence that is somewhat longer"]
@@ -71,7 +71,7 @@ def write_onnx(model: SentenceTransformer, path: Path) -> None:
     """
     if not isinstance(model.tokenizer, PreTrainedTokenizerBase):
         raise ValueError("The encoder is not a transformer, and only those are written as ONNX")
-    if any(type(module) in OWN for module in model):
+    if any(isinstance(module, TemplateEncoder | MarkedState) for module in model):
         raise ValueError(
             "The encoder reads its texts inside a template, for which an ONNX file has no place"
         )

@@ -17,10 +17,11 @@ from sentence_transformers.util import import_from_string
 from torch import nn
 
 from tercet.models.encoders.template_encoder import MarkedState, TemplateEncoder
+from tercet.models.encoders.token_cnn import TokenCnn
 
 # A module of ours is one that reads features and writes features, imports nothing of ours, and
 # is listed here.
-OWN: tuple[type[nn.Module], ...] = (TemplateEncoder, MarkedState)
+OWN: tuple[type[nn.Module], ...] = (TemplateEncoder, MarkedState, TokenCnn)
 
 _LIBRARY = "sentence_transformers."
 

@@ -3,16 +3,19 @@
 Separate from the encoder, so that a config can name them without torch.
 """
 
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
+    ConfigDict,
     Field,
     TypeAdapter,
     ValidationError,
     ValidationInfo,
     field_validator,
 )
+from pydantic.dataclasses import dataclass
 
 # The modes of sentence-transformers' module `Pooling`. Several are concatenated.
 TokenPooling: TypeAlias = Literal[
@@ -22,12 +25,49 @@ TokenPooling: TypeAlias = Literal[
 LayerPooling: TypeAlias = Literal["first_last_mean"]
 # One state of a text inside a template: the mask's (PromptBERT), the decoder's first (GenSE).
 StatePooling: TypeAlias = Literal["mask", "first_decoder"]
-PoolingMode: TypeAlias = (
+# Two convolutions over the tokens (SARCSE), with the paper's numbers.
+CnnPooling: TypeAlias = Literal["token_cnn"]
+CNN: CnnPooling = "token_cnn"
+
+
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class TokenCnnForm:
+    """SARCSE's two convolutions over the tokens, whose weights are drawn by `seed`.
+
+    channels: of each TextCNN. filters: of the CNN after them; the vector has filters × (channels
+    − 1) numbers. activation: between the two, which the paper leaves open.
+    """
+
+    name: CnnPooling
+    channels: Annotated[int, Field(ge=2, le=10_000)] = 500
+    filters: Annotated[int, Field(ge=1, le=100)] = 3
+    activation: Literal["none", "relu", "tanh"] = "none"
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+
+
+def _filled_in(pooling: Any) -> Any:
+    """A mapping is that of token_cnn; its own fault is told, not that it is no other pooling."""
+    if pooling == CNN:
+        return TokenCnnForm(CNN)
+    if not isinstance(pooling, dict):
+        return pooling
+    try:
+        return TypeAdapter(TokenCnnForm).validate_python(pooling)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        raise ValueError(f"{place} of pooling: token_cnn: {fault['msg']}") from None
+
+
+PoolingMode: TypeAlias = Annotated[
     TokenPooling
     | LayerPooling
     | StatePooling
-    | Annotated[tuple[TokenPooling, ...], Field(min_length=2)]
-)
+    | CnnPooling
+    | TokenCnnForm
+    | Annotated[tuple[TokenPooling, ...], Field(min_length=2)],
+    BeforeValidator(_filled_in),
+]
 
 TOKEN_POOLINGS: tuple[TokenPooling, ...] = get_args(TokenPooling)
 FIRST_LAST: LayerPooling = "first_last_mean"
@@ -94,8 +134,16 @@ def template_of(pooling: StatePooling, prompt: str | None) -> str:
 
 
 def pooling_name(pooling: PoolingMode) -> str:
-    """As tables and cards write it: `mean`, `cls+mean`, `mask`."""
+    """As tables and cards write it: `mean`, `cls+mean`, `mask`, `token_cnn`."""
+    if isinstance(pooling, TokenCnnForm):
+        return pooling.name
     return pooling if isinstance(pooling, str) else "+".join(pooling)
+
+
+def cnn_form(pooling: PoolingMode) -> TokenCnnForm | None:
+    """The numbers of pooling token_cnn; None for any other."""
+    filled = _filled_in(pooling)
+    return filled if isinstance(filled, TokenCnnForm) else None
 
 
 def read_pooling(name: str) -> PoolingMode:
@@ -104,7 +152,7 @@ def read_pooling(name: str) -> PoolingMode:
     try:
         return _MODES.validate_python(parts if len(parts) > 1 else name)
     except ValidationError:
-        known = ", ".join((*TOKEN_POOLINGS, FIRST_LAST, *STATE_POOLINGS))
+        known = ", ".join((*TOKEN_POOLINGS, FIRST_LAST, *STATE_POOLINGS, CNN))
         raise ValueError(
             f"there is no pooling {name!r}: choose {known}; the first six may be joined by +"
         ) from None

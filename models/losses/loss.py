@@ -42,6 +42,9 @@ class Loss:
     slots: model inputs by name, whose directories `build` gets.
     terms: the names of what the module reports.
     keeps: the module's submodules that are saved beside the encoder.
+    around: names of the losses that it is built around, whose code it depends on.
+    resolve: the loss as it is with given numbers, where its columns, slots or terms depend on
+        them.
     """
 
     name: str
@@ -53,3 +56,9 @@ class Loss:
     slots: tuple[str, ...] = ()
     terms: tuple[str, ...] = ()
     keeps: tuple[str, ...] = ()
+    around: tuple[str, ...] = ()
+    resolve: "Callable[[Any], Loss] | None" = None
+
+    def with_numbers(self, params: Params) -> "Loss":
+        """The loss as it is with these numbers."""
+        return self if self.resolve is None else self.resolve(params)

@@ -13,6 +13,7 @@ LOSSES: Mapping[str, str] = {
     "in_batch": "tercet.models.losses.in_batch",
     "nt_xent": "tercet.models.losses.nt_xent",
     "strict": "tercet.models.losses.strict",
+    "token_reconstruction": "tercet.models.losses.token_reconstruction",
 }
 
 

@@ -44,7 +44,7 @@ def train_encoder(
     each part's at once. Raises ValueError where rows lack a column that the part's loss needs, and
     where the batch is too small for the parts.
     """
-    losses = [loss_named(part.loss) for part in parts]
+    losses = [loss_named(part.loss).with_numbers(part.params) for part in parts]
     feed = _Feed(model, numbers, parts, losses, setting.seed)
     # Initial weights of heads are drawn here.
     torch.manual_seed(phase_seed(setting.seed, numbers.name))

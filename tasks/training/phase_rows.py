@@ -5,7 +5,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tercet.models.losses.registry import loss_named
 from tercet.models.text.halves import LEAST, halves
 from tercet.models.training.drawing import Drawing
 from tercet.models.training.phase import PartRows
@@ -66,7 +65,7 @@ def part_rows(work: Work, phase: str, part: PartConfig) -> PartRows:
 
     Raises: BadInput where there is none, or where the rows lack what the loss needs.
     """
-    source, loss = part.rows.source, loss_named(part.loss["name"])
+    source, loss = part.rows.source, part.resolved()
     found = _read(work, part.rows)
     if part.rows.positive == "anchor" and "positive" in found.column_names:
         place = found.column_names.index("positive")

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
-from tercet.models.losses.loss import Params
-from tercet.models.losses.registry import LOSSES, loss_named
+from tercet.models.losses.chosen import chosen, loss_of, numbers
+from tercet.models.losses.loss import Loss, Params
+from tercet.models.losses.registry import loss_named
 from tercet.models.training.phase import Numbers, part_sizes
 from tercet.tasks.stage import Config
 
@@ -143,17 +144,7 @@ def _bare_rows(content: Any) -> Any:
 
 
 def _loss(content: Any) -> Any:
-    """A loss by its name, with its numbers checked by its own model and filled in."""
-    if isinstance(content, str):
-        content = {"name": content}
-    if not isinstance(content, dict):
-        raise ValueError("name a loss, or give a mapping of its name and its parameters")
-    name = content.get("name", DEFAULT_LOSS)
-    if not isinstance(name, str) or name not in LOSSES:
-        raise ValueError(f"there is no loss {name!r}; known: {', '.join(LOSSES)}")
-    given = {key: value for key, value in content.items() if key != "name"}
-    params = loss_named(name).params.model_validate(given)
-    return {"name": name, **params.model_dump(mode="json")}
+    return chosen(content, DEFAULT_LOSS)
 
 
 LossConfig: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_loss)]
@@ -187,17 +178,22 @@ class PartConfig(Config):
 
     @model_validator(mode="after")
     def _slots_filled(self) -> "PartConfig":
-        slots = loss_named(self.loss["name"]).slots
+        slots = self.resolved().slots
         if lacking := [slot for slot in slots if slot not in self.models]:
             raise ValueError(f"the loss {self.loss['name']} reads the model {lacking[0]}: name it")
+        # With other numbers it may read one that it does not need now.
+        slots = loss_named(self.loss["name"]).slots
         if unknown := [name for name in self.models if name not in slots]:
             raise ValueError(f"the loss {self.loss['name']} reads no model {unknown[0]}")
         return self
 
     def params(self) -> Params:
         """The numbers of the part's loss."""
-        given = {key: value for key, value in self.loss.items() if key != "name"}
-        return loss_named(self.loss["name"]).params.model_validate(given)
+        return numbers(self.loss)
+
+    def resolved(self) -> Loss:
+        """The part's loss as it is with its numbers."""
+        return loss_of(self.loss)
 
 
 class PhaseConfig(Numbers):
@@ -245,8 +241,9 @@ class PhaseConfig(Numbers):
         return self
 
     def losses(self) -> tuple[str, ...]:
-        """Names of the losses that the phase trains with."""
-        return tuple(dict.fromkeys(part.loss["name"] for part in self.parts))
+        """Names of the losses that the phase trains with, and of those within them."""
+        found = [part.resolved() for part in self.parts]
+        return tuple(dict.fromkeys(name for loss in found for name in (loss.name, *loss.around)))
 
     def sources(self) -> tuple[str, ...]:
         """The sources of the phase's rows."""
@@ -271,7 +268,7 @@ class PhaseSettings(PhaseConfig):
 
 def unfit(part: PartConfig, columns: Collection[str]) -> str | None:
     """Why rows of these columns cannot train with the part's loss; None where they can."""
-    loss = loss_named(part.loss["name"])
+    loss = part.resolved()
     missing = [name for name in (*loss.texts, *loss.labels) if name not in columns]
     if not missing:
         return None

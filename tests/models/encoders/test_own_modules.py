@@ -12,7 +12,7 @@ from tiny_t5 import tiny_t5
 
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.own_modules import save_encoder
-from tercet.models.encoders.pooling import StatePooling
+from tercet.models.encoders.pooling import CnnPooling, StatePooling
 
 TEXTS = ["the old file is open", "read a row of the array", "green", "red " * 90]
 SOURCE = "tercet_template_encoder.py"
@@ -32,16 +32,16 @@ print(json.dumps(model.encode(json.loads(sys.argv[2])).tolist()))
 """
 
 
-def _saved(tmp_path: Path, backbone: Path, pooling: StatePooling = "mask") -> Path:
+def _saved(tmp_path: Path, backbone: Path, pooling: StatePooling | CnnPooling = "mask") -> Path:
     if pooling == "first_decoder":
         backbone = tiny_t5(tmp_path / "t5", ["the", "old", "file", "open", "read", "row"])
     return save_encoder(load_encoder(backbone, pooling), tmp_path / "saved")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("pooling", ["mask", "first_decoder"])
+@pytest.mark.parametrize("pooling", ["mask", "first_decoder", "token_cnn"])
 def test_the_library_alone_gives_the_same_vectors(
-    tmp_path: Path, tiny_backbone: Path, pooling: StatePooling
+    tmp_path: Path, tiny_backbone: Path, pooling: StatePooling | CnnPooling
 ) -> None:
     path = _saved(tmp_path, tiny_backbone, pooling)
     done = subprocess.run(

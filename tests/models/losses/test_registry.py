@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import torch
+from counted import frequencies
 from datasets import Dataset
 from entry_rows import owned, space
 from pydantic import ValidationError
@@ -29,11 +30,14 @@ def test_the_librarys_own_trainer_takes_it(
 ) -> None:
     loss = loss_named(name)
     assert loss.name == name
-    model = load_encoder(tiny_backbone, "mean")
+    loss = loss.with_numbers(loss.params())
+    model = load_encoder(tiny_backbone, "token_cnn" if "frequencies" in loss.slots else "mean")
     before = {key: value.clone() for key, value in model.state_dict().items()}
     slots = dict.fromkeys(loss.slots, tiny_backbone)
     if "entry_matrix" in slots:
         slots["entry_matrix"] = space(tmp_path, 9)
+    if "frequencies" in slots:
+        slots["frequencies"] = frequencies(tmp_path, model.tokenizer, tiny_texts)
     built = loss.build(model, loss.params(), slots)
     columns = [*loss.texts, *loss.optional, *loss.labels]
     rows = owned(table(tiny_texts), 9).select(columns).to_pydict()

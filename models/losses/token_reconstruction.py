@@ -1,0 +1,138 @@
+"""SARCSE's reconstruction of a text's tokens from its vector, beside another loss.
+
+Liu et al. 2023, eqs. 5-12. The decoder belongs to the loss and is trained with it; the encoder is
+one of `pooling: token_cnn`. The modules lie in `token_reconstruction_loss.py`, which needs torch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+from tercet.models.losses.chosen import chosen, loss_of, numbers
+from tercet.models.losses.loss import Loss, Params
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from torch import nn
+
+NAME, SLOT = "token_reconstruction", "frequencies"
+_WRITTEN = {
+    "anyOf": [
+        {"type": "string"},
+        {"properties": {"name": {"type": "string"}}, "required": ["name"], "type": "object"},
+    ]
+}
+
+
+def _other(content: Any) -> dict[str, Any]:
+    other = chosen(content)
+    loss = loss_of(other)
+    if loss.name == NAME or loss.slots or loss.keeps or loss.texts[:2] != ("anchor", "positive"):
+        raise ValueError(
+            f"{NAME} cannot stand around the loss {loss.name}: take one that contrasts anchors "
+            "and positives, such as in_batch"
+        )
+    return other
+
+
+class TokenReconstruction(Params):
+    """The numbers of `token_reconstruction`."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    around: Annotated[dict[str, Any], BeforeValidator(_other), WithJsonSchema(_WRITTEN)] = Field(
+        default_factory=lambda: _other("in_batch"),
+        alias="with",
+        description="The contrastive loss that it is added to: a name, or a mapping of its name "
+        "and its parameters.",
+    )
+    weight: float = Field(
+        default=2.5e-4,
+        gt=0.0,
+        le=1000.0,
+        description="Of each text's reconstruction, whose squared errors are summed over the "
+        "width of a token's state.",
+    )
+    adaptive: bool = Field(
+        default=True, description="Frequent tokens count less; false: all tokens alike."
+    )
+    floor: float = Field(
+        default=0.1, ge=0.0, le=1.0, description="θ: the least that a token counts."
+    )
+    slope: float = Field(
+        default=50.0, ge=0.0, le=1e6, description="λ: how fast a token counts less by frequency."
+    )
+    decoder: bool = Field(
+        default=True, description="false: the contrastive loss alone, on the same encoder."
+    )
+    unpooling: Literal["places", "broadcast"] = Field(
+        default="places",
+        description="Where a channel's number stands before the transposed TextCNN: where its "
+        "maximum was, or everywhere.",
+    )
+    detach: bool = Field(
+        default=True,
+        description="No gradient through the states that are to be reconstructed, which could "
+        "else shrink.",
+    )
+
+    @model_validator(mode="after")
+    def _something_to_weigh(self) -> "TokenReconstruction":
+        if self.adaptive and self.slope == 0:
+            raise ValueError("slope: 0 weighs all tokens alike: set adaptive: false instead")
+        return self
+
+
+def build(
+    model: "SentenceTransformer", params: TokenReconstruction, slots: Mapping[str, Path]
+) -> "nn.Module":
+    """The loss module around the encoder. Raises ValueError with one sentence where it cannot be.
+
+    slots: `frequencies`, a directory of `count_tokens`, unless all tokens count alike.
+    """
+    from tercet.models.losses import token_reconstruction_loss as modules
+    from tercet.models.losses.token_frequencies import read_frequencies
+
+    head = modules.token_cnn_of(model)
+    if not params.decoder:
+        return loss_of(params.around).build(model, numbers(params.around), {})
+    frequencies = read_frequencies(slots[SLOT], model.tokenizer) if params.adaptive else None
+    weights = modules.token_weights(frequencies, params.floor, params.slope)
+    encoder = modules.RecordedEncoder(model)
+    return modules.TokenReconstructionLoss(
+        encoder,
+        loss_of(params.around).build(encoder, numbers(params.around), {}),  # type: ignore[arg-type]
+        modules.TokenDecoder(head.width, head.channels, head.filters, params.unpooling),
+        params.weight,
+        weights,
+        params.detach,
+    )
+
+
+def with_numbers(params: TokenReconstruction) -> Loss:
+    """The loss with what the other one reads and reports."""
+    other = loss_of(params.around)
+    terms = (*LOSS.terms, *other.terms) if params.decoder else other.terms
+    slots = LOSS.slots if params.decoder and params.adaptive else ()
+    return replace(
+        LOSS,
+        texts=other.texts,
+        optional=other.optional,
+        labels=other.labels,
+        terms=terms,
+        slots=slots,
+        around=(other.name, *other.around),
+    )
+
+
+LOSS = Loss(
+    name=NAME,
+    params=TokenReconstruction,
+    build=build,
+    slots=(SLOT,),
+    terms=("contrastive", "reconstruction", "reconstruction_positive"),
+    resolve=with_numbers,
+)

@@ -1,0 +1,200 @@
+"""The modules of the loss `token_reconstruction`."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.losses.merged_forward import column_merging_disabled
+from torch import Tensor, nn
+
+from tercet.models.encoders.token_cnn import KERNELS, WINDOW, TokenCnn, windows_within
+from tercet.models.losses.token_frequencies import Frequencies
+
+Unpooling: TypeAlias = Literal["places", "broadcast"]
+
+
+def token_weights(frequencies: Frequencies | None, floor: float, slope: float) -> Tensor | None:
+    """f(w) = max(θ, 1 − λ · freq(w)) by token id (eq. 8); None where all tokens count alike.
+
+    frequencies: share of each token among all of the corpus, in [0, 1].
+    """
+    if frequencies is None:
+        return None
+    return torch.from_numpy(1 - slope * frequencies).clamp(min=floor).float()
+
+
+def reconstruction_error(states: Tensor, made: Tensor, text: Tensor, weights: Tensor) -> Tensor:
+    """Mean over the texts of L_R (eq. 9), with squared errors summed over the width.
+
+    Summed, not averaged: at the paper's weight of 2.5e-4 an average leaves the encoder a gradient
+    of some hundredth of a percent of the contrastive loss's.
+
+    states, made: (texts, tokens, width). text: (texts, tokens), true for a text's own tokens.
+    weights: f(w) of each token (texts, tokens). A text without tokens counts as 0.
+    """
+    errors = (states - made).square().sum(-1) * weights * text
+    return (errors.sum(-1) / text.sum(-1).clamp(min=1)).mean()
+
+
+class TokenDecoder(nn.Module):  # type: ignore[misc]
+    """From a text's vector back to its token states (eqs. 5-7): the layers of TokenCnn, transposed.
+
+    unpooling: a TextCNN kept of each channel its maximum over time. `places` puts the number back
+    where the maximum was; `broadcast` everywhere, so that all tokens but those near an end get
+    the same states.
+    """
+
+    def __init__(self, width: int, channels: int, filters: int, unpooling: Unpooling) -> None:
+        super().__init__()
+        self.channels, self.filters, self.unpooling = channels, filters, unpooling
+        self.cnn = nn.ConvTranspose2d(filters, 1, WINDOW)
+        self.text_cnns = nn.ModuleList(
+            nn.ConvTranspose1d(channels, width, size) for size in KERNELS
+        )
+
+    def forward(self, vectors: Tensor, places: Tensor, text: Tensor) -> Tensor:
+        """States of every token, zero outside the text: (texts, tokens, width).
+
+        vectors: (texts, filters × (channels − 1)). places: (texts, 3, channels), each maximum's
+        window. text: (texts, tokens), true for the text's own tokens.
+        """
+        folded = vectors.view(len(vectors), self.filters, 1, self.channels - 1)
+        multi = self.cnn(folded)[:, 0]  # (texts, 3, channels)
+        made = [
+            cnn(self._unpooled(multi[:, number], places[:, number], windows_within(text, size)))
+            for number, (cnn, size) in enumerate(zip(self.text_cnns, KERNELS, strict=True))
+        ]
+        # Each ends with what a text shorter than the longest kernel was padded by.
+        mean = torch.stack(made).mean(0).transpose(1, 2)[:, : text.shape[1]]
+        return mean * text[..., None]
+
+    def _unpooled(self, values: Tensor, places: Tensor, windows: Tensor) -> Tensor:
+        """(texts, channels) at their windows: (texts, channels, windows)."""
+        if self.unpooling == "broadcast":
+            return values[..., None] * windows[:, None]
+        empty = values.new_zeros(*values.shape, windows.shape[-1])
+        return empty.scatter(-1, places[..., None], values[..., None])
+
+
+class RecordedEncoder(nn.Module):  # type: ignore[misc]
+    """An encoder that remembers what it made of each batch of features, for a second reader."""
+
+    def __init__(self, model: SentenceTransformer) -> None:
+        super().__init__()
+        self.model = model
+        self._made: dict[int, dict[str, Tensor]] = {}
+
+    def get_embedding_dimension(self) -> int:
+        """As the encoder's own."""
+        return int(self.model.get_embedding_dimension() or 0)
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The encoder's output."""
+        made: dict[str, Tensor] = self.model(features)
+        self._made[id(features)] = made
+        return made
+
+    def take(self, batches: Iterable[dict[str, Tensor]]) -> list[dict[str, Tensor]]:
+        """What was made of these features since the last time; forgets everything."""
+        made, self._made = self._made, {}
+        return [made[id(features)] for features in batches]
+
+
+class TokenReconstructionLoss(nn.Module):  # type: ignore[misc]
+    """L = L_I + weight · (L_R + L_R⁺) (eq. 12), with any contrastive loss as L_I.
+
+    Args:
+        encoder: around the encoder to train, whose form is `token_cnn`.
+        contrastive: the other loss, built around `encoder`. It encodes anchors and positives,
+            which are then decoded; other texts are not.
+        decoder: trained with the loss, and dropped after it.
+        weight: β and γ of the paper.
+        weights: f(w) by token id; None: 1.
+        detach: the states to be reconstructed are a fixed target.
+
+    After each forward pass `terms` has `contrastive`, `reconstruction` and
+    `reconstruction_positive`, each without its weight, and what the other loss reports.
+    """
+
+    def __init__(
+        self,
+        encoder: RecordedEncoder,
+        contrastive: nn.Module,
+        decoder: TokenDecoder,
+        weight: float,
+        weights: Tensor | None,
+        detach: bool = True,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.contrastive, self.decoder = encoder, contrastive, decoder
+        self.weight, self.detach = weight, detach
+        self.register_buffer("weights", weights, persistent=False)
+        self.terms: dict[str, Tensor] = {}
+
+    def forward(
+        self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None
+    ) -> Tensor:
+        """The batch's loss, a scalar, of anchors, positives and what else the other loss reads."""
+        features = list(sentence_features)
+        # The library may encode two columns as one batch, of which no record would be found.
+        with column_merging_disabled():
+            value = self.contrastive(features, labels)
+        if isinstance(value, dict):
+            value = torch.stack(list(value.values())).sum()
+        anchor, positive = (self._error(made) for made in self.encoder.take(features[:2]))
+        self.terms = {
+            "contrastive": value.detach(),
+            "reconstruction": anchor.detach(),
+            "reconstruction_positive": positive.detach(),
+            **getattr(self.contrastive, "terms", {}),
+        }
+        return value + self.weight * (anchor + positive)
+
+    def _error(self, made: Mapping[str, Tensor]) -> Tensor:
+        """The reconstruction loss of the texts of one column."""
+        if "cnn_text" not in made:
+            raise ValueError(
+                "the loss token_reconstruction reads the states of all tokens of a batch, which "
+                "mini_batch does not keep: leave mini_batch out"
+            )
+        states, text = made["token_embeddings"], made["cnn_text"]
+        rebuilt = self.decoder(made["cnn_embedding"], made["cnn_places"], text)
+        weights = text.float()
+        if self.weights is not None:
+            weights = self.weights[made["input_ids"]]
+        return reconstruction_error(
+            states.detach() if self.detach else states, rebuilt, text, weights
+        )
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """The loss's numbers, as the library's losses report theirs."""
+        return {
+            "weight": self.weight,
+            "adaptive": self.weights is not None,
+            "unpooling": self.decoder.unpooling,
+            "detach": self.detach,
+        }
+
+    @property
+    def citation(self) -> str:
+        """The paper, for the library's model cards."""
+        return """
+@inproceedings{liu2023selfadaptive,
+    title = "Self-Adaptive Reconstruction with Contrastive Learning for Unsupervised Sentence
+        Embeddings",
+    author = "Liu, Junlong and Shang, Xichen and Feng, Huawen and Zheng, Junhao and Ma, Qianli",
+    year = "2023"
+}
+"""
+
+
+def token_cnn_of(model: SentenceTransformer) -> TokenCnn:
+    """The encoder's token CNN. Raises ValueError where it has none."""
+    for module in model:
+        if isinstance(module, TokenCnn):
+            return module
+    raise ValueError(
+        "the loss token_reconstruction decodes vectors of pooling: token_cnn, which the encoder "
+        "does not have: set train.pooling to token_cnn"
+    )

@@ -1,0 +1,133 @@
+"""Stage `count_tokens`: how often each token of a vocabulary occurs in the training sentences."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from tercet.tasks.connections import connection
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+
+TOKEN_FREQUENCIES = pa.schema(
+    [
+        ("model", pa.string()),
+        ("token_id", pa.int32()),
+        ("token", pa.string()),
+        ("count", pa.int64()),
+        ("frequency", pa.float64()),
+    ]
+)
+
+MODEL_FOLDER = "frequencies"
+# Texts that are tokenised at once.
+_BATCH = 2_000
+_TOKENS = pa.schema([("token_id", pa.int32())])
+
+
+class CountTokensSettings(Config):
+    """Whose tokens are counted, and where."""
+
+    tokenizer: str = Field(
+        min_length=1, description="The model whose tokenizer counts: the encoder's backbone."
+    )
+    corpora: tuple[str, ...] = Field(
+        default=(), description="By name; empty: all that give sentences."
+    )
+
+    def models(self) -> dict[str, str]:
+        """The models that are read, by slot."""
+        return {"tokenizer": self.tokenizer}
+
+
+class CountTokensConfig(Config):
+    """name: the counts' name in the recipe."""
+
+    name: str
+    corpora: tuple[str, ...]
+
+
+def run(work: Work) -> Path:
+    """Emits `token_frequencies`; returns the directory that losses read.
+
+    A token's frequency is its share of all tokens, special ones and truncation aside (SARCSE,
+    eq. 8). Raises BadInput where there is no sentence, or no tokenizer.
+    """
+    from tercet.models.losses.token_frequencies import vocabulary_size, write_frequencies
+
+    config: CountTokensConfig = work.config
+    tokenizer = _tokenizer(work)
+    with connection(work) as db:
+        db.register("tokens", pa.RecordBatchReader.from_batches(_TOKENS, _tokens(work, tokenizer)))
+        found = db.sql(
+            "SELECT token_id, count(*) AS count FROM tokens GROUP BY ALL ORDER BY ALL"
+        ).to_arrow_table()
+    if not found.num_rows:
+        raise BadInput(
+            f"count_tokens.{config.name}: the train split of {', '.join(config.corpora)} has no "
+            "text to count: check the corpora that the recipe names, and what ingest rejected."
+        )
+    counts = found["count"].to_numpy()
+    shares = counts / counts.sum()
+    names = tokenizer.convert_ids_to_tokens(found["token_id"].to_pylist())
+    columns = [pa.repeat(config.name, len(counts)), found["token_id"], pa.array(names, pa.string())]
+    columns += [found["count"], pa.array(shares)]
+    work.emit("token_frequencies", pa.table(columns, schema=TOKEN_FREQUENCIES))
+    frequencies = np.zeros(vocabulary_size(tokenizer))
+    frequencies[found["token_id"].to_numpy()] = shares
+    return write_frequencies(work.scratch / MODEL_FOLDER, frequencies, tokenizer)
+
+
+def _tokenizer(work: Work) -> Any:
+    """The model's own, as the encoder will use it."""
+    from transformers import AutoTokenizer
+
+    from tercet.models.pretraining.forms import transformer_folder
+
+    folder = work.models["tokenizer"]
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(transformer_folder(folder)), trust_remote_code=False
+        )
+    except (OSError, ValueError, KeyError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise BadInput(
+            f"count_tokens.{work.config.name}: no tokenizer can be loaded from {folder}: {reason}"
+        ) from error
+    # Without its files transformers makes one that has only special tokens.
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):
+        raise BadInput(
+            f"count_tokens.{work.config.name}: no tokenizer can be loaded from {folder}: its "
+            "tokenizer.json is missing, or the files that it is made from"
+        )
+    return tokenizer
+
+
+def _tokens(work: Work, tokenizer: Any) -> Iterator[pa.RecordBatch]:
+    """The tokens of the train split, in batches."""
+    config: CountTokensConfig = work.config
+    corpora, done = pa.array(config.corpora, pa.string()), 0
+    columns = ["corpus", "split", "text"]
+    for batch in work.inputs["sentences"].batches("sentences", columns, _BATCH):
+        wanted = pc.and_(pc.is_in(batch["corpus"], corpora), pc.equal(batch["split"], "train"))
+        texts = batch["text"].filter(wanted).to_pylist()
+        if texts:
+            ids = tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+            flat = pa.array(ids, pa.list_(pa.int32())).flatten()
+            yield pa.record_batch([flat], schema=_TOKENS)
+        done += batch.num_rows
+        work.resources.progress(done, None, "sentences")
+
+
+STAGE = Stage(
+    name="count_tokens",
+    config=CountTokensConfig,
+    tables={"token_frequencies": TOKEN_FREQUENCIES},
+    run=run,
+    model=True,
+    seeded=False,
+    libraries=("transformers", "tokenizers"),
+)

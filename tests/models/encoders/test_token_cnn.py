@@ -1,0 +1,186 @@
+"""SARCSE's embedding against literal loops, and what is part of a text."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+
+from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.models.encoders.own_modules import save_encoder
+from tercet.models.encoders.pooling import FormSettings, TokenCnnForm, pooling_name, read_pooling
+from tercet.models.encoders.token_cnn import (
+    KERNELS,
+    TokenCnn,
+    from_first_to_last,
+    windows_within,
+)
+
+TEXTS = ["the old file is open", "read a row of the new array", "green", "red blue", "one " * 9]
+SMALL = TokenCnnForm("token_cnn", channels=7, filters=2, activation="tanh", seed=3)
+
+
+def _by_loops(module: Any, states: torch.Tensor) -> list[float]:
+    """Equations 3 and 4 for one text's token states (tokens, width), without special tokens."""
+    rows = [row.tolist() for row in states]
+    rows += [[0.0] * module.width] * (5 - len(rows))
+    multi = []
+    for cnn, size in zip(module.text_cnns, KERNELS, strict=True):
+        weight, bias = cnn.weight.tolist(), cnn.bias.tolist()
+        best = []
+        for channel in range(module.channels):
+            values = []
+            for start in range(len(rows) - size + 1):
+                value = bias[channel]
+                for step in range(size):
+                    for number in range(module.width):
+                        value += weight[channel][number][step] * rows[start + step][number]
+                values.append(np.tanh(value))
+            best.append(max(values))
+        multi.append(best)
+    weight, bias = module.cnn.weight.tolist(), module.cnn.bias.tolist()
+    made = []
+    for which in range(module.filters):
+        for place in range(module.channels - 1):
+            value = bias[which]
+            for kernel in range(3):
+                for step in range(2):
+                    value += weight[which][0][kernel][step] * multi[kernel][place + step]
+            made.append(value)
+    return made
+
+
+def test_the_embedding_is_that_of_literal_loops(tiny_backbone: Path) -> None:
+    model = load_encoder(tiny_backbone, SMALL)
+    found = encode(model, TEXTS, batch_size=3, normalise=False)
+    assert found.shape == (5, 12) == (5, model.get_embedding_dimension())
+    for text, vector in zip(TEXTS, found, strict=True):
+        with torch.inference_mode():
+            states = model[0](model.preprocess([text]))["token_embeddings"][0, 1:-1]
+        assert len(states) == len(text.split())
+        np.testing.assert_allclose(vector, _by_loops(model[1], states), atol=1e-5)
+
+
+def test_the_papers_shapes(tiny_backbone: Path) -> None:
+    model = load_encoder(tiny_backbone, "token_cnn")
+    module: Any = model[1]
+    features = model[0](model.preprocess(TEXTS[:2]))
+    multi = features["token_embeddings"].new_zeros(2, 1, 3, 500)
+    assert module.cnn(multi).shape == (2, 3, 1, 499)
+    assert module(features)["sentence_embedding"].shape == (2, 1497)
+    assert model.get_embedding_dimension() == 1497
+    assert {cnn.weight.shape for cnn in module.text_cnns} == {(500, 32, k) for k in (3, 4, 5)}
+
+
+def test_padding_on_either_side_and_other_texts_play_no_part() -> None:
+    torch.manual_seed(1)
+    module = TokenCnn(4, 6, 2, "relu", 0, [101, 102])
+    ids = torch.tensor([[101, 5, 6, 7, 102]])
+    states = torch.randn(1, 5, 4)
+    alone = module({"input_ids": ids, "attention_mask": ids > 0, "token_embeddings": states})
+    for left in (0, 3):
+        padded = torch.zeros(2, 9, dtype=torch.long)
+        padded[0, left : left + 5] = ids
+        padded[1] = torch.arange(1, 10)
+        around = torch.randn(2, 9, 4)
+        around[0, left : left + 5] = states
+        given = {"input_ids": padded, "attention_mask": padded > 0, "token_embeddings": around}
+        found = module(given)
+        torch.testing.assert_close(found["sentence_embedding"][:1], alone["sentence_embedding"])
+        assert found["cnn_text"][0].nonzero().flatten().tolist() == [left + 1, left + 2, left + 3]
+
+
+def test_a_text_ends_with_its_last_own_token() -> None:
+    own = torch.tensor([[0, 1, 0, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]).bool()
+    told = [[0, 1, 1, 1, 0], [0] * 5, [1] * 5]
+    text = from_first_to_last(own)
+    assert text.long().tolist() == told
+    # Three tokens from place 1 count as five; none at all begins at 0.
+    assert windows_within(text, 3).long().tolist() == [
+        [0, 1, 1, 1, 0, 0, 0],
+        [1, 1, 1, 0, 0, 0, 0],
+        [1, 1, 1, 0, 0, 0, 0],
+    ]
+    assert windows_within(text, 5)[2].long().tolist() == [1, 0, 0, 0, 0]
+
+
+def test_the_first_weights_follow_from_the_seed_alone(tiny_backbone: Path) -> None:
+    torch.manual_seed(1)
+    first = encode(load_encoder(tiny_backbone, SMALL), TEXTS)
+    before = torch.get_rng_state()
+    np.testing.assert_array_equal(encode(load_encoder(tiny_backbone, SMALL), TEXTS), first)
+    assert torch.equal(torch.get_rng_state(), before)
+    other = TokenCnnForm("token_cnn", channels=7, filters=2, activation="tanh", seed=4)
+    assert np.abs(encode(load_encoder(tiny_backbone, other), TEXTS) - first).max() > 0.01
+
+
+def test_an_encoder_takes_the_form_keeps_it_and_gives_it_up(
+    tiny_backbone: Path, tmp_path: Path
+) -> None:
+    mean = save_encoder(load_encoder(tiny_backbone, "mean"), tmp_path / "mean")
+    fresh = load_encoder(tiny_backbone, SMALL)
+    np.testing.assert_array_equal(encode(load_encoder(mean, SMALL), TEXTS), encode(fresh, TEXTS))
+    with torch.no_grad():
+        fresh[1].cnn.bias.add_(1.0)
+    trained = save_encoder(fresh, tmp_path / "trained")
+    for asked in (None, SMALL):
+        again = load_encoder(trained, asked)
+        np.testing.assert_array_equal(encode(again, TEXTS), encode(fresh, TEXTS))
+    np.testing.assert_allclose(
+        encode(load_encoder(trained, "mean"), TEXTS), encode(load_encoder(mean), TEXTS), atol=1e-6
+    )
+    with pytest.raises(ValueError, match=r"token_cnn of channels: 7, so channels: 500 cannot be"):
+        load_encoder(trained, "token_cnn")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda folder: (folder / "model.safetensors").unlink(), "has no model.safetensors"),
+        (lambda folder: _change(folder, channels=9), "do not fit its config.json"),
+        (lambda folder: _change(folder, activation="sine"), "no activation 'sine'"),
+        (lambda folder: _change(folder, filters=None), "filters"),
+    ],
+)
+def test_a_damaged_directory_is_one_sentence(
+    tiny_backbone: Path, tmp_path: Path, spoil: Any, said: str
+) -> None:
+    path = save_encoder(load_encoder(tiny_backbone, SMALL), tmp_path / "saved")
+    spoil(path / "1_TokenCnn")
+    with pytest.raises(ValueError, match="No sentence encoder can be loaded") as raised:
+        load_encoder(path)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_onnx_gives_the_same_vectors(tiny_backbone: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    from tercet.models.encoders.onnx_files import OnnxEncoder, write_onnx
+
+    model = load_encoder(tiny_backbone, SMALL)
+    write_onnx(model, tmp_path / "model.onnx")
+    exported: Any = OnnxEncoder(tmp_path / "model.onnx", model, threads=1)
+    np.testing.assert_allclose(encode(exported, TEXTS), encode(model, TEXTS), atol=1e-6)
+
+
+def _change(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text()) | changes
+    kept = {key: value for key, value in config.items() if value is not None}
+    (folder / "config.json").write_text(json.dumps(kept))
+
+
+def test_the_name_alone_means_the_papers_numbers() -> None:
+    paper = TokenCnnForm("token_cnn")
+    assert (paper.channels, paper.filters) == (500, 3)
+    assert FormSettings(pooling="token_cnn").pooling == paper == read_pooling("token_cnn")
+    assert pooling_name(SMALL) == "token_cnn"
+    written = FormSettings(pooling=SMALL).model_dump(mode="json")
+    assert FormSettings(**written).pooling == SMALL
+    for wrong in ({"channels": 9}, {"name": "token_cnn", "channels": 1}, {"name": "cnn"}):
+        with pytest.raises(ValidationError):
+            FormSettings(pooling=wrong)
+    with pytest.raises(ValidationError, match="a prompt needs pooling: mask"):
+        FormSettings(pooling="token_cnn", prompt="means {mask}")

@@ -1,0 +1,68 @@
+"""The numbers of SARCSE's loss in a recipe, and what it cannot be built of."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counted import frequencies
+from pydantic import ValidationError
+from transformers import AutoTokenizer
+
+from tercet.models.encoders.encoder import load_encoder
+from tercet.models.encoders.pooling import TokenCnnForm
+from tercet.models.losses.chosen import chosen, loss_of, numbers
+from tercet.models.losses.registry import loss_named
+
+NAME = "token_reconstruction"
+
+
+def test_the_papers_numbers_are_the_defaults() -> None:
+    found = chosen(NAME)
+    assert found["with"] == {"name": "in_batch", "tau": 0.05, "head": False}
+    assert (found["weight"], found["floor"], found["slope"]) == (2.5e-4, 0.1, 50.0)
+    assert numbers(found).model_dump() == {k: v for k, v in found.items() if k != "name"}
+
+
+def test_the_other_loss_has_numbers_of_its_own() -> None:
+    found = chosen({"name": NAME, "with": {"name": "gaussian_decay", "width": 0.1}})
+    assert (found["with"]["width"], found["with"]["tau"]) == (0.1, 0.05)
+    assert loss_of(found).around == ("gaussian_decay",)
+    assert loss_of(found).texts == ("anchor", "positive", "negative")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"with": NAME}, "cannot stand around the loss token_reconstruction"),
+        ({"with": "guided"}, "cannot stand around the loss guided"),
+        ({"with": "cosine"}, "there is no loss 'cosine'"),
+        ({"with": {"name": "in_batch", "tau": 0}}, "greater than 0"),
+        ({"with": {"name": "in_batch", "width": 1}}, "Extra inputs"),
+        ({"slope": 0}, "set adaptive: false instead"),
+        ({"unpooling": "mean"}, "'places' or 'broadcast'"),
+        ({"weight": 0}, "greater than 0"),
+    ],
+)
+def test_what_is_no_such_loss(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        chosen({"name": NAME, **wrong})
+
+
+def test_an_encoder_or_counts_that_do_not_fit_are_one_sentence(
+    tiny_backbone: Path, tmp_path: Path
+) -> None:
+    loss = loss_named(NAME)
+    mean = load_encoder(tiny_backbone, "mean")
+    model = load_encoder(tiny_backbone, TokenCnnForm("token_cnn", channels=4))
+    other = AutoTokenizer.from_pretrained(tiny_backbone)
+    other.add_tokens(["heron"])
+    foreign = frequencies(tmp_path / "foreign", other, ["the old file"])
+    told = {
+        "set train.pooling to token_cnn": (mean, foreign),
+        "counted with another tokenizer than the encoder's": (model, foreign),
+        "has no token counts: name a model that count_tokens makes": (model, tiny_backbone),
+    }
+    for words, (encoder, folder) in told.items():
+        with pytest.raises(ValueError, match=words) as raised:
+            loss.build(encoder, loss.params(), {"frequencies": folder})
+        assert "\n" not in str(raised.value)
