@@ -47,7 +47,8 @@ def generator(recipe: Recipe, name: str, method: str) -> dict[str, Model]:
         assert made is not None
         # The recipe's checks have seen to it that a model of form gense can do the method.
         fitted.check_method(method, name, follows_prompts=made.form == GENSE)
-        fitted.check_backend(name, settings.backend, made.form)
+        form = "t5" if made.form == GENSE else made.form
+        fitted.check_backend(name, settings.backend, form)
     elif isinstance(model, Weights):
         try:
             folder = weights.cached(model.name)

@@ -8,6 +8,8 @@ from pydantic import ValidationError
 from tercet.flows.recipe import discriminators, model_checks
 from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.flows.recipe.scoring import faults
+from tercet.models.encoders.pooling import CNN, cnn_form
+from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
 from tercet.tasks.corpus.kinds.kind import columns_fault
 from tercet.tasks.corpus.sources.reader import reader_of
 from tercet.tasks.synthesis.methods import METHOD_NAMES, check_params, method_of
@@ -39,6 +41,7 @@ def check(recipe: "Recipe") -> None:
     _methods(recipe)
     model_checks.check_asking(recipe)
     _choosing(recipe)
+    _heads(recipe)
     for name, settings in recipe.models.items():
         if settings.count_tokens is not None:
             _counting(recipe, settings.count_tokens, ("models", name, "count_tokens"))
@@ -182,6 +185,26 @@ def _choosing(recipe: "Recipe") -> None:
             "and answer): name these columns, or keep the last step's weights "
             "(--set train.choose=null)",
             *("train", "choose"),
+        )
+
+
+def _heads(recipe: "Recipe") -> None:
+    """A token_cnn is trained where its vectors are decoded, and measured as it was trained."""
+    trained, measured = recipe.train.pooling, recipe.evaluate.pooling
+    losses = [part.loss["name"] for phase in recipe.train.phases for part in phase.parts]
+    form = None if trained is None else cnn_form(trained)
+    # Without a pooling the backbone's own stays, which may be one.
+    if RECONSTRUCTION in losses and trained is not None and form is None:
+        raise Misplaced(
+            f"the loss {RECONSTRUCTION} decodes vectors of pooling: {CNN}: set this key to {CNN}",
+            *("train", "pooling"),
+        )
+    other = None if measured is None else cnn_form(measured)
+    if recipe.train.phases and form is not None and other is not None and other != form:
+        raise Misplaced(
+            f"{CNN} has other numbers here than under train.pooling, and trained weights fit those "
+            "alone: write the same in both",
+            *("evaluate", "pooling"),
         )
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
@@ -170,14 +171,15 @@ def _apply(content: dict[str, Any], override: str) -> None:
     *parents, last = key.strip().split(".")
     try:
         for name in parents:
-            if isinstance(target, list):
-                target = target[int(name)]
-            else:
+            place: Any = int(name) if isinstance(target, list) else name
+            if isinstance(target, dict):
                 if target.get(name) is None:
                     target[name] = {}
                 elif name in _BARE and isinstance(target[name], str):
                     target[name] = {_BARE[name]: target[name]}
-                target = target[name]
+            # A copy: a YAML alias is the same mapping in another place, which stays as it is.
+            target[place] = copy(target[place])
+            target = target[place]
         parsed = yaml.safe_load(value)
         if isinstance(target, list):
             target[int(last)] = parsed

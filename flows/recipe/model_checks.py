@@ -20,6 +20,8 @@ LLM = "llm"
 STARTS_FROM = {"vaegpt": "causal", GENSE: "t5"}
 # The slot of a loss that reads counts of tokens, as only count_tokens makes them.
 _FREQUENCIES = "frequencies"
+# What a phase may call an encoder, beside the phases' own names.
+_ENCODERS = ("base", "previous", "evaluator")
 _COUNTS = "{!r} counts tokens, which is no model that could stand here: name another"
 
 
@@ -99,7 +101,8 @@ def check_phase(recipe: "Recipe", index: int, phase: PhaseSettings) -> None:
         counts = place[-1] == _FREQUENCIES
         if named_models.counted(name, recipe.models) and not counts:
             raise Misplaced(_COUNTS.format(name), *place)
-        if counts and name in recipe.models and not named_models.counted(name, recipe.models):
+        encoders = {*_ENCODERS, *(other.name for other in recipe.train.phases), *recipe.models}
+        if counts and name in encoders and not named_models.counted(name, recipe.models):
             raise Misplaced(
                 f"{name!r} is a model, but the loss reads counts of tokens: name one that "
                 "count_tokens makes",

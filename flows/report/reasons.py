@@ -31,6 +31,7 @@ REASONS = {
     "missing_text": "no text",
     "nan_score": "the cosine is not a number",
     "neutral": "neither entailed nor contradicted",
+    "no_definition": "none of its definitions is left",
     "no_embedding": "no vector",
     "no_negative": "no rule can change it",
     "no_pair": "accepted, but there is nothing to pair it with",

@@ -38,8 +38,7 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         lines += _failed(connection, command)
         if any(step["stage"] == "measure_generator" for step in steps.values()):
             lines += _generators(connection)
-        if any(step["stage"] in ("fit_pair", "fit_generator") for step in steps.values()):
-            lines += _discriminators(connection)
+        lines += _discriminators(connection)
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
             found = figures(connection)
             lines += _before_and_after(found, run_plan.recipe.seed)
@@ -72,9 +71,11 @@ def _models(store: Store, steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
         folder = artifact.model_dir() if step["stage"] in MAKERS else None
         if folder is not None:
             lines.append(f"\nThe model {name} is in {folder}")
-            lines.append(
-                f"  for tag:NAME in other recipes: tercet tag {name}@{step['version']} NAME"
-            )
+            # Numbers about the vectors of this recipe's evaluator serve no other recipe.
+            if step["stage"] != "fit_pair":
+                lines.append(
+                    f"  for tag:NAME in other recipes: tercet tag {name}@{step['version']} NAME"
+                )
     return lines
 
 

@@ -68,14 +68,18 @@ class Vectors:
 def fitted(fit: Vectors, validation: Vectors, grid: Sequence[float] = GRID) -> PairModel:
     """The regression of the penalty whose log-loss on `validation` is least, calibrated there.
 
-    Raises: ValueError where a vector is not finite or `validation` cannot be calibrated on.
+    Raises: ValueError where a vector of `fit` is not finite or is zero, and where `validation`
+        cannot be calibrated on.
     """
     from sklearn.linear_model import LogisticRegression
 
     from tercet.models.discriminators.calibration import fitted_platt
 
-    if not np.isfinite(fit.vectors).all():
+    norms = np.linalg.norm(fit.vectors, axis=1)
+    if not np.isfinite(norms).all():
         raise ValueError("the evaluator gives NaN or infinity")
+    if not norms.all():
+        raise ValueError("the evaluator gives a text the vector zero: take another evaluator")
     features = _features(fit)
     # In place: at 768 dimensions 50,000 pairs take 600 MB.
     mean, scale = features.mean(axis=0, dtype=np.float64), features.std(axis=0, dtype=np.float64)

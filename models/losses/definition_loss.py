@@ -178,7 +178,8 @@ def _layer(model: SentenceTransformer) -> tuple[Activation, Tensor, Tensor] | No
     """The layer before the backbone's words: its activation, weight and bias."""
     paths = (getattr(module, "name_or_path", "") for module in model.modules())
     folder = Path(next((path for path in paths if path), "no folder"))
-    files = sorted(folder.glob("*.safetensors"))
+    # Older SentenceTransformer directories have the transformer in a folder of its own.
+    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("0_*/*.safetensors"))
     for name, activation in _LAYERS:
         for file in files:
             with safe_open(file, framework="pt") as tensors:

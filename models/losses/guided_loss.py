@@ -10,6 +10,9 @@ class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
     The library also contrasts anchors with anchors and positives with positives, and would train
     with the guide's dropout on.
 
+    A guide that reads texts in a template puts them there itself; from within the template of the
+    encoder they are not to be had again, so that both must then have the same one.
+
     Inputs: (anchor, positive), or with the negatives that the rows have; labels are ignored.
     tau > 0; margin >= 0, in cosine.
     """
@@ -25,6 +28,15 @@ class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
             contrast_anchors=False,
             contrast_positives=False,
         )
+        own, other = (getattr(encoder[0], "template", None) for encoder in (model, guide))
+        if own is None and other is not None:
+            self.must_retokenize, self.tokenizer = True, model.tokenizer
+        elif own != other or (own is not None and self.must_retokenize):
+            raise ValueError(
+                "the loss guided gives its guide the texts that the encoder reads, which stand in "
+                f"the template {own!r} that the guide does not read: take a guide with the same "
+                "template and tokenizer, or another pooling"
+            )
         guide.requires_grad_(False).eval()
 
     def train(self, mode: bool = True) -> "GuidedLoss":

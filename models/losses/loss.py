@@ -42,6 +42,7 @@ class Loss:
     slots: model inputs by name, whose directories `build` gets.
     terms: the names of what the module reports.
     keeps: the module's submodules that are saved beside the encoder.
+    states: whether it reads more than the encoder's vectors, which cached gradients do not keep.
     around: names of the losses that it is built around, whose code it depends on.
     resolve: the loss as it is with given numbers, where its columns, slots or terms depend on
         them.
@@ -56,6 +57,7 @@ class Loss:
     slots: tuple[str, ...] = ()
     terms: tuple[str, ...] = ()
     keeps: tuple[str, ...] = ()
+    states: bool = False
     around: tuple[str, ...] = ()
     resolve: "Callable[[Any], Loss] | None" = None
 

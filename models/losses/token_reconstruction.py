@@ -124,6 +124,7 @@ def with_numbers(params: TokenReconstruction) -> Loss:
         labels=other.labels,
         terms=terms,
         slots=slots,
+        states=params.decoder,
         around=(other.name, *other.around),
     )
 
@@ -134,5 +135,6 @@ LOSS = Loss(
     build=build,
     slots=(SLOT,),
     terms=("contrastive", "reconstruction", "reconstruction_positive"),
+    states=True,
     resolve=with_numbers,
 )

@@ -176,10 +176,11 @@ def _load(db: Any, work: Work) -> None:
         for measure, named in (("similarity", config.similarity), ("p_true", config.p_true))
         for scorer in _scorers(db, scores, measure, named)
     ] or ["(NULL, NULL)"]
+    judged = ", ".join(quoted(relation) for relation in JUDGED)
     db.execute(
         f"""CREATE TEMP TABLE scored AS
-            SELECT candidate_id, sentence_id, role, relation, method, text_id, value, p_true,
-                words
+            SELECT candidate_id, sentence_id, role, relation, method, text_id, value,
+                CASE WHEN relation IN ({judged}) THEN p_true END AS p_true, words
             FROM (SELECT candidate_id, any_value(sentence_id) AS sentence_id,
                     any_value(role) AS role, any_value(relation) AS relation,
                     any_value(method) AS method,
@@ -283,8 +284,8 @@ def _judge(db: Any) -> None:
                 WHEN weight = 0 THEN 'no_weight'
             END AS refused,
             CASE WHEN refused IS NULL THEN s.role
-                WHEN refused = 'below_positive_min' AND value <= swap_high AND weight > 0
-                    THEN 'negative'
+                WHEN refused IN ('below_positive_min', 'below_p_min') AND value <= swap_high
+                    AND weight > 0 AND (p_min IS NULL OR 1 - p_true >= p_min) THEN 'negative'
             END AS role
         FROM scored s JOIN bounds b ON s.role = b.role AND s.method = b.method))"""
     )

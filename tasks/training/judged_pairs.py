@@ -92,13 +92,13 @@ def read_judged(work: Work, corpora: Sequence[str], numbers: JudgedNumbers, stag
         "test": draws < test,
     }
     parts = {name: pairs.filter(pa.array(cut)) for name, cut in cuts.items()}
+    most = {"fit": numbers.max_rows, **dict.fromkeys(("validation", "test"), numbers.max_held_out)}
+    for name, part in parts.items():
+        parts[name] = _sample(part, most[name], work.seed)
     for name, part in parts.items():
         true = pc.sum(part["true"]).as_py() or 0
         if not true or true == part.num_rows:
             raise BadInput(f"{stage}: {_lacking(name, pairs, part.num_rows, true)}.")
-    most = {"fit": numbers.max_rows, **dict.fromkeys(("validation", "test"), numbers.max_held_out)}
-    for name, part in parts.items():
-        parts[name] = _sample(part, most[name], work.seed)
     return Judged(**parts)
 
 

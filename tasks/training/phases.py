@@ -240,6 +240,19 @@ class PhaseConfig(Numbers):
             )
         return self
 
+    @model_validator(mode="after")
+    def _whole_batches(self) -> "PhaseConfig":
+        """A mini-batch keeps the vectors of a batch, and no loss may read more."""
+        if self.mini_batch is None or self.mini_batch >= self.batch_size:
+            return self
+        for part in self.parts:
+            if part.resolved().states:
+                raise ValueError(
+                    f"the loss {part.loss['name']} reads the states of all tokens of a batch, "
+                    "which mini_batch does not keep: leave mini_batch out"
+                )
+        return self
+
     def losses(self) -> tuple[str, ...]:
         """Names of the losses that the phase trains with, and of those within them."""
         found = [part.resolved() for part in self.parts]

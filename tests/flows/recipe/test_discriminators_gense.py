@@ -10,6 +10,7 @@ from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Made, Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
+from tercet.models.llm.errors import Unusable
 from tercet.models.t5 import wording
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training import fit_gense
@@ -64,6 +65,12 @@ def test_one_model_writes_and_judges(tmp_path: Path) -> None:
     assert score.models == {"model": Made("fit_generator.writer")}
     assert set(score.inputs) == {"candidates", "sentences"}
     assert found["select"].inputs["scores"] == ("score.evaluator", "score.gense")
+
+
+def test_vllm_is_refused_before_anything_is_fitted(tmp_path: Path) -> None:
+    served = {"t5": {"model": "writer", "backend": "vllm"}}
+    with pytest.raises(Unusable, match="'t5' is a T5, which vLLM cannot serve"):
+        steps(load(tmp_path, generators=served))
 
 
 def test_a_language_model_is_asked_at_length(tmp_path: Path) -> None:

@@ -277,6 +277,14 @@ def test_overrides_corpus_limit_and_seed(write) -> None:
     assert recipe.seed == 7
 
 
+def test_an_override_leaves_the_other_places_of_a_yaml_alias(write) -> None:
+    text = GOOD.replace("  word_repetition:\n", "  word_repetition: &half\n    weight: 0.5\n")
+    text = text.replace("entity_swap: {weight: 0.5}", "entity_swap: *half")
+    recipe = recipe_file.load(write(text), ["synthesise.entity_swap.weight=0.25"])
+    weights = {name: settings.weight for name, settings in recipe.synthesise.items()}
+    assert weights == {"word_repetition": 0.5, "entity_swap": 0.25}
+
+
 @pytest.mark.parametrize("override", ["select.negative_max", "train.phases.9.batch_size=3", "=1"])
 def test_bad_overrides_are_told(write, override) -> None:
     assert "--set" in fault(write(GOOD), overrides=[override])

@@ -9,7 +9,7 @@ from inference_pairs import THINGS, rows
 from tiny_run import Finished, copy_of, ended_well, query, states, tercet
 
 # The tiny encoder's own words: pairs of unknown ones would all look alike to it.
-KNOWN = ["apple", "axe", "bacon", "basket", "bean", "bear", "beer", "beetle", "bird", "bottle"]
+KNOWN = ["array", "column", "file", "function", "index", "list", "name", "row", "text", "value"]
 
 
 def known(text: str) -> str:
@@ -55,6 +55,15 @@ def test_a_discriminator_judges_what_the_rules_wrote_without_encoding_anything_a
     assert made == {"labelled", "fit_pair.judge", "score.pair"}
     assert "Discriminator judge on" in done.stdout
     assert "the evaluator's cosine" in done.stdout
+    # It serves this recipe's evaluator alone.
+    assert "The model fit_pair.judge is in" in done.stdout
+    assert "tercet tag fit_pair.judge" not in done.stdout
+    ((area,),) = query(
+        store,
+        """SELECT value FROM discriminator_metrics
+            WHERE arm = 'discriminator' AND metric = 'auc' AND subset = 'all'""",
+    )
+    assert area > 0.7
     ((candidates, scored, middle),) = query(
         store,
         """SELECT count(*), count(p), median(p) FILTER (relation IN ('keeps', 'alters'))

@@ -15,6 +15,7 @@ from tiny_run import query
 from tercet.models.encoders.encoder import encode, load_encoder
 
 FORM = {"name": "token_cnn", "channels": 8, "filters": 2}
+REBUILT = {"rows": "anchors", "loss": "token_reconstruction"}
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +112,7 @@ def test_the_ablations_need_no_other_recipe(own: Place) -> None:
     ("changes", "said"),
     [
         (
-            {"train": {"phases": [{"rows": "anchors", "loss": "token_reconstruction"}]}},
+            {"train": {"phases": [REBUILT]}},
             "reads the model frequencies: name it",
         ),
         ({"backbone": "counts"}, "'counts' counts tokens, which is no model that could stand here"),
@@ -124,10 +125,27 @@ def test_the_ablations_need_no_other_recipe(own: Place) -> None:
             "is a model, but the loss reads",
         ),
         (
+            {"train": {"phases": [{**REBUILT, "models": {"frequencies": "base"}}]}},
+            "'base' is a model, but the loss reads",
+        ),
+        (
             {"models": {"counts": {"count_tokens": {}}}},
             "'models.counts.count_tokens.tokenizer' is missing",
         ),
         ({"evaluate": {"pooling": "token_cn"}}, "evaluate.pooling"),
+        (
+            {"evaluate": {"pooling": "token_cnn"}},
+            "evaluate.pooling: token_cnn has other numbers here than under train.pooling",
+        ),
+        (
+            {
+                "train": {
+                    "pooling": "mean",
+                    "phases": [{**REBUILT, "models": {"frequencies": "counts"}}],
+                }
+            },
+            "train.pooling: the loss token_reconstruction decodes vectors of pooling: token_cnn",
+        ),
         ({"evaluate": {"pooling": {"name": "token_cnn", "chanels": 3}}}, "pooling: chanels of"),
         (
             {

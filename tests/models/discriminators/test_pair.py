@@ -79,6 +79,9 @@ def test_vectors_that_are_not_numbers_are_refused() -> None:
     broken.vectors[3] = np.nan
     with pytest.raises(ValueError, match="NaN or infinity"):
         pair.fitted(broken, vectors(20, 2))
+    broken.vectors[3] = 0.0
+    with pytest.raises(ValueError, match="the vector zero"):
+        pair.fitted(broken, vectors(20, 2))
 
 
 def test_it_is_written_as_numbers_and_read_again(tmp_path: Path) -> None:

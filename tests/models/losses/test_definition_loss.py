@@ -1,5 +1,6 @@
 """The loss `definition` against a literal softmax, and the projection that it trains."""
 
+import json
 import math
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tercet.models.encoders.encoder import load_encoder
+from tercet.models.encoders.own_modules import save_encoder
 from tercet.models.losses import definition_loss as module
 from tercet.models.losses.definition_loss import (
     DefinitionLoss,
@@ -108,6 +110,23 @@ def test_berts_own_pooler_is_the_projection_at_the_start(tiny_backbone: Path) ->
     assert torch.equal(projection.dense.bias, stored["pooler.dense.bias"])
     vectors = torch.randn(3, 32)
     assert torch.equal(projection(vectors), torch.tanh(projection.dense(vectors)))
+
+
+def test_the_pooler_is_found_where_the_transformer_has_a_folder_of_its_own(
+    tmp_path: Path, tiny_backbone: Path
+) -> None:
+    folder = save_encoder(load_encoder(tiny_backbone, "cls"), tmp_path / "encoder")
+    listed = json.loads((folder / "modules.json").read_text())
+    listed[0]["path"] = "0_Transformer"
+    own = {"modules.json", "config_sentence_transformers.json"}
+    files = [path for path in folder.iterdir() if path.is_file() and path.name not in own]
+    (folder / "0_Transformer").mkdir()
+    for path in files:
+        path.rename(folder / "0_Transformer" / path.name)
+    (folder / "modules.json").write_text(json.dumps(listed))
+    projection = projection_for(load_encoder(folder), 32, "auto")
+    stored = load_file(tiny_backbone / "model.safetensors")
+    assert torch.equal(projection.dense.weight, stored["pooler.dense.weight"])
 
 
 def roberta(folder: Path, tiny_backbone: Path) -> Path:

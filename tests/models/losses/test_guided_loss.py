@@ -9,6 +9,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from tercet.models.encoders.encoder import load_encoder
+from tercet.models.encoders.own_modules import save_encoder
 from tercet.models.losses.registry import loss_named
 
 
@@ -78,3 +79,31 @@ def test_the_guide_stays_as_it_is(
     for name, value in built.guide.state_dict().items():
         assert torch.equal(value, before[name])
     assert {id(p) for p in trained} == {id(p) for p in model.parameters()}
+
+
+def test_a_guide_with_a_template_reads_the_texts_in_it(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    guide = load_encoder(tiny_backbone, "mask", prompt="{sentence} is {mask} .")
+    folder = save_encoder(guide, tmp_path / "guide")
+    model, loss = load_encoder(tiny_backbone, "cls"), loss_named("guided")
+    columns = [tiny_texts[:4], tiny_texts[4:8]]
+    features = [model.preprocess(column) for column in columns]
+    with torch.no_grad():
+        value = float(loss.build(model, loss.params(), {"guide": folder})(features, None))
+        own, seen = (
+            [m(m.preprocess(column))["sentence_embedding"] for column in columns]
+            for m in (model, guide)
+        )
+    assert value == pytest.approx(by_hand(*own, *seen, margin=0.0), rel=1e-4)
+
+
+def test_a_guide_cannot_read_what_stands_in_the_template_of_the_encoder(
+    tiny_backbone: Path, tmp_path: Path
+) -> None:
+    loss = loss_named("guided")
+    model = load_encoder(tiny_backbone, "mask")
+    with pytest.raises(ValueError, match="take a guide with the same template"):
+        loss.build(model, loss.params(), {"guide": tiny_backbone})
+    same = save_encoder(model, tmp_path / "same")
+    loss.build(model, loss.params(), {"guide": same})

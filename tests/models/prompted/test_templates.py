@@ -161,6 +161,6 @@ def test_our_own_files_are_all_there() -> None:
     names = {path.stem for path in prompt_path("rewrite").parent.glob("*.jinja")}
     assert names == {
         *("rewrite", "paraphrase", "precede", "from_knowledge", "antisense"),
-        *("entity_revision", "quantity_revision", "extract"),
+        *("entity_revision", "quantity_revision", "extract", "entailment", "contradiction"),
     }
     assert templates.prompt_path("extract").is_file()

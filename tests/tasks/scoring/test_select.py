@@ -162,6 +162,18 @@ def test_roles_are_swapped_only_where_the_config_says_so(tmp_path: Path) -> None
     assert result.reasons() == {"stayed": "above_negative_max"}
 
 
+def test_a_swapped_candidate_must_be_as_probable_in_its_new_role(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "rewrite", "follows", 0.5, 0.97),
+        ("y", "positive", "rewrite", "denied", 0.5, 0.02),
+        ("z", "positive", "rewrite", "unclear", 0.5, 0.5),
+        ("w", "positive", "next_sentences", "on the topic", 0.5, 0.97),
+    ]
+    result = selected(tmp_path, rows, p_min=0.9, swap_roles=("rewrite", "next_sentences"))
+    assert result.texts() == [("w", "w", "on the topic"), ("y", "y", "denied")]
+    assert result.reasons() == {"follows": "below_positive_min", "unclear": "below_p_min"}
+
+
 def test_probability_of_the_role(tmp_path: Path) -> None:
     result = selected(
         tmp_path,
@@ -206,6 +218,17 @@ def test_the_surest_of_many_comes_first_by_its_probability(tmp_path: Path) -> No
         assert result.texts() == [("x", "p2", "n1"), ("x", "p3", "n0")]
     every = selected(tmp_path, rows, prefer="p_true", per_sentence=4)
     assert ("x", "p0", "unknown") in every.texts()
+
+
+def test_what_is_unrelated_is_no_surer_negative_than_one_that_denies(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "next_sentences", "paragraph", 0.95, 0.99),
+        ("x", "positive", "cutoff", "shorter", 0.95, 0.8),
+        ("x", "negative", "random", "elsewhere", 0.0, 0.0),
+        ("x", "negative", "negation", "denied", 0.3, 0.2),
+    ]
+    result = selected(tmp_path, rows, prefer="p_true", methods={"random": MethodConfig()})
+    assert result.texts() == [("x", "shorter", "denied")]
 
 
 def test_without_a_probability_the_draw_decides(tmp_path: Path) -> None:

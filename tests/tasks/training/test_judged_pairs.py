@@ -140,6 +140,17 @@ def test_too_few_anchors_to_hold_any_out(tmp_path: Path) -> None:
         read(tmp_path, rows(3))
 
 
+def test_a_sample_of_one_kind_is_refused_too(tmp_path: Path) -> None:
+    given = [
+        {**row, "positive": row["positive"] if n % 25 == 0 else None}
+        for n, row in enumerate(rows(500))
+    ]
+    judged, _ = read(tmp_path / "all", given)
+    assert all(0 < sum(part["true"].to_pylist()) < part.num_rows for part in judged)
+    with pytest.raises(BadInput, match=r"10 are held out for validation, 0 of them true"):
+        read(tmp_path / "some", given, max_held_out=10)
+
+
 def test_something_must_be_left_to_fit_to() -> None:
     with pytest.raises(ValidationError, match="hold out every anchor"):
         JudgedNumbers(validation=0.5, test=0.5)

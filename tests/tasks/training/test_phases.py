@@ -71,6 +71,16 @@ def test_faults_have_their_place(content: Any, place: tuple[Any, ...], words: st
     assert words in fault["msg"]
 
 
+def test_a_mini_batch_keeps_no_states_for_a_loss_to_read() -> None:
+    loss: dict[str, Any] = {"name": "token_reconstruction"}
+    given = {"rows": "anchors", "models": {"frequencies": "counts"}, "batch_size": 64}
+    with pytest.raises(ValidationError, match="leave mini_batch out"):
+        phase(**given, loss=loss, mini_batch=16)
+    # A batch that is encoded at once has them, and without a decoder nothing reads them.
+    assert phase(**given, loss=loss, mini_batch=64).mini_batch == 64
+    assert phase(**given, loss={**loss, "decoder": False}, mini_batch=16).mini_batch == 16
+
+
 def test_rows_that_do_not_fit_the_loss() -> None:
     (part,) = phase(rows="pairs").parts
     said = unfit(part, ("anchor", "positive"))
