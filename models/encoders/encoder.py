@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from transformers.utils import logging as transformers_logging
 
+from tercet.models import freed_memory
 from tercet.models.encoders import forms, own_modules
 from tercet.models.encoders.pooling import PoolingMode
 
@@ -119,6 +120,7 @@ def encode(
     """
     vectors = np.zeros((len(texts), dimension(model)), dtype=np.float32)
     was_training = model.training
+    freed_memory.keep()
     model.eval()
     done = 0
     try:

@@ -74,6 +74,8 @@ def made(form: Form, shape: Shape, tokenizer: Any) -> Any:
             resid_pdrop=drop,
             embd_pdrop=drop,
             attn_pdrop=drop,
+            # The default's function in one kernel.
+            activation_function="gelu_pytorch_tanh",
             bos_token_id=tokenizer.bos_token_id,
             eos_token_id=tokenizer.eos_token_id,
         )

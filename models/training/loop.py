@@ -20,7 +20,7 @@ from accelerate import PartialState
 from accelerate.utils import convert_outputs_to_fp32, recursively_apply, reduce, send_to_device
 from torch import Tensor, nn
 
-from tercet.models import seeding
+from tercet.models import freed_memory, seeding
 from tercet.models.training import checkpoints
 from tercet.models.training.choosing import Choice, Chooser
 from tercet.models.training.phase import Numbers
@@ -102,6 +102,7 @@ def train(
     network = module if network is None else network
     place = PartialState(cpu=setting.device == "cpu")
     device = place.device if place.num_processes > 1 else torch.device(setting.device)
+    freed_memory.keep()
     module.to(device).train()
     chooser = None
     if setting.choice is not None:
