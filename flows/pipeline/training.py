@@ -82,6 +82,8 @@ def _entries_step(recipe: Recipe, phase: PhaseSettings, part: PartConfig, seed: 
     encoder = _model(recipe, phase, seed, part.models[SLOT])
     loss = part.params()
     assert isinstance(loss, Definition)
+    trained = [trained_by(recipe, seed, other.name) for other in recipe.train.phases]
+    of_seed = isinstance(encoder, Made) and encoder.step in trained
     config = entry_matrix.EntryMatrixConfig(
         name=name,
         corpus=part.rows.source,
@@ -90,10 +92,10 @@ def _entries_step(recipe: Recipe, phase: PhaseSettings, part: PartConfig, seed: 
         max_length=phase.max_length,
         precision=recipe.train.precision,
         trust_remote_code=recipe.train.trust_remote_code,
+        model_seed=seed if of_seed else None,
     )
     step = f"{entry_matrix.STAGE.name}.{name}"
-    trained = [trained_by(recipe, seed, other.name) for other in recipe.train.phases]
-    if isinstance(encoder, Made) and encoder.step in trained:
+    if of_seed:
         step = _of_seed(recipe, step, seed)
     inputs = {"labelled": ("labelled",), **guarded(recipe, "labelled")}
     return Step(step, entry_matrix.STAGE, config, inputs, {"encoder": encoder})

@@ -6,13 +6,13 @@ from tercet.flows.pages import spaces
 from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section, Table
 from tercet.flows.report.subject import Row, Subject
 
-# A space of each seed has the name of its phase: their figures are averaged.
+# Each seed has a space of the same name: the figures are averaged, the points are the first's.
 _FIGURES = """
 SELECT name, metric, avg(value) AS value FROM entry_spaces GROUP BY ALL ORDER BY name
 """
 _POINTS = """
-SELECT name, left(text, 60) AS text, any_value(x) AS x, any_value(y) AS y
-FROM entry_points GROUP BY name, entry_id, text ORDER BY name, entry_id
+SELECT name, left(text, 60) AS text, x, y FROM entry_points
+QUALIFY rank() OVER (PARTITION BY name ORDER BY seed) = 1 ORDER BY name, entry_id
 """
 _COLUMNS = {
     "entries": 0,

@@ -5,6 +5,7 @@ directory, so that a killed stage goes on behind its last block.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -22,6 +23,7 @@ from tercet.tasks.stage import BadInput, Config, Stage, Work
 ENTRY_SPACES = pa.schema(
     [
         ("name", pa.string()),
+        ("seed", pa.int64()),
         ("metric", pa.string()),
         ("value", pa.float64()),
     ]
@@ -29,6 +31,7 @@ ENTRY_SPACES = pa.schema(
 ENTRY_DIRECTIONS = pa.schema(
     [
         ("name", pa.string()),
+        ("seed", pa.int64()),
         ("direction", pa.int32()),
         ("singular_value", pa.float64()),
         ("share", pa.float64()),
@@ -37,6 +40,7 @@ ENTRY_DIRECTIONS = pa.schema(
 ENTRY_POINTS = pa.schema(
     [
         ("name", pa.string()),
+        ("seed", pa.int64()),
         ("entry_id", pa.int32()),
         ("text", pa.string()),
         ("x", pa.float64()),
@@ -63,6 +67,10 @@ class EntryMatrixConfig(Config):
     max_length: int = 64
     precision: Literal["fp32", "bf16"] = "fp32"
     trust_remote_code: bool = False
+    model_seed: int | None = Field(
+        default=None,
+        description="Of the training that made the encoder; null: the same one for all seeds.",
+    )
 
 
 def run(work: Work) -> Path:
@@ -196,7 +204,7 @@ def _emit_shape(
     """Emits the three tables on how the entries lie."""
     from tercet.models.encoders import entry_space
 
-    name = work.config.name
+    whose = {"name": work.config.name, "seed": work.config.model_seed}
     shape = entry_space.shape_of(matrix)
     figures = {
         "entries": len(matrix),
@@ -206,14 +214,12 @@ def _emit_shape(
         "deviation": shape.deviation,
     }
     kept = {metric: float(value) for metric, value in figures.items() if value is not None}
-    work.emit(
-        "entry_spaces",
-        pa.table({"name": [name] * len(kept), "metric": [*kept], "value": [*kept.values()]}),
-    )
+    rows = [{**whose, "metric": metric, "value": value} for metric, value in kept.items()]
+    work.emit("entry_spaces", pa.Table.from_pylist(rows, ENTRY_SPACES))
     squares = shape.singular**2
     count = len(squares)
     directions = {
-        "name": [name] * count,
+        **_repeated(whose, count),
         "direction": np.arange(1, count + 1),
         "singular_value": shape.singular,
         "share": squares / max(squares.sum(), 1e-300),
@@ -228,7 +234,7 @@ def _emit_shape(
         "entry_points",
         pa.table(
             {
-                "name": [name] * len(shown),
+                **_repeated(whose, len(shown)),
                 "entry_id": ids[shown],
                 "text": [texts[row] for row in shown],
                 "x": points[:, 0],
@@ -236,6 +242,10 @@ def _emit_shape(
             }
         ).cast(ENTRY_POINTS),
     )
+
+
+def _repeated(values: Mapping[str, Any], count: int) -> dict[str, list[Any]]:
+    return {column: [value] * count for column, value in values.items()}
 
 
 STAGE = Stage(

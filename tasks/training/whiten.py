@@ -16,6 +16,7 @@ from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 WHITENING = pa.schema(
     [
+        ("seed", pa.int64()),
         ("direction", pa.int32()),
         ("variance", pa.float64()),
         ("factor", pa.float64()),
@@ -84,7 +85,9 @@ def run(work: Work) -> Path:
     whiten(model, fitted)
     count = len(fitted.variances)
     kept = np.arange(count) < fitted.dimensions
+    seed = work.seed if config.model_seed is None else config.model_seed
     table = {
+        "seed": pa.array(np.full(count, seed), pa.int64()),
         "direction": pa.array(np.arange(1, count + 1), pa.int32()),
         "variance": pa.array(fitted.variances),
         "factor": pa.array(fitted.factors, mask=~kept),

@@ -68,6 +68,8 @@ def test_seeds_share_the_entries_that_no_training_has_made(tmp_path: Path) -> No
     ]
     assert found["train.step1.seed43"].models["step1.entry_matrix"] == Made("entry_matrix.step1")
     assert found["entry_matrix.step2.seed43"].models == {"encoder": Made("train.step1.seed43")}
+    seeds = [step.config.model_seed for name, step in found.items() if name.startswith("entry_")]
+    assert seeds == [None, 42, 43]
 
 
 def test_parts_have_their_own_entries(tmp_path: Path) -> None:

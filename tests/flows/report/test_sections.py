@@ -423,13 +423,18 @@ def test_entries_are_shown_for_every_step(tmp_path: Path, whole: tuple[Subject, 
     figures = {"entries": 3.0, "definitions": 5.0, "isotropy": 0.12345, "mean_cosine": 0.5}
     tables: dict[str, list[dict[str, Any]]] = {
         "entry_spaces": [
-            {"name": name, "metric": metric, "value": value + shift}
-            for name, shift in (("step1", 0.0), ("step2", 0.25), ("step2", 0.75))
+            {"name": name, "seed": seed, "metric": metric, "value": value + shift}
+            for name, seed, shift in (
+                ("step1", None, 0.0),
+                ("step2", 42, 0.25),
+                ("step2", 43, 0.75),
+            )
             for metric, value in figures.items()
         ],
         "entry_points": [
-            {"name": name, "entry_id": number, "text": f"{EVIL}{number}", "x": number, "y": 0.1234}
-            for name in ("step1", "step2")
+            {"name": name, "seed": seed, "entry_id": number, "text": f"{EVIL}{number}"}
+            | {"x": number + (seed == 43), "y": 0.1234}
+            for name, seed in (("step1", None), ("step2", 42), ("step2", 43))
             for number in range(3)
         ],
     }
@@ -443,6 +448,8 @@ def test_entries_are_shown_for_every_step(tmp_path: Path, whole: tuple[Subject, 
     ]
     charts = of(section, Chart)
     assert [len(chart.spec["data"]["values"]) for chart in charts] == [3, 3]
+    # Those of the first seed.
+    assert [point["x"] for point in charts[1].spec["data"]["values"]] == [0, 1, 2]
     assert charts[0].spec["data"]["values"][1]["y"] == 0.123
     (missing,) = of(entries.entries(whole), Note)
     assert "No phase trains against the entries" in missing.text

@@ -30,6 +30,7 @@ def whitened(
     )
     path = whiten.run(work)
     assert found["whitening"].schema == WHITENING
+    assert set(found["whitening"]["seed"].to_pylist()) == {config.model_seed or 3}
     return path, found["whitening"].to_pylist()
 
 
