@@ -39,6 +39,10 @@ def test_arms_of_definitions() -> None:
     check_arms("defsent_plus_cpu", BENCHMARKS / "arms_definitions.yaml", "seeds=4")
 
 
+def test_arms_of_what_is_drawn() -> None:
+    check_arms("generate_cse_cpu", BENCHMARKS / "arms_drawn.yaml", "seeds=6", "backbone=x/y")
+
+
 def test_the_second_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = script("second_field")
     recipe, arms = tmp_path / "recipe.yaml", tmp_path / "arms.yaml"

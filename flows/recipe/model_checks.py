@@ -95,7 +95,7 @@ def check_phase(recipe: "Recipe", index: int, phase: PhaseSettings) -> None:
                 "there is no evaluator to take: name one under `evaluator`, or leave this key out",
                 *place,
             )
-        fault = named_models.slip(name, recipe.models)
+        fault = named_models.slip(name, recipe.models) or _misspelt_phase(recipe, index, name)
         if fault := fault or discriminators.unfit(name, recipe.models):
             raise Misplaced(fault, *place)
         counts = place[-1] == _FREQUENCIES
@@ -113,6 +113,14 @@ def check_phase(recipe: "Recipe", index: int, phase: PhaseSettings) -> None:
                 f"the phase {name!r} does not come before this one: name an earlier phase",
                 *place,
             )
+
+
+def _misspelt_phase(recipe: "Recipe", index: int, name: str) -> str | None:
+    """What to say of a name that is nearly an earlier phase's, and no model's."""
+    earlier = [phase.name for phase in recipe.train.phases[:index]]
+    known = {*_ENCODERS, *recipe.models, *(phase.name for phase in recipe.train.phases)}
+    nearest = None if name in known else named_models.nearest(name, earlier)
+    return nearest and f"there is no phase {name!r}; the nearest is {nearest!r}"
 
 
 def check_asking(recipe: "Recipe") -> None:

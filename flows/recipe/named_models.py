@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -102,12 +102,16 @@ def faults(models: Mapping[str, ModelSettings], phases: list[str]) -> Iterator[F
 
 def slip(name: str, models: Mapping[str, ModelSettings]) -> str | None:
     """What to say of a name that is most likely a misspelt one of `models:`; None otherwise."""
-    if name in models or not _NAME.fullmatch(name) or Path(name).exists():
+    alike = None if name in models else nearest(name, models)
+    return alike and f"there is no model {name!r} under `models`; the nearest is {alike!r}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that this one is most likely a slip of; None for a path or a hub's name."""
+    if not _NAME.fullmatch(name) or Path(name).exists():
         return None
-    alike = difflib.get_close_matches(name, models, n=1, cutoff=_ALIKE)
-    if not alike:
-        return None
-    return f"there is no model {name!r} under `models`; the nearest is {alike[0]!r}"
+    alike = difflib.get_close_matches(name, list(known), n=1, cutoff=_ALIKE)
+    return alike[0] if alike else None
 
 
 def made_as(name: str, models: Mapping[str, ModelSettings]) -> str | None:

@@ -116,6 +116,10 @@ def test_a_change_of_the_second_steps_entries_leaves_the_first_step(tmp_path: Pa
             "train.phases.0.models={entry_matrix: step2}",
             "the phase 'step2' does not come before this one",
         ),
+        (
+            "train.phases.1.models={entry_matrix: stepp1}",
+            "there is no phase 'stepp1'; the nearest is 'step1'",
+        ),
         ("train.phases.0.loss={name: definition, entries: words, ica: 0.26}", "ica is for spaces"),
         ("corpora.1.columns={entry: word, gloss: gloss}", "has no column 'gloss'"),
         ("corpora.1.kind=scored", "rows from dictionary have no entries"),
