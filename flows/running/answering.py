@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tercet.models.generators.generator import parted
+from tercet.models.generators.sampling import DTYPES
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
 from tercet.models.llm.run_settings import AskingSettings
@@ -100,7 +101,7 @@ def served(config: FittedConfig, folder: Path) -> tuple[LlmSettings, Wire]:
         render, most = rendering.renderer(folder, laid)
     except ValueError as error:
         raise Unusable(str(error)) from None
-    llm = LlmSettings(model=str(folder), api="completions", dtype=config.precision)
+    llm = LlmSettings(model=str(folder), api="completions", dtype=DTYPES[config.precision])
     return llm, Wire("completions", lists=True, render=render, max_tokens=most)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tercet.models.generators import layout
 from tercet.models.generators.decode import NotFinite, decode
 from tercet.models.generators.layout import Layout
-from tercet.models.generators.sampling import Decoding, Precision
+from tercet.models.generators.sampling import DTYPES, Decoding, Precision
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
 
@@ -53,7 +53,7 @@ def load(folder: Path, precision: Precision, device: str) -> Generator:
         kind: Any = AutoModelForSeq2SeqLM if laid.form == "t5" else AutoModelForCausalLM
         model = kind.from_pretrained(
             folder,
-            dtype=getattr(torch, precision),
+            dtype=getattr(torch, DTYPES[precision]),
             use_safetensors=True,
             trust_remote_code=False,
             local_files_only=True,
@@ -135,7 +135,7 @@ def texts(
     except NotFinite:
         raise Unusable(
             f"The generator in {generator.folder} computes no numbers (NaN): it is spoilt; fit it "
-            "again, or use precision: float32."
+            "again, or use precision: fp32."
         ) from None
     raws = tokenizer.batch_decode(
         [one.tokens for one in written],

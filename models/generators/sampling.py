@@ -1,5 +1,6 @@
 """How a generator's text is drawn."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -7,7 +8,9 @@ from pydantic import Field
 from tercet.models.llm.settings import Sampling
 
 Backend = Literal["transformers", "vllm"]
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["fp32", "bf16"]
+# As torch and vLLM call them.
+DTYPES: Mapping[Precision, Literal["float32", "bfloat16"]] = {"fp32": "float32", "bf16": "bfloat16"}
 
 # Of the paper's decoding (VAEGPT); plain sampling, as a server has it, knows neither.
 _BEAMS, _NO_REPEAT, _TOP_K = 3, 4, 50

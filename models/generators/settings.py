@@ -31,7 +31,7 @@ class GeneratorSettings(BaseModel):
     backend: Backend = Field(
         "transformers", description="vllm: a server of ours, plain sampling; not for T5"
     )
-    precision: Precision = "float32"
+    precision: Precision = "fp32"
 
     @model_validator(mode="after")
     def _drawable(self) -> "GeneratorSettings":

@@ -10,7 +10,7 @@ import torch
 from transformers import AutoConfig, T5ForConditionalGeneration
 
 from tercet.models.generators import checkpoint
-from tercet.models.generators.sampling import Precision
+from tercet.models.generators.sampling import DTYPES, Precision
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question
 
@@ -26,14 +26,14 @@ class Judge(NamedTuple):
     question: Question
 
 
-def load_t5(folder: Path, precision: Precision = "float32") -> Any:
+def load_t5(folder: Path, precision: Precision = "fp32") -> Any:
     """A T5 with its language-model head. Raises ValueError for a model of another form."""
     kind = checkpoint.loaded(AutoConfig, folder).model_type
     if kind != "t5":
         raise ValueError(
             f"a T5 is needed to write and to judge, and {folder} is a {kind}: name another model"
         )
-    given = {"dtype": getattr(torch, precision), "use_safetensors": True}
+    given = {"dtype": getattr(torch, DTYPES[precision]), "use_safetensors": True}
     return checkpoint.loaded(T5ForConditionalGeneration, folder, **given)
 
 

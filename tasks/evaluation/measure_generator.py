@@ -86,7 +86,7 @@ class MeasureGeneratorConfig(PairsToMeasure):
 
     name: str
     decoding: Decoding
-    precision: Precision = "float32"
+    precision: Precision = "fp32"
 
 
 def run(work: Work) -> None:

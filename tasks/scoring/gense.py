@@ -34,7 +34,7 @@ class GenseConfig(Config):
         description="As calibrated on held-out anchors; false: the softmax as it is, as in the "
         "paper.",
     )
-    precision: Precision = "float32"
+    precision: Precision = "fp32"
 
     def models(self) -> dict[str, str]:
         """The models that are read, by slot."""

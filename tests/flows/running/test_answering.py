@@ -46,7 +46,7 @@ def test_a_language_models_keys_stay_as_they_were() -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"precision": "bfloat16"},
+        {"precision": "bf16"},
         {"backend": "vllm"},
         {"temperature": 0.5},
         {"beams": 2},

@@ -34,7 +34,7 @@ def writing(method: str, model: Model, **params: Any) -> Step:
         method=method,
         params={"generator": "t5", **params},
         decoding=Decoding(),
-        precision="float32",
+        precision="fp32",
     )
     name = f"synthesise.{method}"
     return Step(name, fitted.stage_for(method, "transformers"), config, {}, {"generator": model})

@@ -40,7 +40,7 @@ def _requests(count: int, first: int = 0, how: Decoding = HOW) -> list[Request]:
 
 
 def _local(folder: Path, record: list[tuple[Request, Answer]], batch_size: int = 8) -> Local:
-    return Local(folder, "float32", "cpu", "tiny@1", batch_size, lambda *pair: record.append(pair))
+    return Local(folder, "fp32", "cpu", "tiny@1", batch_size, lambda *pair: record.append(pair))
 
 
 def _by_place(answers: Sequence[Answer]) -> dict[int, tuple[str, str, int]]:
@@ -75,7 +75,7 @@ def test_a_ceiling_loses_nothing_that_is_written(causal: Path) -> None:
         if len(kept) > 2:
             raise CeilingReached("That was enough.")
 
-    local = Local(causal, "float32", "cpu", "tiny@1", 8, record)
+    local = Local(causal, "fp32", "cpu", "tiny@1", 8, record)
     with pytest.raises(CeilingReached, match="enough"):
         list(local.ask(_requests(24)))
     assert len(set(kept)) == len(kept) == 8
@@ -100,7 +100,7 @@ def test_answers_depend_on_neither_batch_nor_thread(causal: Path) -> None:
 
 
 def test_the_limit_follows_the_source(causal: Path) -> None:
-    loaded = generator.load(causal, "float32", "cpu")
+    loaded = generator.load(causal, "fp32", "cpu")
     requests = _requests(40, how=Decoding(max_new=2.0, max_tokens=40))
     asked = generator.prompts(loaded, requests)
     texts = generator.texts(loaded, asked, [r.seed for r in requests], requests[0].sampling, _go)
@@ -121,7 +121,7 @@ def test_an_instruction_is_never_cut(causal: Path, tmp_path: Path) -> None:
     layout.write(
         folder, Layout(form="causal", separator=SEPARATOR, max_length=96, follows_prompts=True)
     )
-    loaded = generator.load(folder, "float32", "cpu")
+    loaded = generator.load(folder, "fp32", "cpu")
     long = "the old file " * 60
     prompt = f"Say again: {long} And briefly."
     asked = generator.prompts(loaded, [Request(0, prompt, HOW, 0, source=long)])[0]
@@ -142,7 +142,7 @@ def test_a_closed_generator_stops_in_the_middle(causal: Path) -> None:
         seen.append(request)
 
     seen: list[Request] = []
-    local = Local(causal, "float32", "cpu", "tiny", 1, record)
+    local = Local(causal, "fp32", "cpu", "tiny", 1, record)
     with pytest.raises(Stopped, match="closed"):
         # Far more than are written before the other thread has closed it.
         list(local.ask(_requests(2000)))
@@ -164,23 +164,23 @@ def test_what_cannot_be_a_generator_is_said(
     causal: Path, tiny_backbone: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(Unusable, match=r"has no generator\.json"):
-        generator.load(tiny_backbone, "float32", "cpu")
+        generator.load(tiny_backbone, "fp32", "cpu")
     folder = _copy(causal, tmp_path)
     layout.write(folder, Layout(form="causal", separator=SEPARATOR, max_length=500))
     with pytest.raises(Unusable, match="max_length is 500, but the model has only 128 positions"):
-        generator.load(folder, "float32", "cpu")
+        generator.load(folder, "fp32", "cpu")
     layout.write(folder, Layout(form="t5"))
     with pytest.raises(Unusable, match="cannot be loaded"):
-        generator.load(folder, "float32", "cpu")
+        generator.load(folder, "fp32", "cpu")
     layout.write(folder, Layout(form="causal", separator=SEPARATOR, max_length=96))
     (folder / "model.safetensors").unlink()
     with pytest.raises(Unusable, match="cannot be loaded"):
-        generator.load(folder, "float32", "cpu")
+        generator.load(folder, "fp32", "cpu")
 
 
 def test_damaged_weights_are_said(causal: Path, tmp_path: Path) -> None:
     with pytest.raises(Unusable, match="cannot be loaded"):
-        generator.load(spoilt(causal, "damaged", tmp_path), "float32", "cpu")
+        generator.load(spoilt(causal, "damaged", tmp_path), "fp32", "cpu")
 
 
 def test_a_tokenizer_of_another_model_is_said(causal: Path, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_tokenizer_of_another_model_is_said(causal: Path, tmp_path: Path) -> N
     tokenizer.add_tokens([f"word{i}" for i in range(50)])
     tokenizer.save_pretrained(folder)
     with pytest.raises(Unusable, match="they do not belong together"):
-        generator.load(folder, "float32", "cpu")
+        generator.load(folder, "fp32", "cpu")
 
 
 def test_custom_code_is_not_run(causal: Path, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_custom_code_is_not_run(causal: Path, tmp_path: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "code.py").write_text("raise SystemExit('was run')")
     with pytest.raises(Unusable, match="cannot be loaded"):
-        generator.load(folder, "float32", "cpu")
+        generator.load(folder, "fp32", "cpu")
 
 
 def test_a_spoilt_model_is_said(causal: Path, tmp_path: Path) -> None:

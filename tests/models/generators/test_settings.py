@@ -25,7 +25,7 @@ def test_through_vllm_sampling_is_plain() -> None:
         ({"backend": "vllm", "no_repeat": 4}, "knows no `no_repeat`"),
         ({"beams": 8, "top_k": 10}, "8 beams need a top_k of 16 or more"),
         ({"beams": 0}, "greater than or equal to 1"),
-        ({"precision": "int8"}, "float32"),
+        ({"precision": "int8"}, "fp32"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(given: dict[str, object], says: str) -> None:

@@ -79,14 +79,14 @@ def test_a_spoilt_model_gives_no_number(judge: Judge, tmp_path: Path) -> None:
 def test_a_directory_that_cannot_judge_is_refused(judge: Judge, tmp_path: Path) -> None:
     t5 = init(tmp_path / "t5")
     with pytest.raises(ValueError, match=r"it has no judge\.json: name one that fit_generator"):
-        judges.load(t5, "float32", "cpu")
+        judges.load(t5, "fp32", "cpu")
     wording.write(t5, judge.question.model_copy(update={"max_length": 9}))
     with pytest.raises(ValueError, match="leave no room"):
-        judges.load(t5, "float32", "cpu")
+        judges.load(t5, "fp32", "cpu")
     wording.write(t5, judge.question)
-    loaded = judges.load(t5, "float32", "cpu")
+    loaded = judges.load(t5, "fp32", "cpu")
     assert np.isfinite(judges.logits(loaded, ["red"], ["cat"], 4)).all()
     causal = tiny_causal(tmp_path / "causal", ["true", "false"])
     wording.write(causal, judge.question)
     with pytest.raises(ValueError, match="a T5 is needed to write and to judge"):
-        judges.load(causal, "float32", "cpu")
+        judges.load(causal, "fp32", "cpu")

@@ -73,7 +73,7 @@ def scored(tmp_path: Path, model: Path, relations: list[str], **settings: Any) -
 def logits(model: Path, count: int) -> Any:
     rows = pairs(count).slice(0, count)
     texts = (rows[name].to_pylist() for name in ("anchor", "text"))
-    return judge.logits(judge.load(model, "float32", "cpu"), *texts, 1)  # type: ignore[call-arg]
+    return judge.logits(judge.load(model, "fp32", "cpu"), *texts, 1)  # type: ignore[call-arg]
 
 
 def test_probabilities_are_calibrated_unless_the_plain_softmax_is_asked_for(
@@ -107,7 +107,7 @@ def test_batches_of_candidates_make_no_difference(
 
 def test_a_spoilt_judge_scores_nothing(tmp_path: Path, model: Path) -> None:
     spoilt = tmp_path / "spoilt"
-    one = judge.load(model, "float32", "cpu")
+    one = judge.load(model, "fp32", "cpu")
     with torch.no_grad():
         next(one.model.parameters())[:] = float("nan")
     one.model.save_pretrained(spoilt)

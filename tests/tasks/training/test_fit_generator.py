@@ -79,7 +79,7 @@ def test_it_leaves_a_generator_that_answers(
     terms = dict(log[0]["terms"])
     assert set(terms) == ({"cross_entropy", "kl", "target"} if form == "vaegpt" else set(terms))
     assert sum(row["chosen"] for row in log) == 1
-    opened = generator.load(path, "float32", "cpu")
+    opened = generator.load(path, "fp32", "cpu")
     assert (
         type(opened.model).__name__
         == {

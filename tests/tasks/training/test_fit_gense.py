@@ -85,14 +85,14 @@ def test_it_leaves_a_generator_and_a_judge(t5: Path, tmp_path: Path) -> None:
     assert wanted <= files
     assert not any(name.endswith((".bin", ".pt", ".pth", ".py", ".pkl")) for name in files)
     # It is asked as it was fitted: in these words around the sentence.
-    opened = generator.load(path, "float32", "cpu")
+    opened = generator.load(path, "fp32", "cpu")
     laid = layout.read(path)
     assert (laid.form, laid.max_length, laid.follows_prompts) == ("t5", 32, True)
     prompt = "Say what follows from: the cat is red ."
     asked = generator.prompts(opened, [Request(0, prompt, Sampling(), 0, None, "the cat is red .")])
     assert opened.tokenizer.decode(asked[0]) == "Say what follows from : the cat is red . </s>"
     # It judges by its own calibration, which has the sense of the softmax.
-    own = judge.load(path, "float32", "cpu")
+    own = judge.load(path, "fp32", "cpu")
     assert dict(own.question.asked) == wording.asked()
     assert (own.question.slope, own.question.shift) != (1.0, 0.0)
 
