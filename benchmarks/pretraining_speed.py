@@ -22,11 +22,14 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
+from tercet.models import freed_memory
 from tercet.models.pretraining import network, texts
 from tercet.models.pretraining import tokenizer as tokenizers
 from tercet.models.pretraining.batches import Task, TextBatches
 from tercet.models.pretraining.forms import Form
 from tercet.models.pretraining.pretrain import vocabulary
+from tercet.models.training.loop import adafactor, adamw
+from tercet.models.training.phase import Numbers
 
 VOCABULARY, LENGTH, TOKENS = 8192, 128, 4096
 SHAPE = network.Shape(layers=4, width=256, heads=4, max_length=LENGTH)
@@ -55,7 +58,8 @@ def measure(form: Form, lines: list[str], steps: int, folder: Path) -> dict[str,
     torch.manual_seed(1)
     model = network.LanguageModel(network.made(form, SHAPE, made), form).train()
     network.set_dropout(model.model, 0.0)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    making, rate = (adafactor, 2e-2) if form == "t5" else (adamw, 1e-3)
+    optimizer = making(model, Numbers(learning_rate=rate))
     embeddings = model.model.get_input_embeddings().weight.numel()
     blocks = sum(p.numel() for p in model.parameters()) - embeddings
     seen = operations = 0.0
@@ -99,6 +103,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=12)
     given = parser.parse_args()
     torch.set_num_threads(1)
+    # As every training does.
+    freed_memory.keep()
     with gzip.open(given.texts, "rt", encoding="utf-8") as file:
         lines = [line.strip() for line in itertools.islice(file, given.lines)]
     peak = product_rate()

@@ -14,7 +14,7 @@ from tercet.models.pretraining.network import LanguageModel
 from tercet.models.pretraining.noise import Vocabulary
 from tercet.models.pretraining.texts import Texts
 from tercet.models.training.choosing import Choice
-from tercet.models.training.loop import LogRow, Setting, cosine, phase_seed, train
+from tercet.models.training.loop import LogRow, Setting, adafactor, adamw, cosine, phase_seed, train
 from tercet.models.training.phase import Numbers
 
 # The metric's name in the log.
@@ -71,7 +71,9 @@ def pretrain(
         terms = {"tokens": lengths.sum().float(), "rows": torch.tensor(float(len(lengths)))}
         return network(**inputs), terms
 
-    log = train(network, batches, step, numbers, setting, decay=cosine if budget.cosine else None)
+    decay = cosine if budget.cosine else None
+    optimizing = adafactor if task.form == "t5" else adamw
+    log = train(network, batches, step, numbers, setting, decay=decay, optimizing=optimizing)
     return [_finished(row) for row in log]
 
 

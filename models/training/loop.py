@@ -29,6 +29,7 @@ LogRow = dict[str, Any]
 Progress = Callable[[int, int | None, str], None]
 Step: TypeAlias = Callable[[Any], tuple[Tensor, Mapping[str, Tensor]]]
 Schedule: TypeAlias = Callable[[int, int, int], float]
+Optimizing: TypeAlias = Callable[[nn.Module, Numbers], torch.optim.Optimizer]
 
 # The library's default: gradients are clipped to this norm.
 _LONGEST_GRADIENT = 1.0
@@ -83,6 +84,7 @@ def train(
     setting: Setting,
     network: nn.Module | None = None,
     decay: Schedule | None = None,
+    optimizing: Optimizing | None = None,
 ) -> list[LogRow]:
     """Trains the module in place, from the last checkpoint in the directory if there is one.
 
@@ -91,6 +93,7 @@ def train(
     network: the part of the module whose forward pass runs in the setting's precision, whose
         gradients are clipped, and which the setting's choice measures; None: the module itself.
     decay: the share of the learning rate at each step; None: `schedule`.
+    optimizing: makes the optimizer of the module's parameters; None: `adamw`.
     Returns the rows of the log, as `Trained` describes them. Raises ValueError where the logged
     loss is NaN or infinite, unless a choice keeps the weights of an earlier step.
 
@@ -110,9 +113,7 @@ def train(
     total = numbers.steps(len(batches))
     warmup = math.ceil(numbers.warmup * total)
     step_seed = phase_seed(setting.seed, numbers.name)
-    optimizer = torch.optim.AdamW(
-        _groups(module, numbers.weight_decay), lr=numbers.learning_rate, fused=True
-    )
+    optimizer = (optimizing or adamw)(module, numbers)
     log, done = _Log(), 0
 
     setting.directory.mkdir(parents=True, exist_ok=True)
@@ -195,6 +196,22 @@ def train(
         checkpoints.load_weights(module, finished)
     module.eval()
     return log.rows
+
+
+def adamw(module: nn.Module, numbers: Numbers) -> torch.optim.Optimizer:
+    """AdamW, with weight decay on matrices alone."""
+    groups = _groups(module, numbers.weight_decay)
+    return torch.optim.AdamW(groups, lr=numbers.learning_rate, fused=True)
+
+
+def adafactor(module: nn.Module, numbers: Numbers) -> torch.optim.Optimizer:
+    """Adafactor (Shazeer and Stern 2018): the rate is relative to each matrix's root mean square.
+
+    What T5 is made for: its embeddings begin a hundred times as large as its other weights, and
+    under one rate for all either hardly move.
+    """
+    groups = _groups(module, numbers.weight_decay)
+    return torch.optim.Adafactor(groups, lr=numbers.learning_rate)
 
 
 def phase_seed(seed: int, phase: str) -> int:

@@ -15,8 +15,8 @@ from tercet.tasks.training.training_log import TRAINING_LOG, log_table
 
 # Given with `init`, these would contradict the model that it names.
 _SHAPE = ("layers", "width", "heads", "vocabulary")
-_RATE = 1e-3
-_RATE_FROM_INIT = 1e-4
+# From nothing, and with `init`. T5's are relative to the size of its weights (Adafactor).
+_RATES = {"masked": (1e-3, 1e-4), "causal": (1e-3, 1e-4), "t5": (2e-2, 1e-3)}
 _HEAD = 64
 # BERT's share has been found too small, T5's has not.
 _MASKED = {"masked": 0.2, "causal": 0.2, "t5": 0.15}
@@ -103,7 +103,10 @@ class PretrainSettings(PretrainNumbers):
         "tokenizer trained on the corpora.",
     )
     learning_rate: float | None = Field(
-        default=None, gt=0.0, le=1.0, description="null: 1e-3, and 1e-4 with `init`."
+        default=None,
+        gt=0.0,
+        le=1.0,
+        description="null: 1e-3, and 1e-4 with `init`; of t5 2e-2 and 1e-3.",
     )
     masked: float | None = Field(
         default=None,
@@ -134,7 +137,7 @@ class PretrainSettings(PretrainNumbers):
 
     def config(self, name: str, corpora: tuple[str, ...]) -> "PretrainConfig":
         """The stage's config for the model of this name."""
-        rate = self.learning_rate or (_RATE if self.init is None else _RATE_FROM_INIT)
+        rate = self.learning_rate or _RATES[self.form][self.init is not None]
         masked = self.masked or _MASKED[self.form]
         own = self.model_dump(exclude={"init"}) | {"corpora": corpora, "learning_rate": rate}
         return PretrainConfig(**{**own, "name": name, "masked": masked})

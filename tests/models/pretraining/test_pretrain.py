@@ -13,6 +13,7 @@ import torch
 from pretraining import BUDGET, trained
 from training_run import same_weights, wait_for, without_rate
 
+from tercet.models.pretraining.forms import Form
 from tercet.models.pretraining.network import LanguageModel
 from tercet.models.training.loop import cosine
 
@@ -29,7 +30,7 @@ def pause(done, total, unit):
         threading.Event().wait()
 
 texts = json.loads(Path(sys.argv[2], "texts.json").read_text())
-trained("masked", texts, Path(sys.argv[3]), checkpoint_steps=5, progress=pause)
+trained(sys.argv[5], texts, Path(sys.argv[3]), checkpoint_steps=5, progress=pause)
 """
 
 
@@ -47,12 +48,15 @@ def test_each_form_learns(form, tiny_texts: list[str], tmp_path: Path) -> None:
     assert logged[0]["terms"]["tokens_per_second"] > logged[0]["rows_per_second"]
 
 
-def test_killed_twice_it_ends_with_the_same_curve(tiny_texts: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["masked", "t5"])
+def test_killed_twice_it_ends_with_the_same_curve(
+    form: Form, tiny_texts: list[str], tmp_path: Path
+) -> None:
     (tmp_path / "texts.json").write_text(json.dumps(tiny_texts), encoding="utf-8")
-    whole, log = trained("masked", tiny_texts, tmp_path / "whole", checkpoint_steps=5)
+    whole, log = trained(form, tiny_texts, tmp_path / "whole", checkpoint_steps=5)
     work = tmp_path / "work"
     for wanted in (5, 20):
-        command = [sys.executable, "-c", CHILD, SUPPORT, tmp_path, work, wanted + 3]
+        command = [sys.executable, "-c", CHILD, SUPPORT, tmp_path, work, wanted + 3, form]
         child = subprocess.Popen([str(part) for part in command])
         reached = wait_for(work / "checkpoints", wanted, child)
         child.send_signal(signal.SIGKILL)
@@ -60,7 +64,7 @@ def test_killed_twice_it_ends_with_the_same_curve(tiny_texts: list[str], tmp_pat
         assert wanted <= reached < 40
     seen: list[int] = []
     again, resumed = trained(
-        "masked",
+        form,
         tiny_texts,
         work,
         checkpoint_steps=5,
