@@ -43,6 +43,11 @@ def test_arms_of_what_is_drawn() -> None:
     check_arms("generate_cse_cpu", BENCHMARKS / "arms_drawn.yaml", "seeds=6", "backbone=x/y")
 
 
+def test_the_generators() -> None:
+    recipe = file.load(str(BENCHMARKS / "generators_sick.yaml"))
+    assert set(recipe.generators) >= {"vaegpt", "gpt2", "t5"}
+
+
 def test_the_second_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = script("second_field")
     recipe, arms = tmp_path / "recipe.yaml", tmp_path / "arms.yaml"

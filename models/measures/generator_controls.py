@@ -12,7 +12,7 @@ from tercet.models import seeding
 from tercet.models.seeding import Ids
 
 # Shares of the words that are replaced or deleted.
-SHARES = {"10": 0.1, "20": 0.2, "33": 1 / 3}
+SHARES = {"10": 0.1, "20": 0.2, "33": 1 / 3, "50": 0.5}
 REPLACED = tuple(f"replaced_{name}" for name in SHARES)
 DELETED = tuple(f"deleted_{name}" for name in SHARES)
 _COPY = 1 << 32
