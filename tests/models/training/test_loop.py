@@ -13,7 +13,7 @@ from language_model_run import NUMBERS, train
 from training_run import same_weights, wait_for, without_rate
 
 from tercet.models.training import checkpoints
-from tercet.models.training.loop import Batch, Setting, schedule
+from tercet.models.training.loop import Batch, Setting, adafactor, adamw, schedule
 from tercet.models.training.loop import train as train_module
 from tercet.models.training.phase import Numbers
 
@@ -129,6 +129,25 @@ def test_a_loss_that_is_not_a_number_ends_the_training(tmp_path: Path) -> None:
     kept = checkpoints.latest(tmp_path)
     assert kept is not None
     assert kept.name == "checkpoint-2"
+
+
+def test_adafactors_rate_is_relative_to_the_weights() -> None:
+    large, small = torch.nn.Linear(8, 8, bias=False), torch.nn.Linear(8, 8, bias=False)
+    small.weight.data.copy_(large.weight.data / 100)
+    module = torch.nn.ModuleList([large, small])
+    moved = {}
+    for name, make in (("adafactor", adafactor), ("adamw", adamw)):
+        before = [part.weight.detach().clone() for part in module]
+        optimizer = make(module, Numbers(learning_rate=0.05))
+        for part in module:
+            part.weight.grad = torch.ones(8, 8)
+        optimizer.step()
+        moved[name] = [
+            float((part.weight.detach() - old).norm() / old.norm())
+            for part, old in zip(module, before, strict=True)
+        ]
+    assert moved["adafactor"] == pytest.approx([0.05, 0.05], rel=0.05)
+    assert moved["adamw"][1] > 50 * moved["adamw"][0]
 
 
 def test_weight_decay_spares_biases_and_norms(
