@@ -207,8 +207,8 @@ def adamw(module: nn.Module, numbers: Numbers) -> torch.optim.Optimizer:
 def adafactor(module: nn.Module, numbers: Numbers) -> torch.optim.Optimizer:
     """Adafactor (Shazeer and Stern 2018): the rate is relative to each matrix's root mean square.
 
-    What T5 is made for: its embeddings begin a hundred times as large as its other weights, and
-    under one rate for all either hardly move.
+    T5 was made with it: its embeddings begin up to a hundred times as large as its other weights,
+    and at a rate that suits those they hardly move.
     """
     groups = _groups(module, numbers.weight_decay)
     return torch.optim.Adafactor(groups, lr=numbers.learning_rate)
