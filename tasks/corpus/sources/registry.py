@@ -13,6 +13,7 @@ FILES = f"{_HERE}.files"
 READERS: Mapping[str, str] = {
     "pydocs": f"{_HERE}.pydocs",
     "hf:": f"{_HERE}.hub",
+    "lmf:": f"{_HERE}.lmf",
 }
 
 

@@ -1,0 +1,140 @@
+"""Wordnets in the form WN-LMF, an XML file: `lmf:FILE.xml`, plain, .gz or .zst.
+
+A synset is a row for each of its definitions: `entry` (its words, with | between them),
+`definition`, and `part_of_speech` in one letter. A file is read whole: the library `wn` keeps it as
+Python objects, some ten times the file's size.
+"""
+
+import hashlib
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Reading
+from tercet.tasks.corpus.sources.reader import Table
+from tercet.tasks.corpus.sources.streams import CHUNK, COMPRESSIONS, SHOWN, decompressed
+from tercet.tasks.corpus.sources.tables import Row
+from tercet.tasks.corpus.sources.values import documents, wanted_columns
+from tercet.tasks.stage import BadInput
+
+PREFIX = "lmf:"
+COLUMNS = ["entry", "definition", "part_of_speech"]
+
+_Synset: TypeAlias = tuple[str, str | None, str | None]
+
+
+def path_of(source: str) -> Path:
+    """The file that a source names."""
+    return Path(source.removeprefix(PREFIX))
+
+
+def digest(corpus: CorpusConfig) -> str:
+    """SHA-256, in hex, over the file's content.
+
+    Raises:
+        BadInput: the file cannot be read.
+    """
+    path = path_of(corpus.source)
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def check(corpus: CorpusConfig, max_bytes: int) -> None:
+    """See that the file is WN-LMF and has the columns asked for.
+
+    Raises:
+        BadInput: it is not, or has not.
+    """
+    for table in tables(corpus, max_bytes):
+        wanted_columns(corpus, corpus.source, table.columns, islice(table.rows(COLUMNS), 100))
+
+
+def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
+    """Each definition a document, unless the recipe names another column; at most `limit`."""
+    for table in tables(corpus, max_bytes):
+        chosen = wanted_columns(corpus, corpus.source, table.columns, table.rows(COLUMNS))
+        rows = islice(table.rows(chosen.named()), corpus.limit)
+        yield from documents(corpus, table.name, chosen, rows)
+
+
+def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
+    """The wordnet as one table, whatever lexicons the file holds.
+
+    Raises:
+        BadInput: the file is not there, is damaged, or is not WN-LMF.
+    """
+    path = path_of(corpus.source)
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
+    synsets = _synsets(path, state.st_mtime_ns, state.st_size)
+    yield Table(path.name, COLUMNS, partial(_rows, synsets, max_bytes))
+
+
+def has_pairs(corpus: CorpusConfig) -> bool:
+    """Whether the recipe names the columns of a pair."""
+    return corpus.query is not None
+
+
+def portable(source: str) -> str:
+    """The source with the file's full path."""
+    return f"{PREFIX}{path_of(source).resolve()}"
+
+
+def _rows(synsets: Sequence[_Synset], max_bytes: int, wanted: Sequence[str]) -> Iterator[Row]:
+    for number, synset in enumerate(synsets, 1):
+        values = dict(zip(COLUMNS, synset, strict=True))
+        long = [c for c in wanted if len((values[c] or "").encode()) > max_bytes]
+        if long:
+            detail = f"column {long[0]!r} is longer than {max_bytes} bytes"
+            yield Row(number, {}, ("line_too_long", detail, synset[0][:SHOWN]))
+        else:
+            yield Row(number, {column: values[column] for column in wanted}, None)
+
+
+@lru_cache(maxsize=1)
+def _synsets(path: Path, changed: int, size: int) -> list[_Synset]:
+    """What `_loaded` gives as rows. changed, size: of the file, so that another is read anew."""
+    lexicons = _loaded(path)["lexicons"]
+    words: dict[str, dict[str, None]] = defaultdict(dict)
+    # An extension's entries may be words of another lexicon's synsets.
+    for lexicon in lexicons:
+        for entry in lexicon.get("entries", []):
+            for sense in entry.get("senses", []):
+                if "writtenForm" in (lemma := entry.get("lemma") or {}) and "synset" in sense:
+                    words[sense["synset"]][lemma["writtenForm"]] = None
+    return [
+        ("|".join(words[synset["id"]]), definition["text"], synset.get("partOfSpeech"))
+        for lexicon in lexicons
+        for synset in lexicon.get("synsets", [])
+        for definition in synset.get("definitions") or [{"text": None}]
+    ]
+
+
+def _loaded(path: Path) -> Any:
+    try:
+        from wn import lmf
+    except ImportError:
+        raise BadInput(
+            f"{path}: wordnets need the package wn: pip install 'tercet[wordnet]'"
+        ) from None
+    try:
+        with path.open("rb") as file, tempfile.NamedTemporaryFile(suffix=".xml") as plain:
+            compression = path.suffix if path.suffix in COMPRESSIONS else ""
+            shutil.copyfileobj(decompressed(file, compression), plain, CHUNK)
+            plain.flush()
+            return lmf.load(plain.name, progress_handler=None)
+    except Exception as error:  # wn lets slip whatever a wrong file makes it stumble over
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadInput(
+            f"{path} is not a whole wordnet in the form WN-LMF ({said[:SHOWN]})"
+        ) from None

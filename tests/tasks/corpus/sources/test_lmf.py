@@ -1,0 +1,141 @@
+"""Wordnets in the form WN-LMF: a file written by hand, read through `wn`."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tercet.tasks.corpus import labelled
+from tercet.tasks.corpus.sources import lmf
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document
+from tercet.tasks.stage import BadInput, Resources, Work
+
+HEAD = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE LexicalResource SYSTEM "https://globalwordnet.github.io/schemas/WN-LMF-1.1.dtd">
+"""
+WORDNET = f"""{HEAD}<LexicalResource xmlns:dc="https://globalwordnet.github.io/schemas/dc/">
+  <Lexicon id="toy" label="Toy" language="en" email="a@example.org" license="none" version="1">
+    <LexicalEntry id="toy-boat-n"><Lemma writtenForm="boat" partOfSpeech="n"/>
+      <Sense id="toy-boat-1" synset="toy-1-n"/></LexicalEntry>
+    <LexicalEntry id="toy-ship-n"><Lemma writtenForm="small ship" partOfSpeech="n"/>
+      <Form writtenForm="small ships"/><Sense id="toy-ship-1" synset="toy-1-n"/></LexicalEntry>
+    <LexicalEntry id="toy-row-v"><Lemma writtenForm="row" partOfSpeech="v"/>
+      <Sense id="toy-row-1" synset="toy-2-v"/><Sense id="toy-row-2" synset="toy-3-v"/>
+    </LexicalEntry>
+    <Synset id="toy-1-n" ili="" partOfSpeech="n"><Definition>a vessel that   floats &amp;
+      carries people</Definition><Definition>what sailors sail</Definition></Synset>
+    <Synset id="toy-2-v" ili="" partOfSpeech="v"><Definition>move by oars</Definition></Synset>
+    <Synset id="toy-3-v" ili="" partOfSpeech="v"/>
+    <Synset id="toy-4-n" ili="" partOfSpeech="n"><Definition>of no word</Definition></Synset>
+  </Lexicon>
+</LexicalResource>
+"""
+
+
+@pytest.fixture
+def wordnet(tmp_path: Path) -> Path:
+    path = tmp_path / "toy.xml"
+    path.write_text(WORDNET)
+    return path
+
+
+def corpus(path: Path, **more: Any) -> CorpusConfig:
+    given = {"role": "labelled", "kind": "definitions"} | more
+    return CorpusConfig.model_validate({"name": "toy", "source": f"lmf:{path}"} | given)
+
+
+def run(one: CorpusConfig, folder: Path) -> dict[str, list[dict[str, Any]]]:
+    made: dict[str, list[dict[str, Any]]] = {}
+    config = labelled.LabelledConfig(corpora=(one,))
+    emit = lambda name, table: made.setdefault(name, []).extend(table.to_pylist())  # noqa: E731
+    labelled.STAGE.run(Work(config, 0, {}, {}, {}, Resources(), folder, emit))
+    return made
+
+
+def test_a_synset_gives_its_words_and_each_of_its_definitions(wordnet: Path) -> None:
+    (table,) = lmf.tables(corpus(wordnet), 1000)
+    assert [row.values for row in table.rows(["entry", "definition", "part_of_speech"])] == [
+        {
+            "entry": "boat|small ship",
+            "definition": "a vessel that floats & carries people",
+            "part_of_speech": "n",
+        },
+        {
+            "entry": "boat|small ship",
+            "definition": "what sailors sail",
+            "part_of_speech": "n",
+        },
+        {"entry": "row", "definition": "move by oars", "part_of_speech": "v"},
+        {"entry": "row", "definition": None, "part_of_speech": "v"},
+        {"entry": "", "definition": "of no word", "part_of_speech": "n"},
+    ]
+
+
+def test_definitions_are_labelled_rows_and_those_without_a_side_are_rejects(
+    wordnet: Path, tmp_path: Path
+) -> None:
+    made = run(corpus(wordnet), tmp_path)
+    texts = [row["text"] for row in made["entries"]]
+    held = {row["anchor"]: {texts[i] for i in row["entries"]} for row in made["labelled"]}
+    assert held == {
+        "a vessel that floats & carries people": {"boat", "small ship"},
+        "what sailors sail": {"boat", "small ship"},
+        "move by oars": {"row"},
+    }
+    assert [row["reason"] for row in made["rejects"]] == ["missing_text", "missing_text"]
+
+
+def test_a_packed_wordnet_reads_alike_and_a_changed_one_anew(wordnet: Path) -> None:
+    packed = wordnet.with_suffix(".xml.gz")
+    packed.write_bytes(gzip.compress(wordnet.read_bytes()))
+    read = lambda path: list(next(lmf.tables(corpus(path), 1000)).rows(lmf.COLUMNS))  # noqa: E731
+    assert read(packed) == read(wordnet)
+    wordnet.write_text(WORDNET.replace("move by oars", "pull an oar in water"))
+    assert read(wordnet)[2].values["definition"] == "pull an oar in water"
+
+
+def test_a_wordnet_can_be_a_corpus_of_texts(wordnet: Path) -> None:
+    one = corpus(wordnet, role="general", kind=None)
+    lmf.check(one, 1000)
+    read = list(lmf.read(one, 1000))
+    assert [text for r in read if isinstance(r, Document) for text in r.paragraphs] == [
+        ["a vessel that floats & carries people"],
+        ["what sailors sail"],
+        ["move by oars"],
+        ["of no word"],
+    ]
+
+
+def test_a_long_definition_is_a_fault_of_its_row(wordnet: Path) -> None:
+    (table,) = lmf.tables(corpus(wordnet), 30)
+    faults = [row.fault[0] for row in table.rows(["definition"]) if row.fault]
+    assert faults == ["line_too_long"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "not a whole wordnet"),
+        ("word,definition\n", "not a whole wordnet"),
+        ("<?xml version='1.0' encoding='UTF-8'?>\n<html></html>\n", "DOCTYPE"),
+        (WORDNET[: len(WORDNET) // 2], "not a whole wordnet"),
+        (f"{HEAD}<LexicalResource><Odd/></LexicalResource>\n", "unexpected element"),
+        (f"{HEAD}<LexicalResource><Lexicon/></LexicalResource>\n", "not a whole wordnet"),
+    ],
+)
+def test_another_file_gets_one_sentence(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "odd.xml"
+    path.write_text(content)
+    with pytest.raises(BadInput, match=said) as failed:
+        lmf.check(corpus(path), 1000)
+    assert "\n" not in str(failed.value)
+
+
+def test_a_damaged_archive_and_a_missing_file_get_one_sentence(tmp_path: Path) -> None:
+    damaged = tmp_path / "toy.xml.gz"
+    damaged.write_bytes(gzip.compress(WORDNET.encode())[:200])
+    with pytest.raises(BadInput, match="not a whole wordnet"):
+        lmf.check(corpus(damaged), 1000)
+    with pytest.raises(BadInput, match="No such file"):
+        lmf.check(corpus(tmp_path / "none.xml"), 1000)
