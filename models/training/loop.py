@@ -201,7 +201,7 @@ def train(
 def adamw(module: nn.Module, numbers: Numbers) -> torch.optim.Optimizer:
     """AdamW, with weight decay on matrices alone."""
     groups = _groups(module, numbers.weight_decay)
-    return torch.optim.AdamW(groups, lr=numbers.learning_rate, fused=True)
+    return torch.optim.AdamW(groups, lr=numbers.learning_rate, eps=numbers.epsilon, fused=True)
 
 
 def adafactor(module: nn.Module, numbers: Numbers) -> torch.optim.Optimizer:

@@ -30,6 +30,9 @@ class Numbers(BaseModel):
         default=0.1, ge=0.0, le=1.0, description="Share of the steps with a rising learning rate."
     )
     weight_decay: float = Field(default=0.0, ge=0.0, le=1.0)
+    epsilon: float = Field(
+        default=1e-8, gt=0.0, le=1.0, description="AdamW's, added to the gradients' size."
+    )
     max_length: int = Field(
         default=64, ge=4, le=8192, description="Longest input in training, in tokens."
     )

@@ -177,6 +177,23 @@ def test_weight_decay_spares_biases_and_norms(
     ]
 
 
+def test_epsilon_holds_back_weights_with_small_gradients(tmp_path: Path) -> None:
+    """Adam's first step is rate * g / (|g| + epsilon), whatever the size of g without epsilon."""
+    moved = {}
+    for epsilon in (1e-8, 1e-3):
+        module = torch.nn.Linear(1, 1, bias=False)
+        before = module.weight.detach().clone()
+        train_module(
+            module,
+            Counted(1),
+            lambda inputs, module=module: (1e-3 * module.weight.sum(), {}),  # type: ignore[misc]
+            Numbers(learning_rate=1e-2, max_steps=1, warmup=0.0, epsilon=epsilon),
+            Setting(tmp_path / str(epsilon), seed=1),
+        )
+        moved[epsilon] = float((before - module.weight).detach())
+    assert moved == pytest.approx({1e-8: 1e-2, 1e-3: 0.5e-2}, rel=1e-3)
+
+
 TWO = """
 import json, sys
 from pathlib import Path
