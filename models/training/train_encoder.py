@@ -22,6 +22,7 @@ from tercet.models.training import checkpoints
 from tercet.models.training.cached_gradients import CachedEncoder
 from tercet.models.training.loop import Batch, Setting, phase_seed, train
 from tercet.models.training.phase import Numbers, PartRows, Trained, epoch_steps, part_sizes
+from tercet.models.training.pieces import LengthGroups
 
 # Rows of what was drawn that are made at once.
 _PIECE = 50_000
@@ -48,12 +49,12 @@ def train_encoder(
     feed = _Feed(model, numbers, parts, losses, setting.seed)
     # Initial weights of heads are drawn here.
     torch.manual_seed(phase_seed(setting.seed, numbers.name))
-    seen: Any = model
     # What fits into one mini-batch needs no second forward pass.
-    if mini_batch is not None and mini_batch < numbers.batch_size:
-        seen = CachedEncoder(model, mini_batch)
+    cached = mini_batch is not None and mini_batch < numbers.batch_size
+    seen: Any = CachedEncoder(model, mini_batch or 0) if cached else LengthGroups(model)
     built = nn.ModuleList(
-        loss.build(seen, part.params, part.slots) for loss, part in zip(losses, parts, strict=True)
+        loss.build(model if loss.states else seen, part.params, part.slots)
+        for loss, part in zip(losses, parts, strict=True)
     )
 
     def step(inputs: list[Inputs]) -> tuple[Tensor, dict[str, Tensor]]:

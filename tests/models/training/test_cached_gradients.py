@@ -15,8 +15,9 @@ from training_run import NUMBERS, Weights, mixed, same_weights, table, train
 
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.losses.registry import loss_named
-from tercet.models.training import cached_gradients
+from tercet.models.training import cached_gradients, pieces
 from tercet.models.training.cached_gradients import CachedEncoder
+from tercet.models.training.pieces import LengthGroups
 
 LOSSES: list[tuple[str, dict[str, Any]]] = [
     ("in_batch", {}),
@@ -99,6 +100,29 @@ def test_the_gradients_are_those_of_the_plain_step(
     texts = tiny_texts[:24]
     plain = step(encoder, encoder, texts, loss, **params)
     same(plain, step(encoder, CachedEncoder(encoder, mini_batch), texts, loss, **params))
+
+
+@pytest.mark.parametrize(("loss", "params"), LOSSES)
+def test_so_are_those_of_groups_of_like_length(
+    encoder: SentenceTransformer,
+    tiny_texts: list[str],
+    loss: str,
+    params: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in encoder.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    # A pass costs nothing, so that there are as many groups as lengths.
+    monkeypatch.setattr(pieces, "_PASS", 0)
+    texts, groups = tiny_texts[:24], LengthGroups(encoder)
+    passes: list[int] = []
+    encoder.register_forward_pre_hook(lambda _, given: passes.append(len(given[0]["input_ids"])))
+    plain = step(encoder, encoder, texts, loss, **params)
+    whole = len(passes)
+    same(plain, step(encoder, groups, texts, loss, **params))
+    assert len(passes) > 2 * whole
+    assert sum(passes[whole:]) == sum(passes[:whole])
 
 
 @pytest.mark.parametrize(("loss", "params"), LOSSES)

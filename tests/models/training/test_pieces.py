@@ -1,0 +1,65 @@
+"""Batches cut by length: the cheapest cut, and an encoder that sees it."""
+
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tercet.models.encoders.encoder import load_encoder
+from tercet.models.training.pieces import LengthGroups, cheapest
+
+PASS = 64
+
+
+def cost(widths: list[int], sizes: list[int]) -> int:
+    """Tokens with padding, and passes at their price in tokens."""
+    total, start = 0, 0
+    for size in sizes:
+        start += size
+        total += size * widths[start - 1] + PASS
+    return total
+
+
+@given(st.lists(st.integers(1, 64), min_size=1, max_size=9).map(sorted))
+def test_no_cut_is_cheaper(widths: list[int]) -> None:
+    places = range(1, len(widths))
+    cuts = [c for n in range(len(widths)) for c in combinations(places, n)]
+    every = [
+        [end - begin for begin, end in zip((0, *c), (*c, len(widths)), strict=True)] for c in cuts
+    ]
+    found = cheapest(widths)
+    assert sum(found) == len(widths)
+    assert cost(widths, found) == min(cost(widths, sizes) for sizes in every)
+
+
+def test_a_long_text_among_short_ones_is_encoded_apart() -> None:
+    assert cheapest([8] * 31 + [512]) == [31, 1]
+    assert cheapest([8, 8, 8, 16]) == [4]
+
+
+def test_texts_of_like_length_are_encoded_whole(tiny_backbone: Path, tiny_texts: list[str]) -> None:
+    """Bit for bit what the encoder gives, its draws of dropout too."""
+    torch.set_num_threads(1)
+    model = load_encoder(tiny_backbone, "mean").train()
+    features = model.preprocess(tiny_texts[:4], max_length=8)
+    torch.manual_seed(3)
+    whole = model(dict(features))["sentence_embedding"]
+    torch.manual_seed(3)
+    assert torch.equal(LengthGroups(model)(features)["sentence_embedding"], whole)
+
+
+def test_vectors_stand_in_the_order_of_the_texts(
+    tiny_backbone: Path, tiny_texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_encoder(tiny_backbone, "mean").eval()
+    texts = [" ".join(tiny_texts[: 1 + n % 3]) for n in range(40)]
+    features = model.preprocess(texts, max_length=64)
+    groups = LengthGroups(model)
+    sizes: list[list[int]] = []
+    monkeypatch.setattr(groups, "sizes", lambda w: sizes.append(cheapest(w)) or sizes[-1])
+    found = groups(features)["sentence_embedding"]
+    assert len(sizes[0]) > 1
+    torch.testing.assert_close(found, model(dict(features))["sentence_embedding"])
