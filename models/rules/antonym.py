@@ -1,11 +1,22 @@
 """A negative by a word of the opposite meaning."""
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import pyarrow as pa
 
-from tercet.models.english.context import Around, is_number, is_past_form
+from tercet.models.english.context import (
+    AUXILIARIES,
+    CONJUNCTIONS,
+    DETERMINERS,
+    PREPOSITIONS,
+    RELATIVES,
+    Around,
+    is_adverb_form,
+    is_number,
+    is_past_form,
+)
+from tercet.models.english.opening_verbs import OPENERS
 from tercet.models.english.verbs import forms_of
 from tercet.models.english.word_classes import NUMBER_WORDS
 from tercet.models.english.words import WORD, word_set
@@ -18,33 +29,42 @@ _SKIPPED = word_set(
     """for against like since over up down off with without about into on out of all none
     some any no"""
 )
-# What a sentence wants of something: its opposite it does not want.
-_WANTED = word_set("successfully safely valid agree")
+# What a sentence wants of something: its opposite it does not want. "For easy access".
+_WANTED = word_set("successfully valid agree quick quickly better easy safe good")
 _WISH = re.compile(
-    r"\b(?:to|must|should|ensur\w*|allow\w*|so that|can|need\w*|want\w*|mak\w+ sure)\b",
+    r"\b(?:to|must|should|ensur\w*|allow\w*|so that|can|need\w*|want\w*|mak\w+ sure"
+    r"|find\w*|select\w*|choos\w*|pick\w*)\b"
+    r"|\bfor (?:an? |the )?$",
     re.IGNORECASE,
 )
-# What the rest of a sentence explains, or tells apart, would contradict the opposite. The words of
-# `_PLAIN`, that say where, when or how large, bear an explanation.
+# What the rest of a sentence explains, or tells apart, would contradict the opposite: "so dry that
+# nothing grows". The words of `_PLAIN`, that say where, when or how many, bear an explanation.
 _TOLD_APART = re.compile(
-    r"\b(?:i\.e|e\.g|otherwise|instead|unlike|whereas|respectively|rather|contrast)\b|:|[(]",
+    r"\b(?:i\.e|e\.g|otherwise|instead|unlike|whereas|respectively|rather|contrast|too|so|thereby"
+    r"|goal|aims?|purpose|(?:allow|avoid|disabl|enabl|ensur|help|mak|prevent)ing)\b"
+    r"|^While\b|:|[(]",
     re.IGNORECASE,
 )
 _EXPLAINED = re.compile(
-    r"[;—]|\b(?:for (?:example|instance)|so that|thus|therefore|hence|no|not|neither|both|but|yet"
-    r"|since|because|so|although|though|only|even|ever)\b|n['’]t\b",
+    r"[;—]| - |\b(?:for (?:example|instance)|such (?:as|that)|as (?:it|they)|due to|however|like"
+    r"|in order to|thus|therefore|hence|no|not|nor|neither|both|but|yet|since|because|although"
+    r"|though|only|exclusively|even|ever|whenever|forc\w+)\b|n['’]t\b",
     re.IGNORECASE,
 )
 _PLAIN = word_set(
-    """more less first last above below small large southern northern eastern western morning
-    evening summer winter summers winters lower upper dry wet narrow wide before after late early
-    ancient modern minimum maximum rows columns"""
+    """more less first last above below southern northern eastern western morning evening summer
+    winter summers winters lower upper before after late early ancient modern minimum maximum rows
+    columns"""
 )
-# Of a deed: what else is done, still holds, or depends on it.
-_DEEDS = re.compile(r"\b(?:and|still|again|now|ever since|reopened)\b")
+# Of a deed: what else is done, still holds, or depends on it. "Took the offer, calling it fair".
+_DEEDS = re.compile(
+    r"\b(?:and|still|again|now|ever since|reopened|as soon as)\b|, (?:\w+ly )?\w+ing\b|^Having\b"
+)
 _CASE = re.compile(r"\b(?:if|when|unless|once)\b[^,]*$|^(?:Since|Because)\b[^,]*$", re.IGNORECASE)
-_ORDERED = word_set("first next before after")
-_ORDER = re.compile(r"\b(?:second|third|then|again)\b")
+_ORDERED = word_set("first before after")
+_ORDER = re.compile(
+    r"\b(?:second|third|then|again|later|subsequent\w*|(?:after|before) \w+ last)\b", re.IGNORECASE
+)
 # "After nine years", "before a week of fog": how long it took.
 _LONG = re.compile(
     rf" (?:about |almost |nearly |only |just |more than |less than )?(?:an?|several|some|many"
@@ -52,6 +72,7 @@ _LONG = re.compile(
     r"(?:second|minute|hour|day|night|week|month|year|decade|centur)"
 )
 _BARE_LENGTHS = word_set("which only long all")
+_CLOCK = re.compile(rf"(?:\d|['’]clock|half|{'|'.join(sorted(NUMBER_WORDS))}) in the $")
 _KIN = word_set(
     "wife husband uncle aunt nephew niece son daughter father mother girl boy brother sister"
 )
@@ -60,23 +81,60 @@ _STOREYS = word_set(
     """house town valley court terrace floor floors deck decks half part jaw lip windows shelf bound
     bounds limit limits triangle triangular triangles slopes slope end edge reaches case"""
 )
+# "The note above explains it", "as shown below" point into the text, and no fact hangs on them.
+_PLACES = word_set("above below outside")
+_POINTING = word_set(
+    "see seen described discussed listed given shown defined linked mentioned explained noted"
+)
+_NO_PLACE = AUXILIARIES | CONJUNCTIONS | RELATIVES | PREPOSITIONS - {"of"} | OPENERS
 # Words that are of a term, or of another sense, before or behind these.
 _NOT_BEFORE = {
-    "exactly": word_set("one a an"),
-    "first": word_set("one order derivative aid"),
+    "exactly": word_set("one a an once what k n"),
+    "first": word_set("one order derivative aid time place"),
     "sorted": word_set("in by"),
     "always": word_set("available"),
-    "independent": word_set("of"),
+    "sometimes": word_set("also"),
+    "independent": word_set("of component"),
     "dependent": word_set("of"),
+    "simple": word_set("graph graphs root roots cycle cycles path paths lie group groups pole"),
+    "discrete": word_set("fourier hankel random piece"),
+    "continuous": word_set("random batching"),
+    "maximum": word_set("likelihood entropy"),
+    "fully": word_set("qualified"),
+    "incomplete": word_set("gamma beta elliptic"),
 }
 _NOT_BEHIND = {
     "row": word_set("a"),
-    "sometimes": word_set("also only but"),
+    "sometimes": word_set("also only but and"),
     "above": word_set("high"),
+    "end": word_set("either each"),
     "ends": word_set("two both the"),
     "normalized": word_set("properly correctly"),
+    "many": PREPOSITIONS,  # "for few years"
 }
-_STEM = 6  # letters that words of one family share
+# What else in a sentence goes with these alone, and not with their opposites.
+_NOT_WITH = {
+    word: re.compile(pattern, re.IGNORECASE)
+    for words, pattern in (
+        ("summer winter summers winters", r"\b(?:snow|ice|fr[eo]+[sz]|cold|hot\b|heat|ski)"),
+        (
+            "minimum maximum",
+            r"(?<![a-z])(?:(?:arg)?(?:min|max)|(?:larg|small|low|high|great)est|at least)"
+            r"(?![a-z])",
+        ),
+        ("included", r"\b(?:below|above|here)\b"),
+        ("temporarily temporary", r"\bcontext"),
+        ("randomly", r"\b(?:probab|sampl|shuffl|distribut|seed)"),
+        ("row rows column columns", r"\b(?:SQL|SELECT|INSERT|CREATE|ORDER|\w*constraint)\b"),
+        ("input output inputs outputs", r"\bsame\b"),
+        ("better", r"\bbest\b"),
+        ("optional", r"\bif\b"),
+    )
+    for word in words.split()
+}
+_ENDING = re.compile(r"(?:(?<=...)(?:ing|ed)|(?<=....)(?:e|es|ly|um)|(?<=..[^s])s)$")
+_ENDINGS = word_set("e s es d ed ing er r ers rs est st ly")
+_ROOT = 6  # letters that long words of one family share
 
 
 def antonym(given: Given, params: Several, seed: int) -> pa.Table:
@@ -92,36 +150,89 @@ def _fits(text: str, start: int, end: int, here: Around) -> bool:
     before = text[:start]
     if _TOLD_APART.search(text) or (form not in _PLAIN and _EXPLAINED.search(text)):
         return False
-    if here.after in _NOT_BEFORE.get(form, ()) or here.before in _NOT_BEHIND.get(form, ()):
-        return False
-    if form in ("later", "earlier"):
-        return here.after == "than"
-    if form in ("before", "after") and (
-        here.after in _BARE_LENGTHS or is_number(here.after) or _LONG.match(text, end)
-    ):
+    if form in _NOT_WITH and _NOT_WITH[form].search(text):
         return False
     if form in _ORDERED and _ORDER.search(text):
         return False  # "the second eight weeks after the first"
     if form in _KIN and _PRONOUN.search(text):
         return False  # "the wife of the reformer, of whom she told"
-    if form in ("lower", "upper") and here.after not in _STOREYS:
-        return text[end + 1 : end + 2].isupper()  # "the lower Danube"
-    if (here.opens and is_past_form(here.after)) or (form == "never" and "again" in text):
-        return False  # "Long regarded as"
-    if form == "known" and here.after != "to":
-        return False
     if form in _WANTED and _WISH.search(before):
         return False
-    if here.before == "be" and here.earlier == "to":
-        return False  # "in order to be consistent"
     if form in _verbs() and (here.before == "by" or _DEEDS.search(text) or _CASE.search(before)):
         return False
-    # "The minimizer that minimizes": a word of its family says it once more.
-    stem = form[:_STEM]
-    family = len(form) > _STEM and sum(
-        match.group().lower().startswith(stem) for match in WORD.finditer(text)
-    )
-    return family < 2
+    return _is_free(form, here, text[end:], before) and not _said_again(form, text)
+
+
+def _is_free(form: str, here: Around, behind: str, before: str) -> bool:
+    """Whether the words around do not hold the place: no term, no idiom, no sense of its own."""
+    if here.after in _NOT_BEFORE.get(form, ()) or here.before in _NOT_BEHIND.get(form, ()):
+        return False
+    if form not in _PLAIN:
+        if here.after in ("and", "or"):
+            return False  # "hard or impossible to find"
+        if here.opens and behind[1:2].isupper():
+            return False  # "Inner Loop of the Solver"
+    if (here.earlier, here.before) == ("to", "be") or "without" in (here.earlier, here.before):
+        return False  # "in order to be consistent", "without an invalid ticket"
+    if here.opens and is_past_form(here.after):
+        return False  # "Long regarded as"
+    if form in ("later", "earlier"):
+        return here.after == "than"
+    if form in ("before", "after"):
+        return not (here.after in _BARE_LENGTHS or is_number(here.after) or _LONG.match(behind))
+    if form in ("lower", "upper"):
+        return here.after in _STOREYS or behind[1:2].isupper()  # "the lower Danube"
+    if form in ("morning", "evening"):
+        return not _CLOCK.search(before)  # "at two in the evening"
+    if form in _PLACES:
+        return _is_place(here)
+    if form == "more":
+        return here.later not in ("one", "once", "1", "zero", "0")  # "less than one sample"
+    if form == "never":
+        return _is_habit(here) and "again" not in behind
+    if form == "closed":
+        return here.after in DETERMINERS  # "a set that is opened"
+    return form != "known" or here.after == "to"
+
+
+def _said_again(form: str, text: str) -> bool:
+    """Whether a word of its family, or of the opposite's, ties the sentence to what it says.
+
+    "The minimizer that minimizes", "decode it with the encoder".
+    """
+    words = [match.group().lower() for match in WORD.finditer(text)]
+    if sum(_is_kin(word, form) for word in words) > 1:
+        return True
+    return any(_is_kin(word, other) for other in _others(form) for word in words)
+
+
+def _is_place(here: Around) -> bool:
+    """Whether "above" and the like say where something is, and not where in the text."""
+    if here.before in _POINTING or here.before in DETERMINERS | PREPOSITIONS:
+        return False
+    return not (here.after in _NO_PLACE or is_adverb_form(here.after) or is_past_form(here.after))
+
+
+def _is_habit(here: Around) -> bool:
+    """Whether "never" tells of a habit: what never came to be did not sometimes come to be."""
+    if here.before in ("has", "have", "had", "was", "were"):
+        return False
+    return here.before in ("is", "are", "be") or not is_past_form(here.after)
+
+
+def _is_kin(word: str, form: str) -> bool:
+    """Whether a word, in small letters, is of the family of a form: "minimal", "minimum"."""
+    root = _ENDING.sub("", form)[:_ROOT]
+    if not word.startswith(root):
+        return False
+    return len(root) > 4 or word == root or word[len(root) :] in _ENDINGS
+
+
+@cache
+def _others(form: str) -> frozenset[str]:
+    """The antonyms that may come for a form, of one word."""
+    senses = _senses()[0].get(form, ())
+    return frozenset(o for sense in senses for o in (*sense.others, *sense.past) if " " not in o)
 
 
 @lru_cache(maxsize=1)

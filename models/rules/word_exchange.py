@@ -47,15 +47,15 @@ _ELUSIVE = word_set(
 _DIRECTED = (
     *("add", "insert", "remov", "delet", "send", "sent", "receiv", "load", "unload", "import"),
     *("export", "attach", "detach", "connect", "disconnect", "upload", "download", "borrow"),
-    *("lend", "lent", "buy", "bought", "sell", "sold", "read", "writ", "wrote", "arriv", "depart"),
+    *("lend", "lent", "read", "writ", "wrote", "arriv", "depart"),
 )
 _BEFORE_DEGREE = word_set("most as more less so too how very a")
 _GOAL = re.compile(r"\b(?:to|from|into|onto)\b")
 # "Once or more", "no more than", "more or less"; "named after", "ever before".
 _NO_COMPARISON = word_set("or and any no the once some much many even not far one two still")
 _BEFORE_PARTICLE = word_set(
-    """named look looks looking looked ever never soon shortly long day year time as sought right
-    one and or"""
+    """named patterned modelled modeled look looks looking looked ever never soon shortly long day
+    year time as sought right one and or"""
 )
 # Verbs whose exchanges take an infinitive as they do.
 _BEFORE_INFINITIVE = word_set(
@@ -64,10 +64,6 @@ _BEFORE_INFINITIVE = word_set(
 )
 _MOVES = word_set(
     "falls fall fell drop drops dropped sink sinks sank rise rises rose climbs climbed"
-)
-# "The empty list" is a term.
-_EMPTY = word_set(
-    "string list set path dict tuple array dataframe graph sequence index series line"
 )
 # Characters that tie a word to a name from code, a path or a formula.
 _TIED = frozenset("_./\\-`=@#~<>$")
@@ -149,7 +145,9 @@ def _enter_forms(enter: Callable[..., None], part: str, word: str, other: str) -
         enter("verb", mine.base, its.base)
         enter("third", mine.third, its.third)
         enter("ing", mine.ing, its.ing)
-        if mine.past == mine.participle:
+        if mine.past == mine.base:
+            enter("participle", mine.participle, its.participle)  # "Read the manual"
+        elif mine.past == mine.participle:
             enter("ed", mine.participle, its.participle, its.past)
         else:
             enter("past", mine.past, its.past)
@@ -218,8 +216,6 @@ def _settles(form: str, new: str, here: Around, text: str, end: int) -> bool:
     if form in ("first", "last") and (here.after in OPENERS or here.before in RELATIVES):
         return False  # "which first prepares"
     if form in ("exactly", "precisely") and here.after in ("a", "an"):
-        return False
-    if form == "empty" and here.after in _EMPTY:
         return False
     if form in ("more", "less"):
         counts = here.after == "than" and (is_number(here.later) or here.later in DETERMINERS)

@@ -178,7 +178,7 @@ def test_quantity_change_always_changes_the_value(said_number: str, draws: list[
         ("It calls input-like, `input`, input(), input=3 and x=input.", None),
         ("It is visible here.", "It is invisible here."),
         ("It is dependent on the caller.", None),
-        ("The simple method.", "The complex method."),
+        ("The simple method.", "The complicated method."),
         ("It is valid as follows.", "It is invalid as follows."),
         ("It needs at least ten.", "It needs at most ten."),
         ("The largest part of those given.", None),
