@@ -84,9 +84,13 @@ _BOUND = re.compile(
     re.IGNORECASE,
 )
 _DENIED = re.compile(
-    r"\b(?:neither|nor|no|hardly|scarcely|barely|nobody|nothing|none|few|rarely|seldom|only)\b",
+    r"\b(?:neither|nor|no|hardly|scarcely|barely|nobody|nothing|none|fewe?r?|rarely|seldom|only)\b",
     re.IGNORECASE,
 )
+# "Any of them can" becomes "none can", and "so dark was it" has no place for a "not".
+_UNDENIABLE = re.compile(r"^(?:So|Such|Any)\b")
+# What follows rests on what would be denied: "it is a ratio, and so has no unit".
+_RESTS_ON_IT = re.compile(r"\band (?:so|then|thus|hence|therefore|will|would|can)\b")
 _DENIES_NEAR = re.compile(r"(?:n['’]t|\bnot|\bnever)\b[^.;,]*$")
 _DENIES_NEXT = re.compile(r" (?:\w+ )?(?:no|not|never|n['’]t)\b")
 _NOT_WITHOUT = word_set("being having loss any doubt regard exception further ever question fail")
@@ -199,7 +203,7 @@ def _supported(auxiliary: str, verb: str) -> str:
 
 def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
     edits: list[_Edit] = []
-    if _DENIED.search(text):
+    if _DENIED.search(text) or _UNDENIABLE.match(text) or _RESTS_ON_IT.search(text):
         return edits
     first = _FIRST_WORD.match(text)
     # "Log of the input", "List of tensors": a noun.

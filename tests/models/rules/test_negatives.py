@@ -276,6 +276,15 @@ def test_antonym_changes_one_word() -> None:
         ("It complies with the rule.", None),
         ("There can be no other reason.", None),
         ("The men who received the drug.", "The men who did not receive the drug."),
+        ("So late was the train that we walked.", None),
+        ("The train was so late.", "The train wasn't so late."),
+        ("Any of the dogs can swim.", None),
+        ("Many of the dogs can swim.", "Many of the dogs can't swim."),
+        ("Fewer boats were lost than in May.", None),
+        ("More boats were lost than in May.", "More boats weren't lost than in May."),
+        ("It is a ratio, and so has no unit.", None),
+        ("It will read the rows and will sort them.", None),
+        ("It will read the rows and the columns.", "It will not read the rows and the columns."),
     ],
 )
 def test_negation(text: str, wanted: str | None) -> None:
