@@ -51,6 +51,10 @@ _EXPLAINED = re.compile(
     r"|though|only|exclusively|even|ever|whenever|forc\w+)\b|n['’]t\b",
     re.IGNORECASE,
 )
+# And these explain even what `_PLAIN` says: "rejected because it came after noon".
+_REASON = re.compile(
+    r"\b(?:because|although|though|even|enough|when|while|if|once)\b", re.IGNORECASE
+)
 _PLAIN = word_set(
     """more less first last above below southern northern eastern western morning evening summer
     winter summers winters lower upper before after late early ancient modern minimum maximum rows
@@ -101,6 +105,7 @@ _NOT_BEFORE = {
     "continuous": word_set("random batching"),
     "maximum": word_set("likelihood entropy"),
     "fully": word_set("qualified"),
+    **dict.fromkeys(("start", "starts", "started", "stop", "stops", "stopped"), word_set("by")),
     "incomplete": word_set("gamma beta elliptic"),
 }
 _NOT_BEHIND = {
@@ -148,7 +153,9 @@ def _fits(text: str, start: int, end: int, here: Around) -> bool:
     """Whether the rest of the sentence lets the opposite stand here."""
     form = text[start:end].lower()
     before = text[:start]
-    if _TOLD_APART.search(text) or (form not in _PLAIN and _EXPLAINED.search(text)):
+    if _TOLD_APART.search(text) or _REASON.search(text):
+        return False
+    if form not in _PLAIN and _EXPLAINED.search(text):
         return False
     if form in _NOT_WITH and _NOT_WITH[form].search(text):
         return False

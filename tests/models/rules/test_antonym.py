@@ -21,6 +21,24 @@ def opposites(text: str) -> set[str]:
             id="converse verbs tell of one deed",
         ),
         pytest.param(
+            "The cart was sent back because it came after noon.",
+            "The cart was sent back after noon.",
+            "The cart was sent back before noon.",
+            id="a reason, even for what bears other explanations",
+        ),
+        pytest.param(
+            "A single dry year was enough to ruin them.",
+            "A single dry year followed.",
+            "A single wet year followed.",
+            id="enough to do what its opposite would not",
+        ),
+        pytest.param(
+            "It starts by reading the files.",
+            "It starts at noon.",
+            "It stops at noon.",
+            id="a beginning that is a manner",
+        ),
+        pytest.param(
             "They made the usual soup.",
             "They made the unusual soup.",
             "They made the usual soup.",
