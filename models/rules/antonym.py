@@ -75,6 +75,11 @@ _LONG = re.compile(
     rf"|\d+|{'|'.join(sorted(NUMBER_WORDS))})[\w-]* (?:\w+ )?"
     r"(?:second|minute|hour|day|night|week|month|year|decade|centur)"
 )
+# "Eat it before it melts", "resulting after computing": one deed rests on the other.
+_CLAUSE = re.compile(
+    r" (?:[\w'’]+ing\b|(?:I|it|he|she|they|we|you)\b"
+    r"|[^,.;]*\b(?:had|has|have|was|were|is|are|did|does)\b)"
+)
 _BARE_LENGTHS = word_set("which only long all")
 _CLOCK = re.compile(rf"(?:\d|['’]clock|half|{'|'.join(sorted(NUMBER_WORDS))}) in the $")
 _KIN = word_set(
@@ -186,7 +191,9 @@ def _is_free(form: str, here: Around, behind: str, before: str) -> bool:
     if form in ("later", "earlier"):
         return here.after == "than"
     if form in ("before", "after"):
-        return not (here.after in _BARE_LENGTHS or is_number(here.after) or _LONG.match(behind))
+        rests = here.before == "only" or _CLAUSE.match(behind) is not None
+        length = here.after in _BARE_LENGTHS or is_number(here.after) or _LONG.match(behind)
+        return not (rests or length)
     if form in ("lower", "upper"):
         return here.after in _STOREYS or behind[1:2].isupper()  # "the lower Danube"
     if form in ("morning", "evening"):

@@ -27,6 +27,18 @@ def opposites(text: str) -> set[str]:
             id="a reason, even for what bears other explanations",
         ),
         pytest.param(
+            "They ate the ices before they melted.",
+            "They ate the ices before lunch.",
+            "They ate the ices after lunch.",
+            id="a deed that rests on another",
+        ),
+        pytest.param(
+            "It is the total after weighing the bags.",
+            "It is the total after the tax.",
+            "It is the total before the tax.",
+            id="what a deed leaves",
+        ),
+        pytest.param(
             "A single dry year was enough to ruin them.",
             "A single dry year followed.",
             "A single wet year followed.",
