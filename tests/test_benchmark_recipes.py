@@ -48,6 +48,11 @@ def test_the_generators() -> None:
     assert set(recipe.generators) >= {"vaegpt", "gpt2", "t5"}
 
 
+def test_the_discriminators() -> None:
+    steps = compile_steps(file.load(str(BENCHMARKS / "gense_nli.yaml")))
+    assert {step.name for step in steps} >= {"fit_generator.writer", "fit_pair.judge"}
+
+
 def test_the_second_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = script("second_field")
     recipe, arms = tmp_path / "recipe.yaml", tmp_path / "arms.yaml"
