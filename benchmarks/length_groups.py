@@ -1,7 +1,7 @@
 """Training steps with texts of like length encoded together, beside whole batches, in turn.
 
     tercet run quickstart --until guard.document_pairs
-    OMP_NUM_THREADS=1 python benchmarks/length_groups.py [--store tercet-store] [--steps 12]
+    OMP_NUM_THREADS=1 python benchmarks/length_groups.py [--store tercet-store] [--steps 10]
 
 The same batches of natural pairs, forwards and backwards in bf16, without the optimizer's step. The
 figures are in `results/length_groups.csv`.
@@ -32,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--store", default="tercet-store")
     parser.add_argument("--run", help="a run, tag or recipe; left out, the latest")
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--steps", type=int, default=10)
     asked = parser.parse_args()
     with connect(open_store(asked.store, create=False), asked.run) as db:
         rows = db.sql(

@@ -42,7 +42,8 @@ class Loss:
     slots: model inputs by name, whose directories `build` gets.
     terms: the names of what the module reports.
     keeps: the module's submodules that are saved beside the encoder.
-    states: whether it reads more than the encoder's vectors, which cached gradients do not keep.
+    states: whether it reads more than the encoder's vectors: it then sees the encoder itself, whole
+        batches at a time, where others see one that encodes texts in pieces.
     around: names of the losses that it is built around, whose code it depends on.
     resolve: the loss as it is with given numbers, where its columns, slots or terms depend on
         them.

@@ -56,7 +56,7 @@ _REASON = re.compile(
     r"\b(?:because|although|though|even|enough|when|while|if|once)\b", re.IGNORECASE
 )
 _PLAIN = word_set(
-    """more less first last above below southern northern eastern western morning evening summer
+    """more less first above below southern northern eastern western morning evening summer
     winter summers winters lower upper before after late early ancient modern minimum maximum rows
     columns"""
 )

@@ -88,7 +88,7 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 # "Any of them can" becomes "none can", and "so dark was it" has no place for a "not".
-_UNDENIABLE = re.compile(r"^(?:So|Such|Any)\b")
+_UNDENIABLE = re.compile(r"^(?:So (?!far\b|the\b|it\b)|Such\b|Any\b)")
 # What follows rests on what would be denied: "it is a ratio, and so has no unit".
 _RESTS_ON_IT = re.compile(r"\band (?:so|then|thus|hence|therefore|will|would|can)\b")
 _DENIES_NEAR = re.compile(r"(?:n['’]t|\bnot|\bnever)\b[^.;,]*$")

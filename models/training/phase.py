@@ -31,7 +31,7 @@ class Numbers(BaseModel):
     )
     weight_decay: float = Field(default=0.0, ge=0.0, le=1.0)
     epsilon: float = Field(
-        default=1e-8, gt=0.0, le=1.0, description="AdamW's, added to the gradients' size."
+        default=1e-8, ge=1e-30, le=1.0, description="AdamW's, added to the gradients' size."
     )
     max_length: int = Field(
         default=64, ge=4, le=8192, description="Longest input in training, in tokens."

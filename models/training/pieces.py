@@ -1,7 +1,7 @@
 """An encoder that takes a batch's texts a few at a time, those of like length together.
 
-Padding costs as much as text. Batches hold rows of like length, but a row's texts differ: of a
-question and its answer, in batches of 64, nearly half of all tokens are padding.
+Padding costs as much as text. Batches hold rows of like length, but a row's texts differ: where
+one is a question and one its answer, over a third of all tokens can be padding.
 """
 
 from collections.abc import Iterator, Sequence
@@ -56,9 +56,11 @@ class EncoderInPieces(nn.Module):  # type: ignore[misc]
         """
         mask = features["attention_mask"]
         places = torch.arange(1, mask.shape[1] + 1, device=mask.device)
-        ends = (mask * places).amax(1)  # (texts,): where each text's padding begins
+        ends = (mask * places).amax(1).long()  # (texts,): where each text's padding begins
         order = ends.argsort(stable=True)
-        widths = (-(-ends[order] // STEP) * STEP).clamp(max=mask.shape[1]).tolist()
+        # A text without a token keeps a column.
+        steps = -(-ends[order].clamp(min=1) // STEP)
+        widths = (steps * STEP).clamp(max=mask.shape[1]).tolist()
         sizes = self.sizes(widths)
         if len(sizes) == 1:
             return {"sentence_embedding": self.vectors(features)}
@@ -86,8 +88,7 @@ class LengthGroups(EncoderInPieces):
         """The features of texts to `sentence_embedding` (texts, dimension)."""
         mask = features.get("attention_mask")
         if mask is None or mask.ndim != 2 or mask.device.type != "cpu":
-            whole: dict[str, Tensor] = self.model(features)
-            return whole
+            return {"sentence_embedding": self.vectors(features)}
         return super().forward(features)
 
 

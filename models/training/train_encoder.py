@@ -41,9 +41,9 @@ def train_encoder(
     """Trains the model in place, from the last checkpoint in the directory if there is one.
 
     Every batch holds rows of each part, by its share; its loss is the sum of the parts' own, each
-    times its weight. mini_batch: how many texts are encoded at once, by cached gradients; None:
-    each part's at once. Raises ValueError where rows lack a column that the part's loss needs, and
-    where the batch is too small for the parts.
+    times its weight. mini_batch: how many texts are encoded at once, by cached gradients; None: as
+    many as have like length. Raises ValueError where rows lack a column that the part's loss needs,
+    and where the batch is too small for the parts.
     """
     losses = [loss_named(part.loss).with_numbers(part.params) for part in parts]
     feed = _Feed(model, numbers, parts, losses, setting.seed)

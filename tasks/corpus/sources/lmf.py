@@ -5,6 +5,8 @@ A synset is a row for each of its definitions: `entry` (its words, with | betwee
 Python objects, some ten times the file's size.
 """
 
+import codecs
+import errno
 import hashlib
 import shutil
 import tempfile
@@ -19,7 +21,7 @@ from tercet.tasks.corpus.sources.corpora import CorpusConfig, Reading
 from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.streams import CHUNK, COMPRESSIONS, SHOWN, decompressed
 from tercet.tasks.corpus.sources.tables import Row
-from tercet.tasks.corpus.sources.values import documents, wanted_columns
+from tercet.tasks.corpus.sources.values import Columns, documents, wanted_columns
 from tercet.tasks.stage import BadInput
 
 PREFIX = "lmf:"
@@ -48,19 +50,23 @@ def digest(corpus: CorpusConfig) -> str:
 
 
 def check(corpus: CorpusConfig, max_bytes: int) -> None:
-    """See that the file is WN-LMF and has the columns asked for.
+    """See that the file is a wordnet with definitions, and has the columns asked for.
 
     Raises:
         BadInput: it is not, or has not.
     """
     for table in tables(corpus, max_bytes):
-        wanted_columns(corpus, corpus.source, table.columns, islice(table.rows(COLUMNS), 100))
+        _wanted(corpus, table)
+        if next(table.rows(COLUMNS), None) is None:
+            raise BadInput(
+                f"{corpus.source}: the corpus {corpus.name!r} is empty; name one with rows"
+            )
 
 
 def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     """Each definition a document, unless the recipe names another column; at most `limit`."""
     for table in tables(corpus, max_bytes):
-        chosen = wanted_columns(corpus, corpus.source, table.columns, table.rows(COLUMNS))
+        chosen = _wanted(corpus, table)
         rows = islice(table.rows(chosen.named()), corpus.limit)
         yield from documents(corpus, table.name, chosen, rows)
 
@@ -90,6 +96,12 @@ def portable(source: str) -> str:
     return f"{PREFIX}{path_of(source).resolve()}"
 
 
+def _wanted(corpus: CorpusConfig, table: Table) -> Columns:
+    named = corpus.text is not None or corpus.query is not None
+    one = corpus if named else corpus.model_copy(update={"text": "definition"})
+    return wanted_columns(one, corpus.source, table.columns, ())
+
+
 def _rows(synsets: Sequence[_Synset], max_bytes: int, wanted: Sequence[str]) -> Iterator[Row]:
     for number, synset in enumerate(synsets, 1):
         values = dict(zip(COLUMNS, synset, strict=True))
@@ -105,18 +117,25 @@ def _rows(synsets: Sequence[_Synset], max_bytes: int, wanted: Sequence[str]) -> 
 def _synsets(path: Path, changed: int, size: int) -> list[_Synset]:
     """What `_loaded` gives as rows. changed, size: of the file, so that another is read anew."""
     lexicons = _loaded(path)["lexicons"]
+    entries = [entry for lexicon in lexicons for entry in lexicon.get("entries", [])]
+    synsets = [synset for lexicon in lexicons for synset in lexicon.get("synsets", [])]
+    # An extension gives senses to another lexicon's entries, and definitions to its synsets.
+    lemmas = {
+        entry["id"]: entry["lemma"]["writtenForm"]
+        for entry in entries
+        if "writtenForm" in (entry.get("lemma") or {})
+    }
+    parts = {one["id"]: one["partOfSpeech"] for one in synsets if one.get("partOfSpeech")}
     words: dict[str, dict[str, None]] = defaultdict(dict)
-    # An extension's entries may be words of another lexicon's synsets.
-    for lexicon in lexicons:
-        for entry in lexicon.get("entries", []):
-            for sense in entry.get("senses", []):
-                if "writtenForm" in (lemma := entry.get("lemma") or {}) and "synset" in sense:
-                    words[sense["synset"]][lemma["writtenForm"]] = None
+    for entry in entries:
+        for sense in entry.get("senses", []):
+            if entry["id"] in lemmas and "synset" in sense:
+                words[sense["synset"]][lemmas[entry["id"]]] = None
     return [
-        ("|".join(words[synset["id"]]), definition["text"], synset.get("partOfSpeech"))
-        for lexicon in lexicons
-        for synset in lexicon.get("synsets", [])
-        for definition in synset.get("definitions") or [{"text": None}]
+        ("|".join(words[one["id"]]), definition["text"], parts.get(one["id"]))
+        for one in synsets
+        for definition in one.get("definitions")
+        or ([] if one.get("external") else [{"text": None}])
     ]
 
 
@@ -129,12 +148,19 @@ def _loaded(path: Path) -> Any:
         ) from None
     try:
         with path.open("rb") as file, tempfile.NamedTemporaryFile(suffix=".xml") as plain:
-            compression = path.suffix if path.suffix in COMPRESSIONS else ""
-            shutil.copyfileobj(decompressed(file, compression), plain, CHUNK)
+            compression = path.suffix.lower() if path.suffix.lower() in COMPRESSIONS else ""
+            stream = decompressed(file, compression)
+            start = stream.read(len(codecs.BOM_UTF8))
+            plain.write(start.removeprefix(codecs.BOM_UTF8))
+            shutil.copyfileobj(stream, plain, CHUNK)
             plain.flush()
             return lmf.load(plain.name, progress_handler=None)
     except Exception as error:  # wn lets slip whatever a wrong file makes it stumble over
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOSPC:
+            raise
         said = (str(error).splitlines() or [type(error).__name__])[0]
-        raise BadInput(
-            f"{path} is not a whole wordnet in the form WN-LMF ({said[:SHOWN]})"
-        ) from None
+        what = f"is not a whole wordnet in the form WN-LMF ({said[:SHOWN]})"
+        # A damaged archive is an OSError too, but none of the system's.
+        if isinstance(error, OSError) and error.strerror:
+            what = f"cannot be read: {error.strerror}"
+        raise BadInput(f"{path} {what}") from None

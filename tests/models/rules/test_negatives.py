@@ -277,6 +277,7 @@ def test_antonym_changes_one_word() -> None:
         ("There can be no other reason.", None),
         ("The men who received the drug.", "The men who did not receive the drug."),
         ("So late was the train that we walked.", None),
+        ("So far the train was late.", "So far the train was never late."),
         ("The train was so late.", "The train wasn't so late."),
         ("Any of the dogs can swim.", None),
         ("Many of the dogs can swim.", "Many of the dogs can't swim."),

@@ -7,8 +7,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from training_run import NUMBERS, part, table, train
 
 from tercet.models.encoders.encoder import load_encoder
+from tercet.models.training import pieces
 from tercet.models.training.pieces import LengthGroups, cheapest
 
 PASS = 64
@@ -38,6 +40,33 @@ def test_no_cut_is_cheaper(widths: list[int]) -> None:
 def test_a_long_text_among_short_ones_is_encoded_apart() -> None:
     assert cheapest([8] * 31 + [512]) == [31, 1]
     assert cheapest([8, 8, 8, 16]) == [4]
+
+
+def test_a_text_without_a_token_has_a_vector(
+    tiny_backbone: Path, tiny_texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load_encoder(tiny_backbone, "mean").eval()
+    features = model.preprocess(tiny_texts[:6], max_length=16)
+    features["attention_mask"][3:] = 0
+    groups = LengthGroups(model)
+    monkeypatch.setattr(groups, "sizes", lambda _: [3, 3])
+    found = groups(dict(features))["sentence_embedding"]
+    torch.testing.assert_close(found[:3], model(dict(features))["sentence_embedding"][:3])
+    assert found.isfinite().all()
+
+
+def test_a_training_encodes_texts_of_like_length_together(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "_PASS", 0)
+    sizes: list[list[int]] = []
+    monkeypatch.setattr(LengthGroups, "sizes", lambda _, w: sizes.append(cheapest(w)) or sizes[-1])
+    texts = [" ".join([text] * (1 + n % 2)) for n, text in enumerate(tiny_texts[:8])]
+    numbers = NUMBERS.model_copy(update={"max_steps": 1})
+    train(tiny_backbone, [part(table(texts), "in_batch")], tmp_path, numbers)
+    # Anchors, positives and negatives of one batch; the library puts the last two together.
+    assert sum(map(sum, sizes)) == 3 * 8
+    assert max(map(len, sizes)) > 1
 
 
 def test_texts_of_like_length_are_encoded_whole(tiny_backbone: Path, tiny_texts: list[str]) -> None:

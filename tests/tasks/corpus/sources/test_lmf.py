@@ -1,6 +1,8 @@
 """Wordnets in the form WN-LMF: a file written by hand, read through `wn`."""
 
+import errno
 import gzip
+import re
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,48 @@ def test_a_wordnet_can_be_a_corpus_of_texts(wordnet: Path) -> None:
     ]
 
 
+def test_definitions_are_the_texts_however_few(wordnet: Path) -> None:
+    wordnet.write_text(
+        re.sub(r"<Definition>(?!of no word).*?</Definition>", "", WORDNET, flags=re.S)
+    )
+    read = list(lmf.read(corpus(wordnet, role="general", kind=None), 1000))
+    texts = [text for r in read if isinstance(r, Document) for text in r.paragraphs]
+    assert texts == [["of no word"]]
+
+
+def test_an_extension_adds_words_and_definitions_to_another_lexicons_synsets(
+    tmp_path: Path,
+) -> None:
+    extension = """
+  <LexiconExtension id="more" label="More" language="en" email="a@example.org" license="none"
+    version="1"><Extends id="toy" version="1"/>
+    <ExternalLexicalEntry id="toy-boat-n">
+      <Sense id="more-boat-1" synset="toy-2-v"/></ExternalLexicalEntry>
+    <ExternalSynset id="toy-1-n"/>
+    <ExternalSynset id="toy-3-v"><Definition>stand in a line</Definition></ExternalSynset>
+  </LexiconExtension>
+</LexicalResource>"""
+    path = tmp_path / "more.xml"
+    path.write_text(WORDNET.replace("</LexicalResource>", extension))
+    (table,) = lmf.tables(corpus(path), 1000)
+    rows = [tuple(row.values.values()) for row in table.rows(lmf.COLUMNS)]
+    assert rows[2] == ("row|boat", "move by oars", "v")
+    assert rows[5:] == [("row", "stand in a line", "v")]
+
+
+def test_a_byte_order_mark_and_capital_suffixes_are_read_over(tmp_path: Path) -> None:
+    path = tmp_path / "TOY.XML.GZ"
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + WORDNET.encode()))
+    lmf.check(corpus(path), 1000)
+
+
+def test_a_wordnet_without_synsets_is_empty(tmp_path: Path) -> None:
+    path = tmp_path / "toy.xml"
+    path.write_text(re.sub(r"<(LexicalEntry|Synset) .*(?=</Lexicon>)", "", WORDNET, flags=re.S))
+    with pytest.raises(BadInput, match="is empty"):
+        lmf.check(corpus(path), 1000)
+
+
 def test_a_long_definition_is_a_fault_of_its_row(wordnet: Path) -> None:
     (table,) = lmf.tables(corpus(wordnet), 30)
     faults = [row.fault[0] for row in table.rows(["definition"]) if row.fault]
@@ -139,3 +183,16 @@ def test_a_damaged_archive_and_a_missing_file_get_one_sentence(tmp_path: Path) -
         lmf.check(corpus(damaged), 1000)
     with pytest.raises(BadInput, match="No such file"):
         lmf.check(corpus(tmp_path / "none.xml"), 1000)
+    with pytest.raises(BadInput, match="cannot be read: Is a directory"):
+        lmf.check(corpus(tmp_path), 1000)
+
+
+def test_a_full_disk_is_no_fault_of_the_file(
+    wordnet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(lmf.shutil, "copyfileobj", full)
+    with pytest.raises(OSError, match="No space left"):
+        lmf.check(corpus(wordnet), 1000)
