@@ -47,8 +47,8 @@ _TOLD_APART = re.compile(
 )
 _EXPLAINED = re.compile(
     r"[;—]| - |\b(?:for (?:example|instance)|such (?:as|that)|as (?:it|they)|due to|however|like"
-    r"|in order to|thus|therefore|hence|no|not|nor|neither|both|but|yet|since|because|although"
-    r"|though|only|exclusively|even|ever|whenever|forc\w+)\b|n['’]t\b",
+    r"|in order to|thus|therefore|hence|no|not|nor|neither|both|but|yet|since|only"
+    r"|exclusively|ever|whenever|forc\w+)\b|n['’]t\b",
     re.IGNORECASE,
 )
 # And these explain even what `_PLAIN` says: "rejected because it came after noon".

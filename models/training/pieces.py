@@ -4,7 +4,8 @@ Padding costs as much as text. Batches hold rows of like length, but a row's tex
 one is a question and one its answer, over a third of all tokens can be padding.
 """
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ STEP = 8
 _PASS = 64
 
 
-class EncoderInPieces(nn.Module):  # type: ignore[misc]
+class EncoderInPieces(nn.Module, ABC):  # type: ignore[misc]
     """Stands for an encoder in any loss that reads the `sentence_embedding` alone.
 
     Each subclass says where texts in order of their lengths are cut, and how a piece is encoded.
@@ -39,9 +40,9 @@ class EncoderInPieces(nn.Module):  # type: ignore[misc]
         module: nn.Module = self.model[place]
         return module
 
+    @abstractmethod
     def sizes(self, widths: Sequence[int]) -> list[int]:
         """How many texts each piece has, of texts with these rising widths in tokens."""
-        raise NotImplementedError
 
     def vectors(self, features: dict[str, Any]) -> Tensor:
         """The vectors of a piece's texts."""
@@ -97,7 +98,9 @@ def cheapest(widths: Sequence[int]) -> list[int]:
 
     widths: rising. The sizes are in their order and sum to their number.
     """
-    ends = [place for place, _ in _last_of_each(widths)]
+    count = len(widths)
+    # A cut between texts of one width saves nothing.
+    ends = [n for n in range(1, count + 1) if n == count or widths[n] != widths[n - 1]]
     # Least cost up to each end, and where its last piece begins.
     costs: dict[int, tuple[int, int]] = {0: (0, 0)}
     for end in ends:
@@ -112,13 +115,6 @@ def cheapest(widths: Sequence[int]) -> list[int]:
         sizes.insert(0, end - begin)
         end = begin
     return sizes
-
-
-def _last_of_each(widths: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """(how many texts up to there, width) for each different width."""
-    for place, width in enumerate(widths, 1):
-        if place == len(widths) or widths[place] != width:
-            yield place, width
 
 
 def _piece(features: dict[str, Any], rows: Tensor, width: int) -> dict[str, Any]:
