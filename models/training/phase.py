@@ -36,6 +36,20 @@ class Numbers(BaseModel):
     max_length: int = Field(
         default=64, ge=4, le=8192, description="Longest input in training, in tokens."
     )
+    frozen_layers: int = Field(
+        default=0,
+        ge=0,
+        le=1000,
+        description="How many of the lowest layers stay as they are, and the token embeddings "
+        "with them: cheaper steps; 0: all train.",
+    )
+    start_share: float = Field(
+        default=0.0,
+        ge=0.0,
+        lt=1.0,
+        description="Share of the weights that the phase starts from in those that it leaves; "
+        "0: they are the trained ones.",
+    )
     word_repetition: bool = Field(
         default=False, description="Repeat some words of the anchor, drawn afresh each epoch."
     )

@@ -23,6 +23,7 @@ from tercet.models.training.cached_gradients import CachedEncoder
 from tercet.models.training.loop import Batch, Setting, phase_seed, train
 from tercet.models.training.phase import Numbers, PartRows, Trained, epoch_steps, part_sizes
 from tercet.models.training.pieces import LengthGroups
+from tercet.models.training.starting_weights import blended, frozen
 
 # Rows of what was drawn that are made at once.
 _PIECE = 50_000
@@ -74,7 +75,8 @@ def train_encoder(
         assert isinstance(total, Tensor)
         return total, terms
 
-    log = train(nn.ModuleList([model, built]), feed, step, numbers, setting, network=model)
+    with blended(model, numbers.start_share), frozen(model, numbers.frozen_layers):
+        log = train(nn.ModuleList([model, built]), feed, step, numbers, setting, network=model)
     kept = {
         name if len(parts) == 1 else f"{part.name}.{name}": module.get_submodule(name)
         for part, loss, module in zip(parts, losses, built, strict=True)
