@@ -1,0 +1,70 @@
+"""Runs every recipe on the same questions, and says what each took and gained.
+
+    python benchmarks/every_recipe.py --data DATA --store every-store --seeds 5
+
+The arms stand in `every_recipe.yaml`. A finished arm is not made again, so a stopped comparison
+goes on; `--only` makes one arm, `--seed` one of its seeds. Seconds are those of the steps, without
+evaluation, of the first seed: the second column has those of the models that a recipe makes first.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tercet.flows.results.queries import connect
+from tercet.storage.store import open_store
+
+HERE = Path(__file__).parent
+_MODELS = ("pretrain.", "fit_", "count_tokens", "ingest.pretrain")
+
+
+def command(name: str, data: str, store: str, seeds: int, seed: int | None) -> list[str]:
+    """The line that makes the arm; seed: only what its training and evaluation need."""
+    asked = yaml.safe_load((HERE / "every_recipe.yaml").read_text(encoding="utf-8"))
+    arm = asked["arms"][name]
+    changes: dict[str, Any] = {**asked["common"], **arm.get("set", {}), "seeds": seeds}
+    line = ["tercet", "run", arm["recipe"], "--store", store, "--no-server"]
+    if seed is not None:
+        line += ["--until", "evaluate.encoder" + ("" if seed == 42 else f".seed{seed}")]
+    for key, value in changes.items():
+        line += ["--set", f"{key}={json.dumps(value).replace('DATA/', f'{data}/')}"]
+    return line
+
+
+def seconds(store: str, run: str) -> tuple[float, float]:
+    """Of the run's own steps, and of those that make models; evaluation counts for neither."""
+    with connect(open_store(store, create=False), run) as db:
+        found = db.sql(
+            "SELECT step, seconds FROM steps WHERE step NOT LIKE 'evaluate%' "
+            "AND NOT regexp_matches(step, '[.]seed[0-9]+$')"
+        ).fetchall()
+    made = sum(took for step, took in found if step.startswith(_MODELS))
+    return sum(took for _, took in found) - made, made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--store", default="every-store")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seed", type=int, help="of all the seeds, only this one")
+    parser.add_argument("--only", help="an arm's name")
+    asked = parser.parse_args()
+    arms = yaml.safe_load((HERE / "every_recipe.yaml").read_text(encoding="utf-8"))["arms"]
+    for name in [asked.only] if asked.only else arms:
+        line = command(name, asked.data, asked.store, asked.seeds, asked.seed)
+        print(f"\n{name}", flush=True)
+        if code := subprocess.run(line, check=False).returncode:
+            sys.exit(code)
+        run = max(p.name for p in (Path(asked.store) / "runs").iterdir())
+        own, made = seconds(asked.store, run)
+        print(f"{name}: {run}, {own:.0f} s, its models {made:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
