@@ -37,14 +37,23 @@ def command(name: str, data: str, store: str, seeds: int, seed: int | None) -> l
 
 
 def seconds(store: str, run: str) -> tuple[float, float]:
-    """Of the run's own steps, and of those that make models; evaluation counts for neither."""
+    """What an empty store would cost: the run's steps, and those of them that make models.
+
+    A step that the run reused counts as long as it took where it was made. Evaluation counts for
+    neither, and of several seeds the first alone.
+    """
     with connect(open_store(store, create=False), run) as db:
-        found = db.sql(
-            "SELECT step, seconds FROM steps WHERE step NOT LIKE 'evaluate%' "
-            "AND NOT regexp_matches(step, '[.]seed[0-9]+$')"
-        ).fetchall()
-    made = sum(took for step, took in found if step.startswith(_MODELS))
-    return sum(took for _, took in found) - made, made
+        found = db.sql(f"""
+            WITH made AS (
+                SELECT step, version, sum(seconds) AS seconds
+                FROM run_steps WHERE state <> 'reused' GROUP BY ALL
+            )
+            SELECT step, made.seconds FROM run_steps s JOIN made USING (step, version)
+            WHERE s.run_id = '{run}' AND step NOT LIKE 'evaluate%'
+                AND NOT regexp_matches(step, '[.]seed[0-9]+$')
+        """).fetchall()
+    models = sum(took for step, took in found if step.startswith(_MODELS))
+    return sum(took for _, took in found) - models, models
 
 
 def main() -> None:
