@@ -7,9 +7,9 @@ import typer
 from pydantic import ValidationError
 
 from tercet.flows.pipeline import fingerprints
-from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.pipeline.compile import steps_to_run
 from tercet.flows.pipeline.fingerprints import Fingerprint
-from tercet.flows.pipeline.step import Step, until
+from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
@@ -77,9 +77,8 @@ def _recorded(run: Run) -> tuple[Recipe, tuple[Step, ...]]:
             f"The recipe recorded with run {run['run_id']} is no longer valid: give the recipe's "
             "name after the stage."
         ) from None
-    steps = compile_steps(loaded)
     target = (run.get("info") or {}).get("arguments", {}).get("until")
-    return loaded, until(steps, target) if target else steps
+    return loaded, steps_to_run(loaded, target)
 
 
 def _newest_result(store: Store, step: Step, candidates: Sequence[Run]) -> dict[str, Any] | None:

@@ -11,7 +11,9 @@ from tercet.flows.exports.whole import check_free, whole_directory
 from tercet.flows.results.encoder_form import Reformed, how_to_load, measured_form, reformed
 from tercet.flows.results.refs import artifact_of
 from tercet.models.encoders.pooling import FormSettings
+from tercet.storage import runs
 from tercet.storage.artifacts import Artifact
+from tercet.storage.runs import UnknownRef
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput
 
@@ -40,7 +42,7 @@ def export(
     if destination.endswith(SUFFIX):
         if onnx or int8 or public or push is not None:
             raise BadInput(f"A {SUFFIX} file takes no --onnx, --int8, --push or --public.")
-        _graph(artifact_of(opened, ref, run_ref), Path(destination).expanduser())
+        _graph(_of_graph(opened, ref, run_ref), Path(destination).expanduser())
         return
     kind: Literal["model", "dataset"] = "dataset" if is_table(opened, ref) else "model"
     if kind == "dataset" and (onnx or int8):
@@ -113,6 +115,20 @@ def encoder_dir(artifact: Artifact) -> Path:
     if not (folder / "modules.json").is_file():
         raise BadInput(f"{name} is not a sentence encoder: modules.json is missing.")
     return folder
+
+
+def _of_graph(store: Store, ref: str, run_ref: str | None) -> Artifact:
+    """The artifact that `ref` names; where it is the graph and there is none, that is said."""
+    run = None if run_ref is None else runs.resolve_run(store, run_ref)["run_id"]
+    try:
+        return artifact_of(store, ref, run)
+    except (BadInput, UnknownRef):
+        if ref != "graph":
+            raise
+        raise BadInput(
+            f"{'This store' if run is None else f'Run {run}'} has no knowledge graph: a run makes "
+            "one where its recipe reads it, or with `tercet run RECIPE --until graph`."
+        ) from None
 
 
 def _graph(artifact: Artifact, target: Path) -> None:

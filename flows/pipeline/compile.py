@@ -1,5 +1,7 @@
 """Compiles a recipe into its steps, each with its stage, config and inputs."""
 
+from collections.abc import Sequence
+
 from tercet.flows.pipeline.corpus import corpus_steps, labelled_steps, of_role, pretrain_corpora
 from tercet.flows.pipeline.evaluation import awareness_step, generator_measures, own_measures
 from tercet.flows.pipeline.guarding import (
@@ -9,10 +11,10 @@ from tercet.flows.pipeline.guarding import (
     sentences_guard,
     triplets_guard,
 )
-from tercet.flows.pipeline.knowledge import knowledge_steps
+from tercet.flows.pipeline.knowledge import knowledge_steps, without_unread
 from tercet.flows.pipeline.making import fits_to_sentences, model_steps
 from tercet.flows.pipeline.named_models import model_named
-from tercet.flows.pipeline.step import Step, in_order
+from tercet.flows.pipeline.step import Step, in_order, until
 from tercet.flows.pipeline.synthesis import synthesis_steps
 from tercet.flows.pipeline.training import on_triplets, sources, training_steps
 from tercet.flows.recipe.model import Recipe
@@ -57,3 +59,24 @@ def compile_steps(recipe: Recipe) -> tuple[Step, ...]:
         steps.append(pairs_guard(recipe))
     steps += training_steps(recipe)
     return in_order(steps)
+
+
+def steps_to_run(recipe: Recipe, target: str | None = None) -> tuple[Step, ...]:
+    """The steps that a run makes: those that `target` needs, by default all that are read.
+
+    Raises: BadInput for an unknown target.
+    """
+    steps = compile_steps(recipe)
+    return without_unread(steps) if target is None else until(steps, target)
+
+
+def left_out(recipe: Recipe, steps: Sequence[Step]) -> str | None:
+    """One line for the steps that a whole run leaves out; None if there are none."""
+    made = {step.name for step in steps}
+    unread = [step.name for step in compile_steps(recipe) if step.name not in made]
+    if not unread:
+        return None
+    return (
+        f"Not made, since nothing in this recipe reads it: {', '.join(unread)} "
+        f"(--until {unread[-1]} makes it)."
+    )

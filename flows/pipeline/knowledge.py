@@ -1,5 +1,7 @@
 """Steps that find entities and quantities and build a graph of them."""
 
+from collections.abc import Sequence
+
 from tercet.flows.pipeline.language_model import llm, served
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
@@ -38,3 +40,15 @@ def extraction_steps(recipe: Recipe, by_model: bool) -> list[Step]:
             {"generations": ("extract_generate",), **sentences},
         ),
     ]
+
+
+def without_unread(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps without those of knowledge that none of the others reads; each after its inputs."""
+    stages = (extract.STAGE, extract_generate.STAGE, extract_parse.STAGE, graph.STAGE)
+    kept: list[Step] = []
+    read: set[str] = set()
+    for step in reversed(steps):
+        if step.stage not in stages or step.name in read:
+            kept.append(step)
+            read.update(step.needs)
+    return tuple(reversed(kept))

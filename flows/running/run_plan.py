@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.pipeline.compile import left_out, steps_to_run
 from tercet.flows.pipeline.fingerprints import tagged_model
-from tercet.flows.pipeline.step import Step, Tagged, until
+from tercet.flows.pipeline.step import Step, Tagged
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running.arguments import RunArguments
@@ -36,6 +36,11 @@ class RunPlan:
         """The store's location."""
         return self.arguments.store
 
+    @property
+    def left_out(self) -> str | None:
+        """One line for the steps that nothing reads; None with `--until`, or if there are none."""
+        return left_out(self.recipe, self.steps) if self.arguments.until is None else None
+
 
 def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> RunPlan:
     """The plan of a run with these arguments.
@@ -50,9 +55,7 @@ def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> Run
     recipe, content, chosen = recipe_file.loaded(
         arguments.recipe, arguments.overrides, arguments.corpus, arguments.limit, arguments.seed
     )
-    steps = compile_steps(recipe)
-    if arguments.until is not None:
-        steps = until(steps, arguments.until)
+    steps = steps_to_run(recipe, arguments.until)
     _check_inputs(steps, [] if checked is None else checked)
     check_model_files(steps, _tagged_models(steps, arguments.store))
     return RunPlan(recipe, steps, arguments, content, chosen)

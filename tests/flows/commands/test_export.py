@@ -48,6 +48,17 @@ def test_the_directory_is_plain_and_three_lines_load_it(
     assert (tmp_path / "empty" / "modules.json").is_file()
 
 
+@pytest.mark.parametrize(("run", "whose"), [(None, "This store has"), ("birds", "Run .* has")])
+def test_a_graph_that_was_never_made_is_said_to_be_missing(
+    store: str, tmp_path: Path, run: str | None, whose: str
+) -> None:
+    with pytest.raises(BadInput, match=f"{whose} no knowledge graph: .*--until graph"):
+        export("graph", str(tmp_path / "new.graphml"), store, run)
+    with pytest.raises(StoreError, match="nowhere"):
+        export("graph", str(tmp_path / "new.graphml"), store, "nowhere")
+    assert not (tmp_path / "new.graphml").exists()
+
+
 def test_a_destination_that_is_taken_stays_as_it_is(store: str, tmp_path: Path) -> None:
     target = tmp_path / "taken"
     target.mkdir()

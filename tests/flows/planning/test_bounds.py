@@ -13,7 +13,7 @@ from tercet.flows.planning.plan import PlannedStep, plan
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 
-METHODS = {"rewrite": {"per_sentence": 3}, "antisense": {"max_tokens": 20}, "negation": None}
+METHODS = {"rewrite": {"per_sentence": 3}, "antisense": {"max_tokens": 20}, "entity_swap": None}
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_rows_and_requests_are_bounded_by_the_sample(
     assert rows["graph"] == (None, False)
     for name in ("extract_generate", "extract_parse", "synthesise.rewrite", "synthesise.random"):
         assert rows[name] == (50, True), name
-    # Three rewrites, an antisense, a negation and a random sentence an anchor.
+    # Three rewrites, an antisense, a swap and a random sentence an anchor.
     for name in ("parse", "embed", "select"):
         assert rows[name] == (50 * 6, True), name
     assert rows["train"] == (50, True)
@@ -79,7 +79,7 @@ def test_shares_of_corpora_are_counted_as_the_sample_rounds_them(
     ]
     steps = planned(recipe(corpora=corpora, sample={"rows": 3}), tmp_path)
     # 1.5 of each, rounded up for both.
-    assert steps["synthesise.negation"].rows == 4
+    assert steps["synthesise.entity_swap"].rows == 4
 
 
 def test_without_a_number_of_rows_nothing_is_known_unless_lines_are_limited(

