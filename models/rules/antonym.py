@@ -29,10 +29,9 @@ _SKIPPED = word_set(
     """for against like since over up down off with without about into on out of all none
     some any no"""
 )
-# What a sentence wants of something: its opposite it does not want. "For easy access".
-_WANTED = word_set("successfully valid agree quick quickly better easy safe good")
+# What a sentence wants or allows has no opposite that it wants as well: "for easy access".
 _WISH = re.compile(
-    r"\b(?:to|must|should|ensur\w*|allow\w*|so that|can|need\w*|want\w*|mak\w+ sure"
+    r"\b(?:to|must|should|ensur\w*|allow\w*|enabl\w*|so that|can|need\w*|want\w*|mak\w+ sure"
     r"|find\w*|select\w*|choos\w*|pick\w*)\b"
     r"|\bfor (?:an? |the )?$",
     re.IGNORECASE,
@@ -168,7 +167,7 @@ def _fits(text: str, start: int, end: int, here: Around) -> bool:
         return False  # "the second eight weeks after the first"
     if form in _KIN and _PRONOUN.search(text):
         return False  # "the wife of the reformer, of whom she told"
-    if form in _WANTED and _WISH.search(before):
+    if form not in _PLAIN and _WISH.search(before):
         return False
     if form in _verbs() and (here.before == "by" or _DEEDS.search(text) or _CASE.search(before)):
         return False

@@ -65,7 +65,6 @@ _UNITS = tuple(
         r"\b(?:all|both|inside|outside) (of\s)"
         r"(?=(?:the|its|their|his|her|these|those|our|my)\b)",
         r"\bboth\s(?=\w+ and\b)",
-        r"\ball\s(?=(?:over|along|around|through)\b)",
         rf"\bsome\s(?={_NUMBER})",
     )
 )
@@ -93,13 +92,10 @@ _BEFORE_FILLERS = word_set(
 _AFTER_FILLERS = word_set(
     """though if when as than so or and but of because more less few little much many with for"""
 )
-# Qualities of a thing that is the same thing without the word: its size, its age and its looks.
+# Words before a noun that say nothing of the thing: without them it is the same thing.
 _QUALITIES = word_set(
-    """old small large great big little young long tall deep wide narrow heavy huge tiny vast
-    enormous famous beautiful fine lovely pretty pale grand ancient wooden dusty muddy rusty elegant
-    handsome splendid magnificent impressive remarkable lonely specified corresponding respective
-    given particular underlying resulting entire whole actual overall appropriate usual well-known
-    own"""
+    """specified corresponding respective given particular underlying resulting actual overall
+    appropriate usual well-known own"""
 )
 _BEFORE_QUALITIES = (POSSESSIVES | word_set("a an the this that these those and")) - word_set(
     "whose and"
@@ -147,8 +143,8 @@ class _Piece:
 def telegram(given: Given, params: Telegram, seed: int) -> pa.Table:
     """Some words left out that the sentence can do without.
 
-    These go first: a quality before a noun ("old", "small"), an adverb that only stresses, a
-    possessive, "that", an auxiliary before a past, "for" before a length of time; and articles
+    These go first: a word before a noun that says nothing of it ("given", "own"), an adverb that
+    only stresses, "that", an auxiliary before a past, "for" before a length of time; and articles
     where more is to go, and with all of them the full stop. No name, number, negation or word of a
     mention goes. A sentence that needs all its words has no row.
     """
@@ -236,7 +232,7 @@ def pieces(text: str, spared: Iterable[tuple[int, int]] = ()) -> list[_Piece]:
 
 
 def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
-    """Why a word can go: "article", "filler", "possessive" or "quality"; "" where it cannot."""
+    """Why a word can go: "article", "filler", "be" or "quality"; "" where it cannot."""
     low = word.lower()
     if low in ("the", "a", "an") and (word == low or start == 0) and len(word) < 4:
         here = around(text, start, end)
@@ -246,10 +242,6 @@ def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
         return "" if here.after == BOUNDARY or counted or idiom or letter else "article"
     if word != low:
         return ""
-    if low in POSSESSIVES - {"whose"}:
-        here = around(text, start, end)
-        own = here.after in STOP_WORDS or here.after == BOUNDARY or here.after == "own"
-        return "" if own or here.before == "of" else "possessive"
     if low in ("is", "are", "was", "were"):
         here = around(text, start, end)
         return "be" if here.before not in _NO_SUBJECT and _is_said_without(here) else ""
@@ -267,7 +259,7 @@ def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
             return ""
         if not after.isalpha() or text[end + 1].isupper() or is_past_form(after):
             return ""
-        if after == "deal" or low == "own":
+        if low == "own":
             return "quality" if here.before in POSSESSIVES else ""
         led = here.before in _BEFORE_QUALITIES or (is_number(here.before) and here.before != "one")
         generic = text[:start] in ("A ", "An ")
