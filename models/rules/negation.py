@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import pyarrow as pa
 
@@ -89,8 +90,19 @@ _DENIED = re.compile(
 )
 # "Any of them can" becomes "none can", and "so dark was it" has no place for a "not".
 _UNDENIABLE = re.compile(r"^(?:So (?!far\b|the\b|it\b)|Such\b|Any\b)")
-# What follows rests on what would be denied: "it is a ratio, and so has no unit".
-_RESTS_ON_IT = re.compile(r"\band (?:so|then|thus|hence|therefore|will|would|can)\b")
+# The rest explains what the sentence says, follows from it, or sets it against something: "it was
+# full, so we walked". Beside its opposite that makes no sense.
+_RESTS_ON_IT = re.compile(
+    r"\b(?:because|although|though|enough|otherwise|instead|rather|while|whereas|whenever|wherever"
+    r"|unlike|since|therefore|hence|thus|why|too|but|even|until|by the time"
+    r"|as (?:late|early|long|soon|far) as|fear\w*|hop(?:ed|es|ing)|ensuring|would have|such that"
+    r"|due to)\b|[,;:] ?(?:so|of which|which|but|yet|and|then)\b|[;:—]"
+    r"|\bso (?!far\b|called\b)[a-z]"
+    r"|\band (?:so|now|then|will|would|can|could|still|again)\b",
+    re.IGNORECASE,
+)
+# "All of them are not": of all, or of some?
+_OF_ALL = re.compile(r"\b(?:all|every|each|both|half|most|some|many|always)\b", re.IGNORECASE)
 _DENIES_NEAR = re.compile(r"(?:n['’]t|\bnot|\bnever)\b[^.;,]*$")
 _DENIES_NEXT = re.compile(r" (?:\w+ )?(?:no|not|never|n['’]t)\b")
 _NOT_WITHOUT = word_set("being having loss any doubt regard exception further ever question fail")
@@ -125,7 +137,7 @@ _Edit = tuple[int, int, str]
 def negation(given: Given, params: Several, seed: int) -> pa.Table:
     """A negation taken out where the sentence has one, else put in.
 
-    It goes behind an auxiliary (as "not", "never" or "n't", by a draw), before the verb that begins
+    It goes behind an auxiliary (as "not" or "n't", by a draw), before the verb that begins
     the sentence, before a frequent verb, or into "with". With `per_sentence` above one, several
     places are tried, in the order of the text.
     """
@@ -133,6 +145,8 @@ def negation(given: Given, params: Several, seed: int) -> pa.Table:
     output = Output()
     for text, sentence_id, draw in zip(given.texts(), given.ids().tolist(), drawn, strict=True):
         if text.rstrip().endswith("?"):
+            continue
+        if _RESTS_ON_IT.search(text):
             continue
         edits = list(_taken_out(text, params.per_sentence))
         operation = "remove_negation" if edits else "insert_negation"
@@ -203,7 +217,7 @@ def _supported(auxiliary: str, verb: str) -> str:
 
 def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
     edits: list[_Edit] = []
-    if _DENIED.search(text) or _UNDENIABLE.match(text) or _RESTS_ON_IT.search(text):
+    if _DENIED.search(text) or _UNDENIABLE.match(text):
         return edits
     first = _FIRST_WORD.match(text)
     # "Log of the input", "List of tensors": a noun.
@@ -232,7 +246,22 @@ def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
         match = _WITH.search(text)
         if match is not None and _is_had(text, match.start()):
             edits.append((match.start(), match.start() + 4, "without"))
-    return edits
+    return [edit for edit in edits if _reaches_all(text, edit[0], edit[1])]
+
+
+def _reaches_all(text: str, start: int, end: int) -> bool:
+    """Whether a negation here says one thing: nothing is done beside it, and none counted before.
+
+    "Was not cut and sold": was it sold?
+    """
+    return not (_OF_ALL.search(text, 0, start) or _second_deed().search(text, end))
+
+
+@cache
+def _second_deed() -> re.Pattern[str]:
+    """ "And" with another verb behind it."""
+    known = sorted({*_PAST, *_PARTICIPLES, *_THIRD, *_FIRST_THIRD})
+    return re.compile(rf"\b(?:and|or) (?:\w+ly |never |not )?(?:\w+ed|{'|'.join(known)})\b")
 
 
 def _is_had(text: str, start: int) -> bool:
@@ -282,9 +311,7 @@ def _negated(word: str, following: str, last: str, draw: float) -> str | None:
         return None
     if following in _SUBJECTS and last in ("what", "where", "when", "why", "how"):
         return None
-    if draw < 0.2:
-        return f"{word} never"
-    if draw < 0.4 and word in _CONTRACTED:
+    if draw < 0.2 and word in _CONTRACTED:
         return _CONTRACTED[word]
     return "cannot" if word == "can" else f"{word} not"
 

@@ -180,11 +180,13 @@ def test_quantity_change_always_changes_the_value(said_number: str, draws: list[
         ("It is dependent on the caller.", None),
         ("The simple method.", "The complicated method."),
         ("It is valid as follows.", "It is invalid as follows."),
-        ("It needs at least ten.", "It needs at most ten."),
+        ("It has at least ten.", "It has at most ten."),
+        ("It needs at least ten.", None),
         ("The largest part of those given.", None),
         ("You can check the entry and raise it.", None),
         ("They sort them in send order.", None),
-        ("They can accept the files.", "They can reject the files."),
+        ("They accept the files.", "They reject the files."),
+        ("They can accept the files.", None),
         ("They can send the files to the dog.", None),
         ("These aren't caught by the loop.", None),
         ("It takes one or more names.", None),
@@ -277,12 +279,18 @@ def test_antonym_changes_one_word() -> None:
         ("There can be no other reason.", None),
         ("The men who received the drug.", "The men who did not receive the drug."),
         ("So late was the train that we walked.", None),
-        ("So far the train was late.", "So far the train was never late."),
-        ("The train was so late.", "The train wasn't so late."),
+        ("So far the train was late.", "So far the train wasn't late."),
+        ("The train was so late that we walked.", None),
+        ("The train was late, so we walked.", None),
+        ("The train was late because of the snow.", None),
+        ("The bread is cut and sold.", None),
+        ("The bread is cut and butter is near.", "The bread is not cut and butter is near."),
+        ("It was not late, but we walked.", None),
         ("Any of the dogs can swim.", None),
-        ("Many of the dogs can swim.", "Many of the dogs can't swim."),
+        ("Many of the dogs can swim.", None),
+        ("The dogs can swim with all of them.", "The dogs cannot swim with all of them."),
         ("Fewer boats were lost than in May.", None),
-        ("More boats were lost than in May.", "More boats weren't lost than in May."),
+        ("More boats were lost than in May.", "More boats were not lost than in May."),
         ("It is a ratio, and so has no unit.", None),
         ("It will read the rows and will sort them.", None),
         ("It will read the rows and the columns.", "It will not read the rows and the columns."),
@@ -296,16 +304,9 @@ def test_negation_behind_an_auxiliary() -> None:
     def found(text: str) -> set[str]:
         return {generated("negation", alone([text]), seed=s)[0]["raw"] for s in range(40)}
 
-    forms = ["not", "never"]
-    assert found("The dog is here.") == {f"The dog is {n} here." for n in forms} | {
-        "The dog isn't here."
-    }
-    assert found("It can be zero.") == {
-        "It cannot be zero.",
-        "It can never be zero.",
-        "It can't be zero.",
-    }
-    assert found("It must stop.") == {f"It must {n} stop." for n in forms}
+    assert found("The dog is here.") == {"The dog is not here.", "The dog isn't here."}
+    assert found("It can be zero.") == {"It cannot be zero.", "It can't be zero."}
+    assert found("It must stop.") == {"It must not stop."}
 
 
 def test_negation_says_what_it_did() -> None:
@@ -317,7 +318,7 @@ def test_negation_says_what_it_did() -> None:
         "old": "not",
         "new": "",
     }
-    two = said("negation", "It is here, and it was there.", per_sentence=3)
+    two = said("negation", "It is here when it was there.", per_sentence=3)
     assert len(set(two)) == len(two) == 2
 
 
