@@ -60,6 +60,22 @@ def test_the_components_have_the_deviation_that_is_asked_for() -> None:
     assert np.allclose(np.abs(np.corrcoef(matrix.T, literal.T)[:3, 3:]).max(axis=0), 1, atol=1e-2)
 
 
+def test_a_sample_finds_the_components_of_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entry_space, "_BLOCK", 700)
+    draw = np.random.default_rng(5)
+    sources = draw.laplace(size=(20_000, 3))
+    matrix = (sources @ draw.normal(size=(3, 3)) - 2).astype(np.float32)
+    again = matrix.copy()
+    make_independent(matrix, 0.26, rows=5_000)
+    # What is drawn says where the components point; their spread is that of all rows.
+    assert np.allclose(matrix.mean(axis=0), 0, atol=1e-5)
+    assert np.allclose(np.cov(matrix.T), 0.26**2 * np.eye(3), atol=1e-5)
+    alike = np.abs(np.corrcoef(matrix.T, sources.T)[:3, 3:])
+    assert (alike.max(axis=0) > 0.99).all()
+    make_independent(again, 0.26, rows=4_000)
+    assert not np.allclose(np.abs(matrix), np.abs(again), atol=1e-4)
+
+
 def test_directions_in_which_nothing_varies_are_no_components() -> None:
     matrix = np.random.default_rng(3).laplace(size=(500, 4)).astype(np.float32)
     matrix[:, 3] = 2 * matrix[:, 0] - matrix[:, 1] + 1
