@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tercet.flows.pipeline.step import Model, Step, Tagged, Weights
+from tercet.flows.pipeline.step import Made, Model, Step, Tagged, Weights
 from tercet.models import weights
+from tercet.models.losses.definition import Definition, layer_of
 from tercet.models.t5 import wording
 from tercet.tasks.scoring.gense import GenseConfig
 from tercet.tasks.stage import BadInput
@@ -13,6 +14,7 @@ from tercet.tasks.synthesis.fitted import SLOT, FittedConfig
 from tercet.tasks.training import fit_gense, pretrain
 from tercet.tasks.training.fit_gense import FitGenseConfig
 from tercet.tasks.training.pretrain import PretrainConfig
+from tercet.tasks.training.train import TrainConfig
 
 _CHECKED = (PretrainConfig, FitGenseConfig, GenseConfig, FittedConfig)
 
@@ -27,6 +29,29 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
             folder = _folder(source, tagged, isinstance(step.config, _CHECKED))
             if folder is not None:
                 _check(step, slot, folder)
+    by_name = {step.name: step for step in steps}
+    for step in steps:
+        if isinstance(step.config, TrainConfig):
+            _check_head(step, by_name, tagged)
+
+
+def _check_head(step: Step, steps: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
+    """Raises BadInput where a phase would copy a head that an earlier phase has not kept."""
+    losses = [part.params() for part in step.config.phase.parts]
+    if not any(isinstance(loss, Definition) and loss.start == "copied" for loss in losses):
+        return
+    source = step.models["backbone"]
+    trained = False
+    while isinstance(source, Made) and isinstance(steps[source.step].config, TrainConfig):
+        source, trained = steps[source.step].models["backbone"], True
+    folder = _folder(source, tagged, in_cache=True) if trained else None
+    layer = None if folder is None else layer_of(folder)
+    if layer is not None and not layer.survives:
+        raise BadInput(
+            f"{step.name}: the loss definition starts from the layer {layer.name} of the original "
+            "model, which an encoder trained before no longer has: give the phase `backbone: "
+            "base`, or the loss `start: identity`."
+        )
 
 
 def _folder(source: Model, tagged: Mapping[str, Path], in_cache: bool) -> Path | None:

@@ -5,7 +5,7 @@ The loss itself lies in `definition_loss.py`, which needs torch.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pydantic import Field, model_validator
@@ -18,6 +18,49 @@ if TYPE_CHECKING:
 
 SLOT = "entry_matrix"
 KEPT = "projection"
+
+Activation: TypeAlias = Literal["tanh", "gelu"]
+_POOLER = "pooler.dense"
+# The layer between states and words in checkpoints, and what stands behind it there. RoBERTa-type
+# models have no pooler that was trained, so that the masked-LM head comes first.
+_LAYERS: tuple[tuple[str, Activation], ...] = (
+    ("lm_head.dense", "gelu"),
+    (_POOLER, "tanh"),
+    ("cls.predictions.transform.dense", "gelu"),
+    ("vocab_transform", "gelu"),
+)
+
+
+class Layer(NamedTuple):
+    """A layer before the words. key: of its tensors in the file, without `.weight`."""
+
+    name: str
+    activation: Activation
+    file: Path
+    key: str
+
+    @property
+    def survives(self) -> bool:
+        """Whether an encoder that was trained from these files still has it: heads are lost."""
+        return self.name == _POOLER
+
+
+def layer_of(folder: Path) -> Layer | None:
+    """The layer before the words that a model's files have; None without any."""
+    from safetensors import safe_open
+
+    # Older SentenceTransformer directories have the transformer in a folder of its own.
+    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("0_*/*.safetensors"))
+    keys = []
+    for file in files:
+        with safe_open(file, framework="numpy") as tensors:
+            keys += [(file, key) for key in sorted(tensors.keys())]
+    for name, activation in _LAYERS:
+        for file, key in keys:
+            # Perhaps behind the name of the network around it.
+            if f".{key}".endswith(f".{name}.weight"):
+                return Layer(name, activation, file, key.removesuffix(".weight"))
+    return None
 
 
 class Definition(Params):

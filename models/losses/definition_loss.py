@@ -7,7 +7,7 @@ blocks of entries gives the loss and that gradient, and no block's logits are ke
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import torch
 from safetensors import safe_open
@@ -18,19 +18,10 @@ from torch import Tensor, nn
 
 from tercet.models.encoders.encoder import encode
 from tercet.models.encoders.entry_space import Space
+from tercet.models.losses.definition import Activation, layer_of
 
-Activation: TypeAlias = Literal["tanh", "gelu"]
 # Logits of a batch against this many entries are held at once.
 BLOCK = 16_384
-
-# The layer between states and words in checkpoints, and what stands behind it there. RoBERTa-type
-# models have no pooler that was trained, so that the masked-LM head comes first.
-_LAYERS: tuple[tuple[str, Activation], ...] = (
-    ("lm_head.dense", "gelu"),
-    ("pooler.dense", "tanh"),
-    ("cls.predictions.transform.dense", "gelu"),
-    ("vocab_transform", "gelu"),
-)
 
 
 class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
@@ -177,19 +168,12 @@ def projection_for(
 def _layer(model: SentenceTransformer) -> tuple[Activation, Tensor, Tensor] | None:
     """The layer before the backbone's words: its activation, weight and bias."""
     paths = (getattr(module, "name_or_path", "") for module in model.modules())
-    folder = Path(next((path for path in paths if path), "no folder"))
-    # Older SentenceTransformer directories have the transformer in a folder of its own.
-    files = sorted(folder.glob("*.safetensors")) or sorted(folder.glob("0_*/*.safetensors"))
-    for name, activation in _LAYERS:
-        for file in files:
-            with safe_open(file, framework="pt") as tensors:
-                # Perhaps behind the name of the network around it.
-                keys = list(tensors.keys())
-                found = [key for key in keys if f".{key}".endswith(f".{name}.weight")]
-                if found:
-                    bias = tensors.get_tensor(found[0].removesuffix("weight") + "bias")
-                    return activation, tensors.get_tensor(found[0]).float(), bias.float()
-    return None
+    found = layer_of(Path(next((path for path in paths if path), "no folder")))
+    if found is None:
+        return None
+    with safe_open(found.file, framework="pt") as tensors:
+        weight, bias = (tensors.get_tensor(f"{found.key}.{kind}") for kind in ("weight", "bias"))
+    return found.activation, weight.float(), bias.float()
 
 
 class DefinitionLoss(nn.Module):  # type: ignore[misc]

@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 from tiny_generators import tiny_causal
 
 from tercet.flows.pipeline.step import Made, Model, Step, Tagged, Weights
@@ -18,6 +20,7 @@ from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.fitted import FittedConfig
 from tercet.tasks.training import fit_gense
 from tercet.tasks.training.fit_gense import FitGenseConfig
+from tercet.tasks.training.train import TrainConfig, stage_for
 
 
 @pytest.fixture
@@ -95,3 +98,40 @@ def test_a_model_that_is_nowhere_is_missed(tmp_path: Path) -> None:
     step = writing("paraphrase", Weights(str(tmp_path / "nowhere")))
     with pytest.raises(BadInput, match="There is no model at"):
         check_model_files([step], {})
+
+
+def trained(name: str, backbone: Model, **loss: Any) -> Step:
+    part = {"name": "p", "rows": "terms", "models": {"entry_matrix": ""}}
+    part |= {"loss": {"name": "definition", **loss}}
+    config = TrainConfig.model_validate({"phase": {"name": "p", "parts": [part]}})
+    return Step(name, stage_for(["definition"]), config, {}, {"backbone": backbone})
+
+
+@pytest.mark.parametrize(
+    ("layers", "lost"),
+    [
+        (("roberta.pooler.dense", "lm_head.dense"), "lm_head.dense"),
+        (("vocab_transform",), "vocab_transform"),
+        (("bert.pooler.dense", "cls.predictions.transform.dense"), None),
+        ((), None),
+    ],
+)
+def test_a_head_that_training_has_lost_is_not_copied(
+    tmp_path: Path, layers: tuple[str, ...], lost: str | None
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    tensors = {f"{layer}.{kind}": np.zeros(2) for layer in layers for kind in ("weight", "bias")}
+    save_file(tensors, tmp_path / "model.safetensors")
+    first = trained("train.a", Weights(str(tmp_path)))
+    fresh = trained("train.b", Weights(str(tmp_path)))
+    identity = trained("train.c", Made("train.a"), start="identity")
+    check_model_files([first, fresh, identity], {})
+    again = [first, trained("train.d", Made("train.a")), trained("train.e", Made("train.d"))]
+    if lost is None:
+        check_model_files(again, {})
+        return
+    for steps in (again[:2], [again[0], identity, trained("train.d", Made("train.c"))]):
+        with pytest.raises(
+            BadInput, match=rf"^train\.d: .* layer {lost} of the original.*identity"
+        ):
+            check_model_files(steps, {})
