@@ -37,7 +37,8 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
 
 def _check_head(step: Step, steps: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
     """Raises BadInput where a phase would copy a head that an earlier phase has not kept."""
-    losses = [part.params() for part in step.config.phase.parts]
+    config: Any = step.config
+    losses = [part.params() for part in config.phase.parts]
     if not any(isinstance(loss, Definition) and loss.start == "copied" for loss in losses):
         return
     source = step.models["backbone"]
