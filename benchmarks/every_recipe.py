@@ -1,8 +1,9 @@
-"""Runs every recipe on the same questions, and says what each took and gained.
+"""Runs every recipe on the same questions, and says what each took.
 
     python benchmarks/every_recipe.py --data DATA --store every-store --seeds 5
 
-The arms stand in `every_recipe.yaml`. A finished arm is not made again, so a stopped comparison
+In a clone's folder; `what_each_part_earns.py` puts the runs that it names side by side. The arms
+stand in `every_recipe.yaml`. A finished arm is not made again, so a stopped comparison
 goes on; `--only` makes one arm, `--seed` one of its seeds. Seconds are those of the steps, without
 evaluation, of the first seed: the second column has those of the models that a recipe makes first.
 """
@@ -23,11 +24,17 @@ HERE = Path(__file__).parent
 _MODELS = ("pretrain.", "fit_", "count_tokens", "ingest.pretrain")
 
 
+def arms() -> dict[str, dict[str, Any]]:
+    """By name: its recipe, and what `set` changes in it, of which some is common to all."""
+    asked = yaml.safe_load((HERE / "every_recipe.yaml").read_text(encoding="utf-8"))
+    common = asked["common"]
+    return {n: {**arm, "set": common | arm.get("set", {})} for n, arm in asked["arms"].items()}
+
+
 def command(name: str, data: str, store: str, seeds: int, seed: int | None) -> list[str]:
     """The line that makes the arm; seed: only what its training and evaluation need."""
-    asked = yaml.safe_load((HERE / "every_recipe.yaml").read_text(encoding="utf-8"))
-    arm = asked["arms"][name]
-    changes: dict[str, Any] = {**asked["common"], **arm.get("set", {}), "seeds": seeds}
+    arm = arms()[name]
+    changes: dict[str, Any] = {**arm["set"], "seeds": seeds}
     line = ["tercet", "run", arm["recipe"], "--store", store, "--no-server"]
     if seed is not None:
         line += ["--until", "evaluate.encoder" + ("" if seed == 42 else f".seed{seed}")]
@@ -64,8 +71,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="of all the seeds, only this one")
     parser.add_argument("--only", help="an arm's name")
     asked = parser.parse_args()
-    arms = yaml.safe_load((HERE / "every_recipe.yaml").read_text(encoding="utf-8"))["arms"]
-    for name in [asked.only] if asked.only else arms:
+    for name in [asked.only] if asked.only else arms():
         line = command(name, asked.data, asked.store, asked.seeds, asked.seed)
         print(f"\n{name}", flush=True)
         if code := subprocess.run(line, check=False).returncode:

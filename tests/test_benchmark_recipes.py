@@ -22,25 +22,63 @@ def script(name: str) -> ModuleType:
     return module
 
 
-def check_arms(recipe: str, arms: Path, *common: str) -> None:
-    for arm in arms_of(recipe, [], str(arms), common):
-        assert compile_steps(file.load(arm.recipe, arm.overrides)), arm.name
+def compiled(recipe: str, arms: Path, *common: str) -> dict[str, set[str]]:
+    """The names of each arm's steps."""
+    return {
+        arm.name: {step.name for step in compile_steps(file.load(arm.recipe, arm.overrides))}
+        for arm in arms_of(recipe, [], str(arms), common)
+    }
 
 
 def test_arms_of_the_quickstart() -> None:
-    arms = BENCHMARKS / "arms_pydocs.yaml"
-    check_arms("quickstart", arms, "seeds=5")
+    arms = compiled("quickstart", BENCHMARKS / "arms_pydocs.yaml", "seeds=5")
+    assert "mine" in arms["with mined negatives"]
+    assert "select" not in arms["pairs alone"]
     by_role = str(BENCHMARKS / "by_role.yaml")
-    check_arms(by_role, BENCHMARKS / "arms_by_role.yaml", "train.phases.0.rows.max_rows=1280")
-    check_arms("quickstart", BENCHMARKS / "arms_rules.yaml", "train.phases.0.max_steps=65")
+    few = "train.phases.0.rows.max_rows=1280"
+    assert all(
+        "train" in arm for arm in compiled(by_role, BENCHMARKS / "arms_by_role.yaml", few).values()
+    )
+    rules = compiled("quickstart", BENCHMARKS / "arms_rules.yaml", "train.phases.0.max_steps=65")
+    assert len({frozenset(steps) for steps in rules.values()}) > 1
+
+
+def test_arms_of_the_recipe_of_all() -> None:
+    arms = compiled("tercet", BENCHMARKS / "arms_tercet.yaml", "seeds=2")
+    wanted = {
+        "mined negatives": "mine",
+        "whitened": "whiten",
+        "discriminator": "fit_pair.judge",
+        "rewordings": "synthesise.synonym",
+        "definitions": "labelled",
+        "adapted": "pretrain.adapted",
+    }
+    for name, step in wanted.items():
+        assert step in arms[name], name
+        assert step not in arms["recipe"], name
+
+
+def test_every_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = script("every_recipe")
+    monkeypatch.chdir(BENCHMARKS.parent)
+    steps = {}
+    for name in module.arms():
+        _, _, recipe, *rest = module.command(name, "data", "store", 2, None)
+        overrides = [rest[i + 1] for i, word in enumerate(rest) if word == "--set"]
+        steps[name] = {step.name for step in compile_steps(file.load(recipe, overrides))}
+    assert all("evaluate.encoder.seed43" in found for found in steps.values())
+    assert "fit_pair.judge" in steps["GenSE"]
+    assert "fit_pair.judge" not in steps["quickstart"]
 
 
 def test_arms_of_definitions() -> None:
-    check_arms("defsent_plus_cpu", BENCHMARKS / "arms_definitions.yaml", "seeds=4")
+    arms = compiled("defsent_plus_cpu", BENCHMARKS / "arms_definitions.yaml", "seeds=4")
+    assert all("entry_matrix.step2" in steps for steps in arms.values())
 
 
 def test_arms_of_what_is_drawn() -> None:
-    check_arms("generate_cse_cpu", BENCHMARKS / "arms_drawn.yaml", "seeds=6", "backbone=x/y")
+    arms = compiled("generate_cse_cpu", BENCHMARKS / "arms_drawn.yaml", "seeds=6", "backbone=x/y")
+    assert all("evaluate.encoder.seed47" in steps for steps in arms.values())
 
 
 def test_the_generators() -> None:
@@ -53,12 +91,12 @@ def test_the_discriminators() -> None:
     assert {step.name for step in steps} >= {"fit_generator.writer", "fit_pair.judge"}
 
 
-def test_the_second_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_field(tmp_path: Path) -> None:
     module = script("second_field")
     recipe, arms = tmp_path / "recipe.yaml", tmp_path / "arms.yaml"
     recipe.write_text(module.RECIPE)
     arms.write_text(module.ARMS)
-    check_arms(str(recipe), arms)
+    assert {"field, triplets", "wiki, dropout pairs"} <= set(compiled(str(recipe), arms))
 
 
 def test_the_learned_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

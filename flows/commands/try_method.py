@@ -3,7 +3,7 @@
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step, until
 from tercet.flows.planning.estimates import requests_of, spread, work_of
 from tercet.flows.running.arguments import RunArguments
@@ -40,10 +41,12 @@ def try_method(arguments: RunArguments, method: str, count: int) -> None:
     Raises: BadInput for a method that the recipe lacks or that applies to no row.
     """
     whole = prepare(arguments)
-    wanted = _step(whole, method)
+    # All of them: extraction can be tried where no step of a run reads it.
+    steps = compile_steps(whole.recipe)
+    wanted = _step(steps, method)
     run_plan = RunPlan(
         whole.recipe,
-        until(whole.steps, wanted.name),
+        until(steps, wanted.name),
         replace(arguments, until=wanted.name),
     )
     with open_run(run_plan, say) as handle:
@@ -128,9 +131,9 @@ def _show_answers(order: PartOrder, method: str, count: int) -> None:
         print(f"{len(answers) - len(kept)} failed: a run asks again.")
 
 
-def _step(run_plan: RunPlan, method: str) -> Step:
-    names = {step.stage.method: step for step in run_plan.steps if step.stage.method}
-    names |= {step.name.partition(".")[2]: step for step in run_plan.steps if _makes(step)}
+def _step(steps: Sequence[Step], method: str) -> Step:
+    names = {step.stage.method: step for step in steps if step.stage.method}
+    names |= {step.name.partition(".")[2]: step for step in steps if _makes(step)}
     if method not in names:
         known = f"it has: {', '.join(names)}" if names else "it has none"
         raise BadInput(f"The recipe has no method {method!r} ({known}).")

@@ -1,5 +1,6 @@
 """What a recipe's models can do, as far as their files show it before anything runs."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from tercet.tasks.training.fit_gense import FitGenseConfig
 from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train import TrainConfig
 
+# How many layers a model has, by the names that its type has for it.
+_LAYERS = ("num_hidden_layers", "num_layers", "n_layers")
 _CHECKED = (PretrainConfig, FitGenseConfig, GenseConfig, FittedConfig)
 
 
@@ -32,21 +35,40 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
     by_name = {step.name: step for step in steps}
     for step in steps:
         if isinstance(step.config, TrainConfig):
-            _check_head(step, by_name, tagged)
+            source = step.models["backbone"]
+            trained = False
+            while isinstance(source, Made) and isinstance(by_name[source.step].config, TrainConfig):
+                source, trained = by_name[source.step].models["backbone"], True
+            folder = _folder(source, tagged, in_cache=True)
+            if folder is not None:
+                _check_frozen(step, folder)
+                if trained:
+                    _check_head(step, folder)
 
 
-def _check_head(step: Step, steps: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
+def _check_frozen(step: Step, original: Path) -> None:
+    """Raises BadInput where a phase would freeze all layers of a model."""
+    config: Any = step.config
+    frozen = config.phase.frozen_layers
+    files = [original / "config.json", *original.glob("0_*/config.json")]
+    if not frozen or not (found := [file for file in files if file.is_file()]):
+        return
+    said = json.loads(found[-1].read_text(encoding="utf-8"))
+    layers = next((said[key] for key in _LAYERS if key in said), None)
+    if layers is not None and frozen >= layers:
+        raise BadInput(
+            f"{step.name}: frozen_layers: {frozen} of the encoder's {layers} layers leaves none "
+            f"to train: freeze {layers - 1} or fewer."
+        )
+
+
+def _check_head(step: Step, original: Path) -> None:
     """Raises BadInput where a phase would copy a head that an earlier phase has not kept."""
     config: Any = step.config
     losses = [part.params() for part in config.phase.parts]
     if not any(isinstance(loss, Definition) and loss.start == "copied" for loss in losses):
         return
-    source = step.models["backbone"]
-    trained = False
-    while isinstance(source, Made) and isinstance(steps[source.step].config, TrainConfig):
-        source, trained = steps[source.step].models["backbone"], True
-    folder = _folder(source, tagged, in_cache=True) if trained else None
-    layer = None if folder is None else layer_of(folder)
+    layer = layer_of(original)
     if layer is not None and not layer.survives:
         raise BadInput(
             f"{step.name}: the loss definition starts from the layer {layer.name} of the original "

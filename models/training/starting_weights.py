@@ -21,13 +21,13 @@ def frozen(model: SentenceTransformer, layers: int) -> Iterator[None]:
     network = getattr(model[0], "auto_model", None)
     if network is None:
         raise ValueError("frozen_layers: the encoder has no transformer: leave frozen_layers out")
-    below = [*_embeddings(network), *_layers(network)[:layers]]
-    found = len(_layers(network))
-    if layers >= found:
+    stack = _layers(network)
+    if layers >= len(stack):
         raise ValueError(
-            f"frozen_layers: {layers} of the encoder's {found} layers leaves none to train: "
-            f"freeze {found - 1} or fewer"
+            f"frozen_layers: {layers} of the encoder's {len(stack)} layers leaves none to train: "
+            f"freeze {len(stack) - 1} or fewer"
         )
+    below = [*_embeddings(network), *stack[:layers]]
     still = [p for part in below for p in part.parameters() if p.requires_grad]
     for parameter in still:
         parameter.requires_grad_(False)
@@ -63,9 +63,9 @@ def _embeddings(network: nn.Module) -> list[nn.Module]:
 
 def _layers(network: nn.Module) -> nn.ModuleList:
     """The encoder's layers, from the lowest: the first list of as many modules as it has layers."""
-    count = network.config.num_hidden_layers
+    count = getattr(network.config, "num_hidden_layers", 0)
     lists = (m for m in network.modules() if isinstance(m, nn.ModuleList) and len(m) == count)
-    found = next(lists, None)
+    found = next(lists, None) if count else None
     if found is None:
         raise ValueError(
             f"frozen_layers: {type(network).__name__} has no list of layers that could be frozen: "

@@ -135,3 +135,20 @@ def test_a_head_that_training_has_lost_is_not_copied(
             BadInput, match=rf"^train\.d: .* layer {lost} of the original.*identity"
         ):
             check_model_files(steps, {})
+
+
+@pytest.mark.parametrize("key", ["num_hidden_layers", "n_layers"])
+def test_all_layers_cannot_be_frozen(tmp_path: Path, key: str) -> None:
+    (tmp_path / "config.json").write_text(f'{{"{key}": 3}}')
+    save_file({"weight": np.zeros(2)}, tmp_path / "model.safetensors")
+
+    def frozen(count: int, backbone: Model) -> Step:
+        config = TrainConfig.model_validate({"phase": {"name": "p", "frozen_layers": count}})
+        return Step(
+            f"train.p{count}", stage_for(["gaussian_decay"]), config, {}, {"backbone": backbone}
+        )
+
+    two = frozen(2, Weights(str(tmp_path)))
+    check_model_files([two], {})
+    with pytest.raises(BadInput, match=r"^train\.p3: frozen_layers: 3 of the encoder's 3 layers"):
+        check_model_files([two, frozen(3, Made("train.p2"))], {})
