@@ -27,6 +27,7 @@ from tercet.models import weights
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.vllm import build as vllm_build
 from tercet.models.llm.vllm.vaegpt import how_to_install
+from tercet.models.precision import cpu_has_bf16
 from tercet.storage.store import MARKER, StoreError, open_store
 
 State = Literal["ok", "note", "missing", "unwritable"]
@@ -37,8 +38,6 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 # The quickstart's needs, with some headroom; a machine with less gets a warning.
 QUICKSTART_MEMORY = 3 * 2**30
 QUICKSTART_DISK = 2**30
-
-_BF16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 
 
 @dataclass(frozen=True)
@@ -146,19 +145,10 @@ def processor() -> list[Finding]:
     # Only Linux reports which cores a process may use.
     allowed = getattr(os, "sched_getaffinity", None)
     cores = len(allowed(0)) if allowed is not None else os.cpu_count() or 1
-    fast = bool(_cpu_flags() & _BF16_FLAGS)
+    fast = cpu_has_bf16()
     says = f"{cores} {'core' if cores == 1 else 'cores'}, "
-    says += "bf16 in hardware" if fast else "no bf16 in hardware: keep `precision: fp32`"
+    says += "bf16 in hardware" if fast else "no bf16 in hardware: computes in fp32"
     return [Finding("ok" if fast else "note", "cpu", says)]
-
-
-def _cpu_flags() -> set[str]:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return set()
-    found = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", text, re.MULTILINE)
-    return set(found.group(1).split()) if found else set()
 
 
 def memory() -> list[Finding]:

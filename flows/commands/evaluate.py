@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 import typer
@@ -17,6 +17,7 @@ from tercet.flows.terminal import text_table
 from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
 from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooling
+from tercet.models.precision import Precision
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import MARKER, open_store
 from tercet.tasks.evaluation.suites.fact_order import named_after, read_cases
@@ -24,8 +25,6 @@ from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.reranking import MTEB
 from tercet.tasks.evaluation.suites.suite import revisions, suite_files, task_names
 from tercet.tasks.stage import BadInput
-
-Precision: TypeAlias = Literal["fp32", "bf16"]
 
 FORMATS = ("table", "csv", "json")
 

@@ -26,8 +26,8 @@ def show_plan(arguments: RunArguments) -> None:
     planned = plan(run_plan)
     if run_plan.chosen is not None:
         print(run_plan.chosen)
-    if run_plan.left_out is not None:
-        print(run_plan.left_out)
+    for line in run_plan.notes:
+        print(line)
     for line in moved_tags(run_plan):
         print(line)
     for step in planned:

@@ -51,8 +51,8 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
     except Exception as error:
         raise StageFailed(f"{sentence(error)} Resume with: {command}") from error
     # Not before: bad input is told in one sentence.
-    if run_plan.left_out is not None:
-        say(run_plan.left_out)
+    for line in run_plan.notes:
+        say(line)
     with suppress(BrokenPipeError):
         print(summary.of_run(run_plan, run_id, command))
     return 0

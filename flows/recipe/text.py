@@ -40,7 +40,7 @@ COMMENTS: Mapping[str, str] = {
         "A positive must be at least this similar, a negative at most. Look at both before you "
         'change them: tercet sql "FROM scores JOIN candidates USING (candidate_id)".'
     ),
-    "train": "max_length is in tokens. Without fast bf16 (see tercet doctor) use precision: fp32.",
+    "train": "max_length is in tokens. A processor without bf16 computes in fp32.",
     "evaluate": (
         "What the encoder is evaluated on, before and after. retrieval: a natural pair's query "
         "finds its answer. halves: a held-out text's first half finds its second half."

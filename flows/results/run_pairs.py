@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from tercet.models.precision import Precision
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.rows import Rows, joined
@@ -38,7 +39,7 @@ class RunPairs:
     max_length: int | None
     bootstrap: int
     batch_size: int
-    precision: Literal["fp32", "bf16"]
+    precision: Precision
     pairs: Sequence[Pairs]
     awareness: Sequence[ScoredTask]
     fact_order: Mapping[str, str]

@@ -11,7 +11,9 @@ from tercet.flows.pipeline.step import Step, Tagged
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.device import device
 from tercet.flows.running.model_files import check_model_files
+from tercet.models.precision import computed_in
 from tercet.storage.store import StoreError, open_store
 from tercet.tasks.corpus.ingest import IngestConfig, check_corpora
 from tercet.tasks.corpus.labelled import LabelledConfig, check_labelled
@@ -37,9 +39,16 @@ class RunPlan:
         return self.arguments.store
 
     @property
-    def left_out(self) -> str | None:
-        """One line for the steps that nothing reads; None with `--until`, or if there are none."""
-        return left_out(self.recipe, self.steps) if self.arguments.until is None else None
+    def notes(self) -> list[str]:
+        """Lines for steps that nothing reads, and for bf16 where this processor has none."""
+        unread = left_out(self.recipe, self.steps) if self.arguments.until is None else None
+        return [line for line in (unread, self._precision()) if line is not None]
+
+    def _precision(self) -> str | None:
+        asks = any(getattr(step.config, "precision", None) == "bf16" for step in self.steps)
+        if not asks or computed_in("bf16", device(self.recipe.run.device)) == "bf16":
+            return None
+        return "This processor has no bf16: what asks for it computes in fp32."
 
 
 def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> RunPlan:

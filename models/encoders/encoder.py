@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,8 @@ from transformers.utils import logging as transformers_logging
 from tercet.models import freed_memory
 from tercet.models.encoders import forms, own_modules
 from tercet.models.encoders.pooling import PoolingMode
+from tercet.models.precision import Precision, computed_in
 
-Precision: TypeAlias = Literal["fp32", "bf16"]
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
 # A batch has about this many tokens per unit of `batch_size`: short texts get larger batches.
@@ -115,18 +115,20 @@ def encode(
     Texts go through the model's own preprocessing, with its default prompt, are sorted by length
     and put into batches of about `batch_size` * 16 tokens, so that little is padded. `progress`
     gets the number of texts done.
-    precision: "bf16" computes under autocast, which moves cosines by up to 4e-3.
+    precision: "bf16" computes under autocast, which moves cosines by up to 4e-3; fp32 where the
+        processor lacks it.
     normalise: to length one; else as the model gives them, which is what classifiers are fitted on.
     """
     vectors = np.zeros((len(texts), dimension(model)), dtype=np.float32)
-    was_training = model.training
+    was_training, device = model.training, model.device.type
+    in_bf16 = computed_in(precision, device) == "bf16"
     freed_memory.keep()
     model.eval()
     done = 0
     try:
         with (
             torch.inference_mode(),
-            torch.autocast(model.device.type, torch.bfloat16, enabled=precision == "bf16"),
+            torch.autocast(device, torch.bfloat16, enabled=in_bf16),
         ):
             for rows, features in _batches(model, texts, batch_size):
                 output = model(_on(features, model.device))["sentence_embedding"].float()

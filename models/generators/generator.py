@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tercet.models.generators import layout
 from tercet.models.generators.decode import NotFinite, decode
 from tercet.models.generators.layout import Layout
-from tercet.models.generators.sampling import DTYPES, Decoding, Precision
+from tercet.models.generators.sampling import DTYPES, Decoding
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
+from tercet.models.precision import Precision, computed_in
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -53,7 +54,7 @@ def load(folder: Path, precision: Precision, device: str) -> Generator:
         kind: Any = AutoModelForSeq2SeqLM if laid.form == "t5" else AutoModelForCausalLM
         model = kind.from_pretrained(
             folder,
-            dtype=getattr(torch, DTYPES[precision]),
+            dtype=getattr(torch, DTYPES[computed_in(precision, device)]),
             use_safetensors=True,
             trust_remote_code=False,
             local_files_only=True,

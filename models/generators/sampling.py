@@ -6,9 +6,9 @@ from typing import Literal
 from pydantic import Field
 
 from tercet.models.llm.settings import Sampling
+from tercet.models.precision import Precision
 
 Backend = Literal["transformers", "vllm"]
-Precision = Literal["fp32", "bf16"]
 # As torch and vLLM call them.
 DTYPES: Mapping[Precision, Literal["float32", "bfloat16"]] = {"fp32": "float32", "bf16": "bfloat16"}
 

@@ -2,7 +2,8 @@
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from tercet.models.generators.sampling import Backend, Decoding, Precision
+from tercet.models.generators.sampling import Backend, Decoding
+from tercet.models.precision import Precision
 
 
 class GeneratorSettings(BaseModel):

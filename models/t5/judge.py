@@ -10,7 +10,8 @@ import torch
 from transformers import AutoConfig, T5ForConditionalGeneration
 
 from tercet.models.generators import checkpoint
-from tercet.models.generators.sampling import DTYPES, Precision
+from tercet.models.generators.sampling import DTYPES
+from tercet.models.precision import Precision
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question
 

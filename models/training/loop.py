@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from accelerate.utils import convert_outputs_to_fp32, recursively_apply, reduce,
 from torch import Tensor, nn
 
 from tercet.models import freed_memory, seeding
+from tercet.models.precision import Precision, computed_in
 from tercet.models.training import checkpoints
 from tercet.models.training.choosing import Choice, Chooser
 from tercet.models.training.phase import Numbers
@@ -49,7 +50,7 @@ class Setting:
 
     directory: Path
     seed: int
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     device: str = "cpu"
     log_steps: int = 10
     checkpoint_seconds: float = 60.0
@@ -253,11 +254,9 @@ def _groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def _precision(
-    network: nn.Module, precision: Literal["fp32", "bf16"], device: torch.device
-) -> Iterator[None]:
+def _precision(network: nn.Module, precision: Precision, device: torch.device) -> Iterator[None]:
     """The network's forward pass under autocast, its outputs in fp32: a loss needs the digits."""
-    if precision == "fp32":
+    if computed_in(precision, device.type) == "fp32":
         yield
         return
     plain = network.forward

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tercet.models.encoders.pooling import FormSettings, pooling_name
+from tercet.models.precision import Precision
 from tercet.storage.fingerprint import tree_digest
 from tercet.tasks.stage import BadInput
 
@@ -50,7 +51,7 @@ def encoded_texts(
     path: Path,
     texts: Iterable[str],
     batch_size: int,
-    precision: Literal["fp32", "bf16"],
+    precision: Precision,
     scratch: Path,
     progress: Callable[[int, int | None, str], None],
 ) -> tuple[Encoded, str]:

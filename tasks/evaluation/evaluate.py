@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from pydantic import Field, field_validator
 
 from tercet.models.encoders.pooling import FormSettings, PoolingMode
 from tercet.models.measures import resampling
+from tercet.models.precision import Precision
 from tercet.tasks.evaluation.encoding import Encoded, encoded_texts, load, model_version
 from tercet.tasks.evaluation.evaluation_rows import (
     DOCUMENT_PAIRS,
@@ -99,7 +100,7 @@ class EvaluateSettings(FormSettings, Config):
     max_length: int | None = Field(
         default=None, ge=4, le=8192, description="Longest input in tokens; null: the model's own."
     )
-    precision: Literal["fp32", "bf16"] = Field(
+    precision: Precision = Field(
         default="fp32", description="bf16 is faster and moves cosines by up to 4e-3."
     )
     max_pairs: int = Field(
@@ -234,7 +235,7 @@ def evaluate_models(
     pooling: PoolingMode | None = None,
     prompt: str | None = None,
     max_length: int | None = None,
-    precision: Literal["fp32", "bf16"] = "fp32",
+    precision: Precision = "fp32",
     batch_size: int = 64,
     device: str = "cpu",
     progress: Callable[[int, int | None, str], None] = silent,

@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.generators.sampling import Decoding, Precision
+from tercet.models.generators.sampling import Decoding
 from tercet.models.measures import generated, resampling
 from tercet.models.measures.generator_controls import DELETED, REPLACED, controls
 from tercet.models.measures.synonym_control import SYNONYMS, synonyms
+from tercet.models.precision import Precision
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 if TYPE_CHECKING:

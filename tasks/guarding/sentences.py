@@ -12,6 +12,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models.encoders.pooling import FormSettings
+from tercet.models.precision import Precision
 from tercet.models.text import overlap
 from tercet.tasks.evaluation.suites.fact_order import case_files, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
@@ -72,7 +73,7 @@ class GuardConfig(FormSettings, GuardSettings):
     chosen_on: tuple[str, ...] = ()
     fact_order: tuple[tuple[str, str], ...] = ()
     max_length: int = 128
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     trust_remote_code: bool = False
 
 

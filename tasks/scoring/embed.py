@@ -7,12 +7,13 @@ chunk holds follows from the bounds in its spec and the input alone.
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 from pydantic import Field
 
 from tercet.models.encoders.pooling import FormSettings, PoolingMode
+from tercet.models.precision import Precision
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import connection
 from tercet.tasks.stage import BadInput, Config, Stage, Work
@@ -27,7 +28,7 @@ class EmbedConfig(FormSettings, Config):
     """How texts become vectors."""
 
     max_length: int = Field(default=128, ge=4, le=8192, description="Longest input, in tokens.")
-    precision: Literal["fp32", "bf16"] = Field(
+    precision: Precision = Field(
         default="fp32", description="bf16 is faster and moves cosines by up to 4e-3."
     )
     trust_remote_code: bool = Field(

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from tercet.models.discriminators.calibration import Platt
-from tercet.models.generators.sampling import Precision
+from tercet.models.precision import Precision
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer, emit_scores
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 

@@ -6,9 +6,10 @@ from pathlib import Path
 from tercet.models.generation import GENERATIONS
 from tercet.models.generators import layout
 from tercet.models.generators.layout import Layout
-from tercet.models.generators.sampling import Backend, Decoding, Precision
+from tercet.models.generators.sampling import Backend, Decoding
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
+from tercet.models.precision import Precision
 from tercet.models.prompted import templates
 from tercet.tasks.stage import Stage, Work
 from tercet.tasks.synthesis import asking

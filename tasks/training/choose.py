@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tercet.models.measures import metrics
+from tercet.models.precision import Precision
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.suites import sts
 from tercet.tasks.stage import BadInput, Work
@@ -20,7 +21,7 @@ BY_ORDER = "tercet.tasks.training.choose_order"
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-    from tercet.models.encoders.encoder import Precision, Vectors
+    from tercet.models.encoders.encoder import Vectors
     from tercet.models.training.choosing import Choice
     from tercet.tasks.training.train import TrainConfig
 

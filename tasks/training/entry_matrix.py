@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from tercet.models import seeding
+from tercet.models.precision import Precision
 from tercet.tasks.guarding.removal import without_contaminated
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput, Config, Stage, Work
@@ -65,7 +66,7 @@ class EntryMatrixConfig(Config):
     entries: Literal["mean", "cls", "words"] = "mean"
     ica: float | None = None
     max_length: int = 64
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     trust_remote_code: bool = False
     model_seed: int | None = Field(
         default=None,

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.losses.registry import LOSSES, loss_named
+from tercet.models.precision import Precision
 from tercet.models.training.phase import Numbers, PartRows
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
@@ -35,7 +36,7 @@ class FitEvaluatorConfig(FormSettings, Config):
     warmup: float = Field(default=0.0, ge=0.0, le=1.0)
     tau: float = Field(default=0.05, gt=0.0, le=10.0)
     head: bool = Field(default=True, description="The head that SimCSE drops after training.")
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     trust_remote_code: bool = False
     log_steps: int = Field(default=10, ge=1)
 

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from tercet.models.generators import layout as layouts
 from tercet.models.generators.layout import Layout
+from tercet.models.precision import Precision, computed_in
 from tercet.models.training.phase import Numbers
 from tercet.models.vaegpt.settings import VaeGptNumbers
 from tercet.tasks.stage import BadInput, Config, Stage, Work
@@ -53,7 +54,7 @@ class FitGeneratorNumbers(Config):
     choose_every: int = Field(
         default=100, ge=1, description="Steps between two measurements of the held-out ROUGE."
     )
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
 
     @model_validator(mode="after")
@@ -144,7 +145,7 @@ def _opened(work: Work, config: FitGeneratorConfig) -> "Fitted":
     found: tuple[Any, Objective]
     if config.form == "vaegpt":
         fitting = import_module(_VAEGPT)
-        bf16 = config.precision == "bf16"
+        bf16 = computed_in(config.precision, work.resources.device) == "bf16"
         found = fitting.load_vaegpt(init, config.vaegpt, work.resources.device, bf16)
     elif config.form == "causal":
         found = generator_forms.load_causal(init)

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from tercet.models.discriminators.calibration import Platt, fitted_platt
 from tercet.models.generators import layout as layouts
+from tercet.models.precision import Precision
 from tercet.models.pretraining.forms import form_fault
 from tercet.models.t5 import wording
 from tercet.models.training.phase import Numbers
@@ -59,7 +60,7 @@ class GenseNumbers(Config):
     choose_every: int = Field(
         default=500, ge=1, description="Steps between two measurements on held-out pairs."
     )
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
 
 

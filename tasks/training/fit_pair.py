@@ -6,7 +6,7 @@ killed encodes only what is missing.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.encoders.pooling import FormSettings
+from tercet.models.precision import Precision
 from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.training.discriminator_figures import (
     DISCRIMINATOR_METRICS,
@@ -64,7 +65,7 @@ class FitPairConfig(FormSettings, FitPairNumbers):
     name: str
     corpora: tuple[str, ...]
     max_length: int = Field(default=128, ge=4, le=8192)
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     trust_remote_code: bool = False
 
 

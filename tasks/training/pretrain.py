@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from pydantic import Field, model_validator
 
 from tercet.models import seeding
+from tercet.models.precision import Precision
 from tercet.models.pretraining.forms import Form, form_fault, transformer_folder
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 from tercet.tasks.training.training_log import TRAINING_LOG, log_table
@@ -80,7 +81,7 @@ class PretrainNumbers(Config):
         description="t5: share of the batches whose texts are written as a whole, not only their "
         "masked spans, so that copying is learnt.",
     )
-    precision: Literal["fp32", "bf16"] = "bf16"
+    precision: Precision = "bf16"
     measure_steps: int = Field(
         default=200, ge=1, description="Steps between two measurements of the held-out loss."
     )

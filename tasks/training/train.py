@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.losses.registry import LOSSES
+from tercet.models.precision import Precision
 from tercet.tasks.stage import Config, Stage, Work
 from tercet.tasks.training.fitting import fitted
 from tercet.tasks.training.phase_rows import (
@@ -47,7 +48,7 @@ class ChooseConfig(Config):
 class EncoderSettings(FormSettings, Config):
     """Settings that all phases of a training share."""
 
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     trust_remote_code: bool = Field(
         default=False, description="Run Python code that comes with the backbone's files."
     )

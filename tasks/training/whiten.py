@@ -1,7 +1,6 @@
 """Stage `whiten`: the encoder with a whitening of its vectors behind it, fitted without labels."""
 
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +8,7 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.encoders.pooling import FormSettings
+from tercet.models.precision import Precision
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.guarding.removal import without_contaminated
@@ -49,7 +49,7 @@ class WhitenConfig(FormSettings, WhitenSettings):
     """The same with the corpora that it is fitted on, and how `evaluate` makes vectors."""
 
     corpora: tuple[str, ...] = Field(default=(), description="Their sentences; empty: of all.")
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     model_seed: int | None = Field(
         default=None, description="Of the training that made the encoder; null: the run's seed."
     )

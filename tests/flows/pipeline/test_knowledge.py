@@ -58,7 +58,7 @@ def test_the_plan_says_what_is_left_out(tmp_path: Path, capsys: pytest.CaptureFi
     show_plan(RunArguments(str(path), store))
     said = capsys.readouterr().out
     assert "nothing in this recipe reads it: extract, graph (--until graph makes it)." in said
-    assert prepare(RunArguments(str(path), store, until="sentences")).left_out is None
+    assert prepare(RunArguments(str(path), store, until="sentences")).notes == []
 
 
 def of(folder: Path, methods: str, more: str = "") -> Recipe:

@@ -27,6 +27,7 @@ from training_run import (
     without_rate,
 )
 
+from tercet.models import precision
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.losses import registry
 from tercet.models.training import batches as batching
@@ -348,8 +349,13 @@ def test_a_column_that_the_loss_needs_is_missing(
 
 
 def test_bf16_is_near_fp32_and_leaves_the_model_in_fp32(
-    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+    tiny_backbone: Path,
+    tiny_texts: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Where the processor has no bf16, torch imitates it.
+    monkeypatch.setattr(precision, "cpu_has_bf16", lambda: True)
     rows = table(tiny_texts)
     numbers = NUMBERS.model_copy(update={"max_steps": 3})
     seen: list[Any] = []
@@ -364,6 +370,24 @@ def test_bf16_is_near_fp32_and_leaves_the_model_in_fp32(
     losses = [np.array([row["loss"] for row in log[:1]]) for log in (half.log, full.log)]
     assert losses[0] == pytest.approx(losses[1], rel=0.05)
     assert losses[0] != losses[1]
+
+
+def test_without_bf16_in_the_processor_training_computes_in_fp32(
+    tiny_backbone: Path,
+    tiny_texts: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(precision, "cpu_has_bf16", lambda: False)
+    numbers = NUMBERS.model_copy(update={"max_steps": 3})
+    parts = [part(table(tiny_texts), "in_batch")]
+    logs = []
+    for asked in ("bf16", "fp32"):
+        setting = Setting(tmp_path / asked, 11, precision=asked, log_steps=1)
+        model = load_encoder(tiny_backbone, "mean")
+        logs.append(module.train_encoder(model, numbers, parts, setting).log)
+    first, second = ([row["loss"] for row in log] for log in logs)
+    assert first == second
 
 
 def test_texts_are_read_with_the_encoders_own_prompt(

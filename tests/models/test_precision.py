@@ -1,0 +1,44 @@
+"""bf16 is computed where the processor has it."""
+
+from pathlib import Path
+
+import pytest
+
+from tercet.models import precision
+
+
+def _processor(monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
+    def read(path: Path, **_: object) -> str:
+        if text is None:
+            raise FileNotFoundError(path)
+        return text
+
+    monkeypatch.setattr(Path, "read_text", read)
+    precision.cpu_has_bf16.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _forgets() -> object:
+    yield
+    precision.cpu_has_bf16.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ("processor : 0\nflags\t\t: fpu avx2 avx512f avx512_bf16 amx_tile\n", True),
+        ("processor : 0\nflags\t\t: fpu avx2 avx512f avx512_vnni\n", False),
+        ("processor : 0\nFeatures\t: fp asimd bf16 i8mm\n", True),
+        ("processor : 0\nFeatures\t: fp asimd\n", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_a_processor_says_whether_it_has_bf16(
+    monkeypatch: pytest.MonkeyPatch, text: str | None, has: bool
+) -> None:
+    _processor(monkeypatch, text)
+    assert precision.cpu_has_bf16() is has
+    assert precision.computed_in("bf16", "cpu") == ("bf16" if has else "fp32")
+    assert precision.computed_in("fp32", "cpu") == "fp32"
+    assert precision.computed_in("bf16", "cuda:0") == "bf16"
