@@ -40,8 +40,9 @@ _WISH = re.compile(
 # nothing grows". The words of `_PLAIN`, that say where, when or how many, bear an explanation.
 _TOLD_APART = re.compile(
     r"\b(?:i\.e|e\.g|otherwise|instead|unlike|whereas|respectively|rather|contrast|too|so|thereby"
-    r"|goal|aims?|purpose|(?:allow|avoid|disabl|enabl|ensur|help|mak|prevent)ing)\b"
-    r"|^While\b|:|[(]",
+    r"|goal|aims?|purpose|whether|if not|or not"
+    r"|(?:allow|avoid|disabl|enabl|ensur|help|mak|prevent)ing)\b"
+    r"|^While\b|:|[(]|[?]",
     re.IGNORECASE,
 )
 _EXPLAINED = re.compile(
@@ -86,7 +87,7 @@ _KIN = word_set(
 )
 _PRONOUN = re.compile(r"\b(?:he|she|his|her|him|himself|herself)\b", re.IGNORECASE)
 _STOREYS = word_set(
-    """house town valley court terrace floor floors deck decks half part jaw lip windows shelf bound
+    """town valley terrace floor floors deck decks half part jaw lip windows shelf bound
     bounds limit limits triangle triangular triangles slopes slope end edge reaches case"""
 )
 # "The note above explains it", "as shown below" point into the text, and no fact hangs on them.
@@ -137,6 +138,9 @@ _NOT_WITH = {
         ("row rows column columns", r"\b(?:SQL|SELECT|INSERT|CREATE|ORDER|\w*constraint)\b"),
         ("input output inputs outputs", r"\bsame\b"),
         ("better", r"\bbest\b"),
+        ("never", r"\b(?:always|sometimes)\b"),
+        ("sometimes", r"\b(?:always|never)\b"),
+        ("always", r"\b(?:sometimes|never)\b"),
         ("optional", r"\bif\b"),
     )
     for word in words.split()

@@ -10,19 +10,16 @@ from tercet.models import seeding
 from tercet.models.english.articles import replaced
 from tercet.models.english.context import (
     AUXILIARIES,
-    BOUNDARY,
     DETERMINERS,
     DOUBTFUL_OPENERS,
     OBJECTS,
     around,
-    is_adjective_form,
     is_adverb_form,
     is_past,
     is_third_person,
 )
 from tercet.models.english.opening_verbs import DOCUMENTATION_VERBS, PLAIN_VERBS
 from tercet.models.english.verbs import IRREGULAR, forms_of
-from tercet.models.english.word_classes import STOP_WORDS
 from tercet.models.english.words import capitalised, in_shape_of, third_person, word_set
 from tercet.models.generation import Given, Method, Output, Several, methods
 
@@ -39,8 +36,9 @@ _FIRST_THIRD = {third_person(verb): verb for verb in sorted(_FIRST)}
 _POINTERS = frozenset(("see", "refer"))
 
 _AUXILIARY = re.compile(
-    r"\b(?:is|are|was|were|can|could|should|will|would|may|might|must|shall|does|do|did|has|have"
-    r"|had)\b(?!['’])(?= )"
+    # "May not" is as often what is possible as what is forbidden.
+    r"\b(?:is|are|was|were|can|could|should|will|would|must|shall|does|do|did|has|have|had)\b"
+    r"(?!['’])(?= )"
 )
 _CONTRACTED = {
     "is": "isn't",
@@ -71,7 +69,6 @@ _OUT = re.compile(
     r"|\b(?P<contracted>[A-Za-z]+n['’]t)\b"
     r"|(?<=[a-z])(?P<not> not)\b(?! only| just| merely|,)"
     r"|\b(?P<never>[Nn]ever )(?=[a-z])"
-    r"|\b(?P<without_ing>[Ww]ithout) (?P<ing>[a-z]+ing)\b"
     r"|\b(?P<without>[Ww]ithout)\b"
 )
 _SUBJECTS = word_set("i we you he she it they there this that these those")
@@ -81,11 +78,12 @@ _TO = frozenset(("to", "not", "never", "cannot"))
 # Behind a negation these say that something is: without it they are wrong, or say nothing new.
 _BOUND = re.compile(
     r"[^.;:,]{0,60}\b(?:any(?:more|one|thing|where)?|yet|at all|either|ever|until|but|much|"
-    r"nor|necessarily)\b",
+    r"nor|necessarily)\b|[^.;:]*\bonly\b",
     re.IGNORECASE,
 )
 _DENIED = re.compile(
-    r"\b(?:neither|nor|no|hardly|scarcely|barely|nobody|nothing|none|fewe?r?|rarely|seldom|only)\b",
+    r"\b(?:neither|nor|no|hardly|scarcely|barely|nobody|nothing|none|fewe?r?|little|less|rarely"
+    r"|seldom|only|once|several|followed by|before|until|an? (?:large |small )?number of)\b|^Not\b",
     re.IGNORECASE,
 )
 # "Any of them can" becomes "none can", and "so dark was it" has no place for a "not".
@@ -96,9 +94,17 @@ _RESTS_ON_IT = re.compile(
     r"\b(?:because|although|though|enough|otherwise|instead|rather|while|whereas|whenever|wherever"
     r"|unlike|since|therefore|hence|thus|why|too|but|even|until|by the time"
     r"|as (?:late|early|long|soon|far) as|fear\w*|hop(?:ed|es|ing)|ensuring|would have|such that"
-    r"|due to)\b|[,;:] ?(?:so|of which|which|but|yet|and|then)\b|[;:—]"
-    r"|\bso (?!far\b|called\b)[a-z]"
-    r"|\band (?:so|now|then|will|would|can|could|still|again)\b",
+    r"|due to|except|or not|whose)\b|[,;:] ?(?:so|of which|which|where|by|but|yet|and|then)\b|[;:—]"
+    r"|\bso (?!far\b(?! that)|called\b)[a-z]"
+    r"|\band (?:so|now|then|later|by far|will|would|can|could|is|are|was|were|has|have|had|still"
+    r"|again)\b",
+    re.IGNORECASE,
+)
+# "Whether it is", "tests if it is" ask the same; "before matches were", "as it grows" are no news.
+_ASIDE = re.compile(
+    r"\b(?:whether|when|before|after|until|as|than|where|how|whom)\b[^,]*$"
+    r"|\b(?:ask|check|control|decid|determin|find|indicat|know|say|see|specif|tell|test|verif)\w*"
+    r" (?:\w+ )?if\b[^,]*$",
     re.IGNORECASE,
 )
 # "All of them are not": of all, or of some?
@@ -106,18 +112,10 @@ _OF_ALL = re.compile(r"\b(?:all|every|each|both|half|most|some|many|always)\b", 
 _DENIES_NEAR = re.compile(r"(?:n['’]t|\bnot|\bnever)\b[^.;,]*$")
 _DENIES_NEXT = re.compile(r" (?:\w+ )?(?:no|not|never|n['’]t)\b")
 _NOT_WITHOUT = word_set("being having loss any doubt regard exception further ever question fail")
-# Behind these "with" belongs to the verb or adjective before it.
-_TAKES_WITH = word_set(
-    """deal deals work works start starts end ends agree agrees interact interacts comply complies
-    consistent compatible together along begin begins conflict conflicts experiment familiar
-    correlate correlates coincide coincides communicate communicates cope conform conforms
-    consistency compatibility comparison contact conjunction combination accordance collaboration
-    relationship association interaction problem problems issue issues agreement line do did"""
-)
 _INVERTED = word_set(
     "having as so nor than neither only how whatever what why where when and or but"
 )
-_STILTED = word_set("also already still thus therefore either indeed both often now then only")
+_STILTED = word_set("also already still thus therefore either indeed both often now then next only")
 _NO_VERB = word_set(
     "so the a an this that these those it its his her their all both some any not never"
 )
@@ -125,10 +123,6 @@ _WORD_BEFORE = re.compile(r"([\w'’]+)[\s,\"(]*$")
 _WORD_AFTER = re.compile(r"[\s]*([\w'’]+)")
 _FIRST_WORD = re.compile(r"[A-Z][a-z]+(?= [\w`\"'(:])")
 _INNER_VERB = re.compile(r"(?<=[\w`)] )[a-z]+(?= )")
-_WITH = re.compile(
-    r"(?<!along )(?<!together )(?<!associated )(?<!deal )(?<!dealing )(?<!deals )(?<!begin )"
-    r"(?<!beginning )(?<!compared )(?<!coincide )\bwith (?!respect|regard|whom|which)"
-)
 
 # (start, end, replacement) of each way to put a negation in
 _Edit = tuple[int, int, str]
@@ -138,8 +132,8 @@ def negation(given: Given, params: Several, seed: int) -> pa.Table:
     """A negation taken out where the sentence has one, else put in.
 
     It goes behind an auxiliary (as "not" or "n't", by a draw), before the verb that begins
-    the sentence, before a frequent verb, or into "with". With `per_sentence` above one, several
-    places are tried, in the order of the text.
+    the sentence, or before a frequent verb. With `per_sentence` above one, several places are
+    tried, in the order of the text.
     """
     drawn = seeding.uniforms(seed, "negation", given.ids()).tolist()
     output = Output()
@@ -191,15 +185,14 @@ def _without_negation(text: str, match: re.Match[str]) -> str | None:
     if kind == "not":
         here = around(text, match.start() + 1, match.end())
         last = here.earlier if is_adverb_form(here.before) else here.before
-        return "" if last in AUXILIARIES and here.after != "to" else None
+        free = last in AUXILIARIES and last not in ("may", "might") and here.after != "to"
+        return "" if free else None
     if kind == "never":
         return None if text.startswith(("again", "before"), match.end()) else ""
     behind = _WORD_AFTER.match(text, match.end())
-    following = match["ing"] if kind == "ing" else behind.group(1) if behind is not None else ""
-    if following in _NOT_WITHOUT or following.endswith("ly"):
+    following = behind.group(1) if behind is not None else ""
+    if following in _NOT_WITHOUT or following.endswith(("ly", "ing")):
         return None
-    if kind == "ing":
-        return in_shape_of(match["without_ing"], f"by {match['ing']}")
     return in_shape_of(match["without"], "with")
 
 
@@ -242,10 +235,6 @@ def _put_in(text: str, draw: float, limit: int) -> list[_Edit]:
         edits += _behind_auxiliaries(text, draw, limit - len(edits))
     if not edits:
         edits += _before_verbs(text, limit)
-    if not edits:
-        match = _WITH.search(text)
-        if match is not None and _is_had(text, match.start()):
-            edits.append((match.start(), match.start() + 4, "without"))
     return [edit for edit in edits if _reaches_all(text, edit[0], edit[1])]
 
 
@@ -254,25 +243,18 @@ def _reaches_all(text: str, start: int, end: int) -> bool:
 
     "Was not cut and sold": was it sold?
     """
+    if _ASIDE.search(text, 0, start):
+        return False
     return not (_OF_ALL.search(text, 0, start) or _second_deed().search(text, end))
 
 
 @cache
 def _second_deed() -> re.Pattern[str]:
-    """ "And" with another verb behind it."""
+    """ "And", or a comma, with another verb behind it."""
     known = sorted({*_PAST, *_PARTICIPLES, *_THIRD, *_FIRST_THIRD})
-    return re.compile(rf"\b(?:and|or) (?:\w+ly |never |not )?(?:\w+ed|{'|'.join(known)})\b")
-
-
-def _is_had(text: str, start: int) -> bool:
-    """Whether the "with" at text[start:] says what a thing has, or by what something is done."""
-    here = around(text, start, start + 4)
-    before = here.before
-    if before == BOUNDARY or before in STOP_WORDS or before in _TAKES_WITH:
-        return False
-    if before.endswith(("ed", "ing", "ly", "en", "able", "ible")) or is_adjective_form(before):
-        return False
-    return here.after in DETERMINERS or here.after not in STOP_WORDS
+    return re.compile(
+        rf"(?:\b(?:and|or)|,) (?:(?:have|has|had|\w+ly|never|not) )?(?:\w+ed|{'|'.join(known)})\b"
+    )
 
 
 def _behind_auxiliaries(text: str, draw: float, limit: int) -> list[_Edit]:
