@@ -192,3 +192,17 @@ def test_try_shows_prompts_with_answers_that_are_not_paid_again(
         assert "it has: rewrite, antisense" in wrong.stderr
         ended_well(tercet(*words(path, store, "--until", "triplets")))
         assert repeated(server) == 0
+
+
+def test_extraction_can_be_tried_where_no_step_of_a_run_reads_it(
+    recipe: Callable[..., Path], tmp_path: Path
+) -> None:
+    with FaultyServer() as server:
+        path, store = recipe(server.url), tmp_path / "store"
+        content = yaml.safe_load(path.read_text()) | {"extract_generate": {}}
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
+        assert "nothing in this recipe reads it: extract_generate" in plan_of(path, store)
+        options = ("--method", "extract", "-n", "2", "--store", str(store))
+        done = ended_well(tercet("try", str(path), *options))
+        assert done.stdout.count("── answered") == 2
+        assert sum(server.times_asked().values()) == 2
