@@ -11,9 +11,9 @@ import pyarrow as pa
 from tercet.models.generation import Given, Method, Prompted, methods
 from tercet.models.prompted import asked
 from tercet.models.prompted.asked import Asking
+from tercet.models.rules.entity_kinds import Option
 from tercet.models.rules.entity_swap import (
     Choice,
-    Option,
     Place,
     Swaps,
     choices,

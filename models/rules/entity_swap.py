@@ -1,10 +1,7 @@
 """A negative by an entity swapped for a graph neighbour of its type (GCSE §3.1, eqs. 5-8)."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +11,13 @@ from pydantic import Field
 from tercet.models import seeding
 from tercet.models.english.articles import replaced
 from tercet.models.english.kinds import of_one_kind
-from tercet.models.english.opening_verbs import OPENERS
 from tercet.models.english.plurals import is_plural, plural
 from tercet.models.english.words import capitalised, word_set
 from tercet.models.generation import JOINT, Given, Method, Output, Several, methods
-from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.knowledge.replacements import POOLS, PREFERRED, Replacements
+from tercet.models.rules.entity_kinds import Option, is_name, of_kind, same, shape
 from tercet.models.rules.whole_mentions import (
     is_mass,
-    name_class,
     swappable,
     takes_count_noun,
 )
@@ -36,15 +31,9 @@ _SHAPED = frozenset(("identifier", "name"))
 _SHAPED_LOOKAHEAD = 11
 # A kind is a small part of its type, which lies scattered over the type's ring.
 _KIND_LOOKAHEAD = 63
-_PARTS = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}(?![a-z])")
 # Types whose entities are of one kind, so that any of T_r will do; of the others ("data", "code",
 # "clothing", of which a tie in a graph is none) only one of T_p.
 _ALIKE = word_set("person place animal food illness plant vehicle building")
-_ACRONYM = re.compile(r"[A-Z0-9]*[A-Z][A-Z0-9]+s?")
-_LONGEST_ACRONYM = 5
-_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]{2}")
-
-Option: TypeAlias = tuple[int, str, str]  # node, text, pool
 
 
 class Swaps(Several):
@@ -257,7 +246,7 @@ def choices(
                     if code and text and text.casefold() not in folded and not same(lemma, text)
                 ]
                 if one_kind:
-                    options = [o for o in options if _of_kind(types[i], lemma or "", o)]
+                    options = [o for o in options if of_kind(types[i], lemma or "", o)]
                 if not options:
                     continue
                 if by_shape and not of_one_kind(lemma or "", options[0][1]):
@@ -282,68 +271,6 @@ def choices(
         for row in np.unique(named.row[turned]).tolist():
             short[row] = len(found.get(row, ())) < needed
     return found
-
-
-def _of_kind(kind: str | None, old: str, option: Option) -> bool:
-    """Whether the option is of the narrow kind, the class or the family of the old entity."""
-    _, new, pool = option
-    if of_one_kind(old, new):
-        return True
-    if kind == "name":
-        near = pool == POOLS[PREFERRED]
-        return near and name_class(old) != "" and name_class(old) == name_class(new)
-    if kind == "identifier":
-        return pool == POOLS[PREFERRED] and _of_one_family(old, new)
-    return False
-
-
-def _of_one_family(old: str, new: str) -> bool:
-    """Whether two identifiers are names from one place, as "np.sum" and "np.mean", or begin or end
-    with the same word, as "fit_mean" and "fit_transform"."""
-    if "." in old or "." in new:
-        return "." in old and old.rpartition(".")[0] == new.rpartition(".")[0]
-    mine, others = _PARTS.findall(old), _PARTS.findall(new)
-    if old.casefold().rstrip("s") == new.casefold().rstrip("s"):
-        return False
-    # A function for a function: "set_dtype" stands for no "own_dtype".
-    if (not OPENERS.isdisjoint(mine[:1])) != (not OPENERS.isdisjoint(others[:1])):
-        return False
-    return len(mine) > 1 < len(others) and (mine[0] == others[0] or mine[-1] == others[-1])
-
-
-def same(lemma: str | None, text: str) -> bool:
-    """Whether two entities' texts are known to name one thing: "film" and "movie"."""
-    return lemma is not None and text.casefold() in _synonyms().get(lemma.casefold(), ())
-
-
-@lru_cache(maxsize=1)
-def _synonyms() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for group in load_pairs()[0]:
-        if group.pos in ("noun", "entity"):
-            for word in group.words:
-                found.setdefault(word, set()).update(group.words)
-    return found
-
-
-def shape(text: str) -> str:
-    """How an identifier or a name is written: "DataFrame" is "camel", "np.array()" "dotted()"."""
-    core = text.removesuffix("()")
-    if core.startswith("--"):
-        kind = "flag"
-    elif _ACRONYM.fullmatch(core.replace(".", "")):
-        kind = "acronym" if len(core) <= _LONGEST_ACRONYM else "capitals"
-    elif "." in core and " " not in core:
-        kind = "dotted class" if core.rpartition(".")[2][:1].isupper() else "dotted"
-    elif "_" in core:
-        kind = "constant" if core.isupper() else "snake"
-    elif " " not in core and _CAMEL.search(core):
-        kind = "camel"
-    elif core[:1].isupper():
-        kind = f"capital {name_class(core)}".strip()
-    else:
-        kind = "plain"
-    return kind + text[len(core) :]
 
 
 @dataclass(frozen=True)
@@ -398,12 +325,8 @@ def _named(mentions: pa.Table, seed: int, purpose: str) -> _Named:
 
 def _alike(options: list[Option], old: str) -> list[Option]:
     """Names where the old entity is one, common nouns elsewhere."""
-    name = _is_name(old)
-    return [option for option in options if _is_name(option[1]) == name]
-
-
-def _is_name(text: str) -> bool:
-    return text != text.lower()
+    name = is_name(old)
+    return [option for option in options if is_name(option[1]) == name]
 
 
 METHODS = methods(
