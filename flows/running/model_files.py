@@ -41,9 +41,17 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
                 source, trained = by_name[source.step].models["backbone"], True
             folder = _folder(source, tagged, in_cache=True)
             if folder is not None:
+                _check_encoder(step, source, folder)
                 _check_frozen(step, folder)
                 if trained:
                     _check_head(step, folder)
+
+
+def _check_encoder(step: Step, source: Model, folder: Path) -> None:
+    """Raises BadInput for a tag of a model that is no transformer, as `fit_pair`'s is none."""
+    files = ("modules.json", "config.json")
+    if isinstance(source, Tagged) and not any((folder / file).is_file() for file in files):
+        raise BadInput(f"{step.name}: the model tag:{source.name} is no encoder: name another.")
 
 
 def _check_frozen(step: Step, original: Path) -> None:

@@ -10,6 +10,8 @@ from tiny_generators import tiny_causal
 
 from tercet.flows.pipeline.step import Made, Model, Step, Tagged, Weights
 from tercet.flows.running.model_files import check_model_files
+from tercet.models.discriminators.calibration import Platt
+from tercet.models.discriminators.pair import PairModel, write
 from tercet.models.generators.sampling import Decoding
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question
@@ -152,3 +154,11 @@ def test_all_layers_cannot_be_frozen(tmp_path: Path, key: str) -> None:
     check_model_files([two], {})
     with pytest.raises(BadInput, match=r"^train\.p3: frozen_layers: 3 of the encoder's 3 layers"):
         check_model_files([two, frozen(3, Made("train.p2"))], {})
+
+
+def test_a_tag_of_a_judge_of_pairs_is_no_backbone(tmp_path: Path) -> None:
+    write(tmp_path, PairModel(np.zeros((4, 3)), 0.0, Platt(1.0, 0.0)))
+    config = TrainConfig.model_validate({"phase": {"name": "p"}})
+    step = Step("train", stage_for(["gaussian_decay"]), config, {}, {"backbone": Tagged("judge")})
+    with pytest.raises(BadInput, match=r"^train: the model tag:judge is no encoder"):
+        check_model_files([step], {"judge": tmp_path})
