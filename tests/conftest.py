@@ -85,3 +85,9 @@ def shared_data() -> Path:
 def namespaces() -> Path:
     """`unshare`, which gives a process a small file system of its own."""
     return part("namespaces")
+
+
+@pytest.fixture
+def bf16_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the processor has no bf16, torch imitates it."""
+    monkeypatch.setattr("tercet.models.precision.cpu_has_bf16", lambda: True)

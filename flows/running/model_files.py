@@ -61,8 +61,12 @@ def _check_frozen(step: Step, original: Path) -> None:
     files = [original / "config.json", *original.glob("0_*/config.json")]
     if not frozen or not (found := [file for file in files if file.is_file()]):
         return
-    said = json.loads(found[-1].read_text(encoding="utf-8"))
-    layers = next((said[key] for key in _LAYERS if key in said), None)
+    try:
+        said = json.loads(found[-1].read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return  # whoever loads the model says what is wrong with it
+    counts = [said.get(key) for key in _LAYERS] if isinstance(said, dict) else []
+    layers = next((count for count in counts if isinstance(count, int) and count > 0), None)
     if layers is not None and frozen >= layers:
         raise BadInput(
             f"{step.name}: frozen_layers: {frozen} of the encoder's {layers} layers leaves none "

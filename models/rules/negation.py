@@ -59,8 +59,6 @@ _CONTRACTED = {
 }
 _EXPANDED = {contracted: word for word, contracted in _CONTRACTED.items()} | {
     "mustn't": "must",
-    "mightn't": "might",
-    "needn't": "need",
     "shan't": "shall",
 }
 _OUT = re.compile(
@@ -75,10 +73,12 @@ _SUBJECTS = word_set("i we you he she it they there this that these those")
 _NOUN_BEFORE = word_set("the a an his her its their our my your free last own good this")
 _AFTER_PARTICIPLE = word_set("by in on at as to for from with of under during between")
 _TO = frozenset(("to", "not", "never", "cannot"))
+# "May not" and "may" are as often both true.
+_POSSIBLE = frozenset(("may", "might"))
 # Behind a negation these say that something is: without it they are wrong, or say nothing new.
 _BOUND = re.compile(
     r"[^.;:,]{0,60}\b(?:any(?:more|one|thing|where)?|yet|at all|either|ever|until|but|much|"
-    r"nor|necessarily)\b|[^.;:]*\bonly\b",
+    r"nor|necessarily)\b|[^.;:]{0,200}\bonly\b",
     re.IGNORECASE,
 )
 _DENIED = re.compile(
@@ -100,13 +100,15 @@ _RESTS_ON_IT = re.compile(
     r"|again)\b",
     re.IGNORECASE,
 )
-# "Whether it is", "tests if it is" ask the same; "before matches were", "as it grows" are no news.
-_ASIDE = re.compile(
-    r"\b(?:whether|when|before|after|until|as|than|where|how|whom)\b[^,]*$"
+# "Whether it is" and "tests if it is" ask the same as "whether it is not".
+_ASKED = re.compile(
+    r"\bwhether\b[^,]*$"
     r"|\b(?:ask|check|control|decid|determin|find|indicat|know|say|see|specif|tell|test|verif)\w*"
     r" (?:\w+ )?if\b[^,]*$",
     re.IGNORECASE,
 )
+# "Before matches were invented", "as it grows": no news.
+_ASIDE = re.compile(r"\b(?:when|before|after|as|than|where|how|whom)\b[^,]*$", re.IGNORECASE)
 # "All of them are not": of all, or of some?
 _OF_ALL = re.compile(r"\b(?:all|every|each|both|half|most|some|many|always)\b", re.IGNORECASE)
 _DENIES_NEAR = re.compile(r"(?:n['’]t|\bnot|\bnever)\b[^.;,]*$")
@@ -172,7 +174,7 @@ def _taken_out(text: str, limit: int) -> Iterator[_Edit]:
 
 def _without_negation(text: str, match: re.Match[str]) -> str | None:
     kind = match.lastgroup
-    if _BOUND.match(text, match.end()):
+    if _BOUND.match(text, match.end()) or _ASKED.search(text, 0, match.start()):
         return None
     if kind == "verb":
         return _supported(match["support"], match["verb"])
@@ -185,9 +187,12 @@ def _without_negation(text: str, match: re.Match[str]) -> str | None:
     if kind == "not":
         here = around(text, match.start() + 1, match.end())
         last = here.earlier if is_adverb_form(here.before) else here.before
-        free = last in AUXILIARIES and last not in ("may", "might") and here.after != "to"
-        return "" if free else None
+        if last in _POSSIBLE or here.before in _POSSIBLE or here.earlier in _POSSIBLE:
+            return None
+        return "" if last in AUXILIARIES and here.after != "to" else None
     if kind == "never":
+        if around(text, match.start(), match.end()).before in _POSSIBLE:
+            return None
         return None if text.startswith(("again", "before"), match.end()) else ""
     behind = _WORD_AFTER.match(text, match.end())
     following = behind.group(1) if behind is not None else ""
@@ -243,7 +248,7 @@ def _reaches_all(text: str, start: int, end: int) -> bool:
 
     "Was not cut and sold": was it sold?
     """
-    if _ASIDE.search(text, 0, start):
+    if _ASKED.search(text, 0, start) or _ASIDE.search(text, 0, start):
         return False
     return not (_OF_ALL.search(text, 0, start) or _second_deed().search(text, end))
 

@@ -11,7 +11,7 @@ from transformers import AutoConfig, T5ForConditionalGeneration
 
 from tercet.models.generators import checkpoint
 from tercet.models.generators.sampling import DTYPES
-from tercet.models.precision import Precision
+from tercet.models.precision import Precision, computed_in
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question
 
@@ -44,7 +44,9 @@ def load(folder: Path, precision: Precision, device: str) -> Judge:
     tokenizer = checkpoint.load_tokenizer(folder)
     wording.answers(tokenizer, question)
     wording.questions(tokenizer, question, [""], [""])
-    return Judge(load_t5(folder, precision).to(device).eval(), tokenizer, question)
+    return Judge(
+        load_t5(folder, computed_in(precision, device)).to(device).eval(), tokenizer, question
+    )
 
 
 def logits(

@@ -61,6 +61,19 @@ def test_the_plan_says_what_is_left_out(tmp_path: Path, capsys: pytest.CaptureFi
     assert prepare(RunArguments(str(path), store, until="sentences")).notes == []
 
 
+@pytest.mark.parametrize("has", [True, False])
+def test_the_plan_says_where_bf16_is_computed_in_fp32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: bool
+) -> None:
+    monkeypatch.setattr("tercet.models.precision.cpu_has_bf16", lambda: has)
+    path, store = write(tmp_path, "{negation: {}}"), str(tmp_path / "store")
+    asked = [f"{table}.precision=bf16" for table in ("embed", "train")]
+    on_cpu = RunArguments(str(path), store, ("run.device=cpu", *asked))
+    told = [line for line in prepare(on_cpu).notes if "has no bf16" in line]
+    assert len(told) == (0 if has else 1)
+    assert "bf16" not in " ".join(prepare(RunArguments(str(path), store)).notes)
+
+
 def of(folder: Path, methods: str, more: str = "") -> Recipe:
     return recipe_file.load(str(write(folder, methods, more)))
 

@@ -162,3 +162,17 @@ def test_a_tag_of_a_judge_of_pairs_is_no_backbone(tmp_path: Path) -> None:
     step = Step("train", stage_for(["gaussian_decay"]), config, {}, {"backbone": Tagged("judge")})
     with pytest.raises(BadInput, match=r"^train: the model tag:judge is no encoder"):
         check_model_files([step], {"judge": tmp_path})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "3", "null", '"num_layers"', '{"num', '{"num_hidden_layers": "12"}', "\ufeff{}"],
+)
+def test_an_odd_config_is_left_to_whoever_loads_the_model(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.json").write_text(text, encoding="utf-8")
+    save_file({"weight": np.zeros(2)}, tmp_path / "model.safetensors")
+    config = TrainConfig.model_validate({"phase": {"name": "p", "frozen_layers": 2}})
+    step = Step(
+        "train", stage_for(["gaussian_decay"]), config, {}, {"backbone": Weights(str(tmp_path))}
+    )
+    check_model_files([step], {})

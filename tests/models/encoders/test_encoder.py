@@ -95,10 +95,21 @@ def test_encode_switches_dropout_off_and_on_again(
     assert model.training
 
 
+@pytest.mark.usefixtures("bf16_anywhere")
 def test_bf16_is_near(tiny_backbone: Path, tiny_texts: list[str]) -> None:
     model = load_encoder(tiny_backbone)
     exact, quick = (encode(model, tiny_texts[:50], precision=p) for p in ("fp32", "bf16"))
     assert (exact * quick).sum(axis=1).min() > 0.99
+    assert not np.array_equal(exact, quick)
+
+
+def test_without_bf16_in_the_processor_texts_are_encoded_in_fp32(
+    tiny_backbone: Path, tiny_texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tercet.models.precision.cpu_has_bf16", lambda: False)
+    model = load_encoder(tiny_backbone)
+    exact, asked = (encode(model, tiny_texts[:8], precision=p) for p in ("fp32", "bf16"))
+    np.testing.assert_array_equal(exact, asked)
 
 
 def test_long_texts_are_cut_at_max_length(tiny_backbone: Path) -> None:

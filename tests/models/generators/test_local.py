@@ -216,3 +216,12 @@ def test_a_spoilt_model_is_said(causal: Path, tmp_path: Path) -> None:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(Unusable, match=r"computes no numbers \(NaN\)"):
         list(_local(folder, []).ask(_requests(3)))
+
+
+@pytest.mark.parametrize(("has", "wanted"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_bf16_is_loaded_where_the_processor_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: bool, wanted: torch.dtype
+) -> None:
+    monkeypatch.setattr("tercet.models.precision.cpu_has_bf16", lambda: has)
+    folder = tiny_causal(tmp_path / "model", WORDS)
+    assert generator.load(folder, "bf16", "cpu").model.dtype == wanted

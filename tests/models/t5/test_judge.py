@@ -90,3 +90,14 @@ def test_a_directory_that_cannot_judge_is_refused(judge: Judge, tmp_path: Path) 
     wording.write(causal, judge.question)
     with pytest.raises(ValueError, match="a T5 is needed to write and to judge"):
         judges.load(causal, "fp32", "cpu")
+
+
+@pytest.mark.parametrize(("has", "wanted"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_bf16_is_loaded_where_the_processor_has_it(
+    judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: bool, wanted: torch.dtype
+) -> None:
+    monkeypatch.setattr("tercet.models.precision.cpu_has_bf16", lambda: has)
+    judge.model.save_pretrained(tmp_path)
+    judge.tokenizer.save_pretrained(tmp_path)
+    wording.write(tmp_path, judge.question)
+    assert judges.load(tmp_path, "bf16", "cpu").model.dtype == wanted

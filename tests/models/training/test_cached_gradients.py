@@ -223,6 +223,7 @@ def test_a_loss_finds_in_it_what_the_encoder_has(encoder: SentenceTransformer) -
         cached({"input_ids": torch.zeros(9), "offsets": torch.tensor([0, 4])})
 
 
+@pytest.mark.usefixtures("bf16_anywhere")
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_phase_of_parts_learns_as_with_its_states_kept(
     tiny_backbone: Path,

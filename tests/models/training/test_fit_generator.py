@@ -147,6 +147,7 @@ def test_padding() -> None:
     assert mask[0].tolist() == [0] * 15 + [1]
 
 
+@pytest.mark.usefixtures("bf16_anywhere")
 def test_in_bf16_the_loss_stays_a_number(tmp_path: Path) -> None:
     _, log = fitted("vaegpt", tmp_path / "init", tmp_path / "work", steps=4, precision="bf16")
     assert all(row["loss"] is None or row["loss"] < 20 for row in log)

@@ -348,14 +348,10 @@ def test_a_column_that_the_loss_needs_is_missing(
         train(tiny_backbone, [part(pairs)], tmp_path)
 
 
+@pytest.mark.usefixtures("bf16_anywhere")
 def test_bf16_is_near_fp32_and_leaves_the_model_in_fp32(
-    tiny_backbone: Path,
-    tiny_texts: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
-    # Where the processor has no bf16, torch imitates it.
-    monkeypatch.setattr(precision, "cpu_has_bf16", lambda: True)
     rows = table(tiny_texts)
     numbers = NUMBERS.model_copy(update={"max_steps": 3})
     seen: list[Any] = []

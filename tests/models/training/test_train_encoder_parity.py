@@ -86,6 +86,7 @@ def theirs(
     return model, [row for row in trainer.state.log_history if "loss" in row]
 
 
+@pytest.mark.usefixtures("bf16_anywhere")
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize(
     ("loss", "numbers"),
