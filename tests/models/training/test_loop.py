@@ -222,4 +222,8 @@ def test_two_processes_end_with_the_weights_of_one(tmp_path: Path) -> None:
     assert first == second
     alone, _ = train("causal", tmp_path / "alone", dropout=0.0)
     sums = {name: float(weight.double().abs().sum()) for name, weight in alone.items()}
-    assert first == pytest.approx(sums, rel=1e-4)
+    # A key's bias has no gradient but rounding, which differs by processor, and Adam magnifies it.
+    loose = {name: 2e-3 if name.endswith("c_attn.bias") else 1e-4 for name in sums}
+    assert first.keys() == sums.keys()
+    for name, value in first.items():
+        assert value == pytest.approx(sums[name], rel=loose[name]), name
