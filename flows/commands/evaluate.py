@@ -17,7 +17,7 @@ from tercet.flows.terminal import text_table
 from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
 from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooling
-from tercet.models.precision import Precision
+from tercet.models.precision import computed_in
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import MARKER, open_store
 from tercet.tasks.evaluation.suites.fact_order import named_after, read_cases
@@ -71,7 +71,9 @@ def evaluate_encoders(
     from tercet.flows.running.device import device
     from tercet.tasks.evaluation.evaluate import evaluate_models
 
-    precise = precision or ("fp32" if run is None else run.precision)
+    on = device("auto")
+    asked: Any = precision or ("fp32" if run is None else run.precision)
+    precise = computed_in(asked, on)
     settings: dict[str, Any] = {}
     if run is not None:
         settings = {
@@ -91,8 +93,8 @@ def evaluate_encoders(
             fact_order=cases,
             pooling=mode,
             prompt=prompt,
-            precision=cast(Precision, precise),
-            device=device("auto"),
+            precision=precise,
+            device=on,
             progress=progress,
             **settings,
         )

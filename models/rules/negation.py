@@ -83,7 +83,7 @@ _BOUND = re.compile(
 )
 _DENIED = re.compile(
     r"\b(?:neither|nor|no|hardly|scarcely|barely|nobody|nothing|none|fewe?r?|little|less|rarely"
-    r"|seldom|only|once|several|followed by|before|until|an? (?:large |small )?number of)\b|^Not\b",
+    r"|seldom|only|once|several|followed by|before|an? (?:large |small )?number of)\b|^Not\b",
     re.IGNORECASE,
 )
 # "Any of them can" becomes "none can", and "so dark was it" has no place for a "not".
@@ -107,8 +107,8 @@ _ASKED = re.compile(
     r" (?:\w+ )?if\b[^,]*$",
     re.IGNORECASE,
 )
-# "Before matches were invented", "as it grows": no news.
-_ASIDE = re.compile(r"\b(?:when|before|after|as|than|where|how|whom)\b[^,]*$", re.IGNORECASE)
+# "After matches were invented", "as it grows": no news.
+_ASIDE = re.compile(r"\b(?:when|after|as|than|where|how|whom)\b[^,]*$", re.IGNORECASE)
 # "All of them are not": of all, or of some?
 _OF_ALL = re.compile(r"\b(?:all|every|each|both|half|most|some|many|always)\b", re.IGNORECASE)
 _DENIES_NEAR = re.compile(r"(?:n['’]t|\bnot|\bnever)\b[^.;,]*$")

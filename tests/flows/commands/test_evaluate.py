@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ def ask(*models: str, **options: Any) -> None:
     evaluate_encoders(models, **given | {"format_": "table"} | options)
 
 
+@pytest.mark.usefixtures("bf16_anywhere")
 def test_a_line_a_task(
     suite: str,
     found: list[dict[str, Any]],
@@ -111,6 +113,21 @@ def test_a_line_a_task(
     assert path.is_relative_to(tmp_path / "store" / "artifacts" / "train" / "bbbb2222")
     assert found[0]["asked"] == ["STS-B"]
     assert (found[0]["pooling"], found[0]["precision"]) == ("cls", "bf16")
+
+
+def test_the_precision_told_is_the_one_computed(
+    suite: str,
+    found: list[dict[str, Any]],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tercet.models.precision.cpu_has_bf16", lambda: False)
+    monkeypatch.setattr("tercet.flows.running.device.device", lambda _: "cpu")
+    store, _ = small_store(tmp_path / "store")
+    ask("train", suite=suite, store=store.location, precision="bf16")
+    assert re.search(r"^train, version abcd0, .*, fp32$", capsys.readouterr().out, re.MULTILINE)
+    assert found[0]["precision"] == "fp32"
 
 
 @pytest.mark.usefixtures("found")
