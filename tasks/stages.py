@@ -4,7 +4,14 @@ import pyarrow as pa
 
 from tercet.models.losses.registry import LOSSES
 from tercet.tasks.corpus import ingest, labelled, sample
-from tercet.tasks.evaluation import awareness, evaluate, halves, labels, measure_generator
+from tercet.tasks.evaluation import (
+    awareness,
+    define,
+    evaluate,
+    halves,
+    labels,
+    measure_generator,
+)
 from tercet.tasks.guarding import guard
 from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
 from tercet.tasks.scoring import embed, mine, select
@@ -61,6 +68,7 @@ def stages() -> tuple[Stage, ...]:
         halves.STAGE,
         labels.STAGE,
         measure_generator.STAGE,
+        define.STAGE,
         evaluate.STAGE,
     )
 

@@ -11,7 +11,7 @@ from tercet.flows.commands.export import encoder_dir
 from tercet.flows.pipeline.fingerprints import made_model
 from tercet.flows.results.refs import artifact_of
 from tercet.flows.terminal import text_table
-from tercet.models.losses.definition import KEPT, SLOT
+from tercet.models.losses.definition import SLOT, projection_file
 from tercet.storage.artifacts import Artifact
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput
@@ -73,9 +73,7 @@ def _kept(store: Store, artifact: Artifact, folder: Path) -> tuple[Path, Path]:
         part, _, name = slot.rpartition(".")
         if name != SLOT:
             continue
-        # Of several parts, the file is called after its own.
-        files = [folder / "losses" / f"{prefix}{KEPT}.safetensors" for prefix in ("", f"{part}.")]
-        projection = next((file for file in files if file.is_file()), None)
+        projection = projection_file(folder, part)
         space = made_model(store, version)
         if projection is not None and space is not None:
             return projection, space

@@ -1,4 +1,7 @@
-"""Steps that train the encoder, one per phase, whiten it, and evaluate it before and after."""
+"""Steps that train the encoder, one per phase, whiten it, and evaluate it before and after.
+
+A phase that trains on definitions has two more: its entries' matrix, and a measurement against it.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +14,7 @@ from tercet.flows.pipeline.scoring import evaluator
 from tercet.flows.pipeline.step import Made, Model, Step
 from tercet.flows.recipe.model import Recipe
 from tercet.models.losses.definition import SLOT, Definition
-from tercet.tasks.evaluation import evaluate
+from tercet.tasks.evaluation import define, evaluate
 from tercet.tasks.training import entry_matrix, train, whiten
 from tercet.tasks.training.phases import (
     OF_TRIPLETS,
@@ -47,6 +50,7 @@ def training_steps(recipe: Recipe) -> list[Step]:
             stage = train.stage_for(phase.losses(), None if choose is None else choose.by)
             config = _config(recipe, phase, own)
             models = {"backbone": _model(recipe, phase, seed, phase.backbone)}
+            defined: list[Step] = []
             for part in phase.parts:
                 for slot, name in part.models.items():
                     models[f"{part.name}.{slot}"] = _model(recipe, phase, seed, name)
@@ -55,11 +59,13 @@ def training_steps(recipe: Recipe) -> list[Step]:
                     models[f"{part.name}.{SLOT}"] = Made(entries.name)
                     # One built with what exists already serves all seeds.
                     steps += [entries] if entries.name not in [s.name for s in steps] else []
+                    defined.append(_define_step(recipe, part, entries, step, seed, own))
             steps.append(Step(step, stage, config, _inputs(recipe, phase), models))
+            steps += defined
             trained[phase.name] = step
         if recipe.whiten is not None:
             steps.append(_whiten_step(recipe, recipe.whiten, seed, own))
-        final = steps[-1].name
+        final = _last(recipe, seed)
         earlier = trained if recipe.evaluate.phases == "all" else {}
         evaluated = {name: step for name, step in earlier.items() if step != final}
         evaluated["encoder"] = final
@@ -101,6 +107,21 @@ def _entries_step(recipe: Recipe, phase: PhaseSettings, part: PartConfig, seed: 
     return Step(step, entry_matrix.STAGE, config, inputs, {"encoder": encoder})
 
 
+def _define_step(
+    recipe: Recipe, part: PartConfig, entries: Step, trained: str, seed: int, own: int | None
+) -> Step:
+    """The measurement of how well the part's held-out definitions find these entries."""
+    of_entries = entries.config.model_dump(exclude={"model_seed"})
+    config = define.DefineConfig(**of_entries, part=part.name, model_seed=own)
+    models: dict[str, Model] = {
+        "trained": Made(trained),
+        "encoder": entries.models["encoder"],
+        "entry_matrix": Made(entries.name),
+    }
+    step = _of_seed(recipe, f"{define.STAGE.name}.{config.name}", seed)
+    return Step(step, define.STAGE, config, entries.inputs, models)
+
+
 def _whiten_step(
     recipe: Recipe, settings: whiten.WhitenSettings, seed: int, own: int | None
 ) -> Step:
@@ -124,6 +145,12 @@ def trained_by(recipe: Recipe, seed: int, phase: str | None = None) -> str:
     phases = recipe.train.phases
     name = "train" if len(phases) == 1 else f"train.{phase or phases[-1].name}"
     return _of_seed(recipe, name, seed)
+
+
+def _last(recipe: Recipe, seed: int) -> str:
+    """The name of the step that makes the seed's final encoder."""
+    whitened = recipe.whiten is not None
+    return _of_seed(recipe, whiten.STAGE.name, seed) if whitened else trained_by(recipe, seed)
 
 
 def sources(recipe: Recipe) -> tuple[str, ...]:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from tercet.flows.pages import spaces
-from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section, Table
+from tercet.flows.pages.blocks import Block, Cell, Chart, Grid, Note, Section, Table
 from tercet.flows.report.subject import Row, Subject
+from tercet.flows.results import definitions
 
 # Each seed has a space of the same name: the figures are averaged, the points are the first's.
 _FIGURES = """
@@ -43,6 +44,7 @@ def entries(subjects: Sequence[Subject]) -> Section:
         caption = f"{of_run}The entries that each phase trains against."
         titles = ["phase", *(key.replace("_", " ") for key in _COLUMNS)]
         blocks.append(Table(titles, rows, caption, "l" + "r" * len(_COLUMNS)))
+        blocks += _found(subject, of_run)
         points = subject.rows(_POINTS)
         charts: list[Block] = [_cloud(name, [p for p in points if p["name"] == name], of_run)
                                for name in names]  # fmt: skip
@@ -53,6 +55,29 @@ def entries(subjects: Sequence[Subject]) -> Section:
         "cosine near 0), the more a definition can be told from others."
     )
     return Section("Entries", blocks, lead)
+
+
+def _found(subject: Subject, of_run: str) -> list[Block]:
+    """A table of what held-out definitions find; none where none was held out."""
+    measured = definitions.defined(subject.connection)
+    if not measured:
+        return []
+    rows: list[list[Cell]] = [
+        [
+            one.name,
+            definitions.ARMS[arm],
+            *(round(values[key][0], 1) for key in definitions.METRICS),
+        ]
+        for one in measured
+        for arm, values in one.figures.items()
+    ]
+    counts = ", ".join(f"{one.definitions:,} of {one.name}" for one in measured)
+    caption = (
+        f"{of_run}How well definitions that nothing trained on find their entries ({counts}), in "
+        f"percent. {' '.join(f'{one.name}: {definitions.in_words(one)}' for one in measured)}"
+    )
+    titles = ["phase", "", *definitions.METRICS.values()]
+    return [Table(titles, rows, caption, "ll" + "r" * len(definitions.METRICS))]
 
 
 def _cloud(name: str, points: Sequence[Row], of_run: str) -> Chart:

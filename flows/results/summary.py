@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 
 from tercet.flows.pipeline.making import MAKERS
-from tercet.flows.results import discriminators, generated
+from tercet.flows.results import definitions, discriminators, generated
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.figures import Figure, figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
@@ -39,6 +39,7 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         if any(step["stage"] == "measure_generator" for step in steps.values()):
             lines += _generators(connection)
         lines += _discriminators(connection)
+        lines += of_definitions(connection)
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
             found = figures(connection)
             lines += _before_and_after(found, run_plan.recipe.seed)
@@ -106,6 +107,23 @@ def _discriminators(connection: duckdb.DuckDBPyConnection) -> list[str]:
             name = discriminators.ARMS[arm]
             lines.append(f"  {name:<32}{auc:>8}  {ends:<18}{right:>8}")
         lines.append(f"  {discriminators.in_words(one)}")
+    return lines
+
+
+def of_definitions(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """How well held-out definitions find their entries; empty where none was trained on."""
+    lines = []
+    for one in definitions.defined(connection):
+        seeds = "" if one.seeds == 1 else f", the mean of {one.seeds} seeds"
+        lines.append(
+            f"\n{one.name}: entries found by {one.definitions:,} held-out definitions{seeds}:"
+        )
+        names = "".join(f"{name:>13}" for name in definitions.METRICS.values())
+        lines.append(f"  {'':<34}{names}")
+        for arm, values in one.figures.items():
+            shown = "".join(f"{values[metric][0]:>13,.1f}" for metric in definitions.METRICS)
+            lines.append(f"  {definitions.ARMS[arm]:<34}{shown}")
+        lines.append(f"  {definitions.in_words(one)}")
     return lines
 
 

@@ -63,6 +63,15 @@ def layer_of(folder: Path) -> Layer | None:
     return None
 
 
+def projection_file(folder: Path, part: str) -> Path | None:
+    """Where the part's training has left its projection beside the encoder; None without one.
+
+    The only part of a phase leaves it under its plain name.
+    """
+    files = (folder / "losses" / f"{name}.safetensors" for name in (KEPT, f"{part}.{KEPT}"))
+    return next((file for file in files if file.is_file()), None)
+
+
 class Definition(Params):
     """The numbers of `definition`, and how the rows of its entry matrix are made."""
 

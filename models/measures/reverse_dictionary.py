@@ -6,6 +6,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tercet.models.measures.resampling import Measure, mean_of
+
 Ranks: TypeAlias = npt.NDArray[np.float64]
 Scores: TypeAlias = npt.NDArray[np.float32]
 
@@ -31,10 +33,11 @@ def ranks(
     return found
 
 
-def figures(found: Ranks) -> dict[str, float]:
-    """recall@1 and recall@10 in percent, and the median rank."""
+def figures(found: Ranks) -> dict[str, Measure | float]:
+    """Measures of recall@1, recall@10 and MRR in percent, and the median rank."""
     return {
-        "recall@1": 100 * float((found <= 1).mean()),
-        "recall@10": 100 * float((found <= 10).mean()),
-        "median rank": float(np.median(found)),
+        "recall@1": mean_of(100.0 * (found <= 1)),
+        "recall@10": mean_of(100.0 * (found <= 10)),
+        "mrr": mean_of(100.0 / found),
+        "median_rank": float(np.median(found)),
     }

@@ -1,9 +1,10 @@
 """Stage `labelled`: the recipe's labelled corpora as one table, whatever their kind and source.
 
 Each row of a source becomes a row of its kind (`tercet.tasks.corpus.kinds`) or a reject; a kind may
-put several rows together. Rows that share eight words with dev or test are rejected too. Everything
-streams: what is read lies in a scratch directory, and DuckDB puts it together within its memory
-limit. These corpora are not among ingest's, so that none of their texts becomes an anchor.
+put several rows together. Rows that share eight words with dev or test are rejected too. A share of
+the definitions is held out for measuring. Everything streams: what is read lies in a scratch
+directory, and DuckDB puts it together within its memory limit. These corpora are not among
+ingest's, so that none of their texts becomes an anchor.
 """
 
 import shutil
@@ -26,6 +27,7 @@ from tercet.models.text.marks import shared_words
 from tercet.models.text.unicode import fold
 from tercet.storage.rows import read_parquet_sql
 from tercet.tasks.connections import connection
+from tercet.tasks.corpus import held_out_definitions
 from tercet.tasks.corpus.held_out import held_out_marks
 from tercet.tasks.corpus.kinds.kind import Bad, Kind, Labelled, kind_named
 from tercet.tasks.corpus.kinds.registry import KINDS
@@ -50,6 +52,7 @@ LABELLED = pa.schema(
     ]
 )
 ENTRIES = pa.schema([("entry_id", pa.int32()), ("text", pa.string())])
+HELD_OUT = "held_out_definitions"
 
 _READ = pa.schema(
     [
@@ -62,7 +65,8 @@ _READ = pa.schema(
     ]
 )
 _KEPT = pa.schema(
-    [field for field in LABELLED if field.name != "entries"] + [("entries", pa.list_(pa.string()))]
+    [field for field in LABELLED if field.name != "entries"]
+    + [("entries", pa.list_(pa.string())), ("drawn", pa.bool_())]
 )
 _TEXTS = ("anchor", "positive", "negative")
 _EACH_BY_ITSELF = """
@@ -139,7 +143,7 @@ def columns_of(corpus: CorpusConfig, kind: Kind, table: Table) -> dict[str, str]
 
 
 def run(work: Work) -> None:
-    """Emit `labelled` and `entries`; every row left out is a reject.
+    """Emit `labelled`, `entries` and `held_out_definitions`; any other row left out is a reject.
 
     Raises:
         BadInput: as `check_labelled`; or a corpus without a single usable row.
@@ -277,6 +281,7 @@ def _keep(
                     "corpus": pa.repeat(corpus.name, len(ids)),
                     "kind": pa.repeat(corpus.kind, len(ids)),
                     **{name: rows[name] for name in (*_TEXTS, "label", "entries")},
+                    "drawn": held_out_definitions.drawn(corpus.held_out, ids),
                 }
             ).cast(_KEPT)
             writer.write_table(table.filter(pa.array(stay)))
@@ -293,7 +298,7 @@ def _nothing_usable(corpus: CorpusConfig, faults: Counter[str]) -> str:
 
 
 def _emit(db: Any, work: Work, kept: Sequence[str]) -> None:
-    """Number the entries in order of their texts, and emit both tables."""
+    """Number the entries in order of their texts, and emit the tables."""
     rows = read_parquet_sql(kept)
     db.execute(
         f"""CREATE TEMP TABLE entries AS
@@ -305,6 +310,7 @@ def _emit(db: Any, work: Work, kept: Sequence[str]) -> None:
         work.emit("entries", pa.Table.from_batches([batch]).cast(ENTRIES))
     texts = db.sql("SELECT text FROM entries ORDER BY entry_id").to_arrow_table()["text"]
     texts = texts.combine_chunks()
+    held_out_definitions.choose(db, rows)
     for path in kept:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(BATCH_ROWS, use_threads=False):
@@ -312,7 +318,11 @@ def _emit(db: Any, work: Work, kept: Sequence[str]) -> None:
                     table = pa.Table.from_batches([batch]).combine_chunks()
                     numbered = _numbered(table["entries"], texts)
                     table = table.drop_columns("entries").append_column("entries", numbered)
-                    work.emit("labelled", table.cast(LABELLED))
+                    held = held_out_definitions.held(db, table)
+                    for name, own in (("labelled", pc.invert(held)), (HELD_OUT, held)):
+                        schema, some = STAGE.tables[name], table.filter(own)
+                        if some.num_rows:
+                            work.emit(name, some.select(schema.names).cast(schema))
 
 
 def _numbered(entries: pa.ChunkedArray, texts: pa.Array) -> pa.Array:
@@ -328,7 +338,7 @@ def _numbered(entries: pa.ChunkedArray, texts: pa.Array) -> pa.Array:
 STAGE = Stage(
     name="labelled",
     config=LabelledConfig,
-    tables={"labelled": LABELLED, "entries": ENTRIES},
+    tables={"labelled": LABELLED, "entries": ENTRIES, HELD_OUT: held_out_definitions.SCHEMA},
     run=run,
     seeded=False,
     externals=externals,

@@ -40,6 +40,8 @@ class CorpusConfig(Config):
         before any is read: a whole number, or a fraction.
     kind: what the rows of a labelled corpus are.
     columns: of a labelled corpus, our name of a column to the source's; left out, they are found.
+    held_out: of kind definitions, the share that nothing trains on, to measure how well definitions
+        find their entries; left out, 0.02.
     limit: read only the first so many rows (of lines or tables), or documents (of prose, pydocs).
     """
 
@@ -57,6 +59,7 @@ class CorpusConfig(Config):
     files: FileCount | None = None
     kind: str | None = Field(default=None, json_schema_extra={"enum": [*KINDS, None]})
     columns: dict[str, str] = Field(default_factory=dict)
+    held_out: float | None = Field(default=None, ge=0.0, le=0.5)
     limit: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
@@ -65,6 +68,8 @@ class CorpusConfig(Config):
             raise ValueError("query and answer name the two columns of a pair: give both or none")
         if self.labels is not None and self.labels in (self.text, self.query, self.answer):
             raise ValueError("labels and a text are the same column: labels never train")
+        if self.held_out is not None and self.kind != "definitions":
+            raise ValueError("held_out is for labelled corpora of kind definitions: leave it out")
         if self.role == "pretrain":
             self._refuse(("share", "company", "query", "answer", "labels"))
         if self.role == "labelled":

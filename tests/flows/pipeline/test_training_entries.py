@@ -59,6 +59,26 @@ def test_the_guard_removes_definitions_from_the_entries_too(tmp_path: Path) -> N
     assert found["train.step1"].inputs["guarded_labelled"] == ("guard.labelled",)
 
 
+def test_what_definitions_find_is_measured_after_each_step(tmp_path: Path) -> None:
+    found = steps(tmp_path, "seeds=2")
+    assert [name for name in found if name.startswith("define")] == [
+        "define.step1", "define.step2", "define.step1.seed43", "define.step2.seed43",
+    ]  # fmt: skip
+    second = found["define.step2.seed43"]
+    assert second.models == {
+        "trained": Made("train.step2.seed43"),
+        "encoder": Made("train.step1.seed43"),
+        "entry_matrix": Made("entry_matrix.step2.seed43"),
+    }
+    assert second.inputs == found["entry_matrix.step2"].inputs
+    config = second.config.model_dump()
+    assert (config["name"], config["part"], config["corpus"]) == ("step2", "step2", "dictionary")
+    assert config["model_seed"] == 43
+    assert found["define.step1"].models["encoder"] == BACKBONE
+    # The last step's encoder is the final one still.
+    assert found["evaluate.encoder"].models == {"model": Made("train.step2")}
+
+
 def test_seeds_share_the_entries_that_no_training_has_made(tmp_path: Path) -> None:
     found = steps(tmp_path, "seeds=2")
     assert [name for name in found if name.startswith("entry_matrix")] == [
@@ -103,6 +123,7 @@ def test_a_change_of_the_second_steps_entries_leaves_the_first_step(tmp_path: Pa
     assert {name for name, version in after.items() if before[name] != version} == {
         "entry_matrix.step2",
         "train.step2",
+        "define.step2",
         "evaluate.encoder",
     }
 

@@ -52,7 +52,7 @@ def recipe(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Path
     content = yaml.safe_load(finished.tiny.recipe.read_text())
     for key in ("synthesise", "evaluator", "select"):
         del content[key]
-    terms = {"name": "terms", "role": "labelled", "kind": "definitions"}
+    terms = {"name": "terms", "role": "labelled", "kind": "definitions", "held_out": 0.3}
     content["corpora"].append({**terms, "source": str(dictionary(folder / "terms.tsv"))})
     content["train"] = {"pooling": "cls", "max_length": 32, "log_steps": 2, "phases": PHASES}
     path = folder / "definitions.yaml"
@@ -106,6 +106,39 @@ def test_a_run_tells_of_its_entries_and_keeps_the_projection(undisturbed: Path) 
     stored = load_file(model(undisturbed, "train.step2") / "model.safetensors")
     # BERT's own pooler was its start.
     assert torch.allclose(kept.dense.weight, stored["pooler.dense.weight"], atol=1e-6)
+
+
+def test_a_run_measures_what_held_out_definitions_find(undisturbed: Path) -> None:
+    held = query(
+        undisturbed, "SELECT row_id, anchor, entries FROM held_out_definitions ORDER BY row_id"
+    )
+    assert len(held) > 3
+    found = query(undisturbed, "SELECT name, arm, row_id, rank FROM definition_ranks ORDER BY ALL")
+    assert {(name, arm) for name, arm, _, _ in found} == {
+        (name, arm) for name in ("step1", "step2") for arm in ("trained", "cosine", "words")
+    }
+    # By hand, as `tercet define` does it.
+    folder = model(undisturbed, "train.step2")
+    space = read_space(model(undisturbed, "entry_matrix.step2"))
+    projection = read_projection(folder / "losses" / "projection.safetensors")
+    vectors = encode(load_encoder(folder), [text for _, text, _ in held], normalise=False)
+    with torch.no_grad():
+        scores = projection(torch.from_numpy(vectors)) @ space.matrix.T
+    ranks = {row: rank for name, arm, row, rank in found if (name, arm) == ("step2", "trained")}
+    assert len(ranks) == len(held)
+    for (row_id, _, entries), row in zip(held, scores.tolist(), strict=True):
+        own = {space.entry_ids.tolist().index(entry) for entry in entries}
+        best = max(row[place] for place in own)
+        assert ranks[row_id] == 1 + sum(score > best for score in row)
+    ((recall, low, high, n),) = query(
+        undisturbed,
+        "SELECT value, ci_low, ci_high, n FROM definition_figures"
+        " WHERE name = 'step2' AND arm = 'trained' AND metric = 'recall@10'",
+    )
+    assert (n, recall) == (
+        len(held), pytest.approx(100 * np.mean([rank <= 10 for rank in ranks.values()]))
+    )  # fmt: skip
+    assert low <= recall <= high
 
 
 def test_killed_in_the_second_step_a_run_goes_on_there(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tercet.models.measures.resampling import sampled
 from tercet.models.measures.reverse_dictionary import figures, ranks
 
 
@@ -25,5 +26,8 @@ def test_entries_that_tie_share_their_places() -> None:
 
 
 def test_the_figures() -> None:
-    found = np.array([1.0, 1.5, 10.0, 10.5, 400.0])
-    assert figures(found) == {"recall@1": 20.0, "recall@10": 60.0, "median rank": 10.0}
+    found = figures(np.array([1.0, 1.5, 10.0, 10.5, 400.0]))
+    assert found.pop("median_rank") == 10.0
+    values = {name: sampled(measure, 5, 10, 0).value for name, measure in found.items()}  # type: ignore[arg-type]
+    mrr = 20 * (1 + 1 / 1.5 + 1 / 10 + 1 / 10.5 + 1 / 400)
+    assert values == pytest.approx({"recall@1": 20.0, "recall@10": 60.0, "mrr": mrr})

@@ -244,6 +244,53 @@ def test_a_row_may_name_several_entries(run: Run, tmp_path: Path) -> None:
     assert sorted(reasons(made)) == [("duplicate", "of great size"), ("missing_text", "|")]
 
 
+def definitions_file(path: Path, count: int = 400) -> str:
+    """So many definitions of half as many entries, but the last, which has an entry of its own."""
+    rows = [[f"word {i % (count // 2)}", f"definition number {i}"] for i in range(count)]
+    return write(path, [*rows, ["alone", "defined once"]], ["entry", "definition"])
+
+
+def test_definitions_are_held_out_whose_entries_keep_another(run: Run, tmp_path: Path) -> None:
+    path = definitions_file(tmp_path / "words.csv")
+    corpus = {"source": path, "kind": "definitions", "held_out": 0.5}
+    made = run(corpus)
+    held = made["held_out_definitions"]
+    assert len(held) + len(made["labelled"]) == 401
+    # Both definitions of a word are drawn a quarter of the time, and then both stay.
+    assert 60 < len(held) < 140
+    assert not {row["anchor"] for row in held} & {row["anchor"] for row in made["labelled"]}
+    taught = {entry for row in made["labelled"] for entry in row["entries"]}
+    assert {entry for row in held for entry in row["entries"]} <= taught
+    assert "defined once" not in {row["anchor"] for row in held}
+    assert {row["corpus"] for row in held} == {"c"}
+    assert held == run(corpus)["held_out_definitions"]
+    assert 2 <= len(run({**corpus, "held_out": None})["held_out_definitions"]) <= 20
+    assert run({**corpus, "held_out": 0})["held_out_definitions"] == []
+
+
+def test_a_definition_that_another_corpus_has_too_is_not_held_out(run: Run, tmp_path: Path) -> None:
+    corpus = {"source": definitions_file(tmp_path / "words.csv"), "kind": "definitions"}
+    one, other = {**corpus, "held_out": 0.5}, {**corpus, "name": "other", "held_out": 0}
+    assert run(one, other)["held_out_definitions"] == []
+
+
+def test_a_definition_goes_with_all_its_entries(run: Run, tmp_path: Path) -> None:
+    rows = [[f"word {i}|twin {i}", f"first of {i}"] for i in range(200)]
+    rows += [[f"word {i}", f"second of {i}"] for i in range(200)]
+    path = write(tmp_path / "twins.csv", rows, ["entry", "definition"])
+    made = run({"source": path, "kind": "definitions", "held_out": 0.5})
+    # No other definition has the twins, so the first ones stay; the second ones need only words.
+    assert {row["anchor"].split()[0] for row in made["held_out_definitions"]} == {"second"}
+    assert {len(row["entries"]) for row in made["held_out_definitions"]} == {1}
+
+
+@pytest.mark.parametrize("kind", ["pairs", "triplets"])
+def test_only_definitions_are_held_out(kind: str) -> None:
+    corpus = {"name": "c", "source": "c.csv", "role": "labelled", "kind": kind, "held_out": 0.1}
+    with pytest.raises(ValueError, match="held_out is for labelled corpora of kind definitions"):
+        labelled.LabelledConfig.model_validate({"corpora": [corpus]})
+
+
 def test_columns_that_the_recipe_names(run: Run, tmp_path: Path) -> None:
     names = ["one", "two", "how"]
     path = write(tmp_path / "own.tsv", [["a", "b", "entailment"], ["a", "c", "2"]], names)

@@ -1,0 +1,68 @@
+"""How well held-out definitions find their entries, as the summary and the report show it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import duckdb
+
+ARMS = {
+    "trained": "after training",
+    "cosine": "the encoder before it, by cosine",
+    "words": "TF-IDF of the definitions",
+}
+METRICS = {
+    "recall@1": "recall@1",
+    "recall@10": "recall@10",
+    "mrr": "MRR",
+    "median_rank": "median rank",
+}
+
+# Value, and the ends of its interval: over definitions, None where it is a mean over seeds.
+Ends: TypeAlias = tuple[float, float | None, float | None]
+
+_FIGURES = """
+SELECT name, arm, metric, avg(value), max(n), count(*),
+    if(count(*) = 1, any_value(ci_low), NULL), if(count(*) = 1, any_value(ci_high), NULL)
+FROM definition_figures GROUP BY name, arm, metric ORDER BY name
+"""
+
+
+@dataclass(frozen=True)
+class Defined:
+    """One phase's training on definitions. figures: by arm and metric, in the order of `ARMS`.
+
+    gains: of each control, the training's recall@10 over it.
+    """
+
+    name: str
+    definitions: int
+    seeds: int
+    figures: Mapping[str, Mapping[str, Ends]]
+    gains: Mapping[str, Ends]
+
+
+def defined(connection: duckdb.DuckDBPyConnection) -> list[Defined]:
+    """The trainings on definitions of the connection's run, by name."""
+    try:
+        rows = connection.execute(_FIGURES).fetchall()
+    except duckdb.CatalogException:  # nothing in the run was trained on definitions
+        return []
+    found = []
+    for name in dict.fromkeys(row[0] for row in rows):
+        own = [row for row in rows if row[0] == name]
+        ends = {(arm, metric): (value, low, high) for _, arm, metric, value, _, _, low, high in own}
+        arms = [arm for arm in ARMS if (arm, "mrr") in ends]
+        figures = {arm: {metric: ends[arm, metric] for metric in METRICS} for arm in arms}
+        gains = {arm: ends[arm, "recall@10_gain"] for arm in arms if arm != "trained"}
+        found.append(Defined(name, own[0][4], own[0][5], figures, gains))
+    return found
+
+
+def in_words(one: Defined) -> str:
+    """Whether the training finds entries better than the controls, in a sentence."""
+    said = []
+    for arm, (value, low, high) in one.gains.items():
+        ends = "" if low is None or high is None else f" ({low:+.1f} to {high:+.1f})"
+        said.append(f"{value:+.1f}{ends} over {ARMS[arm]}")
+    return f"recall@10 after training: {', '.join(said)}."

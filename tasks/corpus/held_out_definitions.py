@@ -1,0 +1,57 @@
+"""Definitions that nothing trains on, to measure how well definitions find their entries.
+
+Which ones does not depend on a run's seed, so that the same definitions measure every training.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tercet.models import seeding
+from tercet.models.seeding import Ids
+
+SCHEMA = pa.schema(
+    [
+        ("row_id", pa.uint64()),
+        ("corpus", pa.string()),
+        ("anchor", pa.string()),
+        ("entries", pa.list_(pa.int32())),
+    ]
+)
+# Of a corpus's definitions, where the recipe does not say.
+SHARE = 0.02
+
+# A drawn definition stays in training where it is the only one of an entry, or the text of another
+# row too.
+_CHOOSE = """
+CREATE TEMP TABLE held_out AS
+WITH definitions AS (SELECT corpus, row_id, anchor, entries, drawn FROM {rows}
+                     WHERE entries IS NOT NULL),
+once AS (SELECT anchor FROM {rows} GROUP BY anchor HAVING count(*) = 1),
+owned AS (SELECT corpus, row_id, unnest(entries) AS entry, drawn FROM definitions),
+kept AS (SELECT DISTINCT corpus, entry FROM owned WHERE NOT drawn),
+needed AS (SELECT corpus, row_id FROM owned ANTI JOIN kept USING (corpus, entry))
+SELECT corpus, row_id FROM definitions SEMI JOIN once USING (anchor)
+ANTI JOIN needed USING (corpus, row_id) WHERE drawn
+"""
+
+
+def drawn(share: float | None, ids: Ids) -> npt.NDArray[np.bool_]:
+    """Which rows might be held out. share: None is `SHARE`."""
+    return seeding.uniforms(0, "held-out definitions", ids) < (SHARE if share is None else share)
+
+
+def choose(db: Any, rows: str) -> None:
+    """Makes the table that `held` looks at. rows: SQL of corpus, row_id, anchor, entries, drawn."""
+    db.execute(_CHOOSE.format(rows=rows))
+
+
+def held(db: Any, rows: pa.Table) -> pa.Array:
+    """Of each row, all of one corpus and at least one, whether it is held out."""
+    corpus = rows["corpus"][0].as_py()
+    query = "SELECT row_id FROM held_out WHERE corpus = $corpus"
+    chosen = db.sql(query, params={"corpus": corpus}).to_arrow_table()["row_id"]
+    return pc.is_in(rows["row_id"].combine_chunks(), chosen.combine_chunks())

@@ -1,0 +1,198 @@
+"""Stage `define`: how well definitions that nothing trained on find their entries.
+
+As `tercet define` finds them, beside two controls: the encoder that made the entries' vectors, by
+cosine and without the projection, and TF-IDF over each entry's definitions.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from tercet.models.losses.definition import projection_file
+from tercet.models.measures import resampling
+from tercet.models.measures.reverse_dictionary import Ranks, Scores, figures, ranks
+from tercet.models.precision import Precision
+from tercet.tasks.rejects import rejects
+from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.training.entry_matrix import definitions
+
+DEFINITION_FIGURES = pa.schema(
+    [
+        ("name", pa.string()),
+        ("seed", pa.int64()),
+        ("arm", pa.string()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+        ("ci_low", pa.float64()),
+        ("ci_high", pa.float64()),
+        ("n", pa.int64()),
+    ]
+)
+DEFINITION_RANKS = pa.schema(
+    [
+        ("name", pa.string()),
+        ("seed", pa.int64()),
+        ("arm", pa.string()),
+        ("row_id", pa.uint64()),
+        ("rank", pa.float64()),
+    ]
+)
+
+TRAINED, COSINE, WORDS = "trained", "cosine", "words"
+_RESAMPLES = 2_000
+
+# From some definitions, by their places, to their scores with all entries.
+Scorer = Callable[[slice], Scores]
+
+
+class DefineConfig(Config):
+    """Which entries, and how they were made."""
+
+    name: str = Field(description="Of the part of a phase that was trained against them.")
+    part: str
+    corpus: str
+    entries: Literal["mean", "cls", "words"] = "mean"
+    ica: float | None = None
+    max_length: int = 64
+    precision: Precision = "fp32"
+    trust_remote_code: bool = False
+    model_seed: int | None = Field(
+        default=None, description="Of the training; null: that of the run."
+    )
+
+
+def run(work: Work) -> None:
+    """Emits both tables; where no definition of the corpus is held out, a reject says so.
+
+    Models: trained, the encoder with its projection; entry_matrix; encoder, which made that one.
+    """
+    from tercet.models.encoders.entry_space import read_space
+
+    config: DefineConfig = work.config
+    space = read_space(work.models["entry_matrix"])
+    held = _held_out(work, {entry: row for row, entry in enumerate(space.entry_ids.tolist())})
+    if not held:
+        why = f"no definition of {config.corpus} is held out: finding its entries was not measured"
+        work.emit("rejects", rejects(STAGE.name, [None], "no_held_out", why, None))
+        return
+    ids, texts, owners = zip(*held, strict=True)
+    matrix = space.matrix.numpy()
+    arms: dict[str, Scorer] = {TRAINED: _by_projection(work, texts, matrix)}
+    # Components and word embeddings are no sentence vectors.
+    if config.entries != "words" and config.ica is None:
+        arms[COSINE] = _by_cosine(work, texts, matrix)
+    arms[WORDS] = _by_words(work, texts, space.entry_ids.tolist())
+    shared = {
+        "name": config.name,
+        "seed": work.seed if config.model_seed is None else config.model_seed,
+    }
+    found = {arm: ranks(scores, owners) for arm, scores in arms.items()}
+    rows = [{**shared, "n": len(held), **row} for row in _figures(found, work.seed)]
+    work.emit("definition_figures", pa.Table.from_pylist(rows, DEFINITION_FIGURES))
+    for arm, own in found.items():
+        repeated = {key: [value] * len(held) for key, value in {**shared, "arm": arm}.items()}
+        table = pa.table({**repeated, "row_id": pa.array(ids, pa.uint64()), "rank": own})
+        work.emit("definition_ranks", table.cast(DEFINITION_RANKS))
+
+
+def _held_out(work: Work, place: dict[int, int]) -> list[tuple[int, str, list[int]]]:
+    """The ids, texts and rows of the entries of the held-out definitions.
+
+    place: each entry's row. The guard may have taken an entry's other definitions, and its row.
+    """
+    table = work.inputs["labelled"].table("held_out_definitions")
+    table = table.filter(pc.equal(table["corpus"], work.config.corpus)).sort_by("row_id")
+    found = []
+    for row in table.to_pylist():
+        own = [place[entry] for entry in row["entries"] if entry in place]
+        if own:
+            found.append((row["row_id"], row["anchor"], own))
+    return found
+
+
+def _by_projection(work: Work, texts: Sequence[str], matrix: Any) -> Scorer:
+    import torch
+
+    from tercet.models.losses.definition_loss import read_projection
+
+    config: DefineConfig = work.config
+    file = projection_file(work.models["trained"], config.part)
+    assert file is not None, "a phase with the loss definition leaves its projection"
+    vectors = _encoded(work, "trained", texts)
+    with torch.no_grad():
+        projected = read_projection(file)(torch.from_numpy(vectors)).numpy()
+    return lambda some: projected[some] @ matrix.T
+
+
+def _by_cosine(work: Work, texts: Sequence[str], matrix: Any) -> Scorer:
+    vectors = _encoded(work, "encoder", texts, work.config.entries)
+    unit = matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
+    # The lengths of the definitions' vectors change no order.
+    return lambda some: vectors[some] @ unit.T
+
+
+def _encoded(work: Work, slot: str, texts: Sequence[str], pooling: Any = None) -> Any:
+    """The texts' vectors as the model gives them, (texts, width)."""
+    from tercet.models.encoders.encoder import encode, load_encoder
+
+    config: DefineConfig = work.config
+    model = load_encoder(
+        work.models[slot],
+        pooling,
+        config.max_length,
+        work.resources.device,
+        config.trust_remote_code,
+    )
+    return encode(model, list(texts), work.resources.batch_size, config.precision, normalise=False)
+
+
+def _by_words(work: Work, texts: Sequence[str], entry_ids: Sequence[int]) -> Scorer:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    said: dict[int, list[str]] = {entry: [] for entry in entry_ids}
+    for row in definitions(work, work.config.corpus, STAGE.name).to_pylist():
+        for entry in row["entries"]:
+            said[entry].append(row["anchor"])
+    words = TfidfVectorizer(sublinear_tf=True, token_pattern=r"(?u)\b\w+\b", dtype=np.float32)
+    documents = words.fit_transform([" ".join(own) for own in said.values()]).T.tocsc()
+    asked = words.transform(texts)
+    return lambda some: np.asarray((asked[some] @ documents).todense())
+
+
+def _figures(found: dict[str, Ranks], seed: int) -> list[dict[str, Any]]:
+    """Rows without name, seed and n. A control's `…_gain` is the training's over it."""
+    rows: list[dict[str, Any]] = []
+    trained: dict[str, resampling.Sampled] = {}
+    for arm, own in found.items():
+        for metric, figure in figures(own).items():
+            if isinstance(figure, float):
+                rows.append({"arm": arm, "metric": metric, "value": figure})
+                continue
+            drawn = resampling.sampled(figure, len(own), _RESAMPLES, seed)
+            rows.append(_row(arm, metric, resampling.interval(drawn)))
+            if arm == TRAINED:
+                trained[metric] = drawn
+            else:
+                gain = resampling.paired_test(trained[metric], drawn)
+                rows.append(_row(arm, f"{metric}_gain", gain))
+    return rows
+
+
+def _row(
+    arm: str, metric: str, found: resampling.Interval | resampling.Difference
+) -> dict[str, Any]:
+    ends = {"value": found.value, "ci_low": found.low, "ci_high": found.high}
+    return {"arm": arm, "metric": metric, **ends}
+
+
+STAGE = Stage(
+    name="define",
+    config=DefineConfig,
+    tables={"definition_figures": DEFINITION_FIGURES, "definition_ranks": DEFINITION_RANKS},
+    run=run,
+    libraries=("torch", "transformers", "sentence-transformers", "scikit-learn"),
+)

@@ -1,0 +1,160 @@
+"""Stage `define`: ranks of held-out definitions, by hand, for each arm."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.models.encoders.entry_space import create_space
+from tercet.models.encoders.own_modules import save_encoder
+from tercet.models.losses.definition_loss import Projection
+from tercet.storage.rows import Rows, rows_of
+from tercet.tasks.corpus.held_out_definitions import SCHEMA
+from tercet.tasks.corpus.labelled import ENTRIES, LABELLED
+from tercet.tasks.evaluation import define
+from tercet.tasks.evaluation.define import DefineConfig
+from tercet.tasks.stage import REJECTS, Resources, Work
+
+WIDTH = 32
+# Entry 2 has lost its row.
+ENTRY_IDS = [0, 1, 3, 4]
+TAUGHT = [("red file", [0]), ("blue value", [1]), ("old text row", [3]), ("green column", [4])]
+HELD = [("the red file", [0]), ("a row of text", [1, 3]), ("number", [2])]
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> dict[str, Rows]:
+    shared = {"corpus": "words", "kind": "definitions"}
+    taught = [{"row_id": i, **shared, "anchor": a, "entries": e} for i, (a, e) in enumerate(TAUGHT)]
+    held = [{"row_id": 9 - i, "corpus": "words", "anchor": a, "entries": e}
+            for i, (a, e) in enumerate(HELD)]  # fmt: skip
+    held.append({"row_id": 50, "corpus": "other", "anchor": "list", "entries": [0]})
+    tables = {
+        "labelled": pa.Table.from_pylist(taught, LABELLED),
+        "entries": pa.table({"entry_id": range(5), "text": list("abcde")}).cast(ENTRIES),
+        "held_out_definitions": pa.Table.from_pylist(held, SCHEMA),
+    }
+    for name, table in tables.items():
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    return {"labelled": rows_of({name: [tmp_path / f"{name}.parquet"] for name in tables})}
+
+
+@pytest.fixture
+def models(tmp_path: Path, tiny_backbone: Path) -> dict[str, Path]:
+    from safetensors.torch import save_file
+
+    torch.manual_seed(1)
+    trained = save_encoder(load_encoder(tiny_backbone, "mean"), tmp_path / "trained")
+    (trained / "losses").mkdir(exist_ok=True)
+    projection = Projection(WIDTH, WIDTH, "tanh", 2.0)
+    save_file(projection.state_dict(), trained / "losses" / "projection.safetensors")
+    space = tmp_path / "space"
+    matrix = create_space(space, np.array(ENTRY_IDS), list("abde"), WIDTH)
+    matrix[:] = np.random.default_rng(2).normal(size=matrix.shape)
+    matrix.flush()  # type: ignore[attr-defined]
+    return {"trained": trained, "encoder": tiny_backbone, "entry_matrix": space}
+
+
+def made(
+    inputs: dict[str, Rows], models: dict[str, Path], scratch: Path, **settings: Any
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each table."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    schemas = {**define.STAGE.tables, "rejects": REJECTS}
+
+    def emit(name: str, table: pa.Table) -> None:
+        assert schemas[name] == table.schema
+        found.setdefault(name, []).extend(table.to_pylist())
+
+    given = {"name": "first", "part": "first", "corpus": "words", **settings}
+    define.run(Work(DefineConfig(**given), 3, inputs, models, {}, Resources(), scratch, emit))
+    return found
+
+
+def rank(scores: Any, own: list[int]) -> int:
+    best = max(scores[place] for place in own)
+    return 1 + sum(score > best for score in scores)
+
+
+def test_each_arm_ranks_the_entries(
+    inputs: dict[str, Rows], models: dict[str, Path], tmp_path: Path
+) -> None:
+    from tercet.models.encoders.entry_space import read_space
+    from tercet.models.losses.definition_loss import read_projection
+
+    found = made(inputs, models, tmp_path)
+    matrix = read_space(models["entry_matrix"]).matrix
+    texts = ["a row of text", "the red file"]  # in order of row_id
+    own = [[1, 2], [0]]
+    vectors = encode(load_encoder(models["trained"], "mean"), texts, normalise=False)
+    projection = read_projection(models["trained"] / "losses" / "projection.safetensors")
+    trained = (projection(torch.from_numpy(vectors)) @ matrix.T).tolist()
+    cosine = torch.cosine_similarity(
+        torch.from_numpy(vectors)[:, None], matrix[None], dim=-1
+    ).tolist()
+    ranks = {(row["arm"], row["row_id"]): row["rank"] for row in found["definition_ranks"]}
+    expected = {
+        **{("trained", 8 + i): rank(trained[i], own[i]) for i in (0, 1)},
+        **{("cosine", 8 + i): rank(cosine[i], own[i]) for i in (0, 1)},
+        # Each shares words with its entry's definition alone.
+        ("words", 8): 1,
+        ("words", 9): 1,
+    }
+    assert ranks == expected
+    figures = {(row["arm"], row["metric"]): row for row in found["definition_figures"]}
+    assert {row["n"] for row in figures.values()} == {2}
+    assert {(row["name"], row["seed"]) for row in figures.values()} == {("first", 3)}
+    mrr = [50 * sum(1 / ranks[arm, row] for row in (8, 9)) for arm in ("trained", "words")]
+    assert figures["trained", "mrr"]["value"] == pytest.approx(mrr[0])
+    assert figures["words", "mrr_gain"]["value"] == pytest.approx(mrr[0] - mrr[1])
+    assert figures["words", "recall@1"]["value"] == 100.0
+    assert figures["trained", "median_rank"]["ci_low"] is None
+    assert ("trained", "mrr_gain") not in figures
+    assert "rejects" not in found
+
+
+@pytest.mark.parametrize("settings", [{"ica": 0.26}, {"entries": "words"}])
+def test_without_sentence_vectors_of_entries_there_is_no_cosine(
+    inputs: dict[str, Rows], models: dict[str, Path], tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    found = made(inputs, models, tmp_path, **settings)
+    assert {row["arm"] for row in found["definition_ranks"]} == {"trained", "words"}
+
+
+def test_the_projection_of_one_of_several_parts(
+    inputs: dict[str, Rows], models: dict[str, Path], tmp_path: Path
+) -> None:
+    alone = made(inputs, models, tmp_path)
+    folder = models["trained"] / "losses"
+    (folder / "projection.safetensors").rename(folder / "second.projection.safetensors")
+    found = made(inputs, models, tmp_path, part="second", model_seed=7)
+    kept = [{**row, "seed": 3} for row in found["definition_ranks"]]
+    assert kept == alone["definition_ranks"]
+    assert {row["seed"] for row in found["definition_ranks"]} == {7}
+
+
+def test_what_the_guard_removes_gives_the_words_nothing(
+    inputs: dict[str, Rows], models: dict[str, Path], tmp_path: Path
+) -> None:
+    removed = pa.table({"text": ["red file"], "removed": [True]})
+    pq.write_table(removed, tmp_path / "found.parquet")
+    guarded = rows_of({"contamination": [tmp_path / "found.parquet"]})
+    found = made({**inputs, "guarded_labelled": guarded}, models, tmp_path)
+    ranks = {(row["arm"], row["row_id"]): row["rank"] for row in found["definition_ranks"]}
+    # Among four entries that share no word with it.
+    assert ranks["words", 9] == 2.5
+
+
+def test_where_nothing_is_held_out_a_reject_says_so(
+    inputs: dict[str, Rows], models: dict[str, Path], tmp_path: Path
+) -> None:
+    found = made(inputs, models, tmp_path, corpus="third")
+    (reject,) = found.pop("rejects")
+    assert (reject["stage"], reject["reason"], reject["row_id"]) == ("define", "no_held_out", None)
+    assert "no definition of third is held out" in reject["detail"]
+    assert not found
