@@ -4,7 +4,9 @@ Answers are drawn in this process by the generator's own settings; nothing is as
 a generator that vLLM serves is measured as transformers draws it.
 """
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -179,7 +181,10 @@ def _pairs(work: Work) -> pa.Table:
 
 
 def _answers(work: Work, ids: seeding.Ids, sources: Sequence[str]) -> list[list[str]]:
-    """Generations of each source, each by a seed of its own."""
+    """Generations of each source, each by a seed of its own.
+
+    They lie in the scratch directory, so that a killed stage asks for none of them twice.
+    """
     from tercet.models.generators import generator
     from tercet.models.llm.errors import Unusable
     from tercet.models.llm.messages import Request
@@ -197,9 +202,11 @@ def _answers(work: Work, ids: seeding.Ids, sources: Sequence[str]) -> list[list[
             for place, source in enumerate(sources)
         ]
         prompts = generator.prompts(opened, requests)
-        wanted = [(row, copy) for row in range(len(sources)) for copy in range(copies)]
+        every = [(row, copy) for row in range(len(sources)) for copy in range(copies)]
+        file = work.scratch / "answers.jsonl"
+        said = _said(file)
+        wanted = [one for one in every if one not in said]
         wanted.sort(key=lambda one: len(prompts[one[0]]))
-        said = [[""] * copies for _ in sources]
         size = work.resources.batch_size
         for start in range(0, len(wanted), size):
             chosen = wanted[start : start + size]
@@ -210,12 +217,22 @@ def _answers(work: Work, ids: seeding.Ids, sources: Sequence[str]) -> list[list[
                 config.decoding,
                 lambda: None,
             )
-            for (row, copy), text in zip(chosen, found, strict=True):
-                said[row][copy] = text.raw.strip()
-            work.resources.progress(min(start + size, len(wanted)), len(wanted), "texts")
+            new = {one: text.raw.strip() for one, text in zip(chosen, found, strict=True)}
+            with file.open("a", encoding="utf-8") as kept:
+                kept.writelines(json.dumps([*one, text]) + "\n" for one, text in new.items())
+            said |= new
+            work.resources.progress(len(said), len(every), "texts")
     except Unusable as error:
         raise BadInput(f"measure_generator: {config.name}: {error}") from error
-    return said
+    return [[said[row, copy] for copy in range(copies)] for row in range(len(sources))]
+
+
+def _said(file: Path) -> dict[tuple[int, int], str]:
+    """The texts by row and copy that a killed stage has left; the file then ends with a line."""
+    lines = file.read_bytes().splitlines(keepends=True) if file.is_file() else []
+    whole = [line for line in lines if line.endswith(b"\n")]
+    file.write_bytes(b"".join(whole))
+    return {(row, copy): text for row, copy, text in map(json.loads, whole)}
 
 
 def _emit_texts(work: Work, pairs: pa.Table, said: Sequence[Sequence[str]]) -> None:

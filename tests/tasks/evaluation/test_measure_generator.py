@@ -10,6 +10,7 @@ import pytest
 from fitted_generator import WORDS, pairs
 from tiny_generators import tiny_causal
 
+from tercet.models.generators import generator
 from tercet.models.generators.sampling import Decoding
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.labelled import LABELLED
@@ -101,6 +102,31 @@ def test_a_rows_texts_do_not_depend_on_the_others(
     assert [row for row in many if row in few] == few
     metrics = {row["metric"] for row in measured(tmp_path / "c", models)["generator_metrics"]}
     assert "perplexity" not in metrics
+
+
+def test_killed_among_its_texts_it_asks_for_the_rest_alone(
+    causal: Path, tiny_backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = {"generator": causal, "encoder": tiny_backbone}
+    whole = measured(tmp_path / "whole", models)
+    asked: list[int] = []
+
+    def texts(opened: Any, prompts: Any, seeds: list[int], *rest: Any) -> Any:
+        if len(asked) == 14 and not (tmp_path / "again").exists():
+            # What a kill in the middle of a line leaves.
+            with (tmp_path / "killed" / "answers.jsonl").open("a") as file:
+                file.write('[3, 1, "half a')
+            raise KeyboardInterrupt
+        asked.extend(seeds)
+        return plain(opened, prompts, seeds, *rest)
+
+    plain = generator.texts
+    monkeypatch.setattr(generator, "texts", texts)
+    with pytest.raises(KeyboardInterrupt):
+        measured(tmp_path / "killed", models)
+    (tmp_path / "again").touch()
+    assert measured(tmp_path / "killed", models) == whole
+    assert len(asked) == len(set(asked)) == 40
 
 
 def test_bad_input(causal: Path, tiny_backbone: Path, tmp_path: Path) -> None:
