@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ from tercet.flows.commands.export import encoder_dir
 from tercet.flows.pipeline.fingerprints import made_model
 from tercet.flows.results.refs import artifact_of
 from tercet.flows.terminal import text_table
+from tercet.models.encoders.pooling import PoolingMode
 from tercet.models.losses.definition import SLOT, projection_file
-from tercet.storage.artifacts import Artifact
+from tercet.storage.artifacts import Artifact, all_artifacts
 from tercet.storage.store import Store, open_store
+from tercet.tasks.evaluation.define import OWN_ENTRIES, PROJECTION
+from tercet.tasks.evaluation.define import STAGE as DEFINE
 from tercet.tasks.stage import BadInput
 
 FORMATS = ("table", "json")
@@ -22,7 +26,7 @@ FORMATS = ("table", "json")
 def define(
     texts: Sequence[str], ref: str, count: int, format_: str, store: str, run_ref: str | None
 ) -> None:
-    """Prints the nearest entries of each text, as the training has learnt to find them.
+    """Prints the nearest entries of each text, in whichever way finds held-out definitions better.
 
     Raises: BadInput where the ref is not an encoder that was trained on definitions, and for a
         text that is empty.
@@ -34,20 +38,26 @@ def define(
     opened = open_store(store, create=False)
     artifact = artifact_of(opened, ref, run_ref)
     folder = encoder_dir(artifact)
-    projection, space = _kept(opened, artifact, folder)
+    way = _way(opened, artifact, folder)
 
     from tercet.models.encoders.encoder import load_encoder
-    from tercet.models.encoders.entry_space import read_space
+    from tercet.models.encoders.entry_space import nearest_by_cosine, read_space
     from tercet.models.losses.definition_loss import nearest_entries, read_projection
 
     try:
-        encoder = load_encoder(folder)
+        encoder = load_encoder(folder, way.pooling)
     except ValueError as error:
         raise BadInput(str(error)) from None
-    found = nearest_entries(encoder, read_projection(projection), read_space(space), texts, count)
+    space = read_space(way.space)
+    if way.projection is None:
+        found = nearest_by_cosine(encoder, space, texts, count)
+    else:
+        projection = read_projection(way.projection)
+        found = nearest_entries(encoder, projection, space, texts, count)
+    measure = "cosine" if way.projection is None else "probability"
     if format_ == "json":
         rows = [
-            {"text": text, "entries": [{"entry": e, "probability": p} for e, p in nearest]}
+            {"text": text, "entries": [{"entry": e, measure: value} for e, value in nearest]}
             for text, nearest in zip(texts, found, strict=True)
         ]
         typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
@@ -55,18 +65,69 @@ def define(
     for number, (text, nearest) in enumerate(zip(texts, found, strict=True)):
         if len(texts) > 1:
             typer.echo(("\n" if number else "") + text)
-        lines = [(rank, entry, f"{share:.3f}") for rank, (entry, share) in enumerate(nearest, 1)]
+        lines = [(rank, entry, f"{value:.3f}") for rank, (entry, value) in enumerate(nearest, 1)]
         shown, _ = text_table.render(
-            ["", "entry", "probability"],
+            ["", "entry", measure],
             lines,
             text_table.terminal_width(),
             right=[True, False, True],
         )
         typer.echo("\n".join(shown))
+    if way.why:
+        typer.echo(f"\n{way.why}")
 
 
-def _kept(store: Store, artifact: Artifact, folder: Path) -> tuple[Path, Path]:
-    """The projection beside the encoder, and the folder of the entries that it leads to."""
+@dataclass(frozen=True)
+class _Way:
+    """How entries are found: by the projection, or by cosine where there is none.
+
+    space: the folder of the entries. pooling: of the encoder, where not its own. why: a sentence.
+    """
+
+    space: Path
+    projection: Path | None = None
+    pooling: PoolingMode | None = None
+    why: str = ""
+
+
+def _way(store: Store, artifact: Artifact, folder: Path) -> _Way:
+    """The better of both ways on held-out definitions, by cosine where none is held out.
+
+    The projection where the step that compares them has not run.
+    """
+    measured = _measurement(store, artifact)
+    if measured is None:
+        return _by_projection(store, artifact, folder)
+    components = (measured.manifest() or {})["components"]
+    space = made_model(store, components["models"]["own_entries"])
+    values = _mrr(measured)
+    projected, own = values.get(PROJECTION), values.get(OWN_ENTRIES)
+    if projected is None or own is None:
+        why = "No definition was held out to compare this way with the projection."
+    else:
+        why = f"Held-out definitions: MRR {own:.1f} by cosine, {projected:.1f} by the projection."
+    if space is None or (projected is not None and own is not None and projected > own):
+        return replace(_by_projection(store, artifact, folder), why=why)
+    return _Way(space, pooling=components["config"]["own"], why=why)
+
+
+def _measurement(store: Store, artifact: Artifact) -> Artifact | None:
+    """What the step `define.PHASE` has made of this encoder, if it ran."""
+    for other in all_artifacts(store):
+        if other.step.startswith(f"{DEFINE.name}."):
+            models = ((other.manifest() or {}).get("components") or {}).get("models") or {}
+            if models.get("trained") == artifact.version:
+                return other
+    return None
+
+
+def _mrr(measured: Artifact) -> dict[str, float]:
+    table = measured.rows().table("definition_figures", ["arm", "metric", "value"])
+    return {row["arm"]: row["value"] for row in table.to_pylist() if row["metric"] == "mrr"}
+
+
+def _by_projection(store: Store, artifact: Artifact, folder: Path) -> _Way:
+    """The projection beside the encoder, and the entries that it leads to."""
     components: Mapping[str, Any] = (artifact.manifest() or {}).get("components") or {}
     models: Mapping[str, str] = components.get("models") or {}
     for slot, version in models.items():
@@ -76,7 +137,7 @@ def _kept(store: Store, artifact: Artifact, folder: Path) -> tuple[Path, Path]:
         projection = projection_file(folder, part)
         space = made_model(store, version)
         if projection is not None and space is not None:
-            return projection, space
+            return _Way(space, projection)
     raise BadInput(
         f"{artifact.step}@{artifact.version} was not trained on definitions, so it cannot say "
         "what they define: name a phase with the loss definition (tercet define TEXT --model "

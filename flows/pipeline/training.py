@@ -4,7 +4,7 @@ A phase that trains on definitions has two more: its entries' matrix, and a meas
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from tercet.flows.pipeline.corpus import of_role
 from tercet.flows.pipeline.evaluation import own_measures
@@ -43,6 +43,7 @@ def training_steps(recipe: Recipe) -> list[Step]:
     choose = recipe.train.choose
     for seed in range(recipe.seed, recipe.seed + recipe.seeds):
         trained: dict[str, str] = {}
+        against: dict[tuple[str, str], Step] = {}
         # The first seed's steps are those of a one-seed recipe, so that these are reused.
         own = None if seed == recipe.seed else seed
         for phase in recipe.train.phases:
@@ -50,7 +51,6 @@ def training_steps(recipe: Recipe) -> list[Step]:
             stage = train.stage_for(phase.losses(), None if choose is None else choose.by)
             config = _config(recipe, phase, own)
             models = {"backbone": _model(recipe, phase, seed, phase.backbone)}
-            defined: list[Step] = []
             for part in phase.parts:
                 for slot, name in part.models.items():
                     models[f"{part.name}.{slot}"] = _model(recipe, phase, seed, name)
@@ -59,10 +59,10 @@ def training_steps(recipe: Recipe) -> list[Step]:
                     models[f"{part.name}.{SLOT}"] = Made(entries.name)
                     # One built with what exists already serves all seeds.
                     steps += [entries] if entries.name not in [s.name for s in steps] else []
-                    defined.append(_define_step(recipe, part, entries, step, seed, own))
+                    against[phase.name, part.name] = entries
             steps.append(Step(step, stage, config, _inputs(recipe, phase), models))
-            steps += defined
             trained[phase.name] = step
+        steps += _define_steps(recipe, against, seed, own)
         if recipe.whiten is not None:
             steps.append(_whiten_step(recipe, recipe.whiten, seed, own))
         final = _last(recipe, seed)
@@ -107,19 +107,49 @@ def _entries_step(recipe: Recipe, phase: PhaseSettings, part: PartConfig, seed: 
     return Step(step, entry_matrix.STAGE, config, inputs, {"encoder": encoder})
 
 
-def _define_step(
-    recipe: Recipe, part: PartConfig, entries: Step, trained: str, seed: int, own: int | None
-) -> Step:
-    """The measurement of how well the part's held-out definitions find these entries."""
-    of_entries = entries.config.model_dump(exclude={"model_seed"})
-    config = define.DefineConfig(**of_entries, part=part.name, model_seed=own)
-    models: dict[str, Model] = {
-        "trained": Made(trained),
-        "encoder": entries.models["encoder"],
-        "entry_matrix": Made(entries.name),
-    }
-    step = _of_seed(recipe, f"{define.STAGE.name}.{config.name}", seed)
-    return Step(step, define.STAGE, config, entries.inputs, models)
+def _define_steps(
+    recipe: Recipe, against: Mapping[tuple[str, str], Step], seed: int, own: int | None
+) -> list[Step]:
+    """What held-out definitions find after each phase, and the entries that its encoder makes.
+
+    against: by phase and part, the entries that the part was trained against. Those that a later
+    phase has made with this one's encoder are taken from there.
+    """
+    steps = []
+    for (phase, part), entries in against.items():
+        trained = Made(trained_by(recipe, seed, phase))
+        config = entries.config
+        assert isinstance(config, entry_matrix.EntryMatrixConfig)
+        pooled: Literal["cls", "mean"] = "cls" if config.entries == "cls" else "mean"
+        wanted = config.model_copy(update={"entries": pooled, "ica": None})
+        made = next((s for s in against.values() if _same_entries(s, wanted, trained)), None)
+        if made is None:
+            name = _of_seed(recipe, f"{entry_matrix.STAGE.name}.{config.name}.own", seed)
+            wanted = wanted.model_copy(update={"name": f"{config.name}.own", "model_seed": seed})
+            made = Step(name, entry_matrix.STAGE, wanted, entries.inputs, {"encoder": trained})
+            steps.append(made)
+        measured = define.DefineConfig(
+            **config.model_dump(exclude={"model_seed"}),
+            part=part,
+            own=pooled,
+            model_seed=own,
+        )
+        models: dict[str, Model] = {
+            "trained": trained,
+            "encoder": entries.models["encoder"],
+            "entry_matrix": Made(entries.name),
+            "own_entries": Made(made.name),
+        }
+        step = _of_seed(recipe, f"{define.STAGE.name}.{config.name}", seed)
+        steps.append(Step(step, define.STAGE, measured, entries.inputs, models))
+    return steps
+
+
+def _same_entries(step: Step, wanted: Any, encoder: Model) -> bool:
+    """Whether the step makes these entries with this encoder, whatever it calls them."""
+    named = {"name", "model_seed"}
+    same = step.config.model_dump(exclude=named) == wanted.model_dump(exclude=named)
+    return same and step.models["encoder"] == encoder
 
 
 def _whiten_step(

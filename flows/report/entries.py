@@ -74,8 +74,8 @@ def _found(subject: Subject, of_run: str) -> list[Block]:
     counts = ", ".join(f"{one.definitions:,} of {one.name}" for one in measured)
     caption = (
         f"{of_run}How well definitions that nothing trained on find their entries ({counts}), in "
-        f"percent. {' '.join(f'{one.name}: {definitions.in_words(one)}' for one in measured)}"
-    )
+        "percent. "
+    ) + " ".join(f"{one.name}: {definitions.in_words(one)}" for one in measured if one.gains)
     titles = ["phase", "", *definitions.METRICS.values()]
     return [Table(titles, rows, caption, "ll" + "r" * len(definitions.METRICS))]
 

@@ -7,8 +7,9 @@ from typing import TypeAlias
 import duckdb
 
 ARMS = {
-    "trained": "after training",
-    "cosine": "the encoder before it, by cosine",
+    "own_entries": "after training, by cosine",
+    "projection": "after training, by the projection",
+    "before": "the encoder before it, by cosine",
     "words": "TF-IDF of the definitions",
 }
 METRICS = {
@@ -32,7 +33,7 @@ FROM definition_figures GROUP BY name, arm, metric ORDER BY name
 class Defined:
     """One phase's training on definitions. figures: by arm and metric, in the order of `ARMS`.
 
-    gains: of each control, the training's recall@10 over it.
+    gains: of both ways after training, the MRR over that of the encoder before it.
     """
 
     name: str
@@ -54,15 +55,16 @@ def defined(connection: duckdb.DuckDBPyConnection) -> list[Defined]:
         ends = {(arm, metric): (value, low, high) for _, arm, metric, value, _, _, low, high in own}
         arms = [arm for arm in ARMS if (arm, "mrr") in ends]
         figures = {arm: {metric: ends[arm, metric] for metric in METRICS} for arm in arms}
-        gains = {arm: ends[arm, "recall@10_gain"] for arm in arms if arm != "trained"}
+        ways = ("own_entries", "projection")
+        gains = {arm: ends[arm, "mrr_gain"] for arm in ways if (arm, "mrr_gain") in ends}
         found.append(Defined(name, own[0][4], own[0][5], figures, gains))
     return found
 
 
 def in_words(one: Defined) -> str:
-    """Whether the training finds entries better than the controls, in a sentence."""
+    """What the training has brought, in a sentence; empty where nothing can be compared."""
     said = []
     for arm, (value, low, high) in one.gains.items():
         ends = "" if low is None or high is None else f" ({low:+.1f} to {high:+.1f})"
-        said.append(f"{value:+.1f}{ends} over {ARMS[arm]}")
-    return f"recall@10 after training: {', '.join(said)}."
+        said.append(f"{value:+.1f}{ends} {ARMS[arm].removeprefix('after training, ')}")
+    return f"MRR over the encoder before it: {', '.join(said)}." if said else ""

@@ -123,7 +123,8 @@ def of_definitions(connection: duckdb.DuckDBPyConnection) -> list[str]:
         for arm, values in one.figures.items():
             shown = "".join(f"{values[metric][0]:>13,.1f}" for metric in definitions.METRICS)
             lines.append(f"  {definitions.ARMS[arm]:<34}{shown}")
-        lines.append(f"  {definitions.in_words(one)}")
+        if one.gains:
+            lines.append(f"  {definitions.in_words(one)}")
     return lines
 
 

@@ -9,12 +9,15 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from safetensors.torch import load_file
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -159,6 +162,24 @@ def _whitening(matrix: Floats) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
     variances, directions = np.linalg.eigh(gram / np.outer(scale, scale))
     varying = variances > _FLAT
     return mean, directions[:, varying] / np.sqrt(variances[varying]) / scale[:, None]
+
+
+def nearest_by_cosine(
+    model: "SentenceTransformer", space: Space, texts: Sequence[str], count: int
+) -> list[list[tuple[str, float]]]:
+    """For each text the entries with the highest cosines, falling. The space is the model's own."""
+    import torch
+
+    from tercet.models.encoders.encoder import encode
+
+    vectors = torch.from_numpy(encode(model, texts))
+    found = (vectors @ torch.nn.functional.normalize(space.matrix).T).topk(
+        min(count, len(space.texts))
+    )
+    return [
+        [(space.texts[place], value) for place, value in zip(places, values, strict=True)]
+        for places, values in zip(found.indices.tolist(), found.values.tolist(), strict=True)
+    ]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Stage `define`: how well definitions that nothing trained on find their entries.
 
-As `tercet define` finds them, beside two controls: the encoder that made the entries' vectors, by
-cosine and without the projection, and TF-IDF over each entry's definitions.
+In the two ways that training leaves, by the projection onto the entries it was trained against and
+by cosine with the entries that the trained encoder makes itself, beside two controls: the encoder
+that made the former entries, by cosine, and TF-IDF over each entry's definitions.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +43,7 @@ DEFINITION_RANKS = pa.schema(
     ]
 )
 
-TRAINED, COSINE, WORDS = "trained", "cosine", "words"
+PROJECTION, OWN_ENTRIES, BEFORE, WORDS = "projection", "own_entries", "before", "words"
 _RESAMPLES = 2_000
 
 # From some definitions, by their places, to their scores with all entries.
@@ -60,6 +61,9 @@ class DefineConfig(Config):
     max_length: int = 64
     precision: Precision = "fp32"
     trust_remote_code: bool = False
+    own: Literal["mean", "cls"] = Field(
+        default="mean", description="How the trained encoder makes its own entries."
+    )
     model_seed: int | None = Field(
         default=None, description="Of the training; null: that of the run."
     )
@@ -68,7 +72,8 @@ class DefineConfig(Config):
 def run(work: Work) -> None:
     """Emits both tables; where no definition of the corpus is held out, a reject says so.
 
-    Models: trained, the encoder with its projection; entry_matrix; encoder, which made that one.
+    Models: trained, the encoder with its projection; entry_matrix, which it was trained against;
+    encoder, which made that one; own_entries, made by the trained encoder.
     """
     from tercet.models.encoders.entry_space import read_space
 
@@ -80,11 +85,17 @@ def run(work: Work) -> None:
         work.emit("rejects", rejects(STAGE.name, [None], "no_held_out", why, None))
         return
     ids, texts, owners = zip(*held, strict=True)
-    matrix = space.matrix.numpy()
-    arms: dict[str, Scorer] = {TRAINED: _by_projection(work, texts, matrix)}
+    vectors = _encoded(work, "trained", texts)
+    own = read_space(work.models["own_entries"])
+    assert own.texts == space.texts, "both are made of the same definitions"
+    arms: dict[str, Scorer] = {
+        PROJECTION: _by_projection(work, vectors, space.matrix.numpy()),
+        OWN_ENTRIES: by_cosine(_encoded(work, "trained", texts, config.own), own.matrix.numpy()),
+    }
     # Components and word embeddings are no sentence vectors.
     if config.entries != "words" and config.ica is None:
-        arms[COSINE] = _by_cosine(work, texts, matrix)
+        before = _encoded(work, "encoder", texts, config.entries)
+        arms[BEFORE] = by_cosine(before, space.matrix.numpy())
     arms[WORDS] = _by_words(work, texts, space.entry_ids.tolist())
     shared = {
         "name": config.name,
@@ -93,9 +104,9 @@ def run(work: Work) -> None:
     found = {arm: ranks(scores, owners) for arm, scores in arms.items()}
     rows = [{**shared, "n": len(held), **row} for row in _figures(found, work.seed)]
     work.emit("definition_figures", pa.Table.from_pylist(rows, DEFINITION_FIGURES))
-    for arm, own in found.items():
+    for arm, places in found.items():
         repeated = {key: [value] * len(held) for key, value in {**shared, "arm": arm}.items()}
-        table = pa.table({**repeated, "row_id": pa.array(ids, pa.uint64()), "rank": own})
+        table = pa.table({**repeated, "row_id": pa.array(ids, pa.uint64()), "rank": places})
         work.emit("definition_ranks", table.cast(DEFINITION_RANKS))
 
 
@@ -114,24 +125,21 @@ def _held_out(work: Work, place: dict[int, int]) -> list[tuple[int, str, list[in
     return found
 
 
-def _by_projection(work: Work, texts: Sequence[str], matrix: Any) -> Scorer:
+def _by_projection(work: Work, vectors: Any, matrix: Any) -> Scorer:
     import torch
 
     from tercet.models.losses.definition_loss import read_projection
 
-    config: DefineConfig = work.config
-    file = projection_file(work.models["trained"], config.part)
+    file = projection_file(work.models["trained"], work.config.part)
     assert file is not None, "a phase with the loss definition leaves its projection"
-    vectors = _encoded(work, "trained", texts)
     with torch.no_grad():
         projected = read_projection(file)(torch.from_numpy(vectors)).numpy()
     return lambda some: projected[some] @ matrix.T
 
 
-def _by_cosine(work: Work, texts: Sequence[str], matrix: Any) -> Scorer:
-    vectors = _encoded(work, "encoder", texts, work.config.entries)
+def by_cosine(vectors: Any, matrix: Any) -> Scorer:
+    """Scores with all entries; the lengths of the definitions' vectors change no order."""
     unit = matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
-    # The lengths of the definitions' vectors change no order.
     return lambda some: vectors[some] @ unit.T
 
 
@@ -164,21 +172,20 @@ def _by_words(work: Work, texts: Sequence[str], entry_ids: Sequence[int]) -> Sco
 
 
 def _figures(found: dict[str, Ranks], seed: int) -> list[dict[str, Any]]:
-    """Rows without name, seed and n. A control's `…_gain` is the training's over it."""
+    """Rows without name, seed and n. An arm's `…_gain` is over `before`, where there is that."""
     rows: list[dict[str, Any]] = []
-    trained: dict[str, resampling.Sampled] = {}
+    drawn: dict[tuple[str, str], resampling.Sampled] = {}
     for arm, own in found.items():
         for metric, figure in figures(own).items():
             if isinstance(figure, float):
                 rows.append({"arm": arm, "metric": metric, "value": figure})
                 continue
-            drawn = resampling.sampled(figure, len(own), _RESAMPLES, seed)
-            rows.append(_row(arm, metric, resampling.interval(drawn)))
-            if arm == TRAINED:
-                trained[metric] = drawn
-            else:
-                gain = resampling.paired_test(trained[metric], drawn)
-                rows.append(_row(arm, f"{metric}_gain", gain))
+            drawn[arm, metric] = resampling.sampled(figure, len(own), _RESAMPLES, seed)
+            rows.append(_row(arm, metric, resampling.interval(drawn[arm, metric])))
+    for (arm, metric), after in drawn.items():
+        if arm != BEFORE and BEFORE in found:
+            gain = resampling.paired_test(after, drawn[BEFORE, metric])
+            rows.append(_row(arm, f"{metric}_gain", gain))
     return rows
 
 

@@ -69,7 +69,12 @@ def test_what_definitions_find_is_measured_after_each_step(tmp_path: Path) -> No
         "trained": Made("train.step2.seed43"),
         "encoder": Made("train.step1.seed43"),
         "entry_matrix": Made("entry_matrix.step2.seed43"),
+        "own_entries": Made("entry_matrix.step2.own.seed43"),
     }
+    # What the second step was trained against is what the first one's encoder makes.
+    assert found["define.step1.seed43"].models["own_entries"] == Made("entry_matrix.step2.seed43")
+    own = found["entry_matrix.step2.own.seed43"]
+    assert own.models == {"encoder": Made("train.step2.seed43")}
     assert second.inputs == found["entry_matrix.step2"].inputs
     config = second.config.model_dump()
     assert (config["name"], config["part"], config["corpus"]) == ("step2", "step2", "dictionary")
@@ -84,12 +89,14 @@ def test_seeds_share_the_entries_that_no_training_has_made(tmp_path: Path) -> No
     assert [name for name in found if name.startswith("entry_matrix")] == [
         "entry_matrix.step1",
         "entry_matrix.step2",
+        "entry_matrix.step2.own",
         "entry_matrix.step2.seed43",
+        "entry_matrix.step2.own.seed43",
     ]
     assert found["train.step1.seed43"].models["step1.entry_matrix"] == Made("entry_matrix.step1")
     assert found["entry_matrix.step2.seed43"].models == {"encoder": Made("train.step1.seed43")}
     seeds = [step.config.model_seed for name, step in found.items() if name.startswith("entry_")]
-    assert seeds == [None, 42, 43]
+    assert seeds == [None, 42, 42, 43, 43]
 
 
 def test_parts_have_their_own_entries(tmp_path: Path) -> None:
@@ -105,9 +112,9 @@ def test_parts_have_their_own_entries(tmp_path: Path) -> None:
     phases = [{"name": "both", "parts": parts}]
     found = steps(tmp_path, f"train.phases={yaml.safe_dump(phases, default_flow_style=True)}")
     assert {name for name in found if name.startswith("entry_matrix")} == {
-        "entry_matrix.both.first",
-        "entry_matrix.both.second",
+        f"entry_matrix.both.{part}{own}" for part in ("first", "second") for own in ("", ".own")
     }
+    assert found["define.both.first"].config.model_dump()["own"] == "cls"
     assert found["entry_matrix.both.first"].config.model_dump()["entries"] == "cls"
 
 
@@ -120,11 +127,15 @@ def test_a_change_of_the_second_steps_entries_leaves_the_first_step(tmp_path: Pa
 
     before = versions()
     after = versions("train.phases.1.loss.ica=0.26")
-    assert {name for name, version in after.items() if before[name] != version} == {
+    assert {name for name, version in after.items() if before.get(name) != version} == {
         "entry_matrix.step2",
         "train.step2",
+        "entry_matrix.step2.own",
         "define.step2",
         "evaluate.encoder",
+        # Independent components are no entries of the first step's encoder.
+        "entry_matrix.step1.own",
+        "define.step1",
     }
 
 

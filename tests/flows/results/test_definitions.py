@@ -25,8 +25,8 @@ def rows(seeds: tuple[int, ...] = (42,), arms: tuple[str, ...] = tuple(ARMS)) ->
     for seed in seeds:
         for number, arm in enumerate(arms):
             figures = {metric: value - number for metric, value in FIGURES.items()}
-            if arm != "trained":
-                figures["recall@10_gain"] = float(number)
+            if arm != "before" and "before" in arms:
+                figures["mrr_gain"] = 3.0 - number
             for metric, value in figures.items():
                 ends = {"ci_low": value - 2, "ci_high": value + 2}
                 shift = float(seed - seeds[0])
@@ -47,24 +47,28 @@ def test_the_training_stands_before_its_controls() -> None:
     (one,) = defined(connection(rows()))
     assert (one.name, one.definitions, one.seeds) == ("step1", 80, 1)
     assert list(one.figures) == list(ARMS)
-    assert one.figures["words"]["mrr"] == (19.25, 17.25, 21.25)
+    assert one.figures["words"]["mrr"] == (18.25, 16.25, 20.25)
     assert in_words(one) == (
-        "recall@10 after training: +1.0 (-1.0 to +3.0) over the encoder before it, by cosine, "
-        "+2.0 (+0.0 to +4.0) over TF-IDF of the definitions."
+        "MRR over the encoder before it: +3.0 (+1.0 to +5.0) by cosine, +2.0 (+0.0 to +4.0) by the "
+        "projection."
     )
 
 
 def test_several_seeds_are_a_mean_without_an_interval() -> None:
     (one,) = defined(connection(rows((42, 44))))
     assert one.seeds == 2
-    assert one.figures["trained"]["mrr"] == (22.25, None, None)
-    assert in_words(one).endswith("+3.0 over TF-IDF of the definitions.")
+    assert one.figures["own_entries"]["mrr"] == (22.25, None, None)
+    assert (
+        in_words(one) == "MRR over the encoder before it: +4.0 by cosine, +3.0 by the projection."
+    )
 
 
-def test_entries_that_are_no_sentence_vectors_have_no_cosine() -> None:
-    (one,) = defined(connection(rows(arms=("trained", "words"))))
-    assert list(one.figures) == ["trained", "words"]
-    assert list(one.gains) == ["words"]
+def test_where_nothing_stood_before_there_is_no_gain() -> None:
+    (one,) = defined(connection(rows(arms=("own_entries", "projection", "words"))))
+    assert list(one.figures) == ["own_entries", "projection", "words"]
+    assert in_words(one) == ""
+    lines = of_definitions(connection(rows(arms=("own_entries", "projection", "words"))))
+    assert len(lines) == 5
 
 
 def test_a_run_without_definitions_has_none() -> None:
@@ -78,10 +82,10 @@ def test_the_summary_has_a_line_for_each_arm(seeds: tuple[int, ...]) -> None:
     assert first == f"\nstep1: entries found by 80 held-out definitions{more}:"
     assert head.split() == ["recall@1", "recall@10", "MRR", "median", "rank"]
     mean = (len(seeds) - 1) / 2
-    assert [line.split()[-1] for line in lines[:3]] == [
-        f"{1234 - number + mean:,.1f}" for number in range(3)
+    assert [line.split()[-1] for line in lines[:4]] == [
+        f"{1234 - number + mean:,.1f}" for number in range(4)
     ]
-    assert len({len(line) for line in (head, *lines[:3])}) == 1
+    assert len({len(line) for line in (head, *lines[:4])}) == 1
 
 
 def test_the_report_has_them_beside_the_entries(tmp_path: Path) -> None:
@@ -96,6 +100,6 @@ def test_the_report_has_them_beside_the_entries(tmp_path: Path) -> None:
         for block in section.blocks
         if isinstance(block, Table) and "recall@1" in block.columns
     ]
-    assert table.rows[0] == ["step1", "after training", 10.0, 40.0, 21.2, 1234.0]
+    assert table.rows[0] == ["step1", "after training, by cosine", 10.0, 40.0, 21.2, 1234.0]
     assert "(80 of step1)" in table.caption
-    assert "over TF-IDF of the definitions" in table.caption
+    assert "step1: MRR over the encoder before it: +3.0" in table.caption

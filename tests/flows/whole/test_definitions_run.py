@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -18,6 +19,7 @@ from stopped_training import STOPPING, TELLING
 from tiny_models import WORDS
 from tiny_run import Finished, copy_of, ended_well, query, start, states, tercet
 
+from tercet.flows.commands import define
 from tercet.flows.results.refs import artifact_of
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.entry_space import read_space
@@ -95,7 +97,7 @@ def test_the_second_step_starts_from_the_backbone_and_reads_the_firsts_entries(
 
 def test_a_run_tells_of_its_entries_and_keeps_the_projection(undisturbed: Path) -> None:
     counts = dict(query(undisturbed, "SELECT name, value FROM entry_spaces WHERE metric='entries'"))
-    assert counts == {"step1": 40, "step2": 40}
+    assert counts == {"step1": 40, "step2": 40, "step2.own": 40}
     terms = query(undisturbed, "SELECT DISTINCT unnest(map_keys(terms)) FROM training_log")
     assert {name for (name,) in terms} == {"recall_1", "floor"}
     reasons = query(
@@ -115,7 +117,9 @@ def test_a_run_measures_what_held_out_definitions_find(undisturbed: Path) -> Non
     assert len(held) > 3
     found = query(undisturbed, "SELECT name, arm, row_id, rank FROM definition_ranks ORDER BY ALL")
     assert {(name, arm) for name, arm, _, _ in found} == {
-        (name, arm) for name in ("step1", "step2") for arm in ("trained", "cosine", "words")
+        (name, arm)
+        for name in ("step1", "step2")
+        for arm in ("projection", "own_entries", "before", "words")
     }
     # By hand, as `tercet define` does it.
     folder = model(undisturbed, "train.step2")
@@ -124,7 +128,7 @@ def test_a_run_measures_what_held_out_definitions_find(undisturbed: Path) -> Non
     vectors = encode(load_encoder(folder), [text for _, text, _ in held], normalise=False)
     with torch.no_grad():
         scores = projection(torch.from_numpy(vectors)) @ space.matrix.T
-    ranks = {row: rank for name, arm, row, rank in found if (name, arm) == ("step2", "trained")}
+    ranks = {row: rank for name, arm, row, rank in found if (name, arm) == ("step2", "projection")}
     assert len(ranks) == len(held)
     for (row_id, _, entries), row in zip(held, scores.tolist(), strict=True):
         own = {space.entry_ids.tolist().index(entry) for entry in entries}
@@ -133,7 +137,7 @@ def test_a_run_measures_what_held_out_definitions_find(undisturbed: Path) -> Non
     ((recall, low, high, n),) = query(
         undisturbed,
         "SELECT value, ci_low, ci_high, n FROM definition_figures"
-        " WHERE name = 'step2' AND arm = 'trained' AND metric = 'recall@10'",
+        " WHERE name = 'step2' AND arm = 'projection' AND metric = 'recall@10'",
     )
     assert (n, recall) == (
         len(held), pytest.approx(100 * np.mean([rank <= 10 for rank in ranks.values()]))
@@ -174,25 +178,49 @@ def test_a_dictionary_in_another_form_is_one_sentence(recipe: Path, tmp_path: Pa
     assert "its columns are 'headword', 'gloss'" in said
 
 
-def test_define_lists_the_entries_that_the_projection_finds(
-    undisturbed: Path, finished: Finished
+@pytest.mark.parametrize("projected", [50.0, 10.0, None])
+def test_define_takes_the_way_that_finds_held_out_definitions_better(
+    undisturbed: Path,
+    projected: float | None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = "red green blue"
-    asked = ("--store", str(undisturbed), "--count", "3")
-    done = ended_well(tercet("define", text, "old file", "--format", "json", *asked))
-    found = json.loads(done.stdout)
-    assert [row["text"] for row in found] == [text, "old file"]
-    # By hand: the last step's encoder and projection, and the entries that it was trained against.
-    folder = model(undisturbed, "train.step2")
-    space = read_space(model(undisturbed, "entry_matrix.step2"))
-    vector = torch.from_numpy(encode(load_encoder(folder), [text], normalise=False))
-    projection = read_projection(folder / "losses" / "projection.safetensors")
-    shares = torch.softmax((projection(vector) @ space.matrix.T)[0], 0).detach()
-    best = shares.argsort(descending=True)[:3].tolist()
-    assert [row["entry"] for row in found[0]["entries"]] == [space.texts[row] for row in best]
-    assert found[0]["entries"][0]["probability"] == pytest.approx(float(shares[best[0]]), rel=1e-4)
-    table = ended_well(tercet("define", text, *asked)).stdout
-    assert space.texts[best[0]] in table.splitlines()[2]
-    refused = tercet("define", text, "--store", str(finished.store))
+    values = {} if projected is None else {"projection": projected, "own_entries": 20.0}
+    monkeypatch.setattr(define, "_mrr", lambda _: values)
+    text, folder = "red green blue", model(undisturbed, "train.step2")
+    define.define([text, "old file"], "train.step2", 3, "json", str(undisturbed), None)
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["text"], second["text"]) == (text, "old file")
+    # By hand.
+    if projected == 50.0:
+        space, measure = read_space(model(undisturbed, "entry_matrix.step2")), "probability"
+        vector = torch.from_numpy(encode(load_encoder(folder), [text], normalise=False))
+        projection = read_projection(folder / "losses" / "projection.safetensors")
+        scores = torch.softmax((projection(vector) @ space.matrix.T)[0], 0).detach()
+    else:
+        space, measure = read_space(model(undisturbed, "entry_matrix.step2.own")), "cosine"
+        vector = torch.from_numpy(encode(load_encoder(folder, "cls"), [text]))
+        scores = torch.cosine_similarity(vector, space.matrix)
+    best = scores.argsort(descending=True)[:3].tolist()
+    assert [row["entry"] for row in first["entries"]] == [space.texts[row] for row in best]
+    assert first["entries"][0][measure] == pytest.approx(float(scores[best[0]]), rel=1e-4)
+
+
+def test_define_shows_a_table_and_says_why(undisturbed: Path, finished: Finished) -> None:
+    shown = ended_well(tercet("define", "red", "--store", str(undisturbed), "--count", "3")).stdout
+    assert len(shown.splitlines()) == 7
+    assert "Held-out definitions: MRR " in shown
+    refused = tercet("define", "red", "--store", str(finished.store))
     assert refused.returncode == 2
     assert "was not trained on definitions" in refused.stderr
+
+
+def test_before_anything_is_measured_define_takes_the_projection(
+    finished: Finished, recipe: Path, undisturbed: Path, tmp_path: Path
+) -> None:
+    store = copy_of(undisturbed, tmp_path / "store")
+    for folder in (store / "artifacts").glob("define.*"):
+        shutil.rmtree(folder)
+    shown = ended_well(tercet("define", "red", "--store", str(store))).stdout
+    assert "probability" in shown
+    assert "Held-out" not in shown

@@ -57,7 +57,13 @@ def models(tmp_path: Path, tiny_backbone: Path) -> dict[str, Path]:
     matrix = create_space(space, np.array(ENTRY_IDS), list("abde"), WIDTH)
     matrix[:] = np.random.default_rng(2).normal(size=matrix.shape)
     matrix.flush()  # type: ignore[attr-defined]
-    return {"trained": trained, "encoder": tiny_backbone, "entry_matrix": space}
+    own = tmp_path / "own"
+    rows = create_space(own, np.array(ENTRY_IDS), list("abde"), WIDTH)
+    rows[:] = np.random.default_rng(3).normal(size=rows.shape)
+    rows.flush()  # type: ignore[attr-defined]
+    return {
+        "trained": trained, "encoder": tiny_backbone, "entry_matrix": space, "own_entries": own,
+    }  # fmt: skip
 
 
 def made(
@@ -94,13 +100,17 @@ def test_each_arm_ranks_the_entries(
     vectors = encode(load_encoder(models["trained"], "mean"), texts, normalise=False)
     projection = read_projection(models["trained"] / "losses" / "projection.safetensors")
     trained = (projection(torch.from_numpy(vectors)) @ matrix.T).tolist()
-    cosine = torch.cosine_similarity(
-        torch.from_numpy(vectors)[:, None], matrix[None], dim=-1
-    ).tolist()
+    of_own = read_space(models["own_entries"]).matrix
+    before, after = (
+        torch.cosine_similarity(torch.from_numpy(vectors)[:, None], rows[None], dim=-1).tolist()
+        for rows in (matrix, of_own)
+    )
     ranks = {(row["arm"], row["row_id"]): row["rank"] for row in found["definition_ranks"]}
     expected = {
-        **{("trained", 8 + i): rank(trained[i], own[i]) for i in (0, 1)},
-        **{("cosine", 8 + i): rank(cosine[i], own[i]) for i in (0, 1)},
+        **{("projection", 8 + i): rank(trained[i], own[i]) for i in (0, 1)},
+        **{("own_entries", 8 + i): rank(after[i], own[i]) for i in (0, 1)},
+        # The backbone has the same weights here.
+        **{("before", 8 + i): rank(before[i], own[i]) for i in (0, 1)},
         # Each shares words with its entry's definition alone.
         ("words", 8): 1,
         ("words", 9): 1,
@@ -109,21 +119,24 @@ def test_each_arm_ranks_the_entries(
     figures = {(row["arm"], row["metric"]): row for row in found["definition_figures"]}
     assert {row["n"] for row in figures.values()} == {2}
     assert {(row["name"], row["seed"]) for row in figures.values()} == {("first", 3)}
-    mrr = [50 * sum(1 / ranks[arm, row] for row in (8, 9)) for arm in ("trained", "words")]
-    assert figures["trained", "mrr"]["value"] == pytest.approx(mrr[0])
-    assert figures["words", "mrr_gain"]["value"] == pytest.approx(mrr[0] - mrr[1])
+    mrr = {arm: 50 * sum(1 / ranks[arm, row] for row in (8, 9)) for arm, _ in ranks}
+    assert figures["projection", "mrr"]["value"] == pytest.approx(mrr["projection"])
+    gain = mrr["own_entries"] - mrr["before"]
+    assert figures["own_entries", "mrr_gain"]["value"] == pytest.approx(gain)
     assert figures["words", "recall@1"]["value"] == 100.0
-    assert figures["trained", "median_rank"]["ci_low"] is None
-    assert ("trained", "mrr_gain") not in figures
+    assert figures["projection", "median_rank"]["ci_low"] is None
+    assert ("before", "mrr_gain") not in figures
     assert "rejects" not in found
 
 
 @pytest.mark.parametrize("settings", [{"ica": 0.26}, {"entries": "words"}])
-def test_without_sentence_vectors_of_entries_there_is_no_cosine(
+def test_entries_that_are_no_sentence_vectors_have_nothing_before(
     inputs: dict[str, Rows], models: dict[str, Path], tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     found = made(inputs, models, tmp_path, **settings)
-    assert {row["arm"] for row in found["definition_ranks"]} == {"trained", "words"}
+    arms = {row["arm"] for row in found["definition_ranks"]}
+    assert arms == {"projection", "own_entries", "words"}
+    assert not [row for row in found["definition_figures"] if row["metric"].endswith("_gain")]
 
 
 def test_the_projection_of_one_of_several_parts(
