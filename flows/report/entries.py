@@ -9,7 +9,8 @@ from tercet.flows.results import definitions
 
 # Each seed has a space of the same name: the figures are averaged, the points are the first's.
 _FIGURES = """
-SELECT name, metric, avg(value) AS value FROM entry_spaces GROUP BY ALL ORDER BY name
+SELECT name, metric, avg(value) AS value FROM entry_spaces WHERE NOT ends_with(name, '.own')
+GROUP BY ALL ORDER BY name
 """
 _POINTS = """
 SELECT name, left(text, 60) AS text, x, y FROM entry_points

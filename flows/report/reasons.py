@@ -32,6 +32,7 @@ REASONS = {
     "nan_score": "the cosine is not a number",
     "neutral": "neither entailed nor contradicted",
     "no_definition": "none of its definitions is left",
+    "no_entry": "its entries are gone",
     "no_held_out": "nothing held out to measure by",
     "no_embedding": "no vector",
     "no_negative": "no rule can change it",

@@ -24,19 +24,23 @@ SCHEMA = pa.schema(
 # Of a corpus's definitions, where the recipe does not say.
 SHARE = 0.02
 
-# A drawn definition stays in training where it is the only one of an entry, or the text of another
-# row too.
-_CHOOSE = """
+# A drawn definition stays in training where one of its entries has no other that was not drawn,
+# and where a labelled row has the same words too.
+_CHOOSE = r"""
 CREATE TEMP TABLE held_out AS
-WITH definitions AS (SELECT corpus, row_id, anchor, entries, drawn FROM {rows}
+WITH definitions AS (SELECT corpus, row_id, entries, drawn, {words} AS said FROM {rows}
                      WHERE entries IS NOT NULL),
-once AS (SELECT anchor FROM {rows} GROUP BY anchor HAVING count(*) = 1),
+texts AS (SELECT unnest([anchor, positive, negative]) AS anchor FROM {rows}),
+once AS (SELECT {words} AS said FROM texts WHERE anchor IS NOT NULL
+         GROUP BY said HAVING count(*) = 1),
 owned AS (SELECT corpus, row_id, unnest(entries) AS entry, drawn FROM definitions),
 kept AS (SELECT DISTINCT corpus, entry FROM owned WHERE NOT drawn),
 needed AS (SELECT corpus, row_id FROM owned ANTI JOIN kept USING (corpus, entry))
-SELECT corpus, row_id FROM definitions SEMI JOIN once USING (anchor)
+SELECT corpus, row_id FROM definitions SEMI JOIN once USING (said)
 ANTI JOIN needed USING (corpus, row_id) WHERE drawn
 """
+# Without case and punctuation, so that a text in another spelling is found.
+_WORDS = r"trim(regexp_replace(lower(anchor), '[^\p{L}\p{N}]+', ' ', 'g'))"
 
 
 def drawn(share: float | None, ids: Ids) -> npt.NDArray[np.bool_]:
@@ -45,8 +49,8 @@ def drawn(share: float | None, ids: Ids) -> npt.NDArray[np.bool_]:
 
 
 def choose(db: Any, rows: str) -> None:
-    """Makes the table that `held` looks at. rows: SQL of corpus, row_id, anchor, entries, drawn."""
-    db.execute(_CHOOSE.format(rows=rows))
+    """Makes the table that `held` looks at. rows: SQL of the kept rows, with `drawn`."""
+    db.execute(_CHOOSE.format(rows=rows, words=_WORDS))
 
 
 def held(db: Any, rows: pa.Table) -> pa.Array:

@@ -18,7 +18,7 @@ from tercet.models.measures import resampling
 from tercet.models.measures.reverse_dictionary import Ranks, Scores, figures, ranks
 from tercet.models.precision import Precision
 from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.stage import BadInput, Config, Stage, Work
 from tercet.tasks.training.entry_matrix import definitions
 
 DEFINITION_FIGURES = pa.schema(
@@ -45,6 +45,10 @@ DEFINITION_RANKS = pa.schema(
 
 PROJECTION, OWN_ENTRIES, BEFORE, WORDS = "projection", "own_entries", "before", "words"
 _RESAMPLES = 2_000
+# Entries whose lengths are taken at once.
+_BLOCK = 16_384
+# Of fewer definitions the resamples are too much alike for an interval.
+_FEWEST = 20
 
 # From some definitions, by their places, to their scores with all entries.
 Scorer = Callable[[slice], Scores]
@@ -81,7 +85,7 @@ def run(work: Work) -> None:
     space = read_space(work.models["entry_matrix"])
     held = _held_out(work, {entry: row for row, entry in enumerate(space.entry_ids.tolist())})
     if not held:
-        why = f"no definition of {config.corpus} is held out: finding its entries was not measured"
+        why = f"no definition of {config.corpus} is left to measure by"
         work.emit("rejects", rejects(STAGE.name, [None], "no_held_out", why, None))
         return
     ids, texts, owners = zip(*held, strict=True)
@@ -96,17 +100,23 @@ def run(work: Work) -> None:
     if config.entries != "words" and config.ica is None:
         before = _encoded(work, "encoder", texts, config.entries)
         arms[BEFORE] = by_cosine(before, space.matrix.numpy())
-    arms[WORDS] = _by_words(work, texts, space.entry_ids.tolist())
+    by_words = _by_words(work, texts, space.entry_ids.tolist())
+    arms |= {} if by_words is None else {WORDS: by_words}
     shared = {
         "name": config.name,
         "seed": work.seed if config.model_seed is None else config.model_seed,
     }
-    found = {arm: ranks(scores, owners) for arm, scores in arms.items()}
+    try:
+        found = {arm: ranks(scores, owners) for arm, scores in arms.items()}
+    except ValueError as error:
+        raise BadInput(f"define: {config.name}: {error}") from error
     rows = [{**shared, "n": len(held), **row} for row in _figures(found, work.seed)]
     work.emit("definition_figures", pa.Table.from_pylist(rows, DEFINITION_FIGURES))
     for arm, places in found.items():
         repeated = {key: [value] * len(held) for key, value in {**shared, "arm": arm}.items()}
-        table = pa.table({**repeated, "row_id": pa.array(ids, pa.uint64()), "rank": places})
+        table = pa.table(
+            {**repeated, "row_id": pa.array(ids, pa.uint64()), "rank": places.expected()}
+        )
         work.emit("definition_ranks", table.cast(DEFINITION_RANKS))
 
 
@@ -122,6 +132,11 @@ def _held_out(work: Work, place: dict[int, int]) -> list[tuple[int, str, list[in
         own = [place[entry] for entry in row["entries"] if entry in place]
         if own:
             found.append((row["row_id"], row["anchor"], own))
+    lost = table.num_rows - len(found)
+    if lost:
+        why = f"the guard has taken all entries of {lost:,} held-out definitions of "
+        why += work.config.corpus
+        work.emit("rejects", rejects(STAGE.name, [None], "no_entry", why, None))
     return found
 
 
@@ -139,8 +154,10 @@ def _by_projection(work: Work, vectors: Any, matrix: Any) -> Scorer:
 
 def by_cosine(vectors: Any, matrix: Any) -> Scorer:
     """Scores with all entries; the lengths of the definitions' vectors change no order."""
-    unit = matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
-    return lambda some: vectors[some] @ unit.T
+    lengths = np.concatenate(
+        [np.linalg.norm(matrix[i : i + _BLOCK], axis=1) for i in range(0, len(matrix), _BLOCK)]
+    )
+    return lambda some: (vectors[some] @ matrix.T) / np.maximum(lengths, 1e-12)
 
 
 def _encoded(work: Work, slot: str, texts: Sequence[str], pooling: Any = None) -> Any:
@@ -158,7 +175,8 @@ def _encoded(work: Work, slot: str, texts: Sequence[str], pooling: Any = None) -
     return encode(model, list(texts), work.resources.batch_size, config.precision, normalise=False)
 
 
-def _by_words(work: Work, texts: Sequence[str], entry_ids: Sequence[int]) -> Scorer:
+def _by_words(work: Work, texts: Sequence[str], entry_ids: Sequence[int]) -> Scorer | None:
+    """None where no definition has a word."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     said: dict[int, list[str]] = {entry: [] for entry in entry_ids}
@@ -166,7 +184,10 @@ def _by_words(work: Work, texts: Sequence[str], entry_ids: Sequence[int]) -> Sco
         for entry in row["entries"]:
             said[entry].append(row["anchor"])
     words = TfidfVectorizer(sublinear_tf=True, token_pattern=r"(?u)\b\w+\b", dtype=np.float32)
-    documents = words.fit_transform([" ".join(own) for own in said.values()]).T.tocsc()
+    try:
+        documents = words.fit_transform([" ".join(own) for own in said.values()]).T.tocsc()
+    except ValueError:  # an empty vocabulary
+        return None
     asked = words.transform(texts)
     return lambda some: np.asarray((asked[some] @ documents).todense())
 
@@ -180,20 +201,21 @@ def _figures(found: dict[str, Ranks], seed: int) -> list[dict[str, Any]]:
             if isinstance(figure, float):
                 rows.append({"arm": arm, "metric": metric, "value": figure})
                 continue
-            drawn[arm, metric] = resampling.sampled(figure, len(own), _RESAMPLES, seed)
-            rows.append(_row(arm, metric, resampling.interval(drawn[arm, metric])))
+            drawn[arm, metric] = resampling.sampled(figure, len(own.higher), _RESAMPLES, seed)
+            rows.append(_row(arm, metric, resampling.interval(drawn[arm, metric]), len(own.higher)))
     for (arm, metric), after in drawn.items():
         if arm != BEFORE and BEFORE in found:
             gain = resampling.paired_test(after, drawn[BEFORE, metric])
-            rows.append(_row(arm, f"{metric}_gain", gain))
+            rows.append(_row(arm, f"{metric}_gain", gain, len(found[arm].higher)))
     return rows
 
 
 def _row(
-    arm: str, metric: str, found: resampling.Interval | resampling.Difference
+    arm: str, metric: str, found: resampling.Interval | resampling.Difference, count: int
 ) -> dict[str, Any]:
-    ends = {"value": found.value, "ci_low": found.low, "ci_high": found.high}
-    return {"arm": arm, "metric": metric, **ends}
+    known = count >= _FEWEST
+    ends = {"ci_low": found.low if known else None, "ci_high": found.high if known else None}
+    return {"arm": arm, "metric": metric, "value": found.value, **ends}
 
 
 STAGE = Stage(

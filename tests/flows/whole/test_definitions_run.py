@@ -142,7 +142,7 @@ def test_a_run_measures_what_held_out_definitions_find(undisturbed: Path) -> Non
     assert (n, recall) == (
         len(held), pytest.approx(100 * np.mean([rank <= 10 for rank in ranks.values()]))
     )  # fmt: skip
-    assert low <= recall <= high
+    assert (low, high) == (None, None)  # of so few
 
 
 def test_killed_in_the_second_step_a_run_goes_on_there(

@@ -274,6 +274,17 @@ def test_a_definition_that_another_corpus_has_too_is_not_held_out(run: Run, tmp_
     assert run(one, other)["held_out_definitions"] == []
 
 
+@pytest.mark.parametrize("column", ["anchor", "positive"])
+def test_nor_is_one_that_another_kind_has_in_another_spelling(
+    run: Run, tmp_path: Path, column: str
+) -> None:
+    corpus = {"source": definitions_file(tmp_path / "words.csv"), "kind": "definitions"}
+    rows = [[f"Definition, NUMBER {i}.", f"other {i}"] for i in range(400)]
+    names = ["anchor", "positive"] if column == "anchor" else ["positive", "anchor"]
+    pairs = {"source": write(tmp_path / "pairs.tsv", rows, names), "kind": "pairs", "name": "p"}
+    assert run({**corpus, "held_out": 0.5}, pairs)["held_out_definitions"] == []
+
+
 def test_a_definition_goes_with_all_its_entries(run: Run, tmp_path: Path) -> None:
     rows = [[f"word {i}|twin {i}", f"first of {i}"] for i in range(200)]
     rows += [[f"word {i}", f"second of {i}"] for i in range(200)]

@@ -18,7 +18,7 @@ from tercet.tasks.corpus.held_out_definitions import SCHEMA
 from tercet.tasks.corpus.labelled import ENTRIES, LABELLED
 from tercet.tasks.evaluation import define
 from tercet.tasks.evaluation.define import DefineConfig
-from tercet.tasks.stage import REJECTS, Resources, Work
+from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
 
 WIDTH = 32
 # Entry 2 has lost its row.
@@ -126,7 +126,9 @@ def test_each_arm_ranks_the_entries(
     assert figures["words", "recall@1"]["value"] == 100.0
     assert figures["projection", "median_rank"]["ci_low"] is None
     assert ("before", "mrr_gain") not in figures
-    assert "rejects" not in found
+    (reject,) = found["rejects"]
+    assert (reject["reason"], reject["row_id"]) == ("no_entry", None)
+    assert "1 held-out definitions of words" in reject["detail"]
 
 
 @pytest.mark.parametrize("settings", [{"ica": 0.26}, {"entries": "words"}])
@@ -169,5 +171,36 @@ def test_where_nothing_is_held_out_a_reject_says_so(
     found = made(inputs, models, tmp_path, corpus="third")
     (reject,) = found.pop("rejects")
     assert (reject["stage"], reject["reason"], reject["row_id"]) == ("define", "no_held_out", None)
-    assert "no definition of third is held out" in reject["detail"]
+    assert "no definition of third is left" in reject["detail"]
     assert not found
+
+
+def test_an_encoder_that_gives_no_numbers_is_one_sentence(
+    inputs: dict[str, Rows],
+    models: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(define, "_encoded", lambda *rest: np.full((2, WIDTH), np.nan, np.float32))
+    with pytest.raises(BadInput, match="define: first: the encoder gives NaN or infinity"):
+        made(inputs, models, tmp_path)
+
+
+def test_of_few_definitions_there_is_no_interval(
+    inputs: dict[str, Rows], models: dict[str, Path], tmp_path: Path
+) -> None:
+    found = made(inputs, models, tmp_path)
+    assert {row["ci_low"] for row in found["definition_figures"]} == {None}
+
+
+def test_without_any_word_there_is_no_control_by_words(
+    inputs: dict[str, Rows],
+    models: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = pa.Table.from_pylist([{"anchor": "!?", "entries": [0]}])
+    monkeypatch.setattr(define, "definitions", lambda *rest: rows)
+    found = made(inputs, models, tmp_path)
+    arms = {row["arm"] for row in found["definition_figures"]}
+    assert arms == {"projection", "own_entries", "before"}
