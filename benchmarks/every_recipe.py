@@ -56,7 +56,7 @@ def seconds(store: str, run: str) -> tuple[float, float]:
                 FROM run_steps WHERE state <> 'reused' GROUP BY ALL
             )
             SELECT step, made.seconds FROM run_steps s JOIN made USING (step, version)
-            WHERE s.run_id = '{run}' AND NOT regexp_matches(step, '^(evaluate|define)|[.]own')
+            WHERE s.run_id = '{run}' AND NOT regexp_matches(step, '^(evaluate|define)[.]|[.]own$')
                 AND NOT regexp_matches(step, '[.]seed[0-9]+$')
         """).fetchall()
     models = sum(took for step, took in found if step.startswith(_MODELS))

@@ -102,23 +102,26 @@ def _way(store: Store, artifact: Artifact, folder: Path) -> _Way:
     space = made_model(store, components["models"]["own_entries"])
     values = _mrr(measured)
     projected, own = values.get(PROJECTION), values.get(OWN_ENTRIES)
+    if space is None:
+        return _by_projection(store, artifact, folder)
+    by_cosine = _Way(space, pooling=components["config"]["own"])
     if projected is None or own is None:
-        why = "No definition was held out to compare this way with the projection."
-    else:
-        why = f"Held-out definitions: MRR {own:.1f} by cosine, {projected:.1f} by the projection."
-    if space is None or (projected is not None and own is not None and projected > own):
-        return replace(_by_projection(store, artifact, folder), why=why)
-    return _Way(space, pooling=components["config"]["own"], why=why)
+        return replace(by_cosine, why="No definition was held out to compare other ways with.")
+    better = by_cosine if own >= projected else _by_projection(store, artifact, folder)
+    why = f"Held-out definitions: MRR {own:.1f} by cosine, {projected:.1f} by the projection."
+    return replace(better, why=why)
 
 
 def _measurement(store: Store, artifact: Artifact) -> Artifact | None:
-    """What the step `define.PHASE` has made of this encoder, if it ran."""
+    """What the step `define.PHASE` has last made of this encoder, if it ran."""
+    found = []
     for other in all_artifacts(store):
         if other.step.startswith(f"{DEFINE.name}."):
-            models = ((other.manifest() or {}).get("components") or {}).get("models") or {}
+            manifest = other.manifest() or {}
+            models = (manifest.get("components") or {}).get("models") or {}
             if models.get("trained") == artifact.version:
-                return other
-    return None
+                found.append((str(manifest.get("created")), other))
+    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def _mrr(measured: Artifact) -> dict[str, float]:

@@ -16,10 +16,9 @@ from pydantic import Field
 from tercet.models.losses.definition import projection_file
 from tercet.models.measures import resampling
 from tercet.models.measures.reverse_dictionary import Ranks, Scores, figures, ranks
-from tercet.models.precision import Precision
 from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import BadInput, Config, Stage, Work
-from tercet.tasks.training.entry_matrix import definitions
+from tercet.tasks.stage import BadInput, Stage, Work
+from tercet.tasks.training.entry_matrix import EntryMatrixConfig, definitions
 
 DEFINITION_FIGURES = pa.schema(
     [
@@ -54,19 +53,12 @@ _FEWEST = 20
 Scorer = Callable[[slice], Scores]
 
 
-class DefineConfig(Config):
-    """Which entries, and how they were made."""
+class DefineConfig(EntryMatrixConfig):
+    """The entries that a part of a phase was trained against, and how its encoder makes its own."""
 
-    name: str = Field(description="Of the part of a phase that was trained against them.")
     part: str
-    corpus: str
-    entries: Literal["mean", "cls", "words"] = "mean"
-    ica: float | None = None
-    max_length: int = 64
-    precision: Precision = "fp32"
-    trust_remote_code: bool = False
     own: Literal["mean", "cls"] = Field(
-        default="mean", description="How the trained encoder makes its own entries."
+        default="mean", description="The pooling of the trained encoder's own entries."
     )
     model_seed: int | None = Field(
         default=None, description="Of the training; null: that of the run."

@@ -69,8 +69,11 @@ def test_a_tag_is_looked_at_where_it_leads(folder: Path) -> None:
         check_model_files([tagged], {"earlier": folder})
 
 
-def test_what_is_still_to_be_made_cannot_be_looked_at() -> None:
+def test_what_is_still_to_be_made_cannot_be_looked_at(folder: Path) -> None:
     check_model_files([writing("paraphrase", Made("fit_generator.writer"))], {})
+    # The same files are refused where they stand already.
+    with pytest.raises(BadInput):
+        check_model_files([writing("paraphrase", Weights(str(folder)))], {})
 
 
 def test_a_judge_has_a_question(folder: Path) -> None:
