@@ -88,8 +88,12 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
                 connection.execute(
                     f"ATTACH {quoted(str(aside))} AS built (STORAGE_VERSION 'v1.0.0')"
                 )
-                _fill(connection, "built", snapshot, None, known_schemas or {})
-                _show_sealed(connection, store)
+
+                def build() -> None:
+                    _fill(connection, "built", snapshot, None, known_schemas or {})
+                    _show_sealed(connection, store)
+
+                _at_once(connection, build)
                 connection.execute("DETACH built")
             aside.replace(target)
         except duckdb.IOException as error:
@@ -99,6 +103,18 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
                 with suppress(OSError):
                     left.unlink()
     return target
+
+
+def _at_once(connection: duckdb.DuckDBPyConnection, build: Callable[[], None]) -> None:
+    """All of it in one transaction, so that the disk is waited for once and not for every view."""
+    connection.execute("BEGIN")
+    try:
+        build()
+        connection.execute("COMMIT")
+    except duckdb.TransactionException:
+        # A view whose files cannot be read ended it: now each by itself.
+        connection.execute("ROLLBACK")
+        build()
 
 
 def _fill(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 import yaml
 
 from tercet.flows.service import server
@@ -135,25 +136,27 @@ def start(
     *words: str, script: str = MAIN, tree: Path | None = None, output: Any = subprocess.PIPE
 ) -> subprocess.Popen[str]:
     """`tercet` in a process group of its own; `tree`: where a copy of our code lies, to be run."""
-    paths = {} if tree is None else {"PYTHONPATH": str(tree)}
     return subprocess.Popen(
         [sys.executable, "-P", "-c", script, *words],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
         text=True,
-        env=environment(**paths),
+        env=_surroundings(tree),
         start_new_session=True,
     )
 
 
-def tercet(
-    *words: str, script: str = MAIN, tree: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """`tercet` to its end."""
-    child = start(*words, script=script, tree=tree)
+def started_anew(*words: str, script: str = MAIN) -> subprocess.CompletedProcess[str]:
+    """`tercet` to its end, in a process that has imported nothing yet."""
+    child = start(*words, script=script)
     stdout, stderr = child.communicate(timeout=LIMIT)
     return subprocess.CompletedProcess(words, child.returncode, stdout, stderr)
+
+
+def tercet(*words: str, tree: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """`tercet` to its end, in a process that has the libraries imported already."""
+    return warm.finished(MAIN, words, _surroundings(tree), LIMIT)
 
 
 def ended_well(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
@@ -227,6 +230,10 @@ def in_use(store: Path) -> Iterator[None]:
         yield
 
 
+def _surroundings(tree: Path | None) -> dict[str, str]:
+    return environment() if tree is None else environment(PYTHONPATH=str(tree))
+
+
 def _sentence(draw: random.Random) -> str:
     said = {kind: draw.sample(words.split(), 2) for kind, words in _WORDS.items()}
     first = {kind: words[0] for kind, words in said.items()}
@@ -248,5 +255,5 @@ def finished(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """A store with one run that went through undisturbed."""
     store = tmp_path_factory.mktemp("finished") / "store"
     began = time.monotonic()
-    done = ended_well(tercet(*tiny.words(store)))
+    done = ended_well(started_anew(*tiny.words(store)))
     return Finished(tiny, store, done.stdout, done.stderr, time.monotonic() - began)

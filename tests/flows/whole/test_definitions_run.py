@@ -17,7 +17,7 @@ from faulty_server import until
 from safetensors.torch import load_file
 from stopped_training import STOPPING, TELLING
 from tiny_models import WORDS
-from tiny_run import Finished, copy_of, ended_well, query, start, states, tercet
+from tiny_run import Finished, copy_of, ended_well, query, start, started_anew, states, tercet
 
 from tercet.flows.commands import define
 from tercet.flows.results.refs import artifact_of
@@ -156,7 +156,7 @@ def test_killed_in_the_second_step_a_run_goes_on_there(
     assert child.poll() is None
     os.killpg(child.pid, signal.SIGKILL)
     child.communicate()
-    done = ended_well(tercet(*words(recipe, store), script=TELLING))
+    done = ended_well(started_anew(*words(recipe, store), script=TELLING))
     (told,) = [line for line in done.stderr.splitlines() if line.startswith("FIRST")]
     assert told.split()[1] == "step2"
     assert int(told.split()[2]) > 4

@@ -24,6 +24,7 @@ from tiny_run import (
     query,
     records,
     start,
+    started_anew,
     states,
     tercet,
 )
@@ -119,7 +120,7 @@ def repeated(
     told = _after(finished.stdout, "Same run again").replace(str(finished.store), str(store))
     words = shlex.split(told)
     assert words.pop(0) == "tercet"
-    return ended_well(tercet(*words, script=TELLS_MODULES)), store
+    return ended_well(started_anew(*words, script=TELLS_MODULES)), store
 
 
 def test_run_goes_through_every_step(finished: Finished) -> None:

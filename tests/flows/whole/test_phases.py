@@ -10,7 +10,7 @@ import pytest
 import yaml
 from faulty_server import until
 from stopped_training import STOPPING, TELLING
-from tiny_run import Finished, copy_of, ended_well, query, start, states, tercet
+from tiny_run import Finished, copy_of, ended_well, query, start, started_anew, states, tercet
 
 from tercet.flows.results.refs import artifact_of
 from tercet.storage.store import open_store
@@ -74,7 +74,9 @@ def test_killed_in_each_phase_a_run_goes_on_there(
         os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
         before = TRAINED[: NAMES.index(name)]
-        done = ended_well(tercet(*words(recipe, store, "--until", f"train.{name}"), script=TELLING))
+        done = ended_well(
+            started_anew(*words(recipe, store, "--until", f"train.{name}"), script=TELLING)
+        )
         # The last checkpoint was written after step 4 or 6.
         (told,) = [line for line in done.stderr.splitlines() if line.startswith("FIRST")]
         assert told.split()[:2] == ["FIRST", name]

@@ -163,6 +163,10 @@ def test_a_lost_file_is_said_and_spoils_nothing_else(filled: Store) -> None:
     assert len(_ask(now, "FROM generations")) == 3
     with pytest.raises(duckdb.Error, match="cannot be read"):
         _ask(now, "FROM triplets")
+    with duckdb.connect(str(write_catalog(filled)), read_only=True) as client:
+        assert len(client.execute("FROM generations").fetchall()) == 3
+        with pytest.raises(duckdb.Error, match="cannot be read"):
+            client.execute("FROM triplets")
 
 
 def test_a_store_that_was_moved(filled: Store, tmp_path: Path) -> None:
