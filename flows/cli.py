@@ -251,6 +251,9 @@ def define(
     model: Annotated[
         str, typer.Option("--model", help="a step that was trained on definitions")
     ] = "train",
+    part: Annotated[
+        str | None, typer.Option("--part", help="of its phase, where several have a dictionary")
+    ] = None,
     count: Annotated[int, typer.Option("--count", min=1, help="entries per description")] = 10,
     format_: Annotated[str, typer.Option("--format", help="table or json")] = "table",
     store: StoreOption = _STORE,
@@ -260,7 +263,7 @@ def define(
     """List the entries of a dictionary that a description fits best."""
     from tercet.flows.commands.define import define as define_texts
 
-    define_texts(texts, model, count, format_, store, run_ref)
+    define_texts(texts, model, part, count, format_, store, run_ref)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -175,7 +176,7 @@ def test_every_command_stands_in_the_operations() -> None:
 
 def sql_blocks() -> list[Any]:
     found = []
-    for name in ("README.md", "docs/tables.md"):
+    for name in ("README.md", "docs/tables.md", "docs/recipes.md"):
         if (ROOT / name).exists():
             blocks = re.findall(r"^( *)```sql\n(.*?)^\1```", read(name), re.MULTILINE | re.DOTALL)
             found += [
@@ -205,3 +206,45 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def test_every_sql_block_runs(empty_store: Store, block: str) -> None:
     with connect(empty_store, None) as connection:
         connection.execute(checked(connection, block)).fetchall()
+
+
+def glossary(mark: str, tables: dict[str, list[dict[str, Any]]]) -> list[tuple[Any, ...]]:
+    """What the block of recipes.md that holds the mark finds in these tables."""
+    (block,) = [one for param in sql_blocks() if mark in (one := str(param.values[0]))]
+    with duckdb.connect() as connection:
+        for name, rows in tables.items():
+            connection.register(name, pa.Table.from_pylist(rows))
+        return connection.execute(block).fetchall()
+
+
+def test_the_glossary_of_prose_leaves_the_entry_out_of_its_definition() -> None:
+    told = {
+        "A wrench is a tool that turns bolts.": ("wrench", "a tool that turns bolts."),
+        "An open-end wrench is the simplest one.": ("open-end wrench", "the simplest one."),
+        "NumPy is a library for arrays.": ("numpy", "a library for arrays."),
+        "Wrenches are the tools of plumbers.": ("wrenches", "the tools of plumbers."),
+        "The default is the first one.": None,
+        "This function is a wrapper.": None,
+        "The following is a list of options.": None,
+        "It is a trap.": None,
+        "There are a few left.": None,
+        "One of them is a fake.": None,
+        "Theory is a guess.": ("theory", "a guess."),
+        "A wrench turns bolts.": None,
+    }
+    rows = [{"text": text, "split": "train"} for text in told]
+    found = glossary("An?", {"sentences": [*rows, {"text": "A nut is a bolt.", "split": "test"}]})
+    assert sorted(found) == sorted(one for one in told.values() if one is not None)
+
+
+def test_the_glossary_of_documentation_has_public_names_alone() -> None:
+    paths = ["numpy:ndarray.sort", "numpy:_core.__init__", "numpy:_private", "README.md"]
+    documents = [{"doc_id": number, "path": path} for number, path in enumerate(paths)]
+    shared = {"paragraph": 0, "split": "train"}
+    sentences = [
+        {**shared, "doc_id": number, "position": position, "text": f"{text}."}
+        for number in range(len(paths))
+        for position, text in enumerate(["Sort in place", "Return None"])
+    ]
+    found = glossary("string_agg(text", {"documents": documents, "sentences": sentences})
+    assert found == [("sort", "Sort in place. Return None.")]

@@ -24,12 +24,20 @@ FORMATS = ("table", "json")
 
 
 def define(
-    texts: Sequence[str], ref: str, count: int, format_: str, store: str, run_ref: str | None
+    texts: Sequence[str],
+    ref: str,
+    part: str | None,
+    count: int,
+    format_: str,
+    store: str,
+    run_ref: str | None,
 ) -> None:
     """Prints the nearest entries of each text, in whichever way finds held-out definitions better.
 
-    Raises: BadInput where the ref is not an encoder that was trained on definitions, and for a
-        text that is empty.
+    part: of the phase, whose dictionary is meant; None: its only one.
+
+    Raises: BadInput where the ref is not an encoder that was trained on definitions, or on those of
+        several parts of which none is named, and for a text that is empty.
     """
     if format_ not in FORMATS:
         raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
@@ -38,7 +46,7 @@ def define(
     opened = open_store(store, create=False)
     artifact = artifact_of(opened, ref, run_ref)
     folder = encoder_dir(artifact)
-    way = _way(opened, artifact, folder)
+    way = _way(opened, artifact, folder, _part(artifact, part))
 
     from tercet.models.encoders.encoder import load_encoder
     from tercet.models.encoders.entry_space import nearest_by_cosine, read_space
@@ -90,36 +98,63 @@ class _Way:
     why: str = ""
 
 
-def _way(store: Store, artifact: Artifact, folder: Path) -> _Way:
+def _part(artifact: Artifact, wanted: str | None) -> str:
+    """The part of the phase that trained on the definitions which are meant."""
+    slots = [slot.rpartition(".") for slot in _models(artifact)]
+    parts = [part for part, _, name in slots if name == SLOT]
+    step, named = f"{artifact.step}@{artifact.version}", ", ".join(parts)
+    if not parts:
+        raise BadInput(
+            f"{step} was not trained on definitions, so it cannot say what they define: name a "
+            "phase with the loss definition (tercet define TEXT --model train.PHASE)."
+        )
+    if wanted is None and len(parts) > 1:
+        raise BadInput(
+            f"{step} was trained on several dictionaries: name one of its parts {named} (tercet "
+            f"define TEXT --part {parts[0]})."
+        )
+    if wanted is not None and wanted not in parts:
+        raise BadInput(f"{step} has no part {wanted!r} with definitions, only {named}.")
+    return wanted or parts[0]
+
+
+def _models(artifact: Artifact) -> Mapping[str, str]:
+    """The versions of the models that the step was given, by slot."""
+    components: Mapping[str, Any] = (artifact.manifest() or {}).get("components") or {}
+    return components.get("models") or {}
+
+
+def _way(store: Store, artifact: Artifact, folder: Path, part: str) -> _Way:
     """The better of both ways on held-out definitions, by cosine where none is held out.
 
     The projection where the step that compares them has not run.
     """
-    measured = _measurement(store, artifact)
+    measured = _measurement(store, artifact, part)
     if measured is None:
-        return _by_projection(store, artifact, folder)
+        return _by_projection(store, artifact, folder, part)
     components = (measured.manifest() or {})["components"]
     space = made_model(store, components["models"]["own_entries"])
     values = _mrr(measured)
     projected, own = values.get(PROJECTION), values.get(OWN_ENTRIES)
     if space is None:
-        return _by_projection(store, artifact, folder)
+        return _by_projection(store, artifact, folder, part)
     by_cosine = _Way(space, pooling=components["config"]["own"])
     if projected is None or own is None:
         return replace(by_cosine, why="No definition was held out to compare other ways with.")
-    better = by_cosine if own >= projected else _by_projection(store, artifact, folder)
+    better = by_cosine if own >= projected else _by_projection(store, artifact, folder, part)
     why = f"Held-out definitions: MRR {own:.1f} by cosine, {projected:.1f} by the projection."
     return replace(better, why=why)
 
 
-def _measurement(store: Store, artifact: Artifact) -> Artifact | None:
-    """What the step `define.PHASE` has last made of this encoder, if it ran."""
+def _measurement(store: Store, artifact: Artifact, part: str) -> Artifact | None:
+    """What the step `define.PHASE` has last made of this encoder and part, if it ran."""
     found = []
     for other in all_artifacts(store):
         if other.step.startswith(f"{DEFINE.name}."):
             manifest = other.manifest() or {}
-            models = (manifest.get("components") or {}).get("models") or {}
-            if models.get("trained") == artifact.version:
+            components = manifest.get("components") or {}
+            trained = (components.get("models") or {}).get("trained")
+            if trained == artifact.version and components["config"]["part"] == part:
                 found.append((str(manifest.get("created")), other))
     return max(found, key=lambda one: one[0])[1] if found else None
 
@@ -129,20 +164,13 @@ def _mrr(measured: Artifact) -> dict[str, float]:
     return {row["arm"]: row["value"] for row in table.to_pylist() if row["metric"] == "mrr"}
 
 
-def _by_projection(store: Store, artifact: Artifact, folder: Path) -> _Way:
+def _by_projection(store: Store, artifact: Artifact, folder: Path, part: str) -> _Way:
     """The projection beside the encoder, and the entries that it leads to."""
-    components: Mapping[str, Any] = (artifact.manifest() or {}).get("components") or {}
-    models: Mapping[str, str] = components.get("models") or {}
-    for slot, version in models.items():
-        part, _, name = slot.rpartition(".")
-        if name != SLOT:
-            continue
-        projection = projection_file(folder, part)
-        space = made_model(store, version)
-        if projection is not None and space is not None:
-            return _Way(space, projection)
-    raise BadInput(
-        f"{artifact.step}@{artifact.version} was not trained on definitions, so it cannot say "
-        "what they define: name a phase with the loss definition (tercet define TEXT --model "
-        "train.PHASE)."
-    )
+    projection = projection_file(folder, part)
+    space = made_model(store, _models(artifact)[f"{part}.{SLOT}"])
+    if projection is None or space is None:
+        raise BadInput(
+            f"{artifact.step}@{artifact.version} has lost what it found entries by: run its recipe "
+            "again."
+        )
+    return _Way(space, projection)

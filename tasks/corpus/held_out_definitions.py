@@ -39,8 +39,8 @@ needed AS (SELECT corpus, row_id FROM owned ANTI JOIN kept USING (corpus, entry)
 SELECT corpus, row_id FROM definitions SEMI JOIN once USING (said)
 ANTI JOIN needed USING (corpus, row_id) WHERE drawn
 """
-# Without case and punctuation, so that a text in another spelling is found.
-_WORDS = r"trim(regexp_replace(lower(anchor), '[^\p{L}\p{N}]+', ' ', 'g'))"
+# Of the column `anchor`, without case and punctuation, so that a text in another spelling is found.
+SAME_WORDS = r"trim(regexp_replace(lower(anchor), '[^\p{L}\p{N}]+', ' ', 'g'))"
 
 
 def drawn(share: float | None, ids: Ids) -> npt.NDArray[np.bool_]:
@@ -50,7 +50,7 @@ def drawn(share: float | None, ids: Ids) -> npt.NDArray[np.bool_]:
 
 def choose(db: Any, rows: str) -> None:
     """Makes the table that `held` looks at. rows: SQL of the kept rows, with `drawn`."""
-    db.execute(_CHOOSE.format(rows=rows, words=_WORDS))
+    db.execute(_CHOOSE.format(rows=rows, words=SAME_WORDS))
 
 
 def held(db: Any, rows: pa.Table) -> pa.Array:

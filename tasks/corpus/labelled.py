@@ -201,8 +201,8 @@ def _usable(
         for row in islice(table.rows(list(columns.values())), left):
             left = None if left is None else left - 1
             made = _made(kind, columns, row)
-            if isinstance(made, Labelled):
-                yield made
+            if isinstance(made, list):
+                yield from made
                 continue
             fault, text = made
             where = f"{corpus.name}: {table.name}:{row.number}"
@@ -211,22 +211,26 @@ def _usable(
             rejects.add(row_id, fault.reason, f"{where}: {fault.detail}", text)
 
 
-def _made(kind: Kind, columns: dict[str, str], row: Row) -> Labelled | tuple[Bad, str]:
+def _made(kind: Kind, columns: dict[str, str], row: Row) -> list[Labelled] | tuple[Bad, str]:
     """The row as its kind has it, or its fault with a text to show."""
     if row.fault:
         reason, detail, text = row.fault
         return Bad(reason, detail), text
     values: dict[str, Any] = {ours: row.values.get(theirs) for ours, theirs in columns.items()}
     for ours in kind.texts:
-        fault = text_fault(row.values, columns[ours])
-        if fault:
-            texts = [values[name] for name in kind.texts if isinstance(values[name], str)]
-            # A lone surrogate cannot be written down.
-            shown = fold(" ".join(texts)).encode("utf-8", "replace").decode("utf-8")
-            return Bad(fault[0], fault[1]), fault[2] or shown
-        values[ours] = fold(values[ours])
+        given, column = values[ours], columns[ours]
+        listed = ours in kind.lists and isinstance(given, list) and len(given) > 0
+        for value in given if listed else [given]:
+            if fault := text_fault({column: value}, column):
+                texts = [values[name] for name in kind.texts if isinstance(values[name], str)]
+                # A lone surrogate cannot be written down.
+                shown = fold(" ".join(texts)).encode("utf-8", "replace").decode("utf-8")
+                return Bad(fault[0], fault[1]), fault[2] or shown
+        values[ours] = list(map(fold, given)) if listed else fold(given)
     made = kind.row(values)
-    return (made, values[kind.texts[0]]) if isinstance(made, Bad) else made
+    if isinstance(made, Bad):
+        return made, str(values[kind.texts[0]])
+    return made if isinstance(made, list) else [made]
 
 
 def _combined(db: Any, path: Path, kind: Kind) -> Iterator[pa.RecordBatch]:

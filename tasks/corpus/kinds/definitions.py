@@ -2,40 +2,52 @@
 
 A row of the table is a distinct definition (`anchor`); `entries` are all entries that the corpus
 gives it, so that synonyms which share a definition are all right answers (DefSent predicts the
-entry from the definition's vector). The texts of the entries stand in the table `entries`. A row of
-the source may name several entries of its definition, with | between them, as WordNet's synsets do.
+entry from the definition's vector). Definitions that differ in case and punctuation alone are the
+same, in the first one's spelling. The texts of the entries stand in the table `entries`. A row of
+the source may name several entries of its definition, and several definitions of its entries: as
+lists, or the entries in one text with | between them.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from tercet.tasks.corpus.held_out_definitions import SAME_WORDS
 from tercet.tasks.corpus.kinds.kind import Bad, Kind, Labelled, shown
 
 _BETWEEN = "|"
+# Folded texts hold no control characters.
+_SEPARATOR = "\x1f"
 
 
-def row(values: Mapping[str, Any]) -> Labelled | Bad:
-    """The definition, with its entries as the word."""
-    if not values["entry"].replace(_BETWEEN, "").strip():
-        return Bad("missing_text", f"the entry {shown(values['entry'])} names nothing")
-    return Labelled(values["definition"], word=values["entry"])
+def row(values: Mapping[str, Any]) -> list[Labelled] | Bad:
+    """Each of the definitions, with their entries as the word."""
+    given, definitions = values["entry"], values["definition"]
+    entries = given.split(_BETWEEN) if isinstance(given, str) else given
+    named = [entry.strip() for entry in entries if entry.strip()]
+    if not named:
+        return Bad("missing_text", f"the entry {shown(given)} names nothing")
+    word = _SEPARATOR.join(named)
+    texts = [definitions] if isinstance(definitions, str) else definitions
+    return [Labelled(text, word=word) for text in texts]
 
 
 _COMBINE = f"""
-WITH words AS (
-    SELECT number, anchor, trim(unnest(string_split(word, '{_BETWEEN}'))) AS word FROM read
-), named AS (SELECT * FROM words WHERE word <> ''),
-seen AS (SELECT anchor, word, min(number) AS earliest FROM named GROUP BY ALL),
+WITH told AS (
+    SELECT *, coalesce(nullif({SAME_WORDS}, ''), anchor) AS said FROM read
+), words AS (
+    SELECT number, said, unnest(string_split(word, chr({ord(_SEPARATOR)}))) AS word FROM told
+),
+seen AS (SELECT said, word, min(number) AS earliest FROM words GROUP BY ALL),
 new AS (SELECT DISTINCT earliest AS number FROM seen),
 owners AS (
-    SELECT anchor, list_sort(list(word)) AS entries, min(earliest) AS first FROM seen GROUP BY ALL
+    SELECT said, list_sort(list(word)) AS entries, min(earliest) AS first FROM seen GROUP BY ALL
 )
-SELECT read.number, read.anchor, NULL::VARCHAR AS positive, NULL::VARCHAR AS negative, read.label,
-    CASE WHEN new.number IS NULL THEN 'duplicate' WHEN read.number <> first THEN 'used'
+SELECT told.number, anchor, NULL::VARCHAR AS positive, NULL::VARCHAR AS negative, label,
+    CASE WHEN new.number IS NULL THEN 'duplicate' WHEN told.number <> first THEN 'used'
     END AS reason,
     CASE WHEN new.number IS NULL THEN 'the same entry with the same definition' END AS detail,
     owners.entries
-FROM read JOIN owners USING (anchor) LEFT JOIN new ON new.number = read.number
+FROM told JOIN owners USING (said) LEFT JOIN new ON new.number = told.number
 """
 
 KIND = Kind(
@@ -48,5 +60,6 @@ KIND = Kind(
         {"entry": "members", "definition": "definition"},
     ),
     row=row,
+    lists=("entry", "definition"),
     combine=_COMBINE,
 )

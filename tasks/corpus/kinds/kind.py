@@ -34,9 +34,10 @@ class Kind:
     """One kind of labelled rows.
 
     texts: columns that must hold a text in every row; they come folded.
+    lists: those of them that may also hold a list of texts.
     layouts: how files usually call the kind's columns (ours → theirs); the first one whose columns
         are all there is taken where the recipe names none.
-    row: makes the row of the values by our names.
+    row: makes the row of the values by our names, or several.
     optional: columns that a layout may name and a file may lack.
     unread: columns that would change the rows' meaning if a layout left them unread; finding one is
         an error.
@@ -47,7 +48,8 @@ class Kind:
 
     texts: tuple[str, ...]
     layouts: Sequence[Mapping[str, str]]
-    row: Callable[[Mapping[str, Any]], Labelled | Bad]
+    row: Callable[[Mapping[str, Any]], Labelled | list[Labelled] | Bad]
+    lists: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     combine: str | None = None

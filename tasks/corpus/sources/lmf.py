@@ -10,7 +10,7 @@ import errno
 import hashlib
 import shutil
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import islice
@@ -116,10 +116,33 @@ def _rows(synsets: Sequence[_Synset], max_bytes: int, wanted: Sequence[str]) -> 
 @lru_cache(maxsize=1)
 def _synsets(path: Path, changed: int, size: int) -> list[_Synset]:
     """What `_loaded` gives as rows. changed, size: of the file, so that another is read anew."""
-    lexicons = _loaded(path)["lexicons"]
+    families: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    bases: dict[tuple[str, str], tuple[str, str]] = {}
+    for lexicon in _loaded(path)["lexicons"]:
+        own = base = (lexicon["id"], lexicon["version"])
+        if extended := lexicon.get("extends"):
+            base = (extended["id"], extended["version"])
+            base = bases.get(base, base)
+        bases[own] = base
+        families[base].append(lexicon)
+    return [row for lexicons in families.values() for row in _rows_of(path, lexicons)]
+
+
+def _rows_of(path: Path, lexicons: Sequence[Any]) -> Iterator[_Synset]:
+    """A lexicon with its extensions, which share their ids.
+
+    An extension gives senses to the lexicon's entries, and definitions to its synsets.
+    """
     entries = [entry for lexicon in lexicons for entry in lexicon.get("entries", [])]
     synsets = [synset for lexicon in lexicons for synset in lexicon.get("synsets", [])]
-    # An extension gives senses to another lexicon's entries, and definitions to its synsets.
+    for what, those in (("entries", entries), ("synsets", synsets)):
+        ids = Counter(one["id"] for one in those if not one.get("external"))
+        for name, count in ids.most_common(1):
+            if count > 1:
+                raise BadInput(
+                    f"{path} has {count} {what} with the id {name!r} in the lexicon "
+                    f"{lexicons[0]['id']!r}: which of them is meant cannot be told"
+                )
     lemmas = {
         entry["id"]: entry["lemma"]["writtenForm"]
         for entry in entries
@@ -131,12 +154,10 @@ def _synsets(path: Path, changed: int, size: int) -> list[_Synset]:
         for sense in entry.get("senses", []):
             if entry["id"] in lemmas and "synset" in sense:
                 words[sense["synset"]][lemmas[entry["id"]]] = None
-    return [
-        ("|".join(words[one["id"]]), definition["text"], parts.get(one["id"]))
-        for one in synsets
-        for definition in one.get("definitions")
-        or ([] if one.get("external") else [{"text": None}])
-    ]
+    for one in synsets:
+        nothing = [] if one.get("external") else [{"text": None}]
+        for definition in one.get("definitions") or nothing:
+            yield "|".join(words[one["id"]]), definition["text"], parts.get(one["id"])
 
 
 def _loaded(path: Path) -> Any:

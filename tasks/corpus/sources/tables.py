@@ -229,13 +229,18 @@ def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> 
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """The column's values, strings as bytes: Parquet does not promise that they are UTF-8."""
+    """The column's values, strings as bytes: Parquet does not promise that they are UTF-8.
+
+    Of nested columns lists of strings alone are read.
+    """
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = kind.value_type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return list(column.cast(pa.large_binary()).to_pylist())
+    if kind in (pa.list_(pa.string()), pa.large_list(pa.large_string())):
+        return list(column.cast(pa.large_list(pa.large_binary())).to_pylist())
     if pa.types.is_nested(kind):
         return [None] * len(column)
     return list(column.to_pylist())
@@ -243,15 +248,20 @@ def _values(column: pa.Array) -> list[Any]:
 
 def _parquet_row(number: int, values: dict[str, Any], max_bytes: int) -> Row:
     for column, value in values.items():
-        if not isinstance(value, bytes):
-            continue
-        if len(value) > max_bytes:
-            shown = value[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN]
-            detail = f"column {column!r} is longer than {max_bytes} bytes"
-            return Row(number, {}, ("line_too_long", detail, shown))
-        try:
-            values[column] = value.decode("utf-8")
-        except UnicodeDecodeError:
-            shown = value[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN]
-            return Row(number, {}, ("not_utf8", f"column {column!r} is not UTF-8", shown))
+        listed = isinstance(value, list)
+        read = []
+        for one in value if listed else [value]:
+            if not isinstance(one, bytes):
+                read.append(one)
+                continue
+            if len(one) > max_bytes:
+                shown = one[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN]
+                detail = f"column {column!r} is longer than {max_bytes} bytes"
+                return Row(number, {}, ("line_too_long", detail, shown))
+            try:
+                read.append(one.decode("utf-8"))
+            except UnicodeDecodeError:
+                shown = one[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN]
+                return Row(number, {}, ("not_utf8", f"column {column!r} is not UTF-8", shown))
+        values[column] = read if listed else read[0]
     return Row(number, values, None)

@@ -244,6 +244,49 @@ def test_a_row_may_name_several_entries(run: Run, tmp_path: Path) -> None:
     assert sorted(reasons(made)) == [("duplicate", "of great size"), ("missing_text", "|")]
 
 
+@pytest.mark.parametrize("name", ["words.jsonl", "words.parquet"])
+def test_entries_and_definitions_may_be_lists(run: Run, tmp_path: Path, name: str) -> None:
+    rows = [
+        {"entry": ["a|b", "||"], "definition": ["either  of two", "one or the other"]},
+        {"entry": ["big"], "definition": ["of great size"]},
+        {"entry": [], "definition": ["of no name"]},
+        {"entry": ["odd"], "definition": ["peculiar", " "]},
+        {"entry": [" "], "definition": ["a hole"]},
+    ]
+    path = tmp_path / name
+    if name.endswith(".jsonl"):
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    made = run({"source": str(path), "kind": "definitions"})
+    names = {row["entry_id"]: row["text"] for row in made["entries"]}
+    assert [
+        (row["anchor"], [names[entry] for entry in row["entries"]]) for row in made["labelled"]
+    ] == [
+        ("either of two", ["a|b", "||"]),
+        ("one or the other", ["a|b", "||"]),
+        ("of great size", ["big"]),
+    ]
+    assert [row["reason"] for row in made["rejects"]] == ["missing_text"] * 3
+
+
+def test_definitions_in_another_spelling_are_the_same(run: Run, tmp_path: Path) -> None:
+    rows = [
+        ["big", "Of great size."],
+        ["large", "of great size"],
+        ["big", "of great  size!"],
+        ["plus", "+"],
+        ["minus", "-"],
+    ]
+    path = write(tmp_path / "words.csv", rows, ["entry", "definition"])
+    made = run({"source": path, "kind": "definitions"})
+    names = {row["entry_id"]: row["text"] for row in made["entries"]}
+    assert [
+        (row["anchor"], [names[entry] for entry in row["entries"]]) for row in made["labelled"]
+    ] == [("Of great size.", ["big", "large"]), ("+", ["plus"]), ("-", ["minus"])]
+    assert reasons(made) == [("duplicate", "of great size!")]
+
+
 def definitions_file(path: Path, count: int = 400) -> str:
     """So many definitions of half as many entries, but the last, which has an entry of its own."""
     rows = [[f"word {i % (count // 2)}", f"definition number {i}"] for i in range(count)]

@@ -74,6 +74,26 @@ def test_a_synset_gives_its_words_and_each_of_its_definitions(wordnet: Path) -> 
     ]
 
 
+def test_each_lexicon_has_ids_of_its_own(wordnet: Path) -> None:
+    lexicon = WORDNET[WORDNET.index("  <Lexicon ") : WORDNET.index("</LexicalResource>")]
+    other = lexicon.replace('id="toy"', 'id="jouet"').replace('"boat"', '"bateau"')
+    wordnet.write_text(WORDNET.replace("</LexicalResource>", f"{other}</LexicalResource>"))
+    (table,) = lmf.tables(corpus(wordnet), 1000)
+    entries = [row.values["entry"] for row in table.rows(["entry"])]
+    assert entries[0] == "boat|small ship"
+    assert entries[5] == "bateau|small ship"
+
+
+@pytest.mark.parametrize(
+    ("one", "twice", "what"),
+    [("toy-row-v", "toy-boat-n", "entries"), ("toy-3-v", "toy-2-v", "synsets")],
+)
+def test_an_id_that_two_have_is_told(wordnet: Path, one: str, twice: str, what: str) -> None:
+    wordnet.write_text(WORDNET.replace(f'id="{one}"', f'id="{twice}"'))
+    with pytest.raises(BadInput, match=rf"has 2 {what} with the id '{twice}' in the lexicon 'toy'"):
+        next(lmf.tables(corpus(wordnet), 1000))
+
+
 def test_definitions_are_labelled_rows_and_those_without_a_side_are_rejects(
     wordnet: Path, tmp_path: Path
 ) -> None:
