@@ -81,6 +81,13 @@ def test_arms_of_what_is_drawn() -> None:
     assert all("evaluate.encoder.seed47" in steps for steps in arms.values())
 
 
+def test_arms_of_reconstruction() -> None:
+    arms = compiled("sarcse_cpu", BENCHMARKS / "arms_sarcse.yaml", "seeds=6", "backbone=x/y")
+    assert all("evaluate.encoder.seed47" in steps for steps in arms.values())
+    assert "count_tokens.counts" in arms["without the decoder"]
+    assert "count_tokens.counts" not in arms["SimCSE, mean pooling"]
+
+
 def test_the_generators() -> None:
     recipe = file.load(str(BENCHMARKS / "generators_sick.yaml"))
     assert set(recipe.generators) >= {"vaegpt", "gpt2", "t5"}

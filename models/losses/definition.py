@@ -20,14 +20,17 @@ SLOT = "entry_matrix"
 KEPT = "projection"
 
 Activation: TypeAlias = Literal["tanh", "gelu"]
-_POOLER = "pooler.dense"
+# BERT's and ALBERT's.
+_POOLERS = ("pooler.dense", "pooler")
 # The layer between states and words in checkpoints, and what stands behind it there. RoBERTa-type
 # models have no pooler that was trained, so that the masked-LM head comes first.
 _LAYERS: tuple[tuple[str, Activation], ...] = (
     ("lm_head.dense", "gelu"),
-    (_POOLER, "tanh"),
+    *((name, "tanh") for name in _POOLERS),
     ("cls.predictions.transform.dense", "gelu"),
     ("vocab_transform", "gelu"),
+    # ModernBERT's, which may lack a bias.
+    ("head.dense", "gelu"),
 )
 
 
@@ -42,7 +45,7 @@ class Layer(NamedTuple):
     @property
     def survives(self) -> bool:
         """Whether an encoder that was trained from these files still has it: heads are lost."""
-        return self.name == _POOLER
+        return self.name in _POOLERS
 
 
 def layer_of(folder: Path) -> Layer | None:

@@ -172,8 +172,11 @@ def _layer(model: SentenceTransformer) -> tuple[Activation, Tensor, Tensor] | No
     if found is None:
         return None
     with safe_open(found.file, framework="pt") as tensors:
-        weight, bias = (tensors.get_tensor(f"{found.key}.{kind}") for kind in ("weight", "bias"))
-    return found.activation, weight.float(), bias.float()
+        weight = tensors.get_tensor(f"{found.key}.weight").float()
+        bias = torch.zeros(len(weight))
+        if f"{found.key}.bias" in set(tensors.keys()):
+            bias = tensors.get_tensor(f"{found.key}.bias").float()
+    return found.activation, weight, bias
 
 
 class DefinitionLoss(nn.Module):  # type: ignore[misc]

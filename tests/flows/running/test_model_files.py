@@ -117,6 +117,8 @@ def trained(name: str, backbone: Model, **loss: Any) -> Step:
     [
         (("roberta.pooler.dense", "lm_head.dense"), "lm_head.dense"),
         (("vocab_transform",), "vocab_transform"),
+        (("head.dense",), "head.dense"),
+        (("albert.pooler",), None),
         (("bert.pooler.dense", "cls.predictions.transform.dense"), None),
         ((), None),
     ],

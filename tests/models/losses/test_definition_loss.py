@@ -2,6 +2,8 @@
 
 import json
 import math
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -131,8 +133,6 @@ def test_the_pooler_is_found_where_the_transformer_has_a_folder_of_its_own(
 
 def roberta(folder: Path, tiny_backbone: Path) -> Path:
     """A masked-LM RoBERTa with the tiny tokenizer."""
-    import shutil
-
     from transformers import RobertaConfig, RobertaForMaskedLM
 
     torch.manual_seed(7)
@@ -163,11 +163,26 @@ def test_robertas_masked_head_is_copied_and_has_gelu(tmp_path: Path, tiny_backbo
     assert torch.equal(tanh(vectors), torch.tanh(dense))
 
 
+@pytest.mark.parametrize(
+    ("layer", "function"),
+    [("head.dense", torch.nn.functional.gelu), ("albert.pooler", torch.tanh)],
+)
+def test_modernberts_head_without_a_bias_and_alberts_pooler(
+    tmp_path: Path, tiny_backbone: Path, layer: str, function: Callable[[Tensor], Tensor]
+) -> None:
+    folder = shutil.copytree(tiny_backbone, tmp_path / "other")
+    stored = load_file(folder / "model.safetensors")
+    kept = {name: tensor for name, tensor in stored.items() if "pooler" not in name}
+    weight = torch.randn(32, 32)
+    save_file({**kept, f"{layer}.weight": weight}, folder / "model.safetensors", {"format": "pt"})
+    projection = projection_for(load_encoder(folder, "mean"), 32, "auto")
+    vectors = torch.randn(3, 32)
+    assert torch.allclose(projection(vectors), function(vectors @ weight.T), atol=1e-5)
+
+
 def test_without_such_a_layer_or_with_another_width_weights_are_drawn(
     tmp_path: Path, tiny_backbone: Path
 ) -> None:
-    import shutil
-
     bare = shutil.copytree(tiny_backbone, tmp_path / "bare")
     stored = load_file(bare / "model.safetensors")
     kept = {name: tensor for name, tensor in stored.items() if "pooler" not in name}
