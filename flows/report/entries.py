@@ -13,9 +13,14 @@ SELECT name, metric, avg(value) AS value FROM entry_spaces WHERE NOT ends_with(n
 GROUP BY ALL ORDER BY name
 """
 _POINTS = """
-SELECT name, left(text, 60) AS text, x, y FROM entry_points
+SELECT * REPLACE (left(text, 60) AS text) FROM entry_points
 QUALIFY rank() OVER (PARTITION BY name ORDER BY seed) = 1 ORDER BY name, entry_id
 """
+# Where the entries lie in a cone, the first singular direction is little but their mean.
+_AXES = {
+    "two largest singular directions (SVD)": ("x", "y"),
+    "two first principal components (PCA, around the mean)": ("pca_x", "pca_y"),
+}
 _COLUMNS = {
     "entries": 0,
     "definitions": 0,
@@ -47,8 +52,13 @@ def entries(subjects: Sequence[Subject]) -> Section:
         blocks.append(Table(titles, rows, caption, "l" + "r" * len(_COLUMNS)))
         blocks += _found(subject, of_run)
         points = subject.rows(_POINTS)
-        charts: list[Block] = [_cloud(name, [p for p in points if p["name"] == name], of_run)
-                               for name in names]  # fmt: skip
+        charts: list[Block] = [
+            _cloud(name, [p for p in points if p["name"] == name], axes, of_run)
+            for name in names
+            for axes, columns in _AXES.items()
+            # Entries that an earlier version of Tercet has made lack the components.
+            if points and points[0].get(columns[0]) is not None
+        ]
         blocks.append(Grid(charts, least=18))
     lead = (
         "Definitions are trained to find their entries, whose vectors the encoder of the step "
@@ -81,11 +91,11 @@ def _found(subject: Subject, of_run: str) -> list[Block]:
     return [Table(titles, rows, caption, "ll" + "r" * len(definitions.METRICS))]
 
 
-def _cloud(name: str, points: Sequence[Row], of_run: str) -> Chart:
-    rows = [{**p, "x": round(p["x"], 3), "y": round(p["y"], 3)} for p in points]
-    caption = f"{of_run}{len(rows):,} entries of {name}, along the two largest singular directions."
-    alt = f"Entries of {name} in the plane of the two largest singular directions."
-    return Chart(spaces.scatter(rows), caption, alt, name)
+def _cloud(name: str, points: Sequence[Row], axes: str, of_run: str) -> Chart:
+    x, y = _AXES[axes]
+    rows = [{"text": p["text"], "x": round(p[x], 3), "y": round(p[y], 3)} for p in points]
+    caption = f"{of_run}{len(rows):,} entries of {name}, along the {axes}."
+    return Chart(spaces.scatter(rows), caption, f"Entries of {name} in a plane: {axes}.", name)
 
 
 def _shown(value: float | None, digits: int) -> float | int | None:

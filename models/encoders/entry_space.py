@@ -187,6 +187,8 @@ class Shape:
     """How the entries lie in their space, not centred (DefSent+, figure 1).
 
     singular: (width,), falling. directions: (width, width), in rows, in the same order.
+    mean: (width,), of all entries. components: (width, width), the principal ones, in rows, by
+        falling variance around the mean.
     mean_cosine: of two entries, on average; 0 where they point everywhere.
     isotropy: the smallest over the largest of the partition functions sum_e exp(a . e) along the
         directions a, both ways, with entries of mean length one (Mu and Viswanath 2018,
@@ -196,6 +198,8 @@ class Shape:
 
     singular: npt.NDArray[np.float64]
     directions: npt.NDArray[np.float64]
+    mean: npt.NDArray[np.float64]
+    components: npt.NDArray[np.float64]
     mean_cosine: float
     isotropy: float
     deviation: float
@@ -204,19 +208,17 @@ class Shape:
 def shape_of(matrix: Floats) -> Shape:
     """The shape of these entries, read in blocks."""
     count, width = matrix.shape
-    gram, ends = np.zeros((width, width)), np.zeros(width)
+    gram, ends, mean = np.zeros((width, width)), np.zeros(width), np.zeros(width)
     total, squares, length = 0.0, 0.0, 0.0
     for start in range(0, count, _BLOCK):
         rows = matrix[start : start + _BLOCK].astype(np.float64)
         lengths = np.linalg.norm(rows, axis=1)
         gram += rows.T @ rows
+        mean += rows.sum(axis=0) / count
         ends += (rows / np.maximum(lengths, 1e-12)[:, None]).sum(axis=0)
         total, squares = total + rows.sum(), squares + (rows**2).sum()
         length += lengths.sum()
-    values, columns = np.linalg.eigh(gram)
-    directions = columns[:, ::-1].T
-    largest = np.abs(directions).argmax(axis=1)
-    directions = directions * np.sign(directions[np.arange(width), largest])[:, None]
+    values, directions = _axes(gram)
     both = np.concatenate([directions, -directions]).T * (count / max(length, 1e-12))
     sums = np.zeros(2 * width)
     for start in range(0, count, _BLOCK):
@@ -225,9 +227,21 @@ def shape_of(matrix: Floats) -> Shape:
     pairs = count * (count - 1)
     size = count * width
     return Shape(
-        np.sqrt(np.maximum(values[::-1], 0.0)),
+        np.sqrt(np.maximum(values, 0.0)),
         directions,
+        mean,
+        _axes(gram - count * np.outer(mean, mean))[1],
         float((ends @ ends - count) / pairs) if pairs else 1.0,
         float(sums.min() / sums.max()),
         float(np.sqrt(max(squares / size - (total / size) ** 2, 0.0))),
     )
+
+
+def _axes(
+    gram: npt.NDArray[np.float64],
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Eigenvalues, falling, and eigenvectors, in rows, whose largest number is positive."""
+    values, columns = np.linalg.eigh(gram)
+    rows = columns[:, ::-1].T
+    largest = np.abs(rows).argmax(axis=1)
+    return values[::-1], rows * np.sign(rows[np.arange(len(rows)), largest])[:, None]

@@ -46,6 +46,8 @@ ENTRY_POINTS = pa.schema(
         ("text", pa.string()),
         ("x", pa.float64()),
         ("y", pa.float64()),
+        ("pca_x", pa.float64()),
+        ("pca_y", pa.float64()),
     ]
 )
 
@@ -56,6 +58,7 @@ _BLOCK = 8_192
 _POINTS = 2_000
 
 Integers: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 class EntryMatrixConfig(Config):
@@ -228,9 +231,9 @@ def _emit_shape(
     work.emit("entry_directions", pa.table(directions).cast(ENTRY_DIRECTIONS))
     draws = seeding.draws(0, "entry points", ids.astype(np.uint64))
     shown = np.sort(np.argsort(draws, kind="stable")[:_POINTS])
-    axes = np.zeros((2, matrix.shape[1]))
-    axes[: min(2, count)] = shape.directions[:2]
-    points = np.asarray(matrix[shown], dtype=np.float64) @ axes.T
+    entries = np.asarray(matrix[shown], dtype=np.float64)
+    points = _plane(entries, shape.directions)
+    around_mean = _plane(entries - shape.mean, shape.components)
     work.emit(
         "entry_points",
         pa.table(
@@ -240,9 +243,18 @@ def _emit_shape(
                 "text": [texts[row] for row in shown],
                 "x": points[:, 0],
                 "y": points[:, 1],
+                "pca_x": around_mean[:, 0],
+                "pca_y": around_mean[:, 1],
             }
         ).cast(ENTRY_POINTS),
     )
+
+
+def _plane(vectors: Floats, directions: Floats) -> Floats:
+    """The vectors' places along the first two directions; 0 where there is no second one."""
+    axes = np.zeros((2, vectors.shape[1]))
+    axes[: min(2, len(directions))] = directions[:2]
+    return vectors @ axes.T
 
 
 def _repeated(values: Mapping[str, Any], count: int) -> dict[str, list[Any]]:

@@ -433,7 +433,7 @@ def test_entries_are_shown_for_every_step(tmp_path: Path, whole: tuple[Subject, 
         ],
         "entry_points": [
             {"name": name, "seed": seed, "entry_id": number, "text": f"{EVIL}{number}"}
-            | {"x": number + (seed == 43), "y": 0.1234}
+            | {"x": number + (seed == 43), "y": 0.1234, "pca_x": -1.0, "pca_y": 0.5}
             for name, seed in (("step1", None), ("step2", 42), ("step2", 43))
             for number in range(3)
         ],
@@ -447,9 +447,10 @@ def test_entries_are_shown_for_every_step(tmp_path: Path, whole: tuple[Subject, 
         ["step2", 4, 6, 0.6235, 1.0, None, None],
     ]
     charts = of(section, Chart)
-    assert [len(chart.spec["data"]["values"]) for chart in charts] == [3, 3]
+    assert [len(chart.spec["data"]["values"]) for chart in charts] == [3, 3, 3, 3]
     # Those of the first seed.
-    assert [point["x"] for point in charts[1].spec["data"]["values"]] == [0, 1, 2]
+    assert [point["x"] for point in charts[2].spec["data"]["values"]] == [0, 1, 2]
     assert charts[0].spec["data"]["values"][1]["y"] == 0.123
+    assert {(p["x"], p["y"]) for p in charts[3].spec["data"]["values"]} == {(-1.0, 0.5)}
     (missing,) = of(entries.entries(whole), Note)
     assert "No phase trains against the entries" in missing.text

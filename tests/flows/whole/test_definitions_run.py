@@ -188,7 +188,7 @@ def test_define_takes_the_way_that_finds_held_out_definitions_better(
     values = {} if projected is None else {"projection": projected, "own_entries": 20.0}
     monkeypatch.setattr(define, "_mrr", lambda _: values)
     text, folder = "red green blue", model(undisturbed, "train.step2")
-    define.define([text, "old file"], "train.step2", 3, "json", str(undisturbed), None)
+    define.define([text, "old file"], "train.step2", None, 3, "json", str(undisturbed), None)
     first, second = json.loads(capsys.readouterr().out)
     assert (first["text"], second["text"]) == (text, "old file")
     # By hand.

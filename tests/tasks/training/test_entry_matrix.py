@@ -79,7 +79,13 @@ def test_an_entrys_row_is_the_mean_over_its_definitions(
     assert "ica_rounds" not in figures
     assert len(found["entry_directions"]) == 32
     assert sum(row["share"] for row in found["entry_directions"]) == pytest.approx(1)
-    assert {row["text"] for row in found["entry_points"]} == set(space.texts)
+    points = {row["text"]: row for row in found["entry_points"]}
+    assert list(points) == space.texts
+    matrix = space.matrix.numpy().astype(np.float64)
+    for columns, lying in (("x", "y"), matrix), (("pca_x", "pca_y"), matrix - matrix.mean(axis=0)):
+        directions = np.linalg.svd(lying)[2][:2]
+        places = np.array([[points[text][column] for column in columns] for text in space.texts])
+        assert np.allclose(np.abs(places), np.abs(lying @ directions.T), atol=1e-6)
     whose = {(row["name"], row["seed"]) for rows in found.values() for row in rows}
     assert whose == {("first", None)}
     assert "rejects" not in found
