@@ -10,7 +10,8 @@ from tercet.tasks.evaluation import (
     evaluate,
     halves,
     labels,
-    measure_generator,
+    measure_generators,
+    paraphrase,
 )
 from tercet.tasks.guarding import guard
 from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
@@ -67,7 +68,8 @@ def stages() -> tuple[Stage, ...]:
         awareness.STAGE,
         halves.STAGE,
         labels.STAGE,
-        measure_generator.STAGE,
+        paraphrase.STAGE,
+        measure_generators.STAGE,
         define.STAGE,
         evaluate.STAGE,
     )

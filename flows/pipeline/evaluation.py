@@ -5,7 +5,7 @@ from tercet.flows.pipeline.step import Model, Step
 from tercet.flows.recipe.generator_pairs import GENSE
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.named_models import made_as
-from tercet.tasks.evaluation import awareness, halves, labels, measure_generator
+from tercet.tasks.evaluation import awareness, halves, labels, measure_generators, paraphrase
 
 
 def awareness_step(recipe: Recipe, settings: awareness.AwarenessSettings, by_model: bool) -> Step:
@@ -19,24 +19,33 @@ def awareness_step(recipe: Recipe, settings: awareness.AwarenessSettings, by_mod
 
 
 def generator_measures(recipe: Recipe) -> list[Step]:
-    """A step for each generator that paraphrases: `measure_generator.NAME`."""
+    """A step `paraphrase.NAME` for each generator that paraphrases, and one that measures all."""
     settings = recipe.measure_generators
     if settings is None:
         return []
-    corpora = settings.corpora or tuple(corpus.name for corpus in recipe.labelled)
-    shared: dict[str, Model] = {"encoder": model_named(recipe, settings.encoder)}
-    if settings.judge is not None:
-        shared["judge"] = model_named(recipe, settings.judge)
-    return [
+    of_pairs = settings.model_dump(include=set(paraphrase.PairsToMeasure.model_fields))
+    of_pairs["corpora"] = settings.corpora or tuple(corpus.name for corpus in recipe.labelled)
+    texts = [
         Step(
-            f"measure_generator.{name}",
-            measure_generator.STAGE,
-            settings.config(name, corpora, own.decoding(), own.precision),
+            f"paraphrase.{name}",
+            paraphrase.STAGE,
+            paraphrase.ParaphraseConfig(
+                name=name, decoding=own.decoding(), precision=own.precision, **of_pairs
+            ),
             {"labelled": ("labelled",)},
-            {"generator": model_named(recipe, own.model), **shared},
+            {"generator": model_named(recipe, own.model)},
         )
         for name, own in recipe.generators.items()
         if made_as(own.model, recipe.models) != GENSE
+    ]
+    models: dict[str, Model] = {"encoder": model_named(recipe, settings.encoder)}
+    if settings.judge is not None:
+        models["judge"] = model_named(recipe, settings.judge)
+    config = measure_generators.MeasureGeneratorsConfig(bootstrap=settings.bootstrap)
+    inputs = {"texts": tuple(step.name for step in texts)}
+    return [
+        *texts,
+        Step("measure_generators", measure_generators.STAGE, config, inputs, models),
     ]
 
 

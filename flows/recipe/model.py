@@ -15,7 +15,7 @@ from tercet.tasks.corpus.ingest import CorpusConfig, IngestSettings
 from tercet.tasks.corpus.sample import SampleSettings
 from tercet.tasks.evaluation.awareness import AwarenessSettings
 from tercet.tasks.evaluation.evaluate import EvaluateSettings
-from tercet.tasks.evaluation.measure_generator import MeasureGeneratorsSettings
+from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsSettings
 from tercet.tasks.guarding.guard import GuardSettings
 from tercet.tasks.knowledge.extract import ExtractConfig
 from tercet.tasks.knowledge.extract_generate import ExtractGenerateSettings

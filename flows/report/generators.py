@@ -8,25 +8,26 @@ from tercet.flows.results.generated import METRICS, in_words, measured
 
 
 def generators(subjects: Sequence[Subject]) -> Section:
-    """A table for each generator."""
+    """A table for each run: its generators, then the controls on the same pairs."""
     blocks: list[Block] = []
     for subject in subjects:
         of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
         found = measured(subject.connection)
-        if not found:
+        if found is None:
             said = "No generator was measured: `measure_generators` names the pairs for it."
             blocks.append(Note(f"{of_run}{said}", "missing"))
-        for one in found:
-            blocks.append(
-                Table(
-                    ["texts", *METRICS.values()],
-                    [[arm, *(_shown(value) for value in values)] for arm, values in one.rows],
-                    f"{of_run}{one.generator}, on {one.pairs:,} pairs. Bold: the generator.",
-                    "l" + "r" * len(METRICS),
-                    frozenset({0}),
-                )
+            continue
+        rows = [*found.generators.items(), *found.controls.items()]
+        blocks.append(
+            Table(
+                ["texts", *METRICS.values()],
+                [[name, *(_shown(value) for value in values)] for name, values in rows],
+                f"{of_run}On {found.pairs:,} pairs. Bold: generators.",
+                "l" + "r" * len(METRICS),
+                frozenset(range(len(found.generators))),
             )
-            blocks.append(Note(in_words(one)))
+        )
+        blocks += [Note(in_words(name, gains)) for name, gains in found.gains.items()]
     lead = (
         "What generators write, beside what anyone could: the human's own text, a copy, and words "
         "replaced, deleted or shuffled at random, or exchanged for synonyms. In percent, but for "

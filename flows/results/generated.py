@@ -24,56 +24,62 @@ _GAINS = {
 
 
 @dataclass(frozen=True)
-class Measured:
-    """One generator.
+class Gain:
+    """A generator's cosine with the target above a control's at the same share of other words."""
 
-    rows: each arm with its values in the order of METRICS, None where there is none; the
-        generator's own first, then the controls as they were made.
-    gains: over each control at the same share of other words, with its interval; empty where none
-        is defined.
+    control: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The generators of a run, by name, and the controls on the same pairs, as they were made.
+
+    generators, controls: the values of each in the order of METRICS, None where there is none.
+    gains: of each generator, over every control for which one is defined.
     """
 
-    generator: str
     pairs: int
-    rows: list[tuple[str, list[float | None]]]
-    gains: list[tuple[str, float, float, float]]
+    generators: dict[str, list[float | None]]
+    controls: dict[str, list[float | None]]
+    gains: dict[str, list[Gain]]
 
 
-def measured(connection: duckdb.DuckDBPyConnection) -> list[Measured]:
-    """The generators of the connection's run, by name."""
+def measured(connection: duckdb.DuckDBPyConnection) -> Measured | None:
+    """What the connection's run measured; None where it measured no generator."""
     found = connection.execute(
         "SELECT generator, arm, metric, value, ci_low, ci_high, n FROM generator_metrics"
     ).fetchall()
-    generators: dict[str, list[tuple[str, str, float | None, float | None, float | None, int]]] = {}
-    for generator, *rest in found:
-        generators.setdefault(generator, []).append(tuple(rest))  # type: ignore[arg-type]
-    return [_measured(name, rows) for name, rows in sorted(generators.items())]
+    if not found:
+        return None
+    values = {(name, arm, metric): value for name, arm, metric, value, *_ in found}
+    arms = sorted(dict.fromkeys((name, arm) for name, arm, *_ in found), key=lambda a: a[0] or "")
+    shown = {(name, arm): [values.get((name, arm, m)) for m in METRICS] for name, arm in arms}
+    gains: dict[str, list[Gain]] = {name: [] for name, _ in arms if name is not None}
+    for name, _, metric, value, low, high, _ in found:
+        if metric in _GAINS and value is not None and low is not None and high is not None:
+            gains[name].append(Gain(_GAINS[metric], value, low, high))
+    return Measured(
+        pairs=found[0][-1],
+        generators={name: row for (name, _), row in shown.items() if name is not None},
+        controls={arm: row for (name, arm), row in shown.items() if name is None},
+        gains=gains,
+    )
 
 
-def _measured(
-    name: str, rows: list[tuple[str, str, float | None, float | None, float | None, int]]
-) -> Measured:
-    values = {(arm, metric): value for arm, metric, value, *_ in rows}
-    arms = list(dict.fromkeys(arm for arm, *_ in rows))
-    arms.sort(key=lambda arm: arm != "generator")
-    gains = [
-        (_GAINS[metric], value, low, high)
-        for arm, metric, value, low, high, _ in rows
-        if metric in _GAINS and value is not None and low is not None and high is not None
-    ]
-    table = [(arm, [values.get((arm, metric)) for metric in METRICS]) for arm in arms]
-    return Measured(name, rows[0][-1], table, gains)
-
-
-def in_words(one: Measured) -> str:
+def in_words(generator: str, gains: list[Gain]) -> str:
     """What the gains say of the generator, in a sentence."""
-    if not one.gains:
+    if not gains:
         return (
-            f"{one.generator} changes more words than any control, or too few to compare: its "
+            f"{generator} changes more words than any control, or too few to compare: its "
             "similarity is not compared at equal diversity."
         )
     said = [
-        f"{value:+.1f} points ({low:+.1f} to {high:+.1f}) against {control}"
-        for control, value, low, high in one.gains
+        f"{one.value:+.1f} points ({one.low:+.1f} to {one.high:+.1f}) against {one.control}"
+        for one in gains
     ]
-    return f"Cosine with the target at the same share of other words: {', '.join(said)}."
+    return (
+        f"{generator}'s cosine with the target at the same share of other words: {', '.join(said)}."
+    )

@@ -36,8 +36,7 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     with catalog.connect(store, run_id) as connection:
         lines += _asked(connection, run_id)
         lines += _failed(connection, command)
-        if any(step["stage"] == "measure_generator" for step in steps.values()):
-            lines += _generators(connection)
+        lines += _generators(connection)
         lines += _discriminators(connection)
         lines += of_definitions(connection)
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
@@ -82,16 +81,15 @@ def _models(store: Store, steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def _generators(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """Figures of the run's generators beside their controls; empty if none was measured."""
-    lines = []
-    for one in generated.measured(connection):
-        names = "".join(f"{name:>13}" for name in generated.METRICS.values())
-        lines.append(f"\nGenerator {one.generator} on {one.pairs:,} pairs, in percent:")
-        lines.append(f"  {'':<16}{names}")
-        for arm, values in one.rows:
-            shown = "".join(f"{'·' if v is None else format(v, '.1f'):>13}" for v in values)
-            lines.append(f"  {arm:<16}{shown}")
-        lines.append(f"  {generated.in_words(one)}")
-    return lines
+    found = generated.measured(connection)
+    if found is None:
+        return []
+    lines = [f"\nGenerators on {found.pairs:,} pairs, and controls, in percent:"]
+    lines.append(f"  {'':<16}" + "".join(f"{name:>13}" for name in generated.METRICS.values()))
+    for name, values in [*found.generators.items(), *found.controls.items()]:
+        shown = "".join(f"{'·' if v is None else format(v, '.1f'):>13}" for v in values)
+        lines.append(f"  {name:<16}{shown}")
+    return lines + [f"  {generated.in_words(*of_one)}" for of_one in found.gains.items()]
 
 
 def _discriminators(connection: duckdb.DuckDBPyConnection) -> list[str]:

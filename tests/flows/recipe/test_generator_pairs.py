@@ -78,13 +78,15 @@ def test_each_generator_is_measured() -> None:
         "measure_generators": {"encoder": "e/f", "judge": "base_model", "above": 3},
     }
     found = steps([SICK], {}, **more)
-    step = found["measure_generator.vae"]
-    assert step.models["generator"] == Made("fit_generator.writer")
+    step = found["measure_generators"]
+    assert step.inputs["texts"] == ("paraphrase.vae", "paraphrase.other")
     assert step.models["judge"] == Made("pretrain.base_model")
     assert step.models["encoder"] == Weights("e/f")
+    step = found["paraphrase.vae"]
+    assert step.models["generator"] == Made("fit_generator.writer")
     assert step.config.decoding.beams == 1
     assert step.config.corpora == ("sick",)
-    assert "measure_generator.other" in found
+    assert step.config.above == 3
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,19 @@ from commands_store import small_store
 from tercet.flows.pages.blocks import Note
 from tercet.flows.report.generators import generators
 from tercet.flows.report.subject import opened
-from tercet.flows.results.generated import METRICS, in_words, measured
-from tercet.tasks.evaluation.measure_generator import GENERATOR_METRICS
+from tercet.flows.results.generated import METRICS, Gain, in_words, measured
+from tercet.tasks.evaluation.measure_generators import GENERATOR_METRICS
 
 
 def connection(gain: float | None) -> duckdb.DuckDBPyConnection:
     blank = dict.fromkeys(GENERATOR_METRICS.names)
     rows = [
-        {**blank, "generator": "vae", "arm": arm, "metric": metric, "value": value, "n": 9}
-        for arm, metric, value in (
-            ("copy", "average_rouge", 56.0),
-            ("generator", "average_rouge", 61.25),
-            ("generator", "deficiency", 44.0),
+        {**blank, "generator": name, "arm": arm, "metric": metric, "value": value, "n": 9}
+        for name, arm, metric, value in (
+            (None, "copy", "average_rouge", 56.0),
+            ("vae", "generator", "average_rouge", 61.25),
+            ("vae", "generator", "deficiency", 44.0),
+            ("plain", "generator", "average_rouge", 60.0),
         )
     ]
     over = {"arm": "generator", "metric": "gain_over_replaced", "n": 9, "generator": "vae"}
@@ -32,22 +33,26 @@ def connection(gain: float | None) -> duckdb.DuckDBPyConnection:
     return db
 
 
-def test_the_generator_stands_first_with_its_gains() -> None:
-    (one,) = measured(connection(2.5))
-    assert (one.generator, one.pairs) == ("vae", 9)
-    assert [arm for arm, _ in one.rows] == ["generator", "copy"]
-    values = dict(zip(METRICS, one.rows[0][1], strict=True))
+def test_generators_stand_apart_from_the_controls_that_they_share() -> None:
+    found = measured(connection(2.5))
+    assert found is not None
+    assert found.pairs == 9
+    assert list(found.generators) == ["plain", "vae"]
+    assert list(found.controls) == ["copy"]
+    values = dict(zip(METRICS, found.generators["vae"], strict=True))
     assert values["average_rouge"] == 61.25
     assert values["deficiency"] == 44.0
     assert values["perplexity"] is None
-    assert one.gains == [("words replaced at random", 2.5, 1.5, 3.5)]
-    assert "+2.5 points (+1.5 to +3.5) against words replaced at random" in in_words(one)
+    assert found.gains == {"plain": [], "vae": [Gain("words replaced at random", 2.5, 1.5, 3.5)]}
+    said = in_words("vae", found.gains["vae"])
+    assert "+2.5 points (+1.5 to +3.5) against words replaced at random" in said
 
 
 def test_without_a_gain_it_says_why() -> None:
-    (one,) = measured(connection(None))
-    assert one.gains == []
-    assert "not compared at equal diversity" in in_words(one)
+    found = measured(connection(None))
+    assert found is not None
+    assert found.gains["vae"] == []
+    assert "vae changes more words" in in_words("vae", [])
 
 
 def test_a_run_without_generators_says_so(tmp_path: Path) -> None:

@@ -1,0 +1,214 @@
+"""Stage `measure_generators`: generators' paraphrases of labelled pairs, beside simple controls."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.models.measures import generated, resampling
+from tercet.models.measures.generator_controls import DELETED, REPLACED, controls
+from tercet.models.measures.synonym_control import SYNONYMS, synonyms
+from tercet.tasks.evaluation.paraphrase import PairsToMeasure
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+
+if TYPE_CHECKING:
+    from tercet.models.measures.generated import Cosines, Values
+
+# The texts of each row, (rows, generations).
+Texts: TypeAlias = Sequence[Sequence[str]]
+# A generator's name, or None of a control; and the arm.
+_Arm: TypeAlias = tuple[str | None, str]
+
+GENERATOR_METRICS = pa.schema(
+    [
+        ("generator", pa.string()),
+        ("arm", pa.string()),
+        ("metric", pa.string()),
+        ("value", pa.float64()),
+        ("ci_low", pa.float64()),
+        ("ci_high", pa.float64()),
+        ("n", pa.int64()),
+        ("per_source", pa.int32()),
+        ("seed", pa.int64()),
+    ]
+)
+# The arm of a generator, beside those of the controls.
+OWN = "generator"
+# Controls of several strengths, against which its similarity is compared at equal diversity.
+_STRENGTHS = {"replaced": REPLACED, "deleted": DELETED, "synonym": SYNONYMS}
+
+
+class MeasureGeneratorsConfig(Config):
+    """How sure the figures are."""
+
+    bootstrap: int = Field(
+        default=2_000, ge=100, le=100_000, description="Resamples behind an interval."
+    )
+
+
+class MeasureGeneratorsSettings(PairsToMeasure, MeasureGeneratorsConfig):
+    """And the models that compare texts."""
+
+    encoder: str = Field(min_length=1, description="Compares texts, and lends its word vectors.")
+    judge: str | None = Field(
+        default=None, description="A causal language model for the perplexity; null: none."
+    )
+
+
+def run(work: Work) -> None:
+    """Emits `generator_metrics`; every distinct text, of whatever generator, is encoded once.
+
+    Slots: texts, of one or more generators about the same pairs; the models encoder and, for a
+    perplexity, judge.
+    """
+    ids, sources, targets, written = _written(work)
+    copies = len(next(iter(written.values()))[0])
+    beside: dict[str, Texts] = {
+        **controls(ids, sources, targets, copies, work.seed),
+        **synonyms(ids, sources, copies, work.seed),
+    }
+    # A control and a generator may bear one name.
+    arms: dict[_Arm, Texts] = {(None, name): texts for name, texts in beside.items()}
+    arms |= {(name, OWN): texts for name, texts in written.items()}
+    cosines = _cosines(work, sources, targets, arms)
+    judged = _judged(work, arms)
+    values = {
+        arm: generated.row_values(sources, targets, texts, cosines[arm])
+        for arm, texts in arms.items()
+    }
+    rows = []
+    for arm, texts in arms.items():
+        measures = {name: resampling.mean_of(column) for name, column in values[arm].items()}
+        measures["average"] = generated.average_of(values[arm])
+        measures["deficiency"] = generated.deficiency_of(values[arm])
+        if arm in judged:
+            measures["perplexity"] = generated.perplexity_of(*judged[arm])
+        if arm[0] is not None:
+            measures |= _gains(values[arm], values)
+        for metric, measure in measures.items():
+            rows.append(_row(work, arm, metric, measure, len(sources), len(texts[0])))
+    work.emit("generator_metrics", pa.Table.from_pylist(rows, schema=GENERATOR_METRICS))
+
+
+def _written(work: Work) -> tuple[seeding.Ids, list[str], list[str], dict[str, list[list[str]]]]:
+    """Row ids, sources and targets of the pairs, and each generator's texts of them."""
+    table = work.inputs["texts"].table("generator_texts")
+    keys = [(name, "ascending") for name in ("generator", "row_id", "number")]
+    table = table.sort_by(keys)
+    first = table.filter(pc.equal(table["generator"], table["generator"][0]))
+    copies = pc.max(first["number"]).as_py() + 1
+    pairs = first.filter(pc.equal(first["number"], 0))
+    texts = np.array(table["text"].to_pylist(), dtype=object).reshape(-1, len(pairs), copies)
+    names = table["generator"].unique().to_pylist()
+    return (
+        pairs["row_id"].to_numpy(),
+        pairs["source"].to_pylist(),
+        pairs["target"].to_pylist(),
+        {name: of_one.tolist() for name, of_one in zip(names, texts, strict=True)},
+    )
+
+
+def _gains(
+    own: Mapping[str, "Values"], values: Mapping[_Arm, Mapping[str, "Values"]]
+) -> dict[str, resampling.Measure]:
+    """What a generator's similarity to the target is above that of controls."""
+    found = {}
+    for name, strengths in _STRENGTHS.items():
+        known = [values[None, arm] for arm in ("copy", *strengths)]
+        found[f"gain_over_{name}"] = generated.gain_at_equal_diversity(own, known)
+    # A shuffle changes no word, whatever its strength: there is no equal diversity.
+    shuffled = values[None, "shuffle"]["sentence_cosine"]
+    found["gain_over_shuffle"] = resampling.mean_of(own["sentence_cosine"] - shuffled)
+    return found
+
+
+def _row(
+    work: Work, arm: _Arm, metric: str, measure: resampling.Measure, n: int, per_source: int
+) -> dict[str, Any]:
+    try:
+        found = resampling.interval(
+            resampling.sampled(measure, n, work.config.bootstrap, work.seed)
+        )
+    except ValueError:
+        # Undefined: no control changes as many words.
+        found = resampling.Interval(float("nan"), None, None)
+    return {
+        "generator": arm[0],
+        "arm": arm[1],
+        "metric": metric,
+        "value": found.value if np.isfinite(found.value) else None,
+        "ci_low": found.low,
+        "ci_high": found.high,
+        "n": n,
+        "per_source": per_source,
+        "seed": work.seed,
+    }
+
+
+def _cosines(
+    work: Work,
+    sources: Sequence[str],
+    targets: Sequence[str],
+    arms: Mapping[_Arm, Texts],
+) -> dict[_Arm, "Cosines"]:
+    """The cosines of each arm's texts; every distinct text is encoded once."""
+    from tercet.models.encoders import encoder
+    from tercet.models.encoders.word_vectors import mean_word_vectors
+    from tercet.models.measures.generated import Cosines
+
+    texts = [*sources, *targets]
+    texts += [text for said in arms.values() for several in said for text in several]
+    place = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    try:
+        model = encoder.load_encoder(work.models["encoder"], device=work.resources.device)
+        of_words = mean_word_vectors(model, list(place))
+        of_texts = encoder.encode(model, list(place), work.resources.batch_size)
+    except ValueError as error:
+        raise BadInput(f"measure_generators.encoder: {error}") from error
+    source = np.array([place[text] for text in sources])
+    target = np.array([place[text] for text in targets])
+    found = {}
+    for arm, said in arms.items():
+        own = np.array([[place[text] for text in several] for several in said])
+        found[arm] = Cosines(
+            np.einsum("nkd,nd->nk", of_words[own], of_words[target]).astype(np.float64),
+            np.einsum("nkd,nd->nk", of_texts[own], of_texts[target]).astype(np.float64),
+            np.einsum("nkd,nd->nk", of_texts[own], of_texts[source]).astype(np.float64),
+        )
+    return found
+
+
+def _judged(work: Work, arms: Mapping[_Arm, Texts]) -> dict[_Arm, tuple["Values", "Values"]]:
+    """Losses and tokens of each row of each arm under the judge; empty without one."""
+    if "judge" not in work.models:
+        return {}
+    from tercet.models.generators import checkpoint
+    from tercet.models.generators.judging import text_losses
+
+    try:
+        tokenizer = checkpoint.load_tokenizer(work.models["judge"])
+        model = checkpoint.causal_model(work.models["judge"])
+        model.to(work.resources.device)
+        flat = [text for said in arms.values() for several in said for text in several]
+        place = {text: number for number, text in enumerate(dict.fromkeys(flat))}
+        losses, counts = text_losses(model, tokenizer, list(place), work.resources.batch_size)
+    except ValueError as error:
+        raise BadInput(f"measure_generators.judge: {error}") from error
+    found = {}
+    for arm, said in arms.items():
+        own = np.array([[place[text] for text in several] for several in said])
+        found[arm] = (losses[own].sum(1), counts[own].sum(1))
+    return found
+
+
+STAGE = Stage(
+    name="measure_generators",
+    config=MeasureGeneratorsConfig,
+    tables={"generator_metrics": GENERATOR_METRICS},
+    run=run,
+    libraries=("torch", "transformers", "sentence-transformers"),
+)

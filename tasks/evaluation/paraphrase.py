@@ -1,0 +1,146 @@
+"""Stage `paraphrase`: what a generator writes of labelled pairs, to be measured.
+
+Answers are drawn in this process by the generator's own settings; nothing is asked of a server, so
+a generator that vLLM serves is measured as transformers draws it.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.models.generators.sampling import Decoding
+from tercet.models.precision import Precision
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+
+GENERATOR_TEXTS = pa.schema(
+    [
+        ("generator", pa.string()),
+        ("row_id", pa.uint64()),
+        ("source", pa.string()),
+        ("target", pa.string()),
+        ("number", pa.int32()),
+        ("text", pa.string()),
+    ]
+)
+
+
+class PairsToMeasure(Config):
+    """On which pairs generators are measured, and how often each source is rewritten."""
+
+    corpora: tuple[str, ...] = Field(default=(), description="Labelled ones; empty: all.")
+    above: float | None = Field(
+        default=None, description="Only rows with a label above this; 3 in the paper."
+    )
+    max_rows: int = Field(default=500, ge=2, description="Most pairs, drawn by seed.")
+    per_source: int = Field(default=4, ge=1, le=64, description="Generations of each source.")
+
+
+class ParaphraseConfig(PairsToMeasure):
+    """One generator, and how it is decoded."""
+
+    name: str
+    decoding: Decoding
+    precision: Precision = "fp32"
+
+
+def run(work: Work) -> None:
+    """Emits `generator_texts`. Slots: labelled; the model generator."""
+    pairs = _pairs(work)
+    said = _answers(work, pairs["row_id"].to_numpy(), pairs["source"].to_pylist())
+    rows = [
+        {**pair, "generator": work.config.name, "number": number, "text": text}
+        for pair, several in zip(pairs.to_pylist(), said, strict=True)
+        for number, text in enumerate(several)
+    ]
+    work.emit("generator_texts", pa.Table.from_pylist(rows, schema=GENERATOR_TEXTS))
+
+
+def _pairs(work: Work) -> pa.Table:
+    """row_id, source, target: distinct pairs, at most `max_rows` by seed."""
+    config: ParaphraseConfig = work.config
+    columns = ["row_id", "corpus", "anchor", "positive", "label"]
+    table = work.inputs["labelled"].table("labelled", columns)
+    table = table.filter(pc.is_in(table["corpus"], pa.array(config.corpora)))
+    table = table.filter(pc.is_valid(table["positive"]))
+    if config.above is not None:
+        table = table.filter(pc.fill_null(pc.greater(table["label"], config.above), False))
+    ids = table["row_id"].to_numpy()
+    drawn = np.argsort(seeding.draws(work.seed, "measured pairs", ids), kind="stable")
+    table = table.take(pa.array(np.sort(drawn[: config.max_rows]))).combine_chunks()
+    if table.num_rows < 2:
+        raise BadInput(
+            f"paraphrase: {config.name}: {table.num_rows} of the labelled rows can be "
+            "measured on, and two are the least: look at measure_generators.above and corpora."
+        )
+    columns = ["row_id", "anchor", "positive"]
+    return table.select(columns).rename_columns(["row_id", "source", "target"])
+
+
+def _answers(work: Work, ids: seeding.Ids, sources: Sequence[str]) -> list[list[str]]:
+    """Generations of each source, each by a seed of its own.
+
+    They lie in the scratch directory, so that a killed stage asks for none of them twice.
+    """
+    from tercet.models.generators import generator
+    from tercet.models.llm.errors import Unusable
+    from tercet.models.llm.messages import Request
+
+    config: ParaphraseConfig = work.config
+    copies = config.per_source
+    seeds = [
+        seeding.draws(work.seed, "measured generation", ids, copy) >> np.uint64(1)
+        for copy in range(copies)
+    ]
+    try:
+        opened = generator.load(work.models["generator"], config.precision, work.resources.device)
+        requests = [
+            Request(place, source, config.decoding, 0, source=source)
+            for place, source in enumerate(sources)
+        ]
+        prompts = generator.prompts(opened, requests)
+        every = [(row, copy) for row in range(len(sources)) for copy in range(copies)]
+        file = work.scratch / "answers.jsonl"
+        said = _said(file)
+        wanted = [one for one in every if one not in said]
+        wanted.sort(key=lambda one: len(prompts[one[0]]))
+        size = work.resources.batch_size
+        for start in range(0, len(wanted), size):
+            chosen = wanted[start : start + size]
+            found = generator.texts(
+                opened,
+                [prompts[row] for row, _ in chosen],
+                [int(seeds[copy][row]) for row, copy in chosen],
+                config.decoding,
+                lambda: None,
+            )
+            new = {one: text.raw.strip() for one, text in zip(chosen, found, strict=True)}
+            with file.open("a", encoding="utf-8") as kept:
+                kept.writelines(json.dumps([*one, text]) + "\n" for one, text in new.items())
+            said |= new
+            work.resources.progress(len(said), len(every), "texts")
+    except Unusable as error:
+        raise BadInput(f"paraphrase: {config.name}: {error}") from error
+    return [[said[row, copy] for copy in range(copies)] for row in range(len(sources))]
+
+
+def _said(file: Path) -> dict[tuple[int, int], str]:
+    """The texts by row and copy that a killed stage has left; the file then ends with a line."""
+    lines = file.read_bytes().splitlines(keepends=True) if file.is_file() else []
+    whole = [line for line in lines if line.endswith(b"\n")]
+    file.write_bytes(b"".join(whole))
+    return {(row, copy): text for row, copy, text in map(json.loads, whole)}
+
+
+STAGE = Stage(
+    name="paraphrase",
+    config=ParaphraseConfig,
+    tables={"generator_texts": GENERATOR_TEXTS},
+    run=run,
+    libraries=("torch", "transformers"),
+)
