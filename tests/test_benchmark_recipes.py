@@ -71,6 +71,24 @@ def test_every_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "fit_pair.judge" not in steps["quickstart"]
 
 
+def test_arms_of_discriminators() -> None:
+    arms = compiled("quickstart", BENCHMARKS / "arms_pair.yaml", "seeds=3")
+    judged = {"labelled", "guard.labelled", "fit_pair.judge", "score.pair"}
+    assert arms["with the discriminator"] - arms["as it is"] == judged
+    written = BENCHMARKS / "gense_written.yaml"
+    arms = compiled(str(written), BENCHMARKS / "arms_written.yaml", "seeds=9")
+    assert "fit_pair.judge" in arms["written, then half the labels"]
+    assert "train.synthetic" in arms["written, then labelled"]
+    assert "train.synthetic" not in arms["labelled alone"]
+
+
+def test_three_steps_of_definitions() -> None:
+    steps = {
+        step.name for step in compile_steps(file.load(str(BENCHMARKS / "definitions_steps.yaml")))
+    }
+    assert {"entry_matrix.step3", "evaluate.step2", "evaluate.encoder"} <= steps
+
+
 def test_arms_of_definitions() -> None:
     arms = compiled("defsent_plus_cpu", BENCHMARKS / "arms_definitions.yaml", "seeds=4")
     assert all("entry_matrix.step2" in steps for steps in arms.values())
