@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from tercet.models import seeding
 from tercet.models.seeding import Ids
+from tercet.tasks.same_words import same_words
 
 SCHEMA = pa.schema(
     [
@@ -39,8 +40,6 @@ needed AS (SELECT corpus, row_id FROM owned ANTI JOIN kept USING (corpus, entry)
 SELECT corpus, row_id FROM definitions SEMI JOIN once USING (said)
 ANTI JOIN needed USING (corpus, row_id) WHERE drawn
 """
-# Of the column `anchor`, without case and punctuation, so that a text in another spelling is found.
-SAME_WORDS = r"trim(regexp_replace(lower(anchor), '[^\p{L}\p{N}]+', ' ', 'g'))"
 
 
 def drawn(share: float | None, ids: Ids) -> npt.NDArray[np.bool_]:
@@ -50,7 +49,7 @@ def drawn(share: float | None, ids: Ids) -> npt.NDArray[np.bool_]:
 
 def choose(db: Any, rows: str) -> None:
     """Makes the table that `held` looks at. rows: SQL of the kept rows, with `drawn`."""
-    db.execute(_CHOOSE.format(rows=rows, words=SAME_WORDS))
+    db.execute(_CHOOSE.format(rows=rows, words=same_words("anchor")))
 
 
 def held(db: Any, rows: pa.Table) -> pa.Array:

@@ -17,6 +17,7 @@ from tercet.models import seeding
 from tercet.tasks.connections import connection
 from tercet.tasks.guarding.removal import without_contaminated
 from tercet.tasks.rejects import rejects
+from tercet.tasks.same_words import same_words
 from tercet.tasks.stage import BadInput, Config, Work
 
 # row_id: the digest of both texts. true: whether the text follows from the anchor.
@@ -71,7 +72,8 @@ class Judged(NamedTuple):
 def read_judged(work: Work, corpora: Sequence[str], numbers: JudgedNumbers, stage: str) -> Judged:
     """The distinct pairs of these labelled corpora, in order of row_id.
 
-    Where an anchor stands depends on its text and the seed alone. Rows with a text that the guard
+    Where an anchor stands depends on its words and the seed alone, so that one in two spellings
+    stands on one side. Rows with a text that the guard
     has found in an evaluation set are left out; a pair that is true in one row and false in another
     is a reject.
 
@@ -83,8 +85,8 @@ def read_judged(work: Work, corpora: Sequence[str], numbers: JudgedNumbers, stag
     rows = rows.filter(pc.is_in(rows["corpus"], pa.array(corpora, pa.string())))
     rows = without_contaminated(work, rows, "guarded_labelled", stage)
     pairs = _pairs(work, rows, stage)
-    anchors = seeding.text_ids(pairs["anchor"].to_pylist())
-    draws = seeding.uniforms(work.seed, "judged anchors", anchors)
+    draws = seeding.uniforms(work.seed, "judged anchors", pairs["anchor_id"].to_numpy())
+    pairs = pairs.select(JUDGED.names)
     test, validation = numbers.test, numbers.test + numbers.validation
     cuts = {
         "fit": draws >= validation,
@@ -116,7 +118,7 @@ def _sample(pairs: pa.Table, most: int | None, seed: int) -> pa.Table:
 
 
 def _pairs(work: Work, rows: pa.Table, stage: str) -> pa.Table:
-    """Distinct pairs; those that are true and false are rejects."""
+    """Distinct pairs, and `anchor_id`; those that are true and false are rejects."""
     with connection(work) as db:
         db.register("rows", rows)
         for side in ("positive", "negative"):
@@ -127,6 +129,7 @@ def _pairs(work: Work, rows: pa.Table, stage: str) -> pa.Table:
         found = db.sql(
             f"""SELECT md5_number_lower(anchor || chr(31) || text) AS row_id,
                 min(corpus) AS corpus, anchor, text, bool_and("true") AS "true",
+                md5_number_lower({same_words("anchor")}) AS anchor_id,
                 bool_or("true") <> bool_and("true") AS {AMBIGUOUS}
             FROM (SELECT * FROM positives UNION ALL SELECT * FROM negatives)
             GROUP BY anchor, text ORDER BY row_id"""
@@ -137,7 +140,8 @@ def _pairs(work: Work, rows: pa.Table, stage: str) -> pa.Table:
         detail = "the same two texts stand as true and as false"
         name = work.stage or stage.split(":")[0]
         work.emit("rejects", rejects(name, lost["row_id"], AMBIGUOUS, detail, lost["text"]))
-    return found.filter(pc.invert(both)).select(JUDGED.names).cast(JUDGED).combine_chunks()
+    with_id = JUDGED.append(pa.field("anchor_id", pa.uint64()))
+    return found.filter(pc.invert(both)).select(with_id.names).cast(with_id).combine_chunks()
 
 
 def _lacking(name: str, pairs: pa.Table, rows: int, true: int) -> str:

@@ -11,8 +11,8 @@ lists, or the entries in one text with | between them.
 from collections.abc import Mapping
 from typing import Any
 
-from tercet.tasks.corpus.held_out_definitions import SAME_WORDS
 from tercet.tasks.corpus.kinds.kind import Bad, Kind, Labelled, shown
+from tercet.tasks.same_words import same_words
 
 _BETWEEN = "|"
 # Folded texts hold no control characters.
@@ -33,7 +33,7 @@ def row(values: Mapping[str, Any]) -> list[Labelled] | Bad:
 
 _COMBINE = f"""
 WITH told AS (
-    SELECT *, coalesce(nullif({SAME_WORDS}, ''), anchor) AS said FROM read
+    SELECT *, coalesce(nullif({same_words("anchor")}, ''), anchor) AS said FROM read
 ), words AS (
     SELECT number, said, unnest(string_split(word, chr({ord(_SEPARATOR)}))) AS word FROM told
 ),

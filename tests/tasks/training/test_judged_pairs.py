@@ -77,6 +77,20 @@ def test_no_anchor_stands_on_two_sides_whatever_other_rows_there_are(tmp_path: P
     assert sides(fewer) == {anchor: every[anchor] for anchor in sides(fewer)}
 
 
+def test_an_anchor_in_two_spellings_stands_on_one_side(tmp_path: Path) -> None:
+    given = rows(200)
+    again = [
+        {**row, "row_id": row["row_id"] + 10_000, "anchor": f"{str(row['anchor']).upper()} !"}
+        for row in given
+    ]
+    judged, _ = read(tmp_path, [*given, *again], validation=0.2, test=0.2)
+    sides = [
+        {anchor.lower().rstrip(" !.") for anchor in part["anchor"].to_pylist()} for part in judged
+    ]
+    assert all(sides)
+    assert sum(len(side) for side in sides) == len({row["anchor"] for row in given})
+
+
 def test_rows_with_one_side_only_and_repeated_pairs(tmp_path: Path) -> None:
     given = rows(60)
     given[0]["positive"] = given[1]["negative"] = None

@@ -1,0 +1,6 @@
+"""When two texts are one: case, punctuation and white space do not tell them apart."""
+
+
+def same_words(column: str) -> str:
+    """SQL for the text without them; empty where it is made of nothing else."""
+    return rf"trim(regexp_replace(lower({column}), '[^\p{{L}}\p{{N}}]+', ' ', 'g'))"
