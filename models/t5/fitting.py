@@ -19,8 +19,8 @@ from tercet.models.t5.judge import Judge
 from tercet.models.t5.wording import Question
 from tercet.models.training.choosing import Choice
 from tercet.models.training.fit_generator import IGNORED, Encoded
-from tercet.models.training.loop import LogRow, Setting, Step, train
-from tercet.models.training.phase import Numbers
+from tercet.models.training.loop import OPTIMIZERS, LogRow, Setting, Step, train
+from tercet.models.training.phase import Numbers, Optimizer
 
 METRIC = "validation accuracy - 10 perplexity"
 
@@ -55,7 +55,9 @@ def opened(init: Path, max_length: int) -> Gense:
     return found
 
 
-def fit(gense: Gense, rows: pa.Table, numbers: Numbers, setting: Setting) -> list[LogRow]:
+def fit(
+    gense: Gense, rows: pa.Table, numbers: Numbers, setting: Setting, optimizer: Optimizer
+) -> list[LogRow]:
     """Fits the model in place, from the last checkpoint in the directory if there is one.
 
     rows: row_id (uint64, distinct), anchor, text, true. A batch's rows are examples, two of each
@@ -63,7 +65,8 @@ def fit(gense: Gense, rows: pa.Table, numbers: Numbers, setting: Setting) -> lis
     """
     examples = gense.examples(rows.sort_by("row_id"))
     feed = Feed(examples, numbers.batch_size, setting.seed)
-    return train(gense.model, feed, objective_of(gense.model), numbers, setting)
+    step, optimizing = objective_of(gense.model), OPTIMIZERS[optimizer]
+    return train(gense.model, feed, step, numbers, setting, optimizing=optimizing)
 
 
 def objective_of(model: Any) -> Step:

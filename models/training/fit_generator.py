@@ -19,8 +19,8 @@ from tercet.models.generators.layout import Layout
 from tercet.models.measures.rouge import rouge, words
 from tercet.models.training import batches as batching
 from tercet.models.training.choosing import Choice
-from tercet.models.training.loop import Batch, LogRow, Setting, train
-from tercet.models.training.phase import Numbers
+from tercet.models.training.loop import OPTIMIZERS, Batch, LogRow, Setting, train
+from tercet.models.training.phase import Numbers, Optimizer
 
 METRIC = "rouge validation average"
 # An answer may be longer than the longest target by so many tokens.
@@ -47,14 +47,17 @@ class Fitted:
     objective: Objective
 
 
-def fit(fitted: Fitted, rows: pa.Table, numbers: Numbers, setting: Setting) -> list[LogRow]:
+def fit(
+    fitted: Fitted, rows: pa.Table, numbers: Numbers, setting: Setting, optimizer: Optimizer
+) -> list[LogRow]:
     """Fits the model in place, from the last checkpoint in the directory if there is one.
 
     rows: row_id (uint64, distinct), source, target. Raises ValueError as `loop.train` does, and
     where layout and tokenizer do not fit.
     """
     feed = Feed(fitted.tokenizer, fitted.layout, rows, numbers.batch_size, setting.seed)
-    return train(fitted.model, feed, fitted.objective, numbers, setting)
+    optimizing = OPTIMIZERS[optimizer]
+    return train(fitted.model, feed, fitted.objective, numbers, setting, optimizing=optimizing)
 
 
 class Feed:

@@ -24,7 +24,7 @@ from tercet.models import freed_memory, seeding
 from tercet.models.precision import Precision, computed_in
 from tercet.models.training import checkpoints
 from tercet.models.training.choosing import Choice, Chooser
-from tercet.models.training.phase import Numbers
+from tercet.models.training.phase import Numbers, Optimizer
 
 LogRow = dict[str, Any]
 Progress = Callable[[int, int | None, str], None]
@@ -213,6 +213,9 @@ def adafactor(module: nn.Module, numbers: Numbers) -> torch.optim.Optimizer:
     """
     groups = _groups(module, numbers.weight_decay)
     return torch.optim.Adafactor(groups, lr=numbers.learning_rate)
+
+
+OPTIMIZERS: Mapping[Optimizer, Optimizing] = {"adamw": adamw, "adafactor": adafactor}
 
 
 def phase_seed(seed: int, phase: str) -> int:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
@@ -14,6 +14,8 @@ from tercet.models.training.drawing import Drawing
 
 if TYPE_CHECKING:
     from torch import nn
+
+Optimizer: TypeAlias = Literal["adamw", "adafactor"]
 
 
 class Numbers(BaseModel):

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from tercet.models.generators import layout as layouts
 from tercet.models.generators.layout import Layout
 from tercet.models.precision import Precision, computed_in
-from tercet.models.training.phase import Numbers
+from tercet.models.training.phase import Numbers, Optimizer
 from tercet.models.vaegpt.settings import VaeGptNumbers
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 from tercet.tasks.training.generator_pairs import PairsConfig, PairsSettings, read_pairs
@@ -47,6 +47,11 @@ class FitGeneratorNumbers(Config):
     )
     batch_size: int = Field(default=32, ge=2, le=65_536)
     learning_rate: float = Field(default=1e-3, gt=0.0, le=1.0)
+    optimizer: Optimizer = Field(
+        default="adamw",
+        description="adafactor: rates are relative to the size of the weights; for a small T5, ten "
+        "times adamw's rate.",
+    )
     epochs: float = Field(default=10.0, gt=0.0, le=1000.0)
     max_steps: int | None = Field(default=None, ge=1, description="Instead of epochs.")
     warmup: float = Field(default=0.06, ge=0.0, le=1.0)
@@ -122,7 +127,7 @@ def run(work: Work) -> Path:
             progress=work.resources.progress,
             choice=choice,
         )
-        log = fit_generator.fit(fitted, rows, numbers, setting)
+        log = fit_generator.fit(fitted, rows, numbers, setting, config.optimizer)
     except (ValueError, choosing.NothingToChoose) as error:
         raise BadInput(f"fit_generator: {config.name}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))

@@ -11,7 +11,7 @@ from tercet.models.generators import layout as layouts
 from tercet.models.precision import Precision
 from tercet.models.pretraining.forms import form_fault
 from tercet.models.t5 import wording
-from tercet.models.training.phase import Numbers
+from tercet.models.training.phase import Numbers, Optimizer
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 from tercet.tasks.training.discriminator_figures import (
     DISCRIMINATOR_METRICS,
@@ -53,6 +53,11 @@ class GenseNumbers(Config):
         default=256, ge=4, le=65_536, description="Examples; half of them write, half judge."
     )
     learning_rate: float = Field(default=5e-5, gt=0.0, le=1.0)
+    optimizer: Optimizer = Field(
+        default="adamw",
+        description="adafactor: rates are relative to the size of the weights; for a small T5, ten "
+        "times adamw's rate.",
+    )
     epochs: float = Field(default=10.0, gt=0.0, le=1000.0)
     max_steps: int | None = Field(default=None, ge=1, description="Instead of epochs.")
     warmup: float = Field(default=0.06, ge=0.0, le=1.0)
@@ -132,7 +137,7 @@ def run(work: Work) -> Path:
             progress=work.resources.progress,
             choice=fitting.choice(gense, chosen_by, config.choose_every, config.batch_size),
         )
-        log = fitting.fit(gense, pairs.fit, numbers, setting)
+        log = fitting.fit(gense, pairs.fit, numbers, setting, config.optimizer)
     except (ValueError, choosing.NothingToChoose) as error:
         raise BadInput(f"{stage}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))

@@ -14,7 +14,7 @@ from tercet.models.generators.layout import Layout
 from tercet.models.training import generator_forms
 from tercet.models.training.fit_generator import Fitted, choice_by_rouge, fit
 from tercet.models.training.loop import Setting
-from tercet.models.training.phase import Numbers
+from tercet.models.training.phase import Numbers, Optimizer
 from tercet.models.vaegpt.fitting import load_vaegpt
 from tercet.models.vaegpt.settings import VaeGptNumbers
 
@@ -61,11 +61,13 @@ def fitted(
     work: Path,
     steps: int = STEPS,
     progress: Callable[[int, int | None, str], None] = lambda done, total, unit: None,
+    optimizer: Optimizer = "adamw",
+    rate: float = 3e-3,
     **more: Any,
 ) -> tuple[Any, list[dict[str, Any]]]:
     """The fitted model and its log."""
     one = opened(form, folder)
-    numbers = Numbers(name="g", batch_size=8, learning_rate=3e-3, max_steps=steps)
+    numbers = Numbers(name="g", batch_size=8, learning_rate=rate, max_steps=steps)
     rows = pairs()
     choice = choice_by_rouge(one, rows.slice(0, 4), 5, 4)
     setting = Setting(
@@ -78,4 +80,4 @@ def fitted(
         choice=choice,
         **more,
     )
-    return one.model, fit(one, rows, numbers, setting)
+    return one.model, fit(one, rows, numbers, setting, optimizer)

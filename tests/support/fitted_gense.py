@@ -70,4 +70,4 @@ def fitted(
         choice=fitting.choice(gense, rows.slice(0, 8), 5, 4),
         **more,
     )
-    return gense, fitting.fit(gense, rows, numbers, setting)
+    return gense, fitting.fit(gense, rows, numbers, setting, "adamw")

@@ -20,6 +20,7 @@ from tercet.models.training.fit_generator import (
     noiseless,
     padded,
 )
+from tercet.models.training.phase import Optimizer
 
 SUPPORT = str(Path(__file__).parents[2] / "support")
 CHILD = """
@@ -35,9 +36,18 @@ fitted("vaegpt", Path(sys.argv[2]), Path(sys.argv[3]), progress=waits)
 """
 
 
-@pytest.mark.parametrize("form", ["vaegpt", "causal", "t5"])
-def test_each_form_learns(form: str, tmp_path: Path) -> None:
-    _, log = fitted(form, tmp_path / "init", tmp_path / "work", steps=30)
+@pytest.mark.parametrize(
+    ("form", "optimizer", "rate"),
+    [
+        ("vaegpt", "adamw", 3e-3),
+        ("causal", "adamw", 3e-3),
+        ("t5", "adamw", 3e-3),
+        ("t5", "adafactor", 3e-2),
+    ],
+)
+def test_each_form_learns(form: str, optimizer: Optimizer, rate: float, tmp_path: Path) -> None:
+    folder, work = tmp_path / "init", tmp_path / "work"
+    _, log = fitted(form, folder, work, steps=30, optimizer=optimizer, rate=rate)
     entropies = [row["terms"]["cross_entropy"] for row in log if row["terms"]]
     assert entropies[-1] < entropies[0] - 0.5
     measured = [row["step"] for row in log if row["dev_value"] is not None]

@@ -98,6 +98,14 @@ def test_the_same_seed_gives_the_same_generator(inits: dict[str, Path], tmp_path
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
+def test_the_optimizer_is_the_recipes(inits: dict[str, Path], tmp_path: Path) -> None:
+    weights = [
+        fitted(tmp_path / name, inits["t5"], "t5", optimizer=name)[0] / "model.safetensors"
+        for name in ("adamw", "adafactor")
+    ]
+    assert weights[0].read_bytes() != weights[1].read_bytes()
+
+
 def test_what_separates_is_the_tokenizers_own(inits: dict[str, Path], tmp_path: Path) -> None:
     # This tokenizer names no separator: then it is the end of text.
     path, _ = fitted(tmp_path / "a", inits["causal"], "causal")

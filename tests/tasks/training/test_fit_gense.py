@@ -116,6 +116,14 @@ def test_the_same_seed_gives_the_same_model(t5: Path, tmp_path: Path) -> None:
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
+def test_the_optimizer_is_the_recipes(t5: Path, tmp_path: Path) -> None:
+    weights = [
+        fitted(tmp_path / name, t5, optimizer=name)[0] / "model.safetensors"
+        for name in ("adamw", "adafactor")
+    ]
+    assert weights[0].read_bytes() != weights[1].read_bytes()
+
+
 def test_pairs_without_contradictions_are_refused(t5: Path, tmp_path: Path) -> None:
     rows = triplets()
     without = rows.set_column(5, "negative", pa.nulls(rows.num_rows, pa.string()))
