@@ -82,19 +82,17 @@ def _reliability(subject: Subject, name: str, of_run: str) -> Table:
 
 
 def _verdicts(subject: Subject, of_run: str) -> list[Block]:
-    rows: list[Cells] = [
-        [
-            row["scorer"],
-            public_path(row["generator"]),
-            row["method"],
-            row["role"],
-            row["candidates"],
-            _shown(row["mean_p"]),
-            row["improbable"],
-            row["used"],
-        ]
-        for row in subject.rows(_VERDICTS)
-    ]
+    decides = (subject.recipe.get("select") or {}).get("p_true")
+    rows: list[Cells] = []
+    for row in subject.rows(_VERDICTS):
+        own: Cells = [row["scorer"], public_path(row["generator"]), row["method"], row["role"]]
+        own += [row["candidates"], _shown(row["mean_p"])]
+        # Of several scorers one decides: the others have refused nothing.
+        rows.append(
+            [*own, row["improbable"], row["used"]]
+            if decides in (None, row["scorer"])
+            else [*own, None, None]
+        )
     if not rows:
         return [Note(f"{of_run}No scorer has judged the candidates.", "missing")]
     heads = [

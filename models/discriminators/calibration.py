@@ -34,7 +34,10 @@ class Platt:
 
 
 def fitted_platt(logits: npt.ArrayLike, labels: npt.ArrayLike) -> Platt:
-    """The slope and shift of the highest likelihood of these labels.
+    """The slope, at least 0, and shift of the highest likelihood of these labels.
+
+    A judge that is wrong more often than right is not turned round: its slope is 0, and all pairs
+    get the share of the true ones.
 
     The targets are Platt's (N₊ + 1) / (N₊ + 2) and 1 / (N₋ + 2), so that logits which separate the
     labels get a finite slope.
@@ -66,6 +69,9 @@ def fitted_platt(logits: npt.ArrayLike, labels: npt.ArrayLike) -> Platt:
         found = found - step
         if np.abs(step).max() < _TOLERANCE:
             break
+    if found[0] < 0:
+        share = float(target.mean())
+        return Platt(0.0, float(np.log(share / (1 - share))))
     slope = float(found[0]) / scale
     return Platt(slope, float(found[1]) - slope * mean)
 

@@ -167,7 +167,11 @@ class TemplateEncoder(InputModule):  # type: ignore[misc]
     ) -> "TemplateEncoder":
         """The same around a plain checkpoint."""
         tokenizer = AutoTokenizer.from_pretrained(path, **processor_kwargs)
-        model = AutoModel.from_pretrained(path, **model_kwargs)
+        model, told = AutoModel.from_pretrained(path, output_loading_info=True, **model_kwargs)
+        missing = [name for name in told["missing_keys"] if name.startswith("decoder.")]
+        if state == "first_decoder" and missing:
+            first = sorted(missing)[0]
+            raise ValueError(f"its decoder is missing ({first}): first_decoder needs one")
         if getattr(model.config, "use_cache", False):
             model.config.use_cache = False
         return cls(model, tokenizer, template, state)

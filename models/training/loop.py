@@ -178,6 +178,9 @@ def train(
                         "precision: fp32"
                     )
             # At a logged step only: the sums of the next log row begin there.
+            if logged and place.num_processes == 1 and _lost(log.rows[-1]["loss"], network):
+                # Only steps before this one can be chosen.
+                break
             due = time.monotonic() - saved_at >= setting.checkpoint_seconds
             if setting.checkpoint_steps is not None:
                 due = due or done - saved_step >= setting.checkpoint_steps
@@ -197,6 +200,13 @@ def train(
         checkpoints.load_weights(module, finished)
     module.eval()
     return log.rows
+
+
+def _lost(loss: float, module: nn.Module) -> bool:
+    """Whether a weight is NaN or infinite, after which no step brings the model back."""
+    if math.isfinite(loss):
+        return False
+    return not all(bool(weight.isfinite().all()) for weight in module.parameters())
 
 
 def adamw(module: nn.Module, numbers: Numbers) -> torch.optim.Optimizer:

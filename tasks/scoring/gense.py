@@ -1,6 +1,7 @@
 """Scorer `gense`: the probability that a candidate follows from its sentence, by GenSE's T5."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,7 @@ def run(work: Work) -> None:
     done, total = 0, rows.count("candidates")
     if not total:
         return
-    judge = _opened(work.models["model"], config, work.resources.device)
+    judge = _opened(work.models["model"], config.precision, work.resources.device)
     known = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
     columns = ["candidate_id", "sentence_id", "relation", "text"]
     for batch in rows.batches("candidates", columns, _ROWS):
@@ -59,11 +60,13 @@ def run(work: Work) -> None:
         work.resources.progress(done, total, "candidates")
 
 
-def _opened(folder: Path, config: GenseConfig, device: str) -> "Judge":
+# One for all parts of the candidates.
+@lru_cache(maxsize=1)
+def _opened(folder: Path, precision: Precision, device: str) -> "Judge":
     from tercet.models.t5 import judge
 
     try:
-        return judge.load(folder, config.precision, device)
+        return judge.load(folder, precision, device)
     except ValueError as error:
         raise BadInput(f"score.{SCORER.name}: {error}.") from error
 

@@ -78,13 +78,15 @@ def read_judged(work: Work, corpora: Sequence[str], numbers: JudgedNumbers, stag
     is a reject.
 
     stage: begins a message.
-    Raises: BadInput where one of the three has no true or no false pair.
+    Raises: BadInput where one of the three has no true or no false pair, and where one of several
+        corpora has only true or only false pairs: to tell the corpora apart would pass for skill.
     """
     columns = ["corpus", "anchor", "positive", "negative"]
     rows = work.inputs["labelled"].table("labelled", columns)
     rows = rows.filter(pc.is_in(rows["corpus"], pa.array(corpora, pa.string())))
     rows = without_contaminated(work, rows, "guarded_labelled", stage)
     pairs = _pairs(work, rows, stage)
+    _check_corpora(pairs, stage)
     draws = seeding.uniforms(work.seed, "judged anchors", pairs["anchor_id"].to_numpy())
     pairs = pairs.select(JUDGED.names)
     test, validation = numbers.test, numbers.test + numbers.validation
@@ -102,6 +104,18 @@ def read_judged(work: Work, corpora: Sequence[str], numbers: JudgedNumbers, stag
         if not true or true == part.num_rows:
             raise BadInput(f"{stage}: {_lacking(name, pairs, part.num_rows, true)}.")
     return Judged(**parts)
+
+
+def _check_corpora(pairs: pa.Table, stage: str) -> None:
+    shares = pairs.group_by("corpus").aggregate([("true", "min"), ("true", "max")])
+    known = [row for row in shares.to_pylist() if row["true_min"] == row["true_max"]]
+    if known and len(known) < shares.num_rows:
+        row = min(known, key=lambda one: one["corpus"])
+        raise BadInput(
+            f"{stage}: every pair of the corpus {row['corpus']!r} is "
+            f"{'true' if row['true_max'] else 'false'}, and other corpora have both kinds: a judge "
+            "would learn to tell the corpora apart; name the others alone under corpora."
+        )
 
 
 def labels_of(pairs: pa.Table) -> npt.NDArray[np.int64]:

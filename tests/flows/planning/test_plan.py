@@ -42,12 +42,19 @@ def test_gense_s_recipes_are_planned_where_their_data_are(name: str, tmp_path: P
     lines = tmp_path / "lines.txt"
     lines.write_text("".join(f"The list has {n} rows and one old value in it.\n" for n in range(9)))
     (tmp_path / "triplets.csv").write_text("sent0,sent1,hard_neg\nOne list.,A list.,No list.\n")
-    (tmp_path / "pairs.csv").write_text("question,answer\nWhich list?,The old one.\n")
+    # The hub's columns: those of yahoo-answers/title-answer-pair have another name.
+    for corpus in ("eli5", "gooaq", "yahoo"):
+        first = "title" if corpus == "yahoo" else "question"
+        (tmp_path / f"{corpus}.csv").write_text(f"{first},answer\nWhich list?,The old one.\n")
     changes = []
     for number, corpus in enumerate(file.load(name).corpora):
-        source = lines if corpus.kind is None else tmp_path / f"{corpus.kind}.csv"
+        of_kind = corpus.name if corpus.kind == "pairs" else corpus.kind
+        source = lines if corpus.kind is None else tmp_path / f"{of_kind}.csv"
         own = {"source": source, "name": corpus.name, "role": corpus.role}
         own |= {"kind": corpus.kind} if corpus.kind else {}
+        if corpus.columns:
+            columns = ", ".join(f"{ours}: {theirs}" for ours, theirs in corpus.columns.items())
+            own |= {"columns": f"{{{columns}}}"}
         written = ", ".join(f"{key}: {value}" for key, value in own.items())
         changes.append(f"corpora.{number}={{{written}}}")
     if name != "gense_cpu":

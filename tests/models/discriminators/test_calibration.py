@@ -16,6 +16,13 @@ def test_platt_gives_back_the_slope_and_shift_that_made_the_labels() -> None:
     assert found.shift == pytest.approx(-1.5, rel=0.08)
 
 
+def test_a_judge_that_is_mostly_wrong_is_not_turned_round() -> None:
+    found = fitted_platt([3.0, 2.0, 1.0, -1.0, -2.0, -3.0, 1.5], [0, 0, 0, 1, 1, 1, 1])
+    assert found.slope == 0
+    # Platt's targets: (4 · 5/6 + 3 · 1/5) / 7.
+    assert found.probabilities([5.0, -5.0]) == pytest.approx([0.561905, 0.561905], abs=1e-6)
+
+
 def test_platt_is_the_optimum_of_its_likelihood() -> None:
     generator = np.random.default_rng(3)
     logits, labels = generator.normal(0, 2, 60), generator.integers(0, 2, 60)

@@ -1,5 +1,6 @@
 """P(true) is the softmax of two logits, whatever else is in the batch."""
 
+import json
 import math
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from fitted_gense import init, opened, pairs
 from tiny_generators import tiny_causal
+from transformers import T5EncoderModel
 
 from tercet.models.t5 import judge as judges
 from tercet.models.t5 import wording
@@ -90,6 +92,27 @@ def test_a_directory_that_cannot_judge_is_refused(judge: Judge, tmp_path: Path) 
     wording.write(causal, judge.question)
     with pytest.raises(ValueError, match="a T5 is needed to write and to judge"):
         judges.load(causal, "fp32", "cpu")
+
+
+def test_a_t5_without_its_decoder_is_refused(judge: Judge, tmp_path: Path) -> None:
+    """Transformers would draw its weights, other ones each time."""
+    encoder = T5EncoderModel(judge.model.config)
+    encoder.save_pretrained(tmp_path)
+    judge.tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"has only an encoder \(decoder\."):
+        judges.load_t5(tmp_path)
+
+
+def test_a_t5_whose_configuration_names_no_start_begins_with_the_padding(
+    judge: Judge, tmp_path: Path
+) -> None:
+    judge.model.save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    config = json.loads(file.read_text())
+    config.pop("decoder_start_token_id")
+    file.write_text(json.dumps(config))
+    found = judges.load_t5(tmp_path).config
+    assert found.decoder_start_token_id == found.pad_token_id
 
 
 @pytest.mark.parametrize(("has", "wanted"), [(True, torch.bfloat16), (False, torch.float32)])

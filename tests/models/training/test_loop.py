@@ -13,6 +13,7 @@ from language_model_run import NUMBERS, train
 from training_run import same_weights, wait_for, without_rate
 
 from tercet.models.training import checkpoints
+from tercet.models.training.choosing import Choice
 from tercet.models.training.loop import Batch, Setting, adafactor, adamw, schedule
 from tercet.models.training.loop import train as train_module
 from tercet.models.training.phase import Numbers
@@ -98,6 +99,26 @@ def test_the_learning_rate_rises_then_falls_to_zero(tmp_path: Path) -> None:
     shares = [0, 1 / 4, 2 / 4, 3 / 4, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]
     # The log gives the rate of the step just taken.
     assert [row["learning_rate"] for row in log] == pytest.approx([1e-3 * s for s in shares])
+
+
+def test_once_the_weights_are_lost_no_more_steps_are_taken(tmp_path: Path) -> None:
+    line, seen = Line(), []
+
+    def step(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        seen.append(len(seen) + 1)
+        return line.slope * (torch.nan if len(seen) == 5 else 1.0), {}
+
+    def measure(module: torch.nn.Module) -> float | None:
+        return float(line.slope.detach()) if bool(line.slope.isfinite()) else None
+
+    setting = Setting(tmp_path, seed=1, log_steps=1, choice=Choice(2, "slope", measure))
+    log = train_module(line, Counted(20), step, Numbers(max_steps=20), setting)
+    assert seen == [1, 2, 3, 4, 5]
+    assert [row["step"] for row in log if row["chosen"]] == [2]
+    assert bool(line.slope.isfinite())
+    again = train_module(Line(), Counted(20), step, Numbers(max_steps=20), setting)
+    assert [row["step"] for row in again] == [1, 2, 3, 4, 5]
+    assert len(seen) == 5
 
 
 def test_no_warm_up_and_nothing_but_warm_up() -> None:

@@ -1,5 +1,6 @@
 """Stage `fit_generator`, form `gense`: what it leaves, and its errors."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from tiny_generators import tiny_causal
 from tercet.models.generators import generator, layout
 from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import Sampling
-from tercet.models.t5 import judge, wording
+from tercet.models.t5 import fitting, judge, wording
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import fit_gense
 from tercet.tasks.training.fit_gense import FitGenseConfig, FitGenseSettings, GensePairs
+from tercet.tasks.training.judged_pairs import Judged, read_judged
 
 TABLES = {"training_log", "discriminator_metrics", "reliability"}
 
@@ -116,6 +118,48 @@ def test_the_same_seed_gives_the_same_model(t5: Path, tmp_path: Path) -> None:
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
+def test_each_part_of_the_pairs_has_its_own_use(
+    t5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Judged] = {}
+    fit_to, chosen_by, numbers, settings = [], [], [], []
+    judged: list[pa.Table] = []
+
+    def read(*arguments: Any) -> Judged:
+        given["all"] = read_judged(*arguments)
+        return given["all"]
+
+    def fit(one: Any, rows: pa.Table, own: Any, setting: Any, optimizer: str) -> Any:
+        fit_to.append(rows)
+        numbers.append(own)
+        settings.append(setting)
+        return plain["fit"](one, rows, own, setting, optimizer)
+
+    def choice(one: Any, rows: pa.Table, *rest: Any) -> Any:
+        chosen_by.append(rows)
+        return plain["choice"](one, rows, *rest)
+
+    def judge(one: Any, rows: pa.Table, size: int) -> Any:
+        judged.append(rows)
+        return plain["judged"](one, rows, size)
+
+    plain: dict[str, Any] = {name: getattr(fitting, name) for name in ("fit", "choice", "judged")}
+    monkeypatch.setattr(fit_gense, "read_judged", read)
+    monkeypatch.setattr(fitting, "fit", fit)
+    monkeypatch.setattr(fitting, "choice", choice)
+    monkeypatch.setattr(fitting, "judged", judge)
+    fitted(tmp_path, t5, learning_rate=2e-3, warmup=0.25, weight_decay=0.125, epochs=7.0)
+    parts = given["all"]
+    assert fit_to == [parts.fit]
+    assert chosen_by == [parts.validation]
+    # Each look at a step, then the calibration, and last of all the figures.
+    assert judged == [parts.validation, parts.validation, parts.validation, parts.test]
+    own = numbers[0]
+    assert (own.learning_rate, own.warmup, own.weight_decay) == (2e-3, 0.25, 0.125)
+    assert (own.epochs, own.max_steps, own.batch_size, own.name) == (7.0, 4, 16, "writer")
+    assert (settings[0].seed, settings[0].precision, settings[0].log_steps) == (3, "fp32", 2)
+
+
 def test_the_optimizer_is_the_recipes(t5: Path, tmp_path: Path) -> None:
     weights = [
         fitted(tmp_path / name, t5, optimizer=name)[0] / "model.safetensors"
@@ -139,6 +183,23 @@ def test_a_checkpoint_of_another_form_is_refused(tmp_path: Path) -> None:
         f"fit_generator.writer: the model at {causal} cannot be its init: it is a decoder like "
         "GPT-2, but form: gense needs a T5."
     )
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"model_type": "mt5"}, "it is a mt5, but form: gense needs a T5"),
+        ({"architectures": ["T5EncoderModel"]}, "it is a T5's encoder alone"),
+    ],
+)
+def test_what_is_nearly_a_t5_is_refused_by_its_files(
+    t5: Path, tmp_path: Path, config: dict[str, Any], said: str
+) -> None:
+    folder = shutil.copytree(t5, tmp_path / "other")
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | config))
+    with pytest.raises(BadInput, match=said):
+        fit_gense.check_init(folder, "writer")
 
 
 def test_a_template_without_room_is_refused(t5: Path, tmp_path: Path) -> None:

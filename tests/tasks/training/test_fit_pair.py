@@ -15,6 +15,7 @@ from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import fit_pair
 from tercet.tasks.training.fit_pair import FitPairSettings
+from tercet.tasks.training.judged_pairs import Judged, read_judged
 
 Given = list[dict[str, object]]
 
@@ -88,6 +89,38 @@ def test_it_leaves_a_discriminator_that_knows_the_things(
     assert auc["discriminator"] > 0.99
     assert auc["hypothesis"] < 0.7
     assert {row["discriminator"] for row in tables["reliability"]} == {"judge"}
+
+
+def test_each_part_of_the_pairs_has_its_own_use(
+    tmp_path: Path, evaluator: Evaluator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Judged] = {}
+    used: dict[str, pair.Vectors] = {}
+
+    def read(*arguments: Any) -> Judged:
+        given["all"] = read_judged(*arguments)
+        return given["all"]
+
+    def fit(parts: pair.Vectors, validation: pair.Vectors) -> pair.PairModel:
+        used.update(fit=parts, validation=validation)
+        return plain_fit(parts, validation)
+
+    def logits(model: pair.PairModel, pairs: pair.Vectors) -> Any:
+        # Fitting asks too, of its validation part.
+        used["test"] = pairs
+        return plain_logits(model, pairs)
+
+    plain_fit, plain_logits = pair.fitted, pair.pair_logits
+    monkeypatch.setattr(fit_pair, "read_judged", read)
+    monkeypatch.setattr(pair, "fitted", fit)
+    monkeypatch.setattr(pair, "pair_logits", logits)
+    fitted(tmp_path, rows(400))
+    for name, table in given["all"]._asdict().items():
+        firsts = evaluator._encode("model", table["anchor"].to_pylist())
+        assert np.array_equal(used[name].vectors[used[name].first], firsts), name
+        seconds = evaluator._encode("model", table["text"].to_pylist())
+        assert np.array_equal(used[name].vectors[used[name].second], seconds), name
+        assert used[name].labels.tolist() == [int(true) for true in table["true"].to_pylist()]
 
 
 def test_vectors_are_made_as_embed_makes_them_and_each_text_once(

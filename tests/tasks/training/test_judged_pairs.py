@@ -165,6 +165,15 @@ def test_a_sample_of_one_kind_is_refused_too(tmp_path: Path) -> None:
         read(tmp_path / "some", given, max_held_out=10)
 
 
+@pytest.mark.parametrize(("side", "said"), [("negative", "true"), ("positive", "false")])
+def test_a_corpus_of_one_kind_beside_others_is_refused(
+    tmp_path: Path, side: str, said: str
+) -> None:
+    answers = [{**row, side: None} for row in rows(60, seed=2, corpus="more")]
+    with pytest.raises(BadInput, match=f"every pair of the corpus 'more' is {said}"):
+        read(tmp_path, [*rows(60), *answers])
+
+
 def test_something_must_be_left_to_fit_to() -> None:
     with pytest.raises(ValidationError, match="hold out every anchor"):
         JudgedNumbers(validation=0.5, test=0.5)
