@@ -55,6 +55,10 @@ def test_without_a_gain_it_says_why() -> None:
     assert "vae changes more words" in in_words("vae", [])
 
 
+def test_a_run_without_the_table_measured_none() -> None:
+    assert measured(duckdb.connect()) is None
+
+
 def test_a_run_without_generators_says_so(tmp_path: Path) -> None:
     store, run = small_store(tmp_path / "store")
     with opened(store, [run]) as subjects:
