@@ -215,10 +215,11 @@ def _paired(recipe: "Recipe") -> bool:
 
 def _rows(recipe: "Recipe", phase: PhaseSettings, rows: RowsConfig, place: Place) -> None:
     """The source of a phase's rows and the corpora that they select must exist."""
-    if rows.draw is not None and rows.reads_triplets and not recipe.synthesise:
+    keeps = any(method_of(name).relation == "keeps" for name in recipe.synthesise)
+    if rows.draw is not None and rows.reads_triplets and not keeps:
         raise Misplaced(
-            f"the phase {phase.name!r} draws generations, but nothing is synthesised: list methods "
-            "under `synthesise`, or set the share `generated` to 0",
+            f"the phase {phase.name!r} draws generations, but no method writes texts that keep the "
+            "meaning: list one under `synthesise`, or set the share `generated` to 0",
             *(*place, "rows", "draw", "generated"),
         )
     if rows.source in OF_TRIPLETS and not recipe.synthesise:

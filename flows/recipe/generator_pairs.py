@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
 # The form that writes and judges, and paraphrases nothing.
 GENSE = "gense"
+_ABOVE = (
+    "the corpus {!r} is scored, so that only pairs of a high label are paraphrases: give the least "
+    "label, {}"
+)
 
 
 def faults(recipe: "Recipe") -> Iterator[Fault]:
@@ -36,6 +40,10 @@ def faults(recipe: "Recipe") -> Iterator[Fault]:
         corpora = [*recipe.labelled, *recipe.unlabelled]
         for message, key in _of_names(corpora, pairs.corpora, pairs.above):
             yield message, (*place, key)
+        unscored = pairs.above is None and not pairs.unsupervised
+        if unscored and (name := _scored(corpora, pairs.corpora)):
+            remedy = "or set unsupervised: true, which takes each text for itself"
+            yield _ABOVE.format(name, remedy), (*place, "above")
     measured = recipe.measure_generators
     if measured is None:
         return
@@ -54,15 +62,16 @@ def faults(recipe: "Recipe") -> Iterator[Fault]:
         )
     for message, key in _of_names(recipe.labelled, measured.corpora, measured.above):
         yield message, ("measure_generators", key)
+    if measured.above is None and (name := _scored(recipe.labelled, measured.corpora)):
+        remedy = "or name other corpora"
+        yield _ABOVE.format(name, remedy), ("measure_generators", "above")
 
 
 def _of_names(
     corpora: Sequence[CorpusConfig], names: Sequence[str], above: float | None
 ) -> Iterator[tuple[str, str]]:
-    """names: of corpora; none: all labelled ones."""
-    readable = {corpus.name: corpus for corpus in corpora}
-    labelled = [corpus.name for corpus in corpora if corpus.role == "labelled"]
-    chosen = [readable[name] for name in names or labelled if name in readable]
+    readable = [corpus.name for corpus in corpora]
+    chosen = _chosen(corpora, names)
     for name in names:
         if name not in readable:
             known = ", ".join(readable) or "none"
@@ -73,3 +82,15 @@ def _of_names(
             yield f"{message}: name other corpora", "corpora"
     if above is not None and "scored" not in [corpus.kind for corpus in chosen]:
         yield "only corpora of kind scored have labels to be above: leave this out", "above"
+
+
+def _chosen(corpora: Sequence[CorpusConfig], names: Sequence[str]) -> list[CorpusConfig]:
+    """names: of corpora; none: all labelled ones."""
+    if not names:
+        return [corpus for corpus in corpora if corpus.role == "labelled"]
+    return [corpus for corpus in corpora if corpus.name in names]
+
+
+def _scored(corpora: Sequence[CorpusConfig], names: Sequence[str]) -> str | None:
+    """A chosen corpus whose pairs are paraphrases by their label alone."""
+    return next((c.name for c in _chosen(corpora, names) if c.kind == "scored"), None)

@@ -6,8 +6,10 @@ from tercet.flows.recipe import discriminators, generator_pairs, named_models
 from tercet.flows.recipe.generator_pairs import GENSE
 from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.tasks.knowledge.extract import ExtractConfig
+from tercet.tasks.synthesis.asking import sampling_of
 from tercet.tasks.synthesis.fitted import FROM_SENTENCE
 from tercet.tasks.synthesis.methods import PROMPTED_NAMES
+from tercet.tasks.training.fit_generator import FitGeneratorSettings
 from tercet.tasks.training.fit_gense import METHODS
 from tercet.tasks.training.phases import PhaseSettings
 
@@ -139,8 +141,8 @@ def check_asking(recipe: "Recipe") -> None:
         raise Misplaced(f"{asking[0][-1]} asks a language model: name it under `llm`", *asking[0])
     for _, name in (place for place in asking if place[0] == "synthesise"):
         params = recipe.synthesise[name].params
-        drawn = params.get("temperature", recipe.llm.temperature if recipe.llm else None)
-        if drawn == 0 and params.get("per_sentence", 1) > 1:
+        greedy = recipe.llm is not None and not sampling_of(recipe.llm, params).by_seed
+        if greedy and params.get("per_sentence", 1) > 1:
             raise Misplaced(
                 f"at temperature 0 the model gives the same answer {params['per_sentence']} times",
                 *("synthesise", name, "per_sentence"),
@@ -187,17 +189,24 @@ def _generating(recipe: "Recipe") -> None:
                 "out",
                 *("synthesise", method, "prompt"),
             )
-        made = recipe.models.get(recipe.generators[name].model)
-        fitted = None if made is None else made.fit_generator
-        count = recipe.synthesise[method].params.get("per_sentence", 1)
-        greedy = recipe.generators[name].temperature == 0
-        # A VAEGPT's noise makes each generation another.
-        if greedy and count > 1 and fitted is not None and fitted.form != "vaegpt":
+        params = recipe.synthesise[method].params
+        count = params.get("per_sentence", 1)
+        greedy = not sampling_of(recipe.generators[name].decoding(), params).by_seed
+        if greedy and count > 1 and _without_noise(recipe, recipe.generators[name].model):
             raise Misplaced(
                 f"at temperature 0 the generator writes the same text {count} times: give it a "
                 "higher temperature, or ask once",
                 *("synthesise", method, "per_sentence"),
             )
+
+
+def _without_noise(recipe: "Recipe", model: str) -> bool:
+    """Whether the recipe makes this model, and it has no noise that varies what it writes."""
+    made = named_models.settings_of(model, recipe.models)
+    fitted = made and made.fit_generator
+    if not fitted:
+        return False
+    return not isinstance(fitted, FitGeneratorSettings) or not fitted.writes_with_noise
 
 
 def writer(recipe: "Recipe", method: str) -> str | None:

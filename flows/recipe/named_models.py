@@ -114,19 +114,24 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return alike[0] if alike else None
 
 
-def made_as(name: str, models: Mapping[str, ModelSettings]) -> str | None:
-    """The form in which the recipe makes the model of this name; None where it does not."""
+def settings_of(name: str, models: Mapping[str, ModelSettings]) -> ModelSettings | None:
+    """How the recipe makes the model of this name, or of what it is another name for."""
     while name in models and models[name].take is not None:
         name = models[name].take or ""
-    made = (models[name].pretrain or models[name].fit_generator) if name in models else None
-    return None if made is None else made.form
+    return models.get(name)
+
+
+def made_as(name: str, models: Mapping[str, ModelSettings]) -> str | None:
+    """The form in which the recipe makes the model of this name; None where it does not."""
+    found = settings_of(name, models)
+    made = found and (found.pretrain or found.fit_generator)
+    return made.form if made else None
 
 
 def counted(name: str, models: Mapping[str, ModelSettings]) -> bool:
     """Whether the recipe makes counts of tokens under this name, which are no encoder."""
-    while name in models and models[name].take is not None:
-        name = models[name].take or ""
-    return name in models and models[name].count_tokens is not None
+    found = settings_of(name, models)
+    return found is not None and found.count_tokens is not None
 
 
 def _cycle(start: str, name: str, models: Mapping[str, ModelSettings]) -> list[str] | None:

@@ -8,18 +8,22 @@ from typing import Any
 from tercet.flows.pipeline.step import Made, Model, Step, Tagged, Weights
 from tercet.models import weights
 from tercet.models.losses.definition import Definition, layer_of
+from tercet.models.pretraining.forms import form_fault
 from tercet.models.t5 import wording
+from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsConfig
 from tercet.tasks.scoring.gense import GenseConfig
 from tercet.tasks.stage import BadInput
 from tercet.tasks.synthesis.fitted import SLOT, FittedConfig
-from tercet.tasks.training import fit_gense, pretrain
+from tercet.tasks.training import fit_generator, fit_gense, pretrain
+from tercet.tasks.training.fit_generator import FitGeneratorConfig
 from tercet.tasks.training.fit_gense import FitGenseConfig
 from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train import TrainConfig
 
 # How many layers a model has, by the names that its type has for it.
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layers")
-_CHECKED = (PretrainConfig, FitGenseConfig, GenseConfig, FittedConfig)
+_CHECKED = (PretrainConfig, FitGeneratorConfig, FitGenseConfig, GenseConfig, FittedConfig)
+_CHECKED += (MeasureGeneratorsConfig,)
 
 
 def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None:
@@ -108,6 +112,10 @@ def _check(step: Step, slot: str, folder: Path) -> None:
     config: Any = step.config
     if isinstance(config, PretrainConfig) and slot == "init":
         pretrain.check_init(folder, config)
+    elif isinstance(config, FitGeneratorConfig):
+        fit_generator.check_init(folder, config)
+    elif isinstance(config, MeasureGeneratorsConfig) and slot == "judge":
+        _check_judge(folder)
     elif isinstance(config, FitGenseConfig):
         fit_gense.check_init(folder, config.name)
     elif isinstance(config, GenseConfig):
@@ -121,3 +129,12 @@ def _check(step: Step, slot: str, folder: Path) -> None:
         if fault := wording.fault(folder, config.method, own):
             name = config.params["generator"]
             raise BadInput(f"{step.name}: the generator {name!r} cannot be asked this: {fault}.")
+
+
+def _check_judge(folder: Path) -> None:
+    try:
+        fault = form_fault(folder, "causal")
+    except ValueError as error:
+        fault = f"a file that describes it cannot be read: {error}"
+    if fault:
+        raise BadInput(f"measure_generators.judge: the model at {folder} cannot judge: {fault}.")

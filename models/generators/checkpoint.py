@@ -1,12 +1,14 @@
 """Language models and tokenizers of a checkpoint, and what is wrong with one in a sentence."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging as transformers_logging
+
+from tercet.models.whole_checkpoint import FAULTS, whole
 
 
 def load_tokenizer(directory: Path) -> Any:
@@ -38,16 +40,25 @@ def causal_model(directory: Path) -> Any:
             f"{config.model_type} ({', '.join(named) or 'no architecture named'}): name another "
             "init or form"
         )
-    return loaded(AutoModelForCausalLM, directory, dtype=torch.float32, use_safetensors=True)
+    return network(AutoModelForCausalLM, directory, dtype=torch.float32)
 
 
-def loaded(kind: Any, directory: Path, **given: Any) -> Any:
-    """`kind.from_pretrained`. Raises ValueError with one sentence where that fails."""
+def loaded(kind: Any, directory: Path) -> Any:
+    """A configuration or a tokenizer. Raises ValueError with one sentence where that fails."""
+    # Left open, transformers asks at the terminal whether to run a checkpoint's own code.
+    return _told(directory, lambda: kind.from_pretrained(directory, trust_remote_code=False))
+
+
+def network(kind: Any, directory: Path, dtype: torch.dtype) -> Any:
+    """A model with all its weights. Raises ValueError with one sentence where that fails."""
+    return _told(directory, lambda: whole(kind, directory, dtype=dtype))
+
+
+def _told(directory: Path, load: Callable[[], Any]) -> Any:
     transformers_logging.disable_progress_bar()
     try:
-        # Left open, transformers asks at the terminal whether to run a checkpoint's own code.
-        return kind.from_pretrained(directory, trust_remote_code=False, **given)
-    except (OSError, RuntimeError, ValueError, KeyError, SafetensorError) as error:
+        return load()
+    except FAULTS as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         if "custom code" in str(error) or "trust_remote_code" in str(error):
             reason = "it comes with Python code of its own, which Tercet does not run here"

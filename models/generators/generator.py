@@ -41,9 +41,10 @@ class Text(NamedTuple):
 def load(folder: Path, precision: Precision, device: str) -> Generator:
     """The generator in this directory. Raises Unusable for one that cannot be used."""
     import torch
-    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
     from transformers.utils import logging as transformers_logging
+
+    from tercet.models.whole_checkpoint import FAULTS, whole
 
     transformers_logging.disable_progress_bar()
     try:
@@ -52,27 +53,19 @@ def load(folder: Path, precision: Precision, device: str) -> Generator:
             # Registers the form with transformers.
             import tercet.models.vaegpt.network  # noqa: F401
         kind: Any = AutoModelForSeq2SeqLM if laid.form == "t5" else AutoModelForCausalLM
-        model = kind.from_pretrained(
-            folder,
-            dtype=getattr(torch, DTYPES[computed_in(precision, device)]),
-            use_safetensors=True,
-            trust_remote_code=False,
-            local_files_only=True,
-        )
+        dtype = getattr(torch, DTYPES[computed_in(precision, device)])
+        model = whole(kind, folder, dtype=dtype, local_files_only=True)
+        if (model.config.model_type == "vaegpt") != (laid.form == "vaegpt"):
+            raise ValueError(
+                f"{layout.FILE} says {laid.form}, and its model is a {model.config.model_type}"
+            )
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True
         )
         # Raises if they do not fit.
         layout.room(tokenizer, laid)
         layout.end_token(tokenizer)
-    except (
-        ImportError,
-        KeyError,
-        OSError,
-        RuntimeError,
-        SafetensorError,
-        ValueError,
-    ) as error:
+    except (ImportError, *FAULTS) as error:
         said = " ".join(str(error).split()).rstrip(".")
         raise Unusable(f"The generator in {folder} cannot be loaded: {said}.") from None
     places = getattr(model.config, "max_position_embeddings", None)

@@ -8,7 +8,8 @@ There are three ways, one `Wire` each (a fitted generator's layout is applied li
   word that announces an answer must come last. `STOP` ends the answer at the first blank line,
   where the model would go on to invent the next task; a prompt asks for one paragraph.
 - `completions` with `render`, the chat template applied here: lists of prompts to a chat model.
-  The template says where an answer ends, and its special tokens are not added a second time.
+  The template says where an answer ends, and its special tokens are not added a second time. Of a
+  fitted generator `render` gives token ids: in text, the name of a special token would become one.
 
 No seed is sent. A list takes one seed for all of its prompts; what a server samples depends on the
 batch anyway; and vLLM is slower if each row has a generator of its own. Answers are kept, and never
@@ -18,9 +19,12 @@ asked for again.
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from tercet.models.llm.messages import Request
+
+# What a server reads of one prompt: text, or token ids.
+Text: TypeAlias = str | list[int]
 
 ANSWER = "\n\nAnswer:"
 STOP = ("\n\n",)
@@ -67,7 +71,7 @@ class Wire:
 
     kind: Literal["chat", "completions"]
     lists: bool = False
-    render: Callable[[list[str]], list[str]] | None = None
+    render: Callable[[list[str]], Sequence[Text]] | None = None
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     max_tokens: int | None = None
 
@@ -80,7 +84,7 @@ class Wire:
         """What follows the endpoint's /v1."""
         return "/chat/completions" if self.kind == "chat" else "/completions"
 
-    def texts(self, prompts: list[str]) -> list[str]:
+    def texts(self, prompts: list[str]) -> Sequence[Text]:
         """What is sent for these prompts."""
         if self.kind == "chat":
             return prompts
@@ -88,7 +92,7 @@ class Wire:
             return self.render(prompts)
         return [prompt + ANSWER for prompt in prompts]
 
-    def body(self, model: str, request: Request, texts: Sequence[str]) -> dict[str, Any]:
+    def body(self, model: str, request: Request, texts: Sequence[Text]) -> dict[str, Any]:
         """The body for `texts` that share `request`'s sampling and schema; for a chat, one text."""
         sampling = request.sampling
         body: dict[str, Any] = {
@@ -115,7 +119,7 @@ class Wire:
             body["stop"] = list(STOP)
         return body
 
-    def read(self, payload: bytes, texts: Sequence[str]) -> list[Said]:
+    def read(self, payload: bytes, texts: Sequence[Text]) -> list[Said]:
         """The answers to `texts`, in their order. Raises Malformed, Miscounted and Withheld."""
         answer = _object(payload)
         choices = answer.get("choices")
@@ -215,13 +219,20 @@ def _object(payload: bytes) -> dict[str, Any]:
     return answer
 
 
-def _usage(usage: object, texts: Sequence[str], raws: Sequence[str]) -> tuple[list[int], list[int]]:
+def _usage(
+    usage: object, texts: Sequence[Text], raws: Sequence[str]
+) -> tuple[list[int], list[int]]:
     told = usage if isinstance(usage, dict) else {}
     shared: list[list[int]] = []
     for key, of in (("prompt_tokens", texts), ("completion_tokens", raws)):
-        lengths = [len(text) for text in of]
+        lengths = [_length(text) for text in of]
         total = told.get(key)
         if type(total) is not int or not 0 <= total <= _MOST_TOKENS * len(of):
             total = sum(-(-length // _CHARACTERS) for length in lengths)
         shared.append(share_out(total, lengths))
     return shared[0], shared[1]
+
+
+def _length(text: Text) -> int:
+    """In characters, those of token ids at a guess."""
+    return len(text) if isinstance(text, str) else len(text) * _CHARACTERS

@@ -6,7 +6,6 @@ from typing import Literal, TypeAlias
 
 Form: TypeAlias = Literal["masked", "causal", "t5"]
 
-_T5 = ("t5", "mt5")
 _CAUSAL = ("ForCausalLM", "LMHeadModel", "GPT2Model")
 SAID = {"masked": "an encoder like BERT", "causal": "a decoder like GPT-2", "t5": "a T5"}
 
@@ -15,7 +14,10 @@ def transformer_folder(folder: Path) -> Path:
     """Where the transformer lies within a checkpoint, which may be a SentenceTransformer."""
     modules = folder / "modules.json"
     if modules.is_file() and not (folder / "config.json").is_file():
-        first = json.loads(modules.read_text(encoding="utf-8"))[0]
+        listed = json.loads(modules.read_text(encoding="utf-8"))
+        first = listed[0] if isinstance(listed, list) and listed else None
+        if not isinstance(first, dict):
+            raise ValueError("modules.json lists no modules")
         return folder / str(first.get("path", ""))
     return folder
 
@@ -26,26 +28,44 @@ def form_fault(folder: Path, form: Form) -> str | None:
     path = folder / "config.json"
     if not path.is_file():
         return "it has no config.json, so it is not a transformer that transformers can load"
-    config = json.loads(path.read_text(encoding="utf-8"))
-    own = [path, folder / "tokenizer_config.json"]
-    if any(p.is_file() and "auto_map" in json.loads(p.read_text(encoding="utf-8")) for p in own):
+    config, own = _object(path), folder / "tokenizer_config.json"
+    if "auto_map" in config or (own.is_file() and "auto_map" in _object(own)):
         return (
-            "it comes with Python code of its own (auto_map), which pretrain never runs: take a "
+            "it comes with Python code of its own (auto_map), which is never run: take a "
             "checkpoint of a class that transformers has"
         )
     found = _form(config)
     if found != form:
-        what = SAID[found] if found else f"a {config.get('model_type', 'model')} of another kind"
+        other = (_classes(config) or [config.get("model_type", "model")])[0]
+        what = SAID[found] if found else f"a {other}"
         return f"it is {what}, but form: {form} needs {SAID[form]}"
     return None
 
 
+def described(folder: Path) -> dict[str, object]:
+    """The transformer's configuration. Raises ValueError where it cannot be read."""
+    return _object(transformer_folder(folder) / "config.json")
+
+
+def _object(path: Path) -> dict[str, object]:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise ValueError(f"{path.name} holds no object")
+    return found
+
+
+def _classes(config: dict[str, object]) -> list[str]:
+    listed = config.get("architectures")
+    return [str(name) for name in listed] if isinstance(listed, list) else []
+
+
 def _form(config: dict[str, object]) -> Form | None:
-    kind, listed = str(config.get("model_type", "")), config.get("architectures")
-    classes = [str(name) for name in listed] if isinstance(listed, list) else []
-    if kind in _T5:
-        return "t5"
-    if config.get("is_encoder_decoder"):
+    kind, classes = str(config.get("model_type", "")), _classes(config)
+    if kind == "t5":
+        # A T5 without its decoder is none: the decoder would be drawn at random.
+        return None if classes == ["T5EncoderModel"] else "t5"
+    # A CLIP has a text_config. VAEGPT's heads are no GPT-2's.
+    if config.get("is_encoder_decoder") or "text_config" in config or kind == "vaegpt":
         return None
     causal = any(name.endswith(_CAUSAL) for name in classes) or kind == "gpt2"
     return "causal" if causal or config.get("is_decoder") else "masked"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import (
@@ -25,6 +24,7 @@ from transformers.utils import logging as transformers_logging
 
 from tercet.models.pretraining.forms import Form
 from tercet.models.pretraining.noise import IGNORED
+from tercet.models.whole_checkpoint import FAULTS, whole
 
 _CLASSES: dict[Form, Any] = {
     "masked": AutoModelForMaskedLM,
@@ -102,10 +102,9 @@ def loaded(folder: Path, form: Form) -> Any:
     """
     with _quiet():
         try:
-            return _CLASSES[form].from_pretrained(
-                str(folder), dtype=torch.float32, use_safetensors=True, trust_remote_code=False
-            )
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            new_head = form == "masked"
+            return whole(_CLASSES[form], str(folder), new_head, dtype=torch.float32)
+        except FAULTS as error:
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise ValueError(f"it cannot be loaded: {reason}") from error
 

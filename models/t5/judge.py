@@ -34,17 +34,8 @@ def load_t5(folder: Path, precision: Precision = "fp32") -> Any:
         raise ValueError(
             f"a T5 is needed to write and to judge, and {folder} is a {kind}: name another model"
         )
-    given = {"dtype": getattr(torch, DTYPES[precision]), "use_safetensors": True}
-    model, told = checkpoint.loaded(
-        T5ForConditionalGeneration, folder, output_loading_info=True, **given
-    )
-    if missing := [
-        name for name in told["missing_keys"] if name.startswith(("decoder", "lm_head"))
-    ]:
-        raise ValueError(
-            f"a T5 is needed to write and to judge, and {folder} has only an encoder ("
-            f"{sorted(missing)[0]} is missing): name another model"
-        )
+    dtype = getattr(torch, DTYPES[precision])
+    model = checkpoint.network(T5ForConditionalGeneration, folder, dtype)
     # A configuration may leave out what T5 always does: it begins with the padding.
     if getattr(model.config, "decoder_start_token_id", None) is None:
         model.config.decoder_start_token_id = model.config.pad_token_id

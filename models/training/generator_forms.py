@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoConfig, T5ForConditionalGeneration
 
-from tercet.models.generators.checkpoint import causal_model, loaded
+from tercet.models.generators.checkpoint import causal_model, loaded, network
 from tercet.models.training.fit_generator import IGNORED, Encoded, Objective
 
 
@@ -24,8 +24,7 @@ def load_t5(directory: Path) -> tuple[Any, Objective]:
         raise ValueError(
             f"The form t5 starts from a T5, and {directory} is a {kind}: name another init or form"
         )
-    given = {"dtype": torch.float32, "use_safetensors": True}
-    model = loaded(T5ForConditionalGeneration, directory, **given)
+    model = network(T5ForConditionalGeneration, directory, torch.float32)
     return model, cross_entropy_of(model)
 
 

@@ -177,10 +177,10 @@ def train(
                         f"step {done}, and the encoder is lost: lower the learning rate, or use "
                         "precision: fp32"
                     )
-            # At a logged step only: the sums of the next log row begin there.
             if logged and place.num_processes == 1 and _lost(log.rows[-1]["loss"], network):
                 # Only steps before this one can be chosen.
                 break
+            # At a logged step only: the sums of the next log row begin there.
             due = time.monotonic() - saved_at >= setting.checkpoint_seconds
             if setting.checkpoint_steps is not None:
                 due = due or done - saved_step >= setting.checkpoint_steps

@@ -13,12 +13,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHea
 from transformers.models.gpt2.modeling_gpt2 import GPT2Block
 
 from tercet.models.generators import draws
-from tercet.models.generators.checkpoint import loaded
+from tercet.models.generators.checkpoint import loaded, network
 from tercet.models.vaegpt.plugin.config import VaeGptConfig
 from tercet.models.vaegpt.plugin.latent import LatentHead, noise_share
-
-# In fp32 whatever the checkpoint's own type, and never from a pickle.
-_IN_FP32 = {"dtype": torch.float32, "use_safetensors": True}
 
 
 @dataclass
@@ -127,7 +124,7 @@ def from_gpt2(directory: Path, **options: Any) -> VaeGpt:
     given = {k: v for k, v in plain.to_dict().items() if k not in ("model_type", "architectures")}
     # Not `from_pretrained`, which leaves what the checkpoint lacks to uninitialised memory.
     model = VaeGpt(VaeGptConfig(**{**given, **options}))
-    weights = loaded(GPT2LMHeadModel, directory, **_IN_FP32).state_dict()
+    weights = network(GPT2LMHeadModel, directory, torch.float32).state_dict()
     missing, unknown = model.load_state_dict(weights, strict=False)
     assert not unknown
     assert all(".latent." in name for name in missing)
@@ -139,7 +136,7 @@ def frozen_judge(directory: Path) -> GPT2Model:
 
     Raises ValueError where it cannot be loaded.
     """
-    judge: GPT2Model = loaded(GPT2Model, directory, **_IN_FP32)
+    judge: GPT2Model = network(GPT2Model, directory, torch.float32)
     return judge.eval().requires_grad_(False)
 
 

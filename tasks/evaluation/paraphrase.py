@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.generators.sampling import Decoding
 from tercet.models.precision import Precision
 from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.training.generator_pairs import paraphrases
 
 GENERATOR_TEXTS = pa.schema(
     [
@@ -35,7 +35,8 @@ class PairsToMeasure(Config):
 
     corpora: tuple[str, ...] = Field(default=(), description="Labelled ones; empty: all.")
     above: float | None = Field(
-        default=None, description="Only rows with a label above this; 3 in the paper."
+        default=None,
+        description="Of scored corpora only rows with a label above this; 3 in the paper.",
     )
     max_rows: int = Field(default=500, ge=2, description="Most pairs, drawn by seed.")
     per_source: int = Field(default=4, ge=1, le=64, description="Generations of each source.")
@@ -64,12 +65,9 @@ def run(work: Work) -> None:
 def _pairs(work: Work) -> pa.Table:
     """row_id, source, target: distinct pairs, at most `max_rows` by seed."""
     config: ParaphraseConfig = work.config
-    columns = ["row_id", "corpus", "anchor", "positive", "label"]
+    columns = ["row_id", "corpus", "kind", "anchor", "positive", "label"]
     table = work.inputs["labelled"].table("labelled", columns)
-    table = table.filter(pc.is_in(table["corpus"], pa.array(config.corpora)))
-    table = table.filter(pc.is_valid(table["positive"]))
-    if config.above is not None:
-        table = table.filter(pc.fill_null(pc.greater(table["label"], config.above), False))
+    table = paraphrases(table, config.corpora, config.above, f"paraphrase: {config.name}")
     ids = table["row_id"].to_numpy()
     drawn = np.argsort(seeding.draws(work.seed, "measured pairs", ids), kind="stable")
     table = table.take(pa.array(np.sort(drawn[: config.max_rows]))).combine_chunks()

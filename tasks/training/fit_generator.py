@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from tercet.models.generators import layout as layouts
 from tercet.models.generators.layout import Layout
 from tercet.models.precision import Precision, computed_in
+from tercet.models.pretraining import forms as pretraining
 from tercet.models.training.phase import Numbers, Optimizer
 from tercet.models.vaegpt.settings import VaeGptNumbers
 from tercet.tasks.stage import BadInput, Config, Stage, Work
@@ -77,6 +78,11 @@ class FitGeneratorSettings(FitGeneratorNumbers):
     init: str = Field(min_length=1, description="A model of the form, named like any other.")
     pairs: PairsSettings = PairsSettings()
 
+    @property
+    def writes_with_noise(self) -> bool:
+        """Whether the fitted model writes another text each time, even without drawing tokens."""
+        return self.form == "vaegpt" and self.vaegpt.noise_weight > 0
+
     def models(self) -> dict[str, str]:
         """The models that are read, by slot."""
         return {"init": self.init}
@@ -96,6 +102,30 @@ class FitGeneratorConfig(FitGeneratorNumbers):
 
     name: str
     pairs: PairsConfig
+
+
+def check_init(folder: Path, config: FitGeneratorConfig) -> None:
+    """Raises BadInput if the model in this directory can be no start for this generator."""
+    form: pretraining.Form = "t5" if config.form == "t5" else "causal"
+    try:
+        fault = pretraining.form_fault(folder, form) or _unfit(folder, config)
+    except ValueError as error:
+        fault = f"a file that describes it cannot be read: {error}"
+    if fault:
+        fault = fault.replace(f"form: {form}", f"form: {config.form}")
+        raise BadInput(
+            f"fit_generator.{config.name}: the model at {folder} cannot be its init: {fault}."
+        )
+
+
+def _unfit(folder: Path, config: FitGeneratorConfig) -> str | None:
+    told = pretraining.described(folder)
+    kind, places = told.get("model_type"), told.get("n_positions")
+    if config.form == "vaegpt" and kind != "gpt2":
+        return f"it is a {kind}, but form: vaegpt starts from a GPT-2"
+    if kind == "gpt2" and isinstance(places, int) and config.max_length > places:
+        return f"it has {places} positions, and max_length is {config.max_length}"
+    return None
 
 
 def run(work: Work) -> Path:

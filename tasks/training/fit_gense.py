@@ -1,6 +1,5 @@
 """Stage `fit_generator`, form `gense`: one T5 that writes and judges, from labelled pairs."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +9,7 @@ from pydantic import Field
 from tercet.models.discriminators.calibration import Platt, fitted_platt
 from tercet.models.generators import layout as layouts
 from tercet.models.precision import Precision
-from tercet.models.pretraining.forms import form_fault, transformer_folder
+from tercet.models.pretraining.forms import form_fault
 from tercet.models.t5 import wording
 from tercet.models.training.phase import Numbers, Optimizer
 from tercet.tasks.stage import BadInput, Config, Stage, Work
@@ -92,21 +91,12 @@ class FitGenseConfig(GenseNumbers):
     name: str
 
 
-def _other_t5(folder: Path) -> str | None:
-    config = json.loads((transformer_folder(folder) / "config.json").read_text(encoding="utf-8"))
-    if config.get("model_type") != "t5":
-        return f"it is a {config.get('model_type')}, but form: t5 needs a T5"
-    if config.get("architectures") == ["T5EncoderModel"]:
-        return "it is a T5's encoder alone, but form: t5 needs the decoder too"
-    return None
-
-
 def check_init(folder: Path, name: str) -> None:
     """Raises BadInput if the model in this directory is no T5."""
     try:
-        fault = form_fault(folder, "t5") or _other_t5(folder)
+        fault = form_fault(folder, "t5")
     except ValueError as error:
-        fault = f"a file that describes it is no JSON: {error}"
+        fault = f"a file that describes it cannot be read: {error}"
     if fault:
         fault = fault.replace("form: t5", "form: gense")
         raise BadInput(f"fit_generator.{name}: the model at {folder} cannot be its init: {fault}.")

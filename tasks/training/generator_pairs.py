@@ -1,5 +1,7 @@
 """The pairs of source and target that a generator is fitted to, and those held out to choose by."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,8 +21,8 @@ class PairsNumbers(Config):
 
     above: float | None = Field(
         default=None,
-        description="Only labelled rows with a label above this; 3 of SICK's relatedness in the "
-        "paper.",
+        description="Of scored corpora only rows with a label above this; 3 of SICK's relatedness "
+        "in the paper.",
     )
     unsupervised: bool = Field(
         default=False,
@@ -73,9 +75,12 @@ def read_pairs(work: Work, config: PairsConfig, stage: str) -> tuple[pa.Table, p
     A source is on one side only, with all of its targets, by its text and the seed alone. Neither
     has a text that the guard has found in an evaluation set. Raises BadInput where either is empty.
     """
-    found = pa.concat_tables([*_labelled(work, config), *_sentences(work, config)])
+    found = pa.concat_tables([*_labelled(work, config, stage), *_sentences(work, config)])
     if not found.num_rows:
-        raise BadInput(f"{stage}: there are no pairs to fit to: {_remedy(config)}.")
+        raise BadInput(
+            f"{stage}: there are no pairs to fit to: check the corpora that pairs names, and what "
+            "ingest refused."
+        )
     ids = pa.array(seeding.text_ids(found["anchor"].to_pylist(), found["positive"].to_pylist()))
     pairs = pa.table({"row_id": ids, "source": found["anchor"], "target": found["positive"]})
     _, first = np.unique(ids.to_numpy(), return_index=True)
@@ -100,16 +105,40 @@ def _sample(rows: pa.Table, most: int, seed: int, purpose: str) -> pa.Table:
     return rows.take(pa.array(np.sort(np.argsort(draws, kind="stable")[:most])))
 
 
-def _labelled(work: Work, config: PairsConfig) -> list[pa.Table]:
+def paraphrases(
+    labelled: pa.Table, corpora: Sequence[str], above: float | None, stage: str
+) -> pa.Table:
+    """The rows of these corpora whose positive is a paraphrase of the anchor.
+
+    labelled: corpus, kind, positive and label at least. above: of scored rows, those with a higher
+    label; None: all. stage: begins a message. Raises BadInput for a corpus without any such row.
+    """
+    table = labelled.filter(pc.is_in(labelled["corpus"], pa.array(corpora, pa.string())))
+    table = table.filter(pc.is_valid(table["positive"]))
+    if above is not None:
+        higher = pc.fill_null(pc.greater(table["label"], above), False)
+        table = table.filter(pc.or_(pc.not_equal(table["kind"], "scored"), higher))
+    left = set(table["corpus"].unique().to_pylist())
+    if empty := next((name for name in corpora if name not in left), None):
+        scored = pc.equal(pc.field("corpus"), empty) & pc.equal(pc.field("kind"), "scored")
+        if above is not None and labelled.filter(scored).num_rows:
+            reason = f"no row of the corpus {empty} has a label above {above:g}: lower pairs.above"
+        else:
+            reason = (
+                f"the corpus {empty} has no pairs: look at why its rows were refused (SELECT "
+                "reason, count(*) FROM rejects GROUP BY reason)"
+            )
+        raise BadInput(f"{stage}: {reason}.")
+    return table
+
+
+def _labelled(work: Work, config: PairsConfig, stage: str) -> list[pa.Table]:
     if not config.labelled:
         return []
-    table = work.inputs["labelled"].table("labelled", ["corpus", "anchor", "positive", "label"])
-    table = table.filter(pc.is_in(table["corpus"], pa.array(config.labelled)))
-    table = table.filter(pc.is_valid(table["positive"]))
-    if config.above is not None:
-        # Rows without a label are not above anything.
-        table = table.filter(pc.fill_null(pc.greater(table["label"], config.above), False))
-    table = table.select(["anchor", "positive"])
+    table = work.inputs["labelled"].table(
+        "labelled", ["corpus", "kind", "anchor", "positive", "label"]
+    )
+    table = paraphrases(table, config.labelled, config.above, stage).select(["anchor", "positive"])
     table = without_contaminated(work, table, "guarded_labelled", work.stage or "fit_generator")
     if not config.unsupervised:
         return [table]
@@ -131,14 +160,3 @@ def _sentences(work: Work, config: PairsConfig) -> list[pa.Table]:
 
 def _own_targets(texts: pa.ChunkedArray) -> pa.Table:
     return pa.table({"anchor": texts, "positive": texts})
-
-
-def _remedy(config: PairsConfig) -> str:
-    if config.above is not None:
-        return (
-            f"no labelled row has a label above {config.above}: lower pairs.above, or give the "
-            "corpus a kind with labels (scored)"
-        )
-    if config.labelled:
-        return "look at why rows were refused: SELECT reason, count(*) FROM rejects GROUP BY reason"
-    return "check the corpora that pairs names, and what ingest refused"

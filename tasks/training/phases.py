@@ -42,7 +42,18 @@ def _bare_relation(content: Any) -> Any:
 
 
 class DrawConfig(Config):
-    """Shares of what becomes of a sentence (Generate-CSE's random selection)."""
+    """Shares of what becomes of a sentence (Generate-CSE's random selection).
+
+    Those that are not named are 1 where all that are named are 0, and 0 otherwise.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_alone(cls, content: Any) -> Any:
+        """So that naming one draws it alone, and naming one with 0 draws the others."""
+        if not isinstance(content, dict) or not any(content.values()):
+            return content
+        return {**dict.fromkeys(cls.model_fields, 0.0), **content}
 
     word_shuffle: float = Field(default=1.0, ge=0.0, description="Its words in another order.")
     cutoff: float = Field(
@@ -101,8 +112,8 @@ class RowsConfig(Config):
     max_rows: int | None = Field(default=None, ge=1, description="A seeded sample of this many.")
     draw: DrawConfig | None = Field(
         default=None,
-        description="Of anchors: each one's positive is drawn afresh in every epoch, by these "
-        "shares; null: it is the anchor itself.",
+        description="Of anchors: each one's positive is drawn afresh in every epoch, by the shares "
+        "that are named here (none: alike); null: it is the anchor itself.",
     )
 
     @property

@@ -164,7 +164,7 @@ def check_init(folder: Path, config: PretrainConfig) -> None:
     try:
         fault = form_fault(folder, config.form)
     except ValueError as error:
-        fault = f"a file that describes it is no JSON: {error}"
+        fault = f"a file that describes it cannot be read: {error}"
     if fault:
         raise BadInput(f"pretrain.{config.name}: the model at {folder} cannot be its init: {fault}")
 

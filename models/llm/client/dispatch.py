@@ -13,7 +13,7 @@ from tercet.models.llm.client.stopping import hopeless, silence
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings
-from tercet.models.llm.wire import Said, Wire
+from tercet.models.llm.wire import Said, Text, Wire
 
 # Failures in succession, without an answer, after which an endpoint has to prove that it works.
 _DOUBTFUL = 8
@@ -182,7 +182,7 @@ class Dispatch:
             self._loop.call_soon(self._turn)
 
     async def _exchange(
-        self, server: Server, request: Request, texts: list[str], timeout: float
+        self, server: Server, request: Request, texts: Sequence[Text], timeout: float
     ) -> list[Said]:
         to, key_env = server.endpoint, self._settings.key_env
         return await exchange(server.lanes, to, self._wire, request, texts, timeout, key_env)

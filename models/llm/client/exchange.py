@@ -5,7 +5,7 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,6 +20,7 @@ from tercet.models.llm.wire import (
     Malformed,
     Miscounted,
     Said,
+    Text,
     Wire,
     Withheld,
     error_told,
@@ -178,7 +179,7 @@ async def exchange(
     endpoint: Endpoint,
     wire: Wire,
     request: Request,
-    texts: list[str],
+    texts: Sequence[Text],
     timeout: float,
     key_env: str,
 ) -> list[Said]:

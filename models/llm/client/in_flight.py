@@ -12,7 +12,7 @@ from tercet.models.llm.client.exchange import Endpoint, Lanes, Trouble
 from tercet.models.llm.client.pace import Pace
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
-from tercet.models.llm.wire import Said
+from tercet.models.llm.wire import Said, Text
 
 # Rows answered for each one pushed back, above which the row itself is too much.
 _ONE_IN = 4
@@ -44,7 +44,7 @@ class Row:
     """
 
     request: Request
-    text: str
+    text: Text
     asker: Asker
     attempts: int = 0
     faults: int = 0

@@ -264,13 +264,17 @@ def test_without_training_the_backbone_is_whitened(tmp_path: Path) -> None:
 
 def test_a_phase_that_draws_generations_reads_triplets_too(tmp_path: Path) -> None:
     phase = "train.phases=[{rows: {from: anchors, draw: %s}, loss: nt_xent}]"
-    found = steps(tmp_path, phase % "{}")["train"]
+    found = steps(tmp_path, phase % "{}", "synthesise={synonym: {}, negation: {}}")["train"]
     assert set(found.inputs) == {"sentences", "anchors", "triplets"}
     others = steps(tmp_path, phase % "{generated: 0}")["train"]
     assert set(others.inputs) == {"sentences", "anchors"}
     none = ("synthesise={}", "evaluator=null")
-    with pytest.raises(BadInput, match="draws generations, but nothing is synthesised"):
+    with pytest.raises(BadInput, match="draws generations, but no method writes texts that keep"):
         recipe(tmp_path, phase % "{}", *none)
+    altering = "synthesise={negation: {}, neighbour_paragraph: {}}"
+    with pytest.raises(BadInput, match="draws generations, but no method writes texts that keep"):
+        recipe(tmp_path, phase % "{}", altering)
+    assert set(steps(tmp_path, phase % "{cutoff: 1}", *none)["train"].inputs) == set(others.inputs)
     assert "select" not in steps(tmp_path, phase % "{generated: 0}", *none)
 
 

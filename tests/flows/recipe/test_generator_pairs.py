@@ -37,12 +37,14 @@ def test_sentences_that_are_their_own_targets() -> None:
     step = steps([SICK, FIELD], {"role": "domain"})["fit_generator.writer"]
     assert step.inputs == {"sentences": ("ingest",)}
     assert step.config.pairs.sentences == ("field",)
-    both = steps([SICK, FIELD], {"corpora": ["field", "sick"]})["fit_generator.writer"]
+    both = steps([SICK, FIELD], {"corpora": ["field", "sick"], "above": 3})["fit_generator.writer"]
     assert set(both.inputs) == {"labelled", "sentences"}
 
 
 def test_what_is_measured_is_guarded_and_guards_come_first() -> None:
-    found = steps([SICK, FIELD], {"corpora": ["field", "sick"]}, evaluate={"suite": "suite"})
+    found = steps(
+        [SICK, FIELD], {"corpora": ["field", "sick"], "above": 3}, evaluate={"suite": "suite"}
+    )
     assert found["fit_generator.writer"].inputs["guarded_labelled"] == ("guard.labelled",)
     assert found["fit_generator.writer"].inputs["guarded_sentences"] == ("guard.sentences",)
     order = list(found)
@@ -51,25 +53,35 @@ def test_what_is_measured_is_guarded_and_guards_come_first() -> None:
     )
 
 
-def test_the_same_text_several_times_is_refused() -> None:
-    def of_form(form: str, count: int) -> Recipe:
-        return Recipe.model_validate(
-            {
-                "name": "g",
-                "backbone": "a/b",
-                "corpora": [SICK, FIELD],
-                "models": {"writer": {"fit_generator": {"form": form, "init": "c/d"}}},
-                "generators": {"own": {"model": "writer", "temperature": 0}},
-                "synthesise": {"paraphrase": {"generator": "own", "per_sentence": count}},
-                "evaluator": {"model": "a/b"},
-                "train": {},
-            }
-        )
+def repeating(form: str, count: int, model: str = "writer", **more: Any) -> Recipe:
+    """A greedy generator that writes of each sentence so many times."""
+    fit = {"form": form, "init": "c/d", "pairs": {"above": 3}, **more.pop("fit", {})}
+    own = {"generator": "own", "per_sentence": count, **more}
+    return Recipe.model_validate(
+        {
+            "name": "g",
+            "backbone": "a/b",
+            "corpora": [SICK, FIELD],
+            "models": {"writer": {"fit_generator": fit}, "other_name": "writer"},
+            "generators": {"own": {"model": model, "temperature": 0}},
+            "synthesise": {"paraphrase": own},
+            "evaluator": {"model": "a/b"},
+            "train": {},
+        }
+    )
 
-    assert of_form("vaegpt", 3)
-    assert of_form("causal", 1)
+
+def test_the_same_text_several_times_is_refused() -> None:
+    assert repeating("vaegpt", 3)
+    assert repeating("causal", 1)
+    # The method draws, whatever is the generator's own way.
+    assert repeating("causal", 3, temperature=0.5)
     with pytest.raises(ValidationError, match="writes the same text 3 times"):
-        of_form("causal", 3)
+        repeating("causal", 3)
+    with pytest.raises(ValidationError, match="writes the same text 3 times"):
+        repeating("causal", 3, model="other_name")
+    with pytest.raises(ValidationError, match="writes the same text 3 times"):
+        repeating("vaegpt", 3, fit={"vaegpt": {"noise_weight": 0}})
 
 
 def test_each_generator_is_measured() -> None:
@@ -77,7 +89,7 @@ def test_each_generator_is_measured() -> None:
         "generators": {"vae": {"model": "writer", "beams": 1}, "other": {"model": "a/b"}},
         "measure_generators": {"encoder": "e/f", "judge": "base_model", "above": 3},
     }
-    found = steps([SICK], {}, **more)
+    found = steps([SICK], {"above": 3}, **more)
     step = found["measure_generators"]
     assert step.inputs["texts"] == ("paraphrase.vae", "paraphrase.other")
     assert step.models["judge"] == Made("pretrain.base_model")
@@ -97,7 +109,19 @@ def test_each_generator_is_measured() -> None:
         ([SICK], {"corpora": ["wiki"]}, {}, "no corpus 'wiki' has pairs to take, only: sick"),
         ([TERMS], {}, {}, "has definitions, which are no pairs"),
         ([FIELD], {"corpora": ["field"], "above": 3}, {}, "only corpora of kind scored"),
-        ([SICK], {}, {"measure_generators": {"encoder": "e"}}, "no `generators` to measure"),
+        ([SICK], {}, {}, "'sick' is scored, so that only pairs of a high label"),
+        (
+            [SICK],
+            {"unsupervised": True},
+            {"measure_generators": {"encoder": "e"}, "generators": {"g": {"model": "writer"}}},
+            "give the least label, or name other corpora",
+        ),
+        (
+            [SICK],
+            {"above": 3},
+            {"measure_generators": {"encoder": "e"}},
+            "no `generators` to measure",
+        ),
         (
             [FIELD],
             {"role": "domain"},

@@ -1,5 +1,7 @@
 """What a model cannot do is said before anything runs, as far as its files show it."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,17 @@ from tercet.models.discriminators.pair import PairModel, write
 from tercet.models.generators.sampling import Decoding
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question
+from tercet.tasks.evaluation import measure_generators
+from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsConfig
 from tercet.tasks.scoring import gense
 from tercet.tasks.scoring.gense import GenseConfig
 from tercet.tasks.stage import BadInput
 from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.fitted import FittedConfig
-from tercet.tasks.training import fit_gense
+from tercet.tasks.training import fit_generator, fit_gense
+from tercet.tasks.training.fit_generator import FitGeneratorConfig
 from tercet.tasks.training.fit_gense import FitGenseConfig
+from tercet.tasks.training.generator_pairs import PairsConfig
 from tercet.tasks.training.train import TrainConfig, stage_for
 
 
@@ -181,3 +187,49 @@ def test_an_odd_config_is_left_to_whoever_loads_the_model(tmp_path: Path, text: 
         "train", stage_for(["gaussian_decay"]), config, {}, {"backbone": Weights(str(tmp_path))}
     )
     check_model_files([step], {})
+
+
+@pytest.mark.parametrize(
+    ("form", "length", "said"),
+    [
+        ("causal", 64, None),
+        ("vaegpt", 64, None),
+        ("t5", 64, "it is a decoder like GPT-2, but form: t5 needs a T5."),
+        ("causal", 4096, "positions, and max_length is 4096."),
+    ],
+)
+def test_a_generators_init_is_looked_at(
+    tmp_path: Path, form: str, length: int, said: str | None
+) -> None:
+    init = tiny_causal(tmp_path / "gpt", ["red"])
+    config = FitGeneratorConfig(name="own", form=form, max_length=length, pairs=PairsConfig())
+    step = Step("fit_generator.own", fit_generator.STAGE, config, {}, {"init": Tagged("small")})
+    if said is None:
+        check_model_files([step], {"small": init})
+        return
+    with pytest.raises(BadInput, match=rf"^fit_generator\.own: the model at .*: .*{said}$"):
+        check_model_files([step], {"small": init})
+
+
+def test_vaegpt_starts_from_a_gpt2_alone(tmp_path: Path) -> None:
+    other = {"model_type": "opt", "architectures": ["OPTForCausalLM"]}
+    (tmp_path / "config.json").write_text(json.dumps(other))
+    config = FitGeneratorConfig(name="own", form="vaegpt", pairs=PairsConfig())
+    step = Step("fit_generator.own", fit_generator.STAGE, config, {}, {"init": Tagged("opt")})
+    with pytest.raises(BadInput, match="it is a opt, but form: vaegpt starts from a GPT-2"):
+        check_model_files([step], {"opt": tmp_path})
+
+
+def test_the_judge_of_generators_is_a_causal_model(tmp_path: Path, tiny_backbone: Path) -> None:
+    step = Step(
+        "measure_generators",
+        measure_generators.STAGE,
+        MeasureGeneratorsConfig(),
+        {},
+        {"encoder": Weights(str(tiny_backbone)), "judge": Weights(str(tiny_backbone))},
+    )
+    with pytest.raises(BadInput, match=r"measure_generators\.judge: .* cannot judge: it is an enc"):
+        check_model_files([step], {})
+    right = tiny_causal(tmp_path / "gpt", ["red"])
+    models = {**step.models, "judge": Weights(str(right))}
+    check_model_files([replace(step, models=models)], {})

@@ -11,15 +11,23 @@ import yaml
 from tiny_generators import tiny_causal
 from tiny_run import Tiny, ended_well, query, tercet
 
+from tercet.models.generators import layout
+
 PLAIN = {"temperature": 0, "max_tokens": 24}
 
 
 @pytest.fixture(scope="module")
 def writer(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """It knows the corpus's words: no sentence is so long in tokens that it is cut."""
+    """It knows the corpus's words: no sentence is so long in tokens that it is cut.
+
+    Its template's letters would be other tokens if they were joined to a sentence's.
+    """
     texts = [json.loads(line) for line in tiny.corpus.read_text().splitlines()]
     words = sorted({word for row in texts for word in " ".join(row.values()).split()})
-    return tiny_causal(tmp_path_factory.mktemp("served") / "writer", words)
+    folder = tiny_causal(tmp_path_factory.mktemp("served") / "writer", words)
+    around = {"before": words[0][:2], "after": words[1][-2:]}
+    layout.write(folder, layout.read(folder).model_copy(update=around))
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -61,6 +61,15 @@ def test_a_template_applied_here_is_not_added_to() -> None:
     }
 
 
+def test_token_ids_go_out_as_they_are() -> None:
+    wire = Wire("completions", lists=True, render=lambda prompts: [[7, len(p)] for p in prompts])
+    assert body(wire, PLAIN, ["a", "bc"])["prompt"] == [[7, 1], [7, 2]]
+    assert body(wire, PLAIN, ["a"])["prompt"] == [7, 1]
+    # Without a count the server's tokens are those that were sent.
+    (said,) = wire.read(answered({"text": "four", "finish_reason": "stop"}), [[7, 1, 3]])
+    assert (said.prompt_tokens, said.n_tokens) == (3, 1)
+
+
 def test_a_chat_takes_no_lists() -> None:
     with pytest.raises(ValueError, match="takes neither lists"):
         Wire("chat", lists=True)

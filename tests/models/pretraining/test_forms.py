@@ -34,8 +34,34 @@ def test_another_form_is_told(tmp_path: Path) -> None:
     said = form_fault(gpt2, "masked")
     assert said == "it is a decoder like GPT-2, but form: masked needs an encoder like BERT"
     bart = checkpoint(tmp_path / "bart", **BART)
-    assert form_fault(bart, "t5") == "it is a bart of another kind, but form: t5 needs a T5"
+    assert form_fault(bart, "t5") == "it is a BartModel, but form: t5 needs a T5"
     assert "no config.json" in (form_fault(tmp_path, "t5") or "")
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"model_type": "mt5", "is_encoder_decoder": True}, "it is a mt5, but"),
+        ({**T5, "architectures": ["T5EncoderModel"]}, "it is a T5EncoderModel, but"),
+    ],
+)
+def test_what_is_nearly_a_t5_is_none(tmp_path: Path, config, said) -> None:
+    assert (form_fault(checkpoint(tmp_path, **config), "t5") or "").startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("config.json", "[1]", "config.json holds no object"),
+        ("config.json", "null", "config.json holds no object"),
+        ("modules.json", "[]", "modules.json lists no modules"),
+        ("modules.json", '{"a": 1}', "modules.json lists no modules"),
+    ],
+)
+def test_files_of_another_shape_are_one_sentence(tmp_path: Path, name, text, said) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=said):
+        form_fault(tmp_path, "masked")
 
 
 def test_code_of_its_own_is_refused(tmp_path: Path) -> None:

@@ -188,8 +188,8 @@ def test_a_checkpoint_of_another_form_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"model_type": "mt5"}, "it is a mt5, but form: gense needs a T5"),
-        ({"architectures": ["T5EncoderModel"]}, "it is a T5's encoder alone"),
+        ({"model_type": "mt5", "architectures": None}, "it is a mt5, but form: gense needs a T5"),
+        ({"architectures": ["T5EncoderModel"]}, "it is a T5EncoderModel, but form: gense"),
     ],
 )
 def test_what_is_nearly_a_t5_is_refused_by_its_files(

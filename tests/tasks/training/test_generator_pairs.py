@@ -79,9 +79,10 @@ def test_labels_above(tmp_path: Path) -> None:
     rows, held_out = read(tmp_path, above=3)
     numbers = {int(target.split()[1]) for _, target in [*rows, *held_out]}
     assert numbers == {number for number in range(60) if number % 6 > 3}
-    # Rows without a label are not above anything.
+    # It concerns scored corpora alone.
     both = read(tmp_path, above=3, labelled=("sick", "other"))
-    assert sorted(both[0] + both[1]) == sorted(rows + held_out)
+    others = {(f"source {number // 2}", f"target {number}") for number in range(60, 70)}
+    assert set(both[0] + both[1]) == {*rows, *held_out} | others
 
 
 def test_unsupervised_each_text_is_its_own_target(tmp_path: Path) -> None:
@@ -112,7 +113,9 @@ def test_what_an_evaluation_set_has_is_left_out(tmp_path: Path) -> None:
 
 
 def test_without_pairs_it_says_why(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no labelled row has a label above 9\.0: lower"):
-        read(tmp_path, above=9)
+    with pytest.raises(BadInput, match="no row of the corpus sick has a label above 9: lower"):
+        read(tmp_path, above=9, labelled=("other", "sick"))
+    with pytest.raises(BadInput, match="the corpus lost has no pairs: look at why"):
+        read(tmp_path, labelled=("sick", "lost"))
     with pytest.raises(BadInput, match="give more pairs, or another"):
         read(tmp_path, max_rows=2, validation=0.0001)

@@ -208,5 +208,5 @@ def test_no_text_is_longer_than_the_models_positions(kind: str) -> None:
 
 def test_an_init_that_is_no_json_is_told(order: Order, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{", encoding="utf-8")
-    with pytest.raises(BadInput, match=r"pretrain\.small: the model at .* is no JSON"):
+    with pytest.raises(BadInput, match=r"pretrain\.small: the model at .* cannot be read: "):
         pretrain.run(order(init=tmp_path))
