@@ -7,8 +7,15 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
 # What transformers raises for a directory that it cannot load.
-FAULTS = (OSError, RuntimeError, TypeError, ValueError, KeyError, SafetensorError)
-FAULTS += (StrictDataclassError,)
+FAULTS = (
+    KeyError,
+    OSError,
+    RuntimeError,
+    SafetensorError,
+    StrictDataclassError,
+    TypeError,
+    ValueError,
+)
 
 
 def whole(kind: Any, directory: Path | str, new_head: bool = False, **given: Any) -> Any:

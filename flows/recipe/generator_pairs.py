@@ -41,9 +41,9 @@ def faults(recipe: "Recipe") -> Iterator[Fault]:
         for message, key in _of_names(corpora, pairs.corpora, pairs.above):
             yield message, (*place, key)
         unscored = pairs.above is None and not pairs.unsupervised
-        if unscored and (name := _scored(corpora, pairs.corpora)):
+        if unscored and (scored := _scored(corpora, pairs.corpora)):
             remedy = "or set unsupervised: true, which takes each text for itself"
-            yield _ABOVE.format(name, remedy), (*place, "above")
+            yield _ABOVE.format(scored, remedy), (*place, "above")
     measured = recipe.measure_generators
     if measured is None:
         return
@@ -62,9 +62,9 @@ def faults(recipe: "Recipe") -> Iterator[Fault]:
         )
     for message, key in _of_names(recipe.labelled, measured.corpora, measured.above):
         yield message, ("measure_generators", key)
-    if measured.above is None and (name := _scored(recipe.labelled, measured.corpora)):
-        remedy = "or name other corpora"
-        yield _ABOVE.format(name, remedy), ("measure_generators", "above")
+    scored = _scored(recipe.labelled, measured.corpora)
+    if measured.above is None and scored:
+        yield _ABOVE.format(scored, "or name other corpora"), ("measure_generators", "above")
 
 
 def _of_names(

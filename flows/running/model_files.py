@@ -22,8 +22,14 @@ from tercet.tasks.training.train import TrainConfig
 
 # How many layers a model has, by the names that its type has for it.
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layers")
-_CHECKED = (PretrainConfig, FitGeneratorConfig, FitGenseConfig, GenseConfig, FittedConfig)
-_CHECKED += (MeasureGeneratorsConfig,)
+_CHECKED = (
+    PretrainConfig,
+    FitGeneratorConfig,
+    FitGenseConfig,
+    GenseConfig,
+    FittedConfig,
+    MeasureGeneratorsConfig,
+)
 
 
 def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None:

@@ -36,7 +36,7 @@ def form_fault(folder: Path, form: Form) -> str | None:
         )
     found = _form(config)
     if found != form:
-        other = (_classes(config) or [config.get("model_type", "model")])[0]
+        other = (_classes(config) or [str(config.get("model_type", "model"))])[0]
         what = SAID[found] if found else f"a {other}"
         return f"it is {what}, but form: {form} needs {SAID[form]}"
     return None

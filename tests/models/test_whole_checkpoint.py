@@ -13,7 +13,7 @@ from tercet.models.generators import checkpoint, generator, layout
 from tercet.models.pretraining import network
 from tercet.models.t5 import judge
 from tercet.models.training import generator_forms
-from tercet.models.vaegpt.network import frozen_judge, from_gpt2
+from tercet.models.vaegpt.network import from_gpt2, frozen_judge
 from tercet.models.whole_checkpoint import whole
 
 WORDS = ["red", "cat", "sits"]
