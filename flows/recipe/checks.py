@@ -215,8 +215,8 @@ def _paired(recipe: "Recipe") -> bool:
 
 def _rows(recipe: "Recipe", phase: PhaseSettings, rows: RowsConfig, place: Place) -> None:
     """The source of a phase's rows and the corpora that they select must exist."""
-    keeps = any(method_of(name).relation == "keeps" for name in recipe.synthesise)
-    if rows.draw is not None and rows.reads_triplets and not keeps:
+    draws_texts = rows.draw is not None and rows.reads_triplets
+    if draws_texts and all(method_of(name).relation != "keeps" for name in recipe.synthesise):
         raise Misplaced(
             f"the phase {phase.name!r} draws generations, but no method writes texts that keep the "
             "meaning: list one under `synthesise`, or set the share `generated` to 0",

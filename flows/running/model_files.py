@@ -121,7 +121,8 @@ def _check(step: Step, slot: str, folder: Path) -> None:
     elif isinstance(config, FitGeneratorConfig):
         fit_generator.check_init(folder, config)
     elif isinstance(config, MeasureGeneratorsConfig) and slot == "judge":
-        _check_judge(folder)
+        if fault := form_fault(folder, "causal"):
+            raise BadInput(f"{step.name}.judge: the model at {folder} cannot judge: {fault}.")
     elif isinstance(config, FitGenseConfig):
         fit_gense.check_init(folder, config.name)
     elif isinstance(config, GenseConfig):
@@ -135,12 +136,3 @@ def _check(step: Step, slot: str, folder: Path) -> None:
         if fault := wording.fault(folder, config.method, own):
             name = config.params["generator"]
             raise BadInput(f"{step.name}: the generator {name!r} cannot be asked this: {fault}.")
-
-
-def _check_judge(folder: Path) -> None:
-    try:
-        fault = form_fault(folder, "causal")
-    except ValueError as error:
-        fault = f"a file that describes it cannot be read: {error}"
-    if fault:
-        raise BadInput(f"measure_generators.judge: the model at {folder} cannot judge: {fault}.")

@@ -24,7 +24,13 @@ def transformer_folder(folder: Path) -> Path:
 
 def form_fault(folder: Path, form: Form) -> str | None:
     """Why training of this form cannot go on from the checkpoint; None where it can."""
-    folder = transformer_folder(folder)
+    try:
+        return _fault(transformer_folder(folder), form)
+    except ValueError as error:
+        return f"a file that describes it cannot be read: {error}"
+
+
+def _fault(folder: Path, form: Form) -> str | None:
     path = folder / "config.json"
     if not path.is_file():
         return "it has no config.json, so it is not a transformer that transformers can load"

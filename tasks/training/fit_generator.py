@@ -107,11 +107,7 @@ class FitGeneratorConfig(FitGeneratorNumbers):
 def check_init(folder: Path, config: FitGeneratorConfig) -> None:
     """Raises BadInput if the model in this directory can be no start for this generator."""
     form: pretraining.Form = "t5" if config.form == "t5" else "causal"
-    try:
-        fault = pretraining.form_fault(folder, form) or _unfit(folder, config)
-    except ValueError as error:
-        fault = f"a file that describes it cannot be read: {error}"
-    if fault:
+    if fault := pretraining.form_fault(folder, form) or _unfit(folder, config):
         fault = fault.replace(f"form: {form}", f"form: {config.form}")
         raise BadInput(
             f"fit_generator.{config.name}: the model at {folder} cannot be its init: {fault}."

@@ -93,11 +93,7 @@ class FitGenseConfig(GenseNumbers):
 
 def check_init(folder: Path, name: str) -> None:
     """Raises BadInput if the model in this directory is no T5."""
-    try:
-        fault = form_fault(folder, "t5")
-    except ValueError as error:
-        fault = f"a file that describes it cannot be read: {error}"
-    if fault:
+    if fault := form_fault(folder, "t5"):
         fault = fault.replace("form: t5", "form: gense")
         raise BadInput(f"fit_generator.{name}: the model at {folder} cannot be its init: {fault}.")
 

@@ -122,7 +122,7 @@ def paraphrases(
     if empty := next((name for name in corpora if name not in left), None):
         scored = pc.equal(pc.field("corpus"), empty) & pc.equal(pc.field("kind"), "scored")
         if above is not None and labelled.filter(scored).num_rows:
-            reason = f"no row of the corpus {empty} has a label above {above:g}: lower pairs.above"
+            reason = f"no row of the corpus {empty} has a label above {above:g}: lower above"
         else:
             reason = (
                 f"the corpus {empty} has no pairs: look at why its rows were refused (SELECT "

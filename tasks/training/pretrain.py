@@ -161,11 +161,7 @@ class PretrainConfig(PretrainNumbers):
 
 def check_init(folder: Path, config: PretrainConfig) -> None:
     """Raises BadInput if the training cannot go on from the model in this directory."""
-    try:
-        fault = form_fault(folder, config.form)
-    except ValueError as error:
-        fault = f"a file that describes it cannot be read: {error}"
-    if fault:
+    if fault := form_fault(folder, config.form):
         raise BadInput(f"pretrain.{config.name}: the model at {folder} cannot be its init: {fault}")
 
 

@@ -180,12 +180,16 @@ def test_a_tag_of_a_judge_of_pairs_is_no_backbone(tmp_path: Path) -> None:
     ["", "3", "null", '"num_layers"', '{"num', '{"num_hidden_layers": "12"}', "\ufeff{}"],
 )
 def test_an_odd_config_is_left_to_whoever_loads_the_model(tmp_path: Path, text: str) -> None:
-    (tmp_path / "config.json").write_text(text, encoding="utf-8")
+    file = tmp_path / "config.json"
+    file.write_text('{"num_hidden_layers": 2}', encoding="utf-8")
     save_file({"weight": np.zeros(2)}, tmp_path / "model.safetensors")
     config = TrainConfig.model_validate({"phase": {"name": "p", "frozen_layers": 2}})
     step = Step(
         "train", stage_for(["gaussian_decay"]), config, {}, {"backbone": Weights(str(tmp_path))}
     )
+    with pytest.raises(BadInput, match="frozen_layers: 2 of the encoder's 2 layers"):
+        check_model_files([step], {})
+    file.write_text(text, encoding="utf-8")
     check_model_files([step], {})
 
 
