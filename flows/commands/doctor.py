@@ -328,9 +328,10 @@ def _language_model() -> list[Finding]:
     if build.cpu == bool(_shown_gpus()):
         why = "but there is a GPU" if build.cpu else "but there is no GPU"
         return [Finding("note", "llm", f"{says}, {why}: delete .venv-vllm and run `make vllm`")]
-    if not build.vaegpt:
-        missing = f"{says}, without the plugin that serves VAEGPT: run `make vllm`, or "
-        return [Finding("note", "llm", missing + how_to_install(build.python))]
+    if build.plugin != "current":
+        lacks = "without the" if build.plugin == "missing" else "with another version of the"
+        mend = f"run `make vllm`, or {how_to_install(build.python)}"
+        return [Finding("note", "llm", f"{says}, {lacks} plugin that serves VAEGPT: {mend}")]
     return [Finding("ok", "llm", says)]
 
 

@@ -1,6 +1,7 @@
-"""The three forms of a language model, and whether a checkpoint has one of them. No torch here."""
+"""The three forms of a language model, and whether a checkpoint has one of them."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -73,5 +74,16 @@ def _form(config: dict[str, object]) -> Form | None:
     # A CLIP has a text_config. VAEGPT's heads are no GPT-2's.
     if config.get("is_encoder_decoder") or "text_config" in config or kind == "vaegpt":
         return None
-    causal = any(name.endswith(_CAUSAL) for name in classes) or kind == "gpt2"
-    return "causal" if causal or config.get("is_decoder") else "masked"
+    if any(name.endswith(_CAUSAL) for name in classes) or config.get("is_decoder"):
+        return "causal"
+    return _form_of_kind(kind)
+
+
+@cache
+def _form_of_kind(kind: str) -> Form | None:
+    """By the classes transformers has for a model type: the name LlamaModel tells nothing."""
+    from transformers.models.auto import modeling_auto
+
+    if kind in modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
+        return "masked"
+    return "causal" if kind in modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES else None

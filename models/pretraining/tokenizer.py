@@ -156,7 +156,7 @@ def _unigram(vocabulary: int, texts: Source) -> Tokenizer:
         alphabet |= set(learner.normalizer.normalize_str(" ".join(batch)))
     alphabet = alphabet - {" "} | {_SPACE}
     # The trainer takes in every character, and fails where it cannot.
-    _room(vocabulary, _SENTINELS + len(_T5) + max(len(alphabet), _LEAST_ALPHABET))
+    _room(vocabulary, _SENTINELS + len(_T5) + len(alphabet))
     trainer = trainers.UnigramTrainer(
         vocab_size=vocabulary - _SENTINELS,
         special_tokens=list(_T5.values()),

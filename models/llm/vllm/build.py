@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tercet.models.llm.errors import Unusable
+from tercet.models.llm.vllm import vaegpt
+from tercet.models.llm.vllm.vaegpt import Plugin
 
 VENV_PYTHON = Path(".venv-vllm/bin/python")
 # Does not import vllm, which takes seconds. The CPU build is a distribution of its own, or says so
@@ -25,7 +27,8 @@ if importlib.util.find_spec("vllm") is not None:
         found[1] = found[1] or "cpu" in found[0]
         break
 if found:
-    found.append(importlib.util.find_spec("tercet_vaegpt") is not None)
+    plugin = importlib.util.find_spec("tercet_vaegpt")
+    found.append(plugin and plugin.origin)
 print(json.dumps(found))
 """
 _LOOK_SECONDS = 60.0
@@ -35,13 +38,14 @@ _LOOK_SECONDS = 60.0
 class VllmBuild:
     """A vLLM that can be started.
 
-    cpu: the build for machines without a GPU. vaegpt: whether the plugin that serves it is there.
+    cpu: the build for machines without a GPU. plugin: of the one that serves VAEGPT, whether it is
+    there, with the code that answers are digested by.
     """
 
     python: Path
     version: str
     cpu: bool
-    vaegpt: bool = False
+    plugin: Plugin = "missing"
 
     def __str__(self) -> str:
         return f"vLLM {self.version} ({'CPU' if self.cpu else 'GPU'} build)"
@@ -85,7 +89,10 @@ def look(python: Path) -> VllmBuild | None:
             f"The interpreter {python} does not run ({type(error).__name__}): give another as "
             "run.llm.engine.python."
         ) from None
-    return None if found is None else VllmBuild(python, *found)
+    if found is None:
+        return None
+    version, cpu, plugin = found
+    return VllmBuild(python, version, cpu, vaegpt.installed(plugin and Path(plugin)))
 
 
 def find(given: str | None) -> VllmBuild:

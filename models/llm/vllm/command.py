@@ -11,7 +11,7 @@ from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm import options as server_options
 from tercet.models.llm.vllm.build import VllmBuild
-from tercet.models.llm.vllm.vaegpt import how_to_install, is_vaegpt
+from tercet.models.llm.vllm.vaegpt import fault, how_to_install, is_vaegpt
 
 HOST = "127.0.0.1"
 # vLLM takes these ranks alone.
@@ -35,9 +35,9 @@ def command(
 ) -> list[str]:
     """The command of a server of this model on this port. Raises: Unusable."""
     noisy = is_vaegpt(model)
-    if noisy and not build.vaegpt:
+    if noisy and (lacks := fault(build.plugin)):
         raise Unusable(
-            f"The generator in {model} is a VAEGPT, and {build.python} has no plugin to serve it: "
+            f"The generator in {model} is a VAEGPT, and {build.python} has {lacks}: "
             f"run `make vllm`, or {how_to_install(build.python)}, or take backend: transformers."
         )
     options: dict[str, _Value] = {

@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import tercet.models.vaegpt as vaegpt
 
-DISTRIBUTION = "tercet-vaegpt"
+# Stale: another version's code, so that its answers are not those that the store's keys name.
+Plugin: TypeAlias = Literal["missing", "stale", "current"]
 
 
 def is_vaegpt(model: Path) -> bool:
@@ -19,5 +21,23 @@ def is_vaegpt(model: Path) -> bool:
 
 def how_to_install(python: Path) -> str:
     """The command that puts the plugin beside this interpreter's vLLM."""
-    folder = Path(vaegpt.__path__[0]) / "plugin"
-    return f"{python} -m pip install --no-deps --no-build-isolation {folder}"
+    return f"{python} -m pip install --no-deps --no-build-isolation --force-reinstall {_source()}"
+
+
+def installed(module: Path | None) -> Plugin:
+    """How the plugin whose `__init__.py` this is compares with ours; None where there is none."""
+    if module is None:
+        return "missing"
+    ours = {path.name: path.read_bytes() for path in _source().glob("*.py")}
+    there = {path.name: path.read_bytes() for path in module.parent.glob("*.py")}
+    return "current" if there == ours else "stale"
+
+
+def fault(plugin: Plugin) -> str | None:
+    """What keeps an environment with this plugin from serving VAEGPT, as said of it."""
+    said = {"missing": "no plugin to serve it", "stale": "another version of the plugin"}
+    return said.get(plugin)
+
+
+def _source() -> Path:
+    return Path(vaegpt.__path__[0]) / "plugin"

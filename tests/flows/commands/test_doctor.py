@@ -118,15 +118,16 @@ def test_a_build_for_another_machine_is_told_with_a_pretended_one(
         (False, ["H200"], "ok", "GPU build"),
         (False, [], "note", "but there is no GPU: delete .venv-vllm and run `make vllm`"),
     ]:
-        build = vllm_build.VllmBuild(Path("python"), "1.2.3", cpu, vaegpt=True)
+        build = vllm_build.VllmBuild(Path("python"), "1.2.3", cpu, plugin="current")
         monkeypatch.setattr(doctor.vllm_build, "look", lambda python, build=build: build)
         monkeypatch.setattr(doctor, "_shown_gpus", lambda gpus=gpus: gpus)
         found = doctor.generator()[0]
         assert (found.state, hint in found.says) == (state, True)
-    build = vllm_build.VllmBuild(Path("python"), "1.2.3", cpu=True, vaegpt=False)
-    monkeypatch.setattr(doctor.vllm_build, "look", lambda python: build)
     monkeypatch.setattr(doctor, "_shown_gpus", lambda: [])
-    found = doctor.generator()[0]
-    assert found.state == "note"
-    assert "without the plugin that serves VAEGPT: run `make vllm`" in found.says
-    assert "python -m pip install --no-deps" in found.says
+    for plugin, said in [("missing", "without the"), ("stale", "with another version of the")]:
+        build = vllm_build.VllmBuild(Path("python"), "1.2.3", cpu=True, plugin=plugin)
+        monkeypatch.setattr(doctor.vllm_build, "look", lambda python, build=build: build)
+        found = doctor.generator()[0]
+        assert found.state == "note"
+        assert f"{said} plugin that serves VAEGPT: run `make vllm`" in found.says
+        assert "python -m pip install --no-deps" in found.says

@@ -18,11 +18,13 @@ BERT = {"model_type": "bert", "architectures": ["BertModel"]}
 GPT2 = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}
 QWEN = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]}
 T5 = {"model_type": "t5", "is_encoder_decoder": True, "architectures": ["T5Model"]}
+LLAMA = {"model_type": "llama", "architectures": ["LlamaModel"]}
 BART = {"model_type": "bart", "is_encoder_decoder": True, "architectures": ["BartModel"]}
 
 
 @pytest.mark.parametrize(
-    ("config", "form"), [(BERT, "masked"), (GPT2, "causal"), (QWEN, "causal"), (T5, "t5")]
+    ("config", "form"),
+    [(BERT, "masked"), (GPT2, "causal"), (QWEN, "causal"), (LLAMA, "causal"), (T5, "t5")],
 )
 def test_each_form_is_known_by_its_config(tmp_path: Path, config, form) -> None:
     folder = checkpoint(tmp_path, **config)
@@ -35,6 +37,10 @@ def test_another_form_is_told(tmp_path: Path) -> None:
     assert said == "it is a decoder like GPT-2, but form: masked needs an encoder like BERT"
     bart = checkpoint(tmp_path / "bart", **BART)
     assert form_fault(bart, "t5") == "it is a BartModel, but form: t5 needs a T5"
+    vit = checkpoint(tmp_path / "vit", model_type="vit", architectures=["ViTModel"])
+    assert (
+        form_fault(vit, "masked") == "it is a ViTModel, but form: masked needs an encoder like BERT"
+    )
     assert "no config.json" in (form_fault(tmp_path, "t5") or "")
 
 
