@@ -26,7 +26,7 @@ from packaging.specifiers import SpecifierSet
 from tercet.models import weights
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.vllm import build as vllm_build
-from tercet.models.llm.vllm.vaegpt import how_to_install
+from tercet.models.llm.vllm.vaegpt import fault
 from tercet.models.precision import cpu_has_bf16
 from tercet.storage.store import MARKER, StoreError, open_store
 
@@ -328,10 +328,8 @@ def _language_model() -> list[Finding]:
     if build.cpu == bool(_shown_gpus()):
         why = "but there is a GPU" if build.cpu else "but there is no GPU"
         return [Finding("note", "llm", f"{says}, {why}: delete .venv-vllm and run `make vllm`")]
-    if build.plugin != "current":
-        lacks = "without the" if build.plugin == "missing" else "with another version of the"
-        mend = f"run `make vllm`, or {how_to_install(build.python)}"
-        return [Finding("note", "llm", f"{says}, {lacks} plugin that serves VAEGPT: {mend}")]
+    if lacks := fault(build.plugin, build.python):
+        return [Finding("note", "llm", f"{says}, has {lacks}")]
     return [Finding("ok", "llm", says)]
 
 

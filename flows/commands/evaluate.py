@@ -8,8 +8,9 @@ from typing import Any, TypeAlias, cast
 import pyarrow as pa
 import typer
 
-from tercet.flows.commands.export import encoder_dir
+from tercet.flows.commands.export import model_dir
 from tercet.flows.exports import rows as rows_out
+from tercet.flows.pipeline.named_models import TAG_PREFIX
 from tercet.flows.results.metric_names import GAIN, GEOMETRY, SPELT
 from tercet.flows.results.refs import artifact_of
 from tercet.flows.results.run_pairs import FACT_ORDER, OF_A_RUN, RunPairs, read_pairs
@@ -20,6 +21,7 @@ from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooli
 from tercet.models.precision import computed_in
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import MARKER, open_store
+from tercet.storage.tags import get_tag
 from tercet.tasks.evaluation.suites.fact_order import named_after, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.reranking import MTEB
@@ -145,6 +147,8 @@ def _paths(models: Sequence[str], store: str, run_ref: str | None) -> dict[str, 
 def model_path(model: str, store: str, run_ref: str | None) -> Path:
     """The model's location: a directory, a ref in the store, a package's folder, or the hub.
 
+    A tag may be written as in a recipe, `tag:NAME`, and is then sought in the store alone.
+
     Raises: BadInput with one sentence when it is none of these.
     """
     local = Path(model).expanduser()
@@ -159,16 +163,25 @@ def model_path(model: str, store: str, run_ref: str | None) -> Path:
 
 
 def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:
-    if not (Path(store).expanduser() / MARKER).is_file():
+    ref = model.removeprefix(TAG_PREFIX)
+    if ref == model and not (Path(store).expanduser() / MARKER).is_file():
         return None
     opened = open_store(store, create=False)
+    if ref != model and get_tag(opened, ref) is None:
+        raise BadInput(f"There is no tag {ref!r} in the store: `tercet tag REF {ref}` sets it.")
     try:
-        return encoder_dir(artifact_of(opened, model, run_ref))
+        artifact = artifact_of(opened, ref, run_ref)
     except UnknownRef as error:
-        # A version or a run can only be in the store; a plain name may be on the hub.
-        if "@" in model or run_ref is not None:
+        # A tag, a version or a run can only be in the store; a plain name may be on the hub.
+        if ref != model or "@" in model or run_ref is not None:
             raise BadInput(str(error)) from None
         return None
+    folder = model_dir(artifact)
+    # A transformer without modules of its own, such as one that `pretrain` made, is pooled like a
+    # backbone.
+    if not any((folder / file).is_file() for file in ("modules.json", "config.json")):
+        raise BadInput(f"{artifact.step}@{artifact.version} is no encoder: name another model.")
+    return folder
 
 
 def _suite(suite: str | None, names: Sequence[str], splits: Sequence[Split]) -> Path | None:

@@ -103,6 +103,15 @@ def export_model(
 
 def encoder_dir(artifact: Artifact) -> Path:
     """The directory of a finished encoder. Raises BadInput for anything else."""
+    folder = model_dir(artifact)
+    if not (folder / "modules.json").is_file():
+        name = f"{artifact.step}@{artifact.version}"
+        raise BadInput(f"{name} is not a sentence encoder: modules.json is missing.")
+    return folder
+
+
+def model_dir(artifact: Artifact) -> Path:
+    """The directory of a finished model of any kind. Raises BadInput where there is none."""
     name = f"{artifact.step}@{artifact.version}"
     if artifact.manifest() is None:
         raise BadInput(f"{name} is not finished: run its recipe again to resume it.")
@@ -112,8 +121,6 @@ def encoder_dir(artifact: Artifact) -> Path:
             f"{name} contains tables, not a model: `tercet export TABLE DEST` writes a table, "
             "`tercet export train DEST` an encoder."
         )
-    if not (folder / "modules.json").is_file():
-        raise BadInput(f"{name} is not a sentence encoder: modules.json is missing.")
     return folder
 
 

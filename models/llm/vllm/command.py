@@ -11,7 +11,7 @@ from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm import options as server_options
 from tercet.models.llm.vllm.build import VllmBuild
-from tercet.models.llm.vllm.vaegpt import fault, how_to_install, is_vaegpt
+from tercet.models.llm.vllm.vaegpt import fault, is_vaegpt
 
 HOST = "127.0.0.1"
 # vLLM takes these ranks alone.
@@ -35,10 +35,10 @@ def command(
 ) -> list[str]:
     """The command of a server of this model on this port. Raises: Unusable."""
     noisy = is_vaegpt(model)
-    if noisy and (lacks := fault(build.plugin)):
+    if noisy and (lacks := fault(build.plugin, build.python)):
         raise Unusable(
-            f"The generator in {model} is a VAEGPT, and {build.python} has {lacks}: "
-            f"run `make vllm`, or {how_to_install(build.python)}, or take backend: transformers."
+            f"The generator in {model} is a VAEGPT, and {build.python} has {lacks}, or take "
+            "backend: transformers."
         )
     options: dict[str, _Value] = {
         "dtype": resolved_dtype(llm, build),

@@ -19,11 +19,6 @@ def is_vaegpt(model: Path) -> bool:
     return isinstance(config, dict) and config.get("model_type") == "vaegpt"
 
 
-def how_to_install(python: Path) -> str:
-    """The command that puts the plugin beside this interpreter's vLLM."""
-    return f"{python} -m pip install --no-deps --no-build-isolation --force-reinstall {_source()}"
-
-
 def installed(module: Path | None) -> Plugin:
     """How the plugin whose `__init__.py` this is compares with ours; None where there is none."""
     if module is None:
@@ -33,10 +28,13 @@ def installed(module: Path | None) -> Plugin:
     return "current" if there == ours else "stale"
 
 
-def fault(plugin: Plugin) -> str | None:
-    """What keeps an environment with this plugin from serving VAEGPT, as said of it."""
-    said = {"missing": "no plugin to serve it", "stale": "another version of the plugin"}
-    return said.get(plugin)
+def fault(plugin: Plugin, python: Path) -> str | None:
+    """What keeps this interpreter's vLLM from serving VAEGPT, and what mends it."""
+    if plugin == "current":
+        return None
+    lacks = "no plugin" if plugin == "missing" else "another version of the plugin"
+    install = f"{python} -m pip install --no-deps --no-build-isolation --force-reinstall"
+    return f"{lacks} that serves VAEGPT: run `make vllm`, or {install} {_source()}"
 
 
 def _source() -> Path:

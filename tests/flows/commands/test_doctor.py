@@ -124,10 +124,10 @@ def test_a_build_for_another_machine_is_told_with_a_pretended_one(
         found = doctor.generator()[0]
         assert (found.state, hint in found.says) == (state, True)
     monkeypatch.setattr(doctor, "_shown_gpus", lambda: [])
-    for plugin, said in [("missing", "without the"), ("stale", "with another version of the")]:
+    for plugin, said in [("missing", "no"), ("stale", "another version of the")]:
         build = vllm_build.VllmBuild(Path("python"), "1.2.3", cpu=True, plugin=plugin)
         monkeypatch.setattr(doctor.vllm_build, "look", lambda python, build=build: build)
         found = doctor.generator()[0]
         assert found.state == "note"
-        assert f"{said} plugin that serves VAEGPT: run `make vllm`" in found.says
+        assert f"has {said} plugin that serves VAEGPT: run `make vllm`" in found.says
         assert "python -m pip install --no-deps" in found.says

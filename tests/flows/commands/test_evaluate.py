@@ -7,12 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from commands_store import small_store
+from commands_store import make_artifact, small_store
 from typer.testing import CliRunner
 
 from tercet.flows.cli import app
 from tercet.flows.commands.evaluate import evaluate_encoders, model_path
 from tercet.models import weights
+from tercet.storage.tags import set_tag
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.stage import BadInput
 
@@ -231,9 +232,31 @@ def test_a_name_is_the_stores_before_it_is_the_hubs(
     store, _ = small_store(tmp_path / "store")
     monkeypatch.setattr(weights, "fetch", lambda name: Path("hub") / name)
     assert model_path("train", store.location, None).is_relative_to(store.root)
+    set_tag(store, "herons", "train@bbbb2222")
+    of_tag = model_path("tag:herons", store.location, None)
+    assert of_tag == model_path("herons", store.location, None)
+    assert of_tag == model_path("train", store.location, None)
+    for ref in ("train", "none"):
+        with pytest.raises(BadInput, match=f"no tag '{ref}' in the store"):
+            model_path(f"tag:{ref}", store.location, None)
     assert model_path("owner/name", store.location, None) == Path("hub/owner/name")
     assert model_path("bert-base", store.location, None) == Path("hub/bert-base")
     assert model_path("bert-base", str(tmp_path / "none"), None) == Path("hub/bert-base")
+
+
+def test_a_pretrained_model_of_the_store_is_taken_and_what_is_no_encoder_is_not(
+    tmp_path: Path,
+) -> None:
+    store, _ = small_store(tmp_path / "store")
+    pretrained, pair = tmp_path / "pretrained", tmp_path / "pair"
+    for folder, file in ((pretrained, "config.json"), (pair, "pair.json")):
+        folder.mkdir()
+        (folder / file).write_text("{}")
+    made = make_artifact(store, "pretrain.small", "cccc3333", {}, model=pretrained)
+    assert model_path("pretrain.small@cccc", store.location, None) == made.model_dir()
+    make_artifact(store, "fit_pair", "dddd4444", {}, model=pair)
+    with pytest.raises(BadInput, match=r"fit_pair@dddd4444 is no encoder"):
+        model_path("fit_pair@dddd4444", store.location, None)
 
 
 @pytest.mark.usefixtures("minilm")

@@ -53,11 +53,11 @@ def test_a_vocabulary_larger_than_the_texts_yield_is_refused(form, tiny_texts: l
 
 @pytest.mark.parametrize("form", FORMS)
 def test_of_very_little_text_too_the_advice_can_be_followed(form) -> None:
-    source = lambda: iter([["The sum of two numbers."] * 3])  # noqa: E731
+    texts = ["The sum of two numbers."] * 3
     with pytest.raises(ValueError, match="set vocabulary to") as told:
-        tokenizers.trained(form, 5_000, 64, source)
+        tokenizers.trained(form, 5_000, 64, lambda: iter([texts]))
     yielded = int(str(told.value).split("set vocabulary to ")[1].split()[0])
-    assert len(tokenizers.trained(form, yielded, 64, source)) == yielded
+    assert len(tokenizers.trained(form, yielded, 64, lambda: iter([texts]))) == yielded
 
 
 def test_a_vocabulary_without_room_is_refused(tiny_texts: list[str]) -> None:
