@@ -315,7 +315,7 @@ def pretended_program(path: Path, code: str) -> None:
 PRETENDED_PYTHON = """
 import json, sys
 if sys.argv[1] == "-c":
-    print(json.dumps(["9.9.9", False]))
+    print(json.dumps(["9.9.9", False, None]))
 elif sys.argv[1].endswith("warden.py"):
     import os
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
