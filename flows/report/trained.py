@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from tercet.flows.pages import charts
 from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section
 from tercet.flows.report.subject import Row, Subject
+from tercet.flows.results import lost_losses
 
 MOST_POINTS = 300
 
@@ -51,6 +52,11 @@ def curves(subjects: Sequence[Subject]) -> Section:
     if kept:
         caption += f" Checkpoint kept for its value on dev: {', '.join(kept)}."
     blocks: list[Block] = [Grid(shown, caption, least=22)]
+    for subject in subjects:
+        of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
+        blocks += (
+            Note(f"{of_run}{said}", "warning") for said in lost_losses.told(subject.connection)
+        )
     if not on_dev:
         text = "No dev values were recorded: with `train.choose`, the best checkpoint is kept."
         blocks.append(Note(text, "missing"))

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 
 from tercet.flows.pipeline.making import MAKERS
-from tercet.flows.results import definitions, discriminators, generated
+from tercet.flows.results import definitions, discriminators, generated, lost_losses
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.figures import Figure, figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
@@ -36,6 +36,7 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     with catalog.connect(store, run_id) as connection:
         lines += _asked(connection, run_id)
         lines += _failed(connection, command)
+        lines += (f"\n{sentence}" for sentence in lost_losses.told(connection))
         lines += _generators(connection)
         lines += _discriminators(connection)
         lines += of_definitions(connection)

@@ -117,6 +117,36 @@ def test_the_report_shows_verdicts_by_generator_and_method(tmp_path: Path) -> No
     ]
 
 
+def test_refusals_are_put_to_the_scorer_that_decides(tmp_path: Path) -> None:
+    kept = {"method": "paraphrase", "role": "positive", "relation": "keeps", "sentence_id": 1}
+    by_scorer = {"pair": (0.875, 0.25), "own": (0.125, 0.75)}
+    run = write_run(
+        tmp_path / "store",
+        {
+            "discriminator_metrics": metrics(),
+            "candidates": [
+                {**kept, "candidate_id": i, "generation_id": i, "text": f"text {i}"} for i in (0, 1)
+            ],
+            "generations": [{"generation_id": i, "model": None} for i in (0, 1)],
+            "scores": [
+                {"candidate_id": i, "scorer": name, "measure": "p_true", "value": value}
+                for name, values in by_scorer.items()
+                for i, value in enumerate(values)
+            ],
+            "rejects": [{"stage": "select", "row_id": 1, "reason": "below_p_min"}],
+        },
+        recipe={"select": {"p_true": "pair", "p_min": 0.5}},
+    )
+    with opened(open_store(str(tmp_path / "store")), [run]) as subjects:
+        verdicts = discriminators(subjects).blocks[-1]
+    assert isinstance(verdicts, Table)
+    of_both = ["rule", "paraphrase", "positive", 2]
+    assert verdicts.rows == [
+        ["own", *of_both, "0.438", None, None],
+        ["pair", *of_both, "0.562", 1, 1],
+    ]
+
+
 def test_a_run_without_discriminators_says_so(tmp_path: Path) -> None:
     store, run = small_store(tmp_path / "store")
     with opened(store, [run]) as subjects:
