@@ -1,7 +1,8 @@
 """The loss `definition` as a torch module: cross-entropy over all entries of a dictionary.
 
 The entries never change, so that all the gradient goes through one vector a text: one pass over
-blocks of entries gives the loss and that gradient, and no block's logits are kept.
+blocks of entries gives the loss and that gradient, and no block's logits are kept. Of more than a
+million entries some are drawn at each step to stand for all.
 """
 
 import math
@@ -22,16 +23,22 @@ from tercet.models.losses.definition import Activation, layer_of
 
 # Logits of a batch against this many entries are held at once.
 BLOCK = 16_384
+# Up to so many entries a step compares with all of them; of more, with so many drawn.
+ALL_UP_TO = 1_000_000
+DRAWN = 131_072
 
 
 class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
-    """Per text logsumexp of its products with all entries, less its mean over its own entries."""
+    """Per text logsumexp of its products with all entries, less its mean over its own entries.
+
+    shifts: (entries,), added to each entry's products in the logsumexp alone.
+    """
 
     @staticmethod
     def forward(  # type: ignore[override]
-        ctx: Any, vectors: Tensor, entries: Tensor, owners: Tensor, block: int
+        ctx: Any, vectors: Tensor, entries: Tensor, owners: Tensor, shifts: Tensor, block: int
     ) -> tuple[Tensor, Tensor]:
-        highest = vectors.new_full((len(vectors),), -math.inf)
+        highest, nearest = vectors.new_full((2, len(vectors)), -math.inf)
         total = vectors.new_zeros(len(vectors))
         # The entries' mean, weighed by their probabilities so far.
         mean = torch.zeros_like(vectors)
@@ -40,8 +47,10 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
             rows = entries[start : start + block].to(vectors)
             logits = vectors @ rows.T  # (batch, block)
             best, place = logits.max(1)
-            first = torch.where(best > highest, place + start, first)
-            new = torch.maximum(highest, best)
+            first = torch.where(best > nearest, place + start, first)
+            nearest = torch.maximum(nearest, best)
+            logits += shifts[start : start + block].to(vectors)
+            new = torch.maximum(highest, logits.max(1).values)
             shrink = torch.exp(highest - new)
             weights = torch.exp(logits - new[:, None])
             total = total * shrink + weights.sum(1)
@@ -57,7 +66,7 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         (slope,) = ctx.saved_tensors
-        return gradients[0][:, None] * slope, None, None, None
+        return gradients[0][:, None] * slope, None, None, None, None
 
 
 def _own(entries: Tensor, owners: Tensor, like: Tensor) -> Tensor:
@@ -68,7 +77,11 @@ def _own(entries: Tensor, owners: Tensor, like: Tensor) -> Tensor:
 
 
 def definition_loss(
-    vectors: Tensor, entries: Tensor, owners: Tensor, block: int = BLOCK
+    vectors: Tensor,
+    entries: Tensor,
+    owners: Tensor,
+    block: int = BLOCK,
+    shifts: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Mean loss of a batch, and of each text whether its best entry is one of its own.
 
@@ -78,9 +91,41 @@ def definition_loss(
 
     vectors: (batch, width), the projected definitions. entries: (entries, width), frozen.
     owners: (batch, most), rows of `entries`, -1 where a text has fewer; at least one each.
+    shifts: (entries,), the log of how many entries each row stands for in the softmax; None: one.
     """
-    loss, found = _AgainstEntries.apply(vectors, entries, owners, block)
+    if shifts is None:
+        shifts = entries.new_zeros(1).expand(len(entries))
+    loss, found = _AgainstEntries.apply(vectors, entries, owners, shifts, block)
     return loss.mean(), found
+
+
+def loss_of_any_size(vectors: Tensor, entries: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
+    """`definition_loss`, which of more than a million entries compares with drawn ones."""
+    if len(entries) <= ALL_UP_TO:
+        return definition_loss(vectors, entries, owners)
+    rows, places, shifts = drawn_entries(len(entries), owners, DRAWN)
+    return definition_loss(vectors, entries[rows], places, shifts=shifts)
+
+
+def drawn_entries(count: int, owners: Tensor, drawn: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Entries that stand for all: the texts' own, and others that are drawn, all alike likely.
+
+    The expected sum of exponentials is that of all entries (importance sampling as in Bengio and
+    Senécal 2003, with uniform draws); its logarithm, and so the loss, is a little too low.
+
+    count: of all entries. owners: (batch, most), as `definition_loss` takes them. drawn: of which
+        some may fall on the same entry or on an owner.
+    Returns their rows, rising; the owners as places among these; and the shifts.
+    """
+    own = owners[owners >= 0].unique()
+    others = torch.randint(count, (drawn,), device=owners.device).unique()
+    others = others[~torch.isin(others, own)]
+    rows = torch.cat([own, others]).sort().values
+    stands_for = (count - len(own)) / max(1, len(others))
+    shifts = torch.full((len(rows),), math.log(max(stands_for, 1.0)), device=owners.device)
+    shifts[torch.searchsorted(rows, own)] = 0.0
+    places = torch.searchsorted(rows, owners.clamp(min=0))
+    return rows, torch.where(owners >= 0, places, -1), shifts
 
 
 class Projection(nn.Module):  # type: ignore[misc]
@@ -193,7 +238,8 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
     no other.
 
     After each forward pass `terms` has the batch's means: `recall_1`, the share of definitions
-    whose nearest entry is one of their own, and `floor`, below which the loss cannot fall.
+    whose nearest entry is one of their own, and `floor`, below which the loss cannot fall. With
+    more than a million entries both the loss and `recall_1` are over those that the step draws.
 
     Reference: DefSent+, section 3.
     """
@@ -231,7 +277,7 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
             projected = self.projection(vectors.float())[owned]
             if not len(projected):
                 return vectors.sum() * 0.0
-            loss, found = definition_loss(projected, self.matrix, owners[owned])
+            loss, found = loss_of_any_size(projected, self.matrix, owners[owned])
         count = (owners[owned] >= 0).sum(1)
         self.terms = {"recall_1": found.float().mean(), "floor": count.float().log().mean()}
         return loss
