@@ -1,6 +1,7 @@
 """Runs every recipe on the same questions, and says what each took.
 
     python benchmarks/every_recipe.py --data DATA --store every-store --seeds 5
+    python benchmarks/every_recipe.py --data DATA --store every-store --seeds 5 --field wiki
 
 In a clone's folder; `what_each_part_earns.py` puts the runs that it names side by side. The arms
 stand in `every_recipe.yaml`. A finished arm is not made again, so a stopped comparison
@@ -24,23 +25,31 @@ HERE = Path(__file__).parent
 _MODELS = ("pretrain.", "fit_", "count_tokens", "ingest.pretrain")
 
 
-def arms() -> dict[str, dict[str, Any]]:
-    """By name: its recipe, and what `set` changes in it, of which some is common to all."""
+def arms(field: str) -> dict[str, dict[str, Any]]:
+    """By name: its recipe, its corpus if not the recipe's own, and what `set` changes."""
     asked = yaml.safe_load((HERE / "every_recipe.yaml").read_text(encoding="utf-8"))
-    common = asked["common"]
-    return {n: {**arm, "set": common | arm.get("set", {})} for n, arm in asked["arms"].items()}
+    common = asked["fields"][field]
+    return {
+        name: {
+            "recipe": arm["recipe"],
+            "corpus": common.get("corpus"),
+            "set": common["set"] | arm.get("set", {}) | arm.get(field, {}),
+        }
+        for name, arm in asked["arms"].items()
+    }
 
 
-def command(name: str, data: str, store: str, seeds: int, seed: int | None) -> list[str]:
+def command(arm: dict[str, Any], data: str, store: str, seeds: int, seed: int | None) -> list[str]:
     """The line that makes the arm; seed: only what its training and evaluation need."""
-    arm = arms()[name]
     changes: dict[str, Any] = {**arm["set"], "seeds": seeds}
     line = ["tercet", "run", arm["recipe"], "--store", store, "--no-server"]
+    if arm["corpus"]:
+        line += ["--corpus", arm["corpus"]]
     if seed is not None:
         line += ["--until", "evaluate.encoder" + ("" if seed == 42 else f".seed{seed}")]
     for key, value in changes.items():
-        line += ["--set", f"{key}={json.dumps(value).replace('DATA/', f'{data}/')}"]
-    return line
+        line += ["--set", f"{key}={json.dumps(value)}"]
+    return [word.replace("DATA/", f"{data}/") for word in line]
 
 
 def seconds(store: str, run: str) -> tuple[float, float]:
@@ -67,12 +76,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True)
     parser.add_argument("--store", default="every-store")
+    parser.add_argument("--field", choices=["pydocs", "wiki"], default="pydocs")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--seed", type=int, help="of all the seeds, only this one")
     parser.add_argument("--only", help="an arm's name")
     asked = parser.parse_args()
-    for name in [asked.only] if asked.only else arms():
-        line = command(name, asked.data, asked.store, asked.seeds, asked.seed)
+    known = arms(asked.field)
+    for name in [asked.only] if asked.only else known:
+        line = command(known[name], asked.data, asked.store, asked.seeds, asked.seed)
         print(f"\n{name}", flush=True)
         if code := subprocess.run(line, check=False).returncode:
             sys.exit(code)

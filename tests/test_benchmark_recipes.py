@@ -1,5 +1,6 @@
 """The recipes and arms of the benchmarks say nothing that a recipe no longer understands."""
 
+import gzip
 import importlib.util
 from pathlib import Path
 from types import ModuleType
@@ -58,14 +59,19 @@ def test_arms_of_the_recipe_of_all() -> None:
         assert step not in arms["recipe"], name
 
 
-def test_every_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("field", ["pydocs", "wiki"])
+def test_every_recipe(field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = script("every_recipe")
     monkeypatch.chdir(BENCHMARKS.parent)
+    lines = tmp_path / "corpora" / "wiki_300k.txt.gz"
+    lines.parent.mkdir()
+    lines.write_bytes(gzip.compress(b"A fox ran over the hill at nine.\nIt rained in York.\n"))
     steps = {}
-    for name in module.arms():
-        _, _, recipe, *rest = module.command(name, "data", "store", 2, None)
+    for name, arm in module.arms(field).items():
+        _, _, recipe, *rest = module.command(arm, str(tmp_path), "store", 2, None)
         overrides = [rest[i + 1] for i, word in enumerate(rest) if word == "--set"]
-        steps[name] = {step.name for step in compile_steps(file.load(recipe, overrides))}
+        corpus = rest[rest.index("--corpus") + 1] if "--corpus" in rest else None
+        steps[name] = {step.name for step in compile_steps(file.load(recipe, overrides, corpus))}
     assert all("evaluate.encoder.seed43" in found for found in steps.values())
     assert "fit_pair.judge" in steps["GenSE"]
     assert "fit_pair.judge" not in steps["quickstart"]
