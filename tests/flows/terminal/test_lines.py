@@ -1,0 +1,19 @@
+"""The line about a finished step."""
+
+from tercet.flows.running.runner import StepResult
+from tercet.flows.terminal.lines import step_line
+
+
+def test_rows_are_named_after_what_they_are() -> None:
+    tables = {"sentences": 1200, "rejects": 0, "contamination": 3, "anchors": 2, "anchor_shares": 2}
+    said = step_line(StepResult("sample", "abc", "made", 1.24, tables))
+    assert said.startswith("sample  ")
+    assert " made     in 1.2 s " in said
+    rows = "1,200 sentences, 3 rows of contamination, 2 rules for anchors, 2 corpora with anchors"
+    assert said.endswith(f" {rows}")
+
+
+def test_a_step_that_is_reused_took_no_time() -> None:
+    said = step_line(StepResult("sample", "abc", "reused", 0.01, {"training_log": 5}))
+    assert " in " not in said
+    assert said.endswith(" 5 rows of training log")
