@@ -22,7 +22,7 @@ from tercet.flows.results.queries import connect
 from tercet.storage.store import open_store
 
 HERE = Path(__file__).parent
-_MODELS = ("pretrain.", "fit_", "count_tokens", "ingest.pretrain")
+_MODELS = ("pretrain.", "fit_generator.", "fit_pair.", "count_tokens", "ingest.pretrain")
 
 
 def arms(field: str) -> dict[str, dict[str, Any]]:
@@ -88,8 +88,11 @@ def main() -> None:
         if code := subprocess.run(line, check=False).returncode:
             sys.exit(code)
         run = max(p.name for p in (Path(asked.store) / "runs").iterdir())
-        own, made = seconds(asked.store, run)
-        print(f"{name}: {run}, {own:.0f} s, its models {made:.0f} s", flush=True)
+        took = ""
+        if asked.seed in (None, 42):  # another seed's run has no training of the first
+            own, made = seconds(asked.store, run)
+            took = f", {own:.0f} s, its models {made:.0f} s"
+        print(f"{name}: {run}{took}", flush=True)
 
 
 if __name__ == "__main__":

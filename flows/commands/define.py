@@ -53,7 +53,7 @@ def define(
     from tercet.models.losses.definition_loss import nearest_entries, read_projection
 
     try:
-        encoder = load_encoder(folder, way.pooling)
+        encoder = load_encoder(folder, way.pooling, trust_remote_code=_runs_own_code(artifact))
     except ValueError as error:
         raise BadInput(str(error)) from None
     space = read_space(way.space)
@@ -116,6 +116,12 @@ def _part(artifact: Artifact, wanted: str | None) -> str:
     if wanted is not None and wanted not in parts:
         raise BadInput(f"{step} has no part {wanted!r} with definitions, only {named}.")
     return wanted or parts[0]
+
+
+def _runs_own_code(artifact: Artifact) -> bool:
+    """Whether the recipe let the backbone's own Python code run, which the encoder then needs."""
+    components: Mapping[str, Any] = (artifact.manifest() or {}).get("components") or {}
+    return bool((components.get("config") or {}).get("trust_remote_code", False))
 
 
 def _models(artifact: Artifact) -> Mapping[str, str]:

@@ -3,10 +3,10 @@
 import duckdb
 
 _LOST = """
-SELECT phase, seed, max(step) AS ended, max(step) FILTER (chosen) AS kept
+SELECT phase, seed, max(step) FILTER (loss IS NOT NULL) AS ended, max(step) FILTER (chosen) AS kept
 FROM training_log
 GROUP BY phase, seed
-HAVING NOT isfinite(arg_max(loss, step)) AND count(*) FILTER (chosen) > 0
+HAVING NOT isfinite(arg_max(loss, step)) AND kept < ended
 ORDER BY phase, seed
 """
 
@@ -18,7 +18,7 @@ def told(connection: duckdb.DuckDBPyConnection) -> list[str]:
     except (duckdb.CatalogException, duckdb.BinderException):  # nothing trained; an older store
         return []
     return [
-        f"{phase}, seed {seed}: the loss was NaN or infinite at step {ended:,}, its last; the "
+        f"{phase}, seed {seed}: the loss was NaN or infinite at step {ended:,}, at last; the "
         f"weights of step {kept:,} are kept. Lower its learning rate."
         for phase, seed, ended, kept in found
     ]

@@ -18,29 +18,39 @@ _ROUNDING = 1e-6
 class Ranks:
     """Of each definition, how many entries that are not its own stand before its best own one.
 
-    higher: for sure. tied: with the same score, so that each order among them is as likely.
-    Both of shape (definitions,).
+    higher: for sure. tied: with the same score, so that each order among them is as likely. own: of
+    its own entries, how many have that score, at least one. All of shape (definitions,).
     """
 
     higher: npt.NDArray[np.int64]
     tied: npt.NDArray[np.int64]
+    own: npt.NDArray[np.int64]
 
     def expected(self) -> npt.NDArray[np.float64]:
         """The expected rank of the best own entry, from 1."""
-        return 1 + self.higher + self.tied / 2
+        return 1 + self.higher + self.tied / (self.own + 1)
 
     def within(self, count: int) -> npt.NDArray[np.float64]:
         """The probability that the best own entry is among the first `count`."""
-        places = np.clip(count - self.higher, 0, self.tied + 1)
-        return np.asarray(places / (self.tied + 1))
+        others = np.ones(len(self.higher))  # that the first places of the tie are all others'
+        for place in range(count):
+            left = self.tied + self.own - place
+            share = np.clip(self.tied - place, 0, None) / np.maximum(left, 1)
+            others *= np.where(place < count - self.higher, share, 1.0)
+        return 1 - others
 
     def reciprocal(self) -> npt.NDArray[np.float64]:
         """The expected reciprocal rank."""
-        # The mean of 1 / rank over all ranks that the tie leaves, by sums of the harmonic series.
-        last = int((self.higher + self.tied).max(initial=0)) + 1
-        sums = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, last + 1))])
-        total = sums[self.higher + self.tied + 1] - sums[self.higher]
-        return np.asarray(total / (self.tied + 1))
+        rows = zip(self.higher.tolist(), self.tied.tolist(), self.own.tolist(), strict=True)
+        return np.array([_reciprocal(*row) for row in rows])
+
+
+def _reciprocal(higher: int, tied: int, own: int) -> float:
+    """The mean of 1 / rank of the first own entry over all orders of the tie."""
+    before = np.arange(tied + 1)  # other entries of the tie before it
+    left = tied + own - before
+    others = np.cumprod(np.concatenate([[1.0], (tied - before[:-1]) / left[:-1]]))
+    return float((others * own / left / (higher + 1 + before)).sum())
 
 
 def ranks(
@@ -51,7 +61,7 @@ def ranks(
     scores: of some definitions with all entries, (definitions, entries). owners: each definition's
     own entries, at least one. Raises ValueError where a score is NaN or infinite.
     """
-    higher, tied = (np.empty(len(owners), dtype=np.int64) for _ in range(2))
+    higher, tied, equal = (np.empty(len(owners), dtype=np.int64) for _ in range(3))
     for start in range(0, len(owners), block):
         some = slice(start, min(start + block, len(owners)))
         found = scores(some)
@@ -63,8 +73,9 @@ def ranks(
             near = _ROUNDING * max(1.0, abs(float(best)))
             level = np.abs(row - best) <= near
             higher[place] = (row > best + near).sum()
-            tied[place] = level.sum() - level[own].sum()
-    return Ranks(higher, tied)
+            equal[place] = level[own].sum()
+            tied[place] = level.sum() - equal[place]
+    return Ranks(higher, tied, equal)
 
 
 def figures(found: Ranks) -> dict[str, Measure | float]:

@@ -18,8 +18,9 @@ def frozen(model: SentenceTransformer, layers: int) -> Iterator[None]:
     if layers == 0:
         yield
         return
-    network = getattr(model[0], "auto_model", None)
-    if network is None:
+    first = model[0]
+    network = getattr(first, "auto_model", None) or getattr(first, "model", None)
+    if not isinstance(network, nn.Module):
         raise ValueError("frozen_layers: the encoder has no transformer: leave frozen_layers out")
     stack = _layers(network)
     if layers >= len(stack):

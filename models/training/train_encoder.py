@@ -75,13 +75,15 @@ def train_encoder(
         assert isinstance(total, Tensor)
         return total, terms
 
-    with blended(model, numbers.start_share), frozen(model, numbers.frozen_layers):
-        log = train(nn.ModuleList([model, built]), feed, step, numbers, setting, network=model)
     kept = {
         name if len(parts) == 1 else f"{part.name}.{name}": module.get_submodule(name)
         for part, loss, module in zip(parts, losses, built, strict=True)
         for name in loss.keeps
     }
+    # What is kept fits the encoder that it was trained with, so that both are blended alike.
+    whole = nn.ModuleList([model, *kept.values()])
+    with blended(whole, numbers.start_share), frozen(model, numbers.frozen_layers):
+        log = train(nn.ModuleList([model, built]), feed, step, numbers, setting, network=model)
     steps = numbers.steps(len(feed))
     return Trained(log, feed.draws(steps), kept, feed.drawn(steps))
 

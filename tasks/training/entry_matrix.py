@@ -192,7 +192,13 @@ def _from_words(work: Work, folder: Path, ids: Integers, texts: list[str]) -> An
     from tercet.models.encoders import entry_space
 
     model = _encoder(work)
-    table = model[0].model.get_input_embeddings().weight.detach().float().cpu().numpy()
+    network = getattr(model[0], "model", None)
+    if network is None:
+        raise ValueError(
+            "entries: words takes the word embeddings of a transformer, and the encoder in "
+            f"{work.models['encoder']} has none: set entries to mean"
+        )
+    table = network.get_input_embeddings().weight.detach().float().cpu().numpy()
     matrix = entry_space.create_space(folder, ids, texts, table.shape[1])
     for start in range(0, len(texts), _BLOCK):
         pieces = model.tokenizer(texts[start : start + _BLOCK], add_special_tokens=False)

@@ -2,8 +2,9 @@
 
 A row of the table is a distinct definition (`anchor`); `entries` are all entries that the corpus
 gives it, so that synonyms which share a definition are all right answers (DefSent predicts the
-entry from the definition's vector). Definitions that differ in case and punctuation alone are the
-same, in the first one's spelling. The texts of the entries stand in the table `entries`. A row of
+entry from the definition's vector). Definitions that differ in case and in the punctuation around
+their words alone are the same, in the first one's spelling; signs tell them apart ("x1 == x2" and
+"x1 != x2", "-1" and "1"). The texts of the entries stand in the table `entries`. A row of
 the source may name several entries of its definition, and several definitions of its entries: as
 lists, or the entries in one text with | between them.
 """
@@ -12,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tercet.tasks.corpus.kinds.kind import Bad, Kind, Labelled, shown
-from tercet.tasks.same_words import same_words
 
 _BETWEEN = "|"
 # Folded texts hold no control characters.
@@ -31,9 +31,18 @@ def row(values: Mapping[str, Any]) -> list[Labelled] | Bad:
     return [Labelled(text, word=word) for text in texts]
 
 
+def _same(column: str) -> str:
+    """SQL for a definition without case, hyphens in words and punctuation around them."""
+    said = rf"regexp_replace(lower({column}), '(\p{{L}})-(\p{{L}})', '\1 \2', 'g')"
+    opening, closing = r"""(^|\s)["''(\[{“‘«]+""", r"""[.,;:?!"'')\]}”’»…]+(\s|$)"""
+    for marks in (opening, closing):
+        said = f"regexp_replace({said}, '{marks}', ' ', 'g')"
+    return rf"trim(regexp_replace({said}, '\s+', ' ', 'g'))"
+
+
 _COMBINE = f"""
 WITH told AS (
-    SELECT *, coalesce(nullif({same_words("anchor")}, ''), anchor) AS said FROM read
+    SELECT *, coalesce(nullif({_same("anchor")}, ''), anchor) AS said FROM read
 ), words AS (
     SELECT number, said, unnest(string_split(word, chr({ord(_SEPARATOR)}))) AS word FROM told
 ),

@@ -96,3 +96,29 @@ def test_an_only_part_need_not_be_named(store: Store, tmp_path: Path) -> None:
     train(store, "train.only", "ef01", only, folder(tmp_path / "only"))
     make_run(store, "one", {"train.only": ("ef01", "made", {})})
     assert define._part(artifact_of(store, "train.only", None), None) == "definition"
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_code_of_a_backbone_runs_only_where_the_recipe_let_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
+) -> None:
+    components = {
+        "stage": "train",
+        "config": {"trust_remote_code": allowed},
+        "models": {"nouns.entry_matrix": "nounsspace"},
+    }
+    encoder = folder(tmp_path / "own")
+    (encoder / "modules.json").write_text("[]")
+    (encoder / "losses").mkdir()
+    (encoder / "losses" / "projection.safetensors").write_bytes(b"")
+    make_artifact(store, "train", "wild", {}, {"components": components}, encoder)
+    asked = []
+
+    def load(*given: object, trust_remote_code: bool) -> None:
+        asked.append(trust_remote_code)
+        raise ValueError("it is enough to have asked")
+
+    monkeypatch.setattr("tercet.models.encoders.encoder.load_encoder", load)
+    with pytest.raises(BadInput, match="it is enough"):
+        define.define(["a word"], "train@wild", None, 3, "table", str(tmp_path / "store"), None)
+    assert asked == [allowed]

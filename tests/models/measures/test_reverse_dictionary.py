@@ -1,5 +1,7 @@
 """Ranks of entries, against a literal sort."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -18,15 +20,28 @@ def test_a_rank_counts_the_other_entries_above_the_best_own_one(block: int) -> N
         assert rank == 1 + min(order.index(entry) for entry in own)
 
 
-def test_entries_that_tie_share_their_places() -> None:
-    scores = np.array([[0.0, 0.0, 0.0, 0.0, 0.0], [2.0, 1.0, 1.0, 1.0, 0.0]], np.float32)
-    found = ranks(lambda some: scores[some], [[0], [1, 2]])
-    # Alone among four others that are as good; behind one, beside one that is not its own.
-    assert found.expected().tolist() == [3.0, 2.5]
-    assert found.within(1).tolist() == [0.2, 0.0]
-    assert found.within(2).tolist() == [0.4, 0.5]
-    mean = [(1 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 5) / 5, (1 / 2 + 1 / 3) / 2]
-    assert found.reciprocal().tolist() == pytest.approx(mean)
+@pytest.mark.parametrize(
+    ("row", "own"),
+    [
+        ([0, 0, 0, 0, 0], [0]),
+        ([0, 0, 0, 0, 0], [0, 3]),
+        ([2, 1, 1, 1, 0], [1, 2]),
+        ([2, 2, 1, 1, 1, 1], [2, 3, 4]),
+        ([1, 1, 1, 0, 0, 0], [0, 1, 4]),
+        ([1, 1, 0], [0, 1]),
+    ],
+)
+def test_of_entries_that_tie_every_order_is_as_likely(row: list[int], own: list[int]) -> None:
+    places = []
+    for drawn in permutations(range(len(row))):
+        order = sorted(drawn, key=lambda entry: -row[entry])  # stable: ties stay as drawn
+        places.append(1 + min(order.index(entry) for entry in own))
+    found = ranks(lambda some: np.array([row], np.float32), [own])
+    assert found.expected().tolist() == pytest.approx([np.mean(places)])
+    for count in range(1, len(row) + 2):
+        share = np.mean([place <= count for place in places])
+        assert found.within(count).tolist() == pytest.approx([share])
+    assert found.reciprocal().tolist() == pytest.approx([np.mean([1 / place for place in places])])
 
 
 def test_rounding_breaks_no_tie() -> None:
@@ -44,7 +59,7 @@ def test_a_score_that_is_not_a_number_has_no_rank(place: int) -> None:
 
 
 def test_the_figures() -> None:
-    places = figures(Ranks(np.array([0, 0, 9, 9, 399]), np.array([0, 1, 0, 1, 0])))
+    places = figures(Ranks(np.array([0, 0, 9, 9, 399]), np.array([0, 1, 0, 1, 0]), np.ones(5, int)))
     assert places.pop("median_rank") == 10.0
     values = {name: sampled(measure, 5, 10, 0).value for name, measure in places.items()}  # type: ignore[arg-type]
     mrr = 20 * (1 + 0.75 + 1 / 10 + (1 / 10 + 1 / 11) / 2 + 1 / 400)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from entry_rows import space
 from sentence_transformers import SentenceTransformer
 from tiny_models import WORDS
 from tiny_t5 import tiny_t5
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from training_run import NUMBERS, Weights, mixed, same_weights, table, train
 
 from tercet.models.encoders.encoder import load_encoder
+from tercet.models.losses import definition_loss
 from tercet.models.losses.registry import loss_named
 from tercet.models.training import cached_gradients, pieces
 from tercet.models.training.cached_gradients import CachedEncoder
@@ -100,6 +102,44 @@ def test_the_gradients_are_those_of_the_plain_step(
     texts = tiny_texts[:24]
     plain = step(encoder, encoder, texts, loss, **params)
     same(plain, step(encoder, CachedEncoder(encoder, mini_batch), texts, loss, **params))
+
+
+@pytest.mark.parametrize("all_up_to", [24, 23])
+def test_so_are_those_of_definitions(
+    encoder: SentenceTransformer,
+    tiny_texts: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    all_up_to: int,
+) -> None:
+    """Against all entries, and against drawn ones."""
+    monkeypatch.setattr(definition_loss, "ALL_UP_TO", all_up_to)
+    monkeypatch.setattr(definition_loss, "DRAWN", 9)
+    for module in encoder.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    one, entries = loss_named("definition"), space(tmp_path, 24)
+
+    def gradients(seen: Any) -> tuple[float, Gradients]:
+        torch.manual_seed(5)
+        built = one.build(encoder, one.params(), {"entry_matrix": entries})
+        module = nn.ModuleList([encoder, built])
+        module.zero_grad()
+        built.model = seen
+        torch.manual_seed(7)
+        texts = [text if row % 2 else f"{text} {text}" for row, text in enumerate(tiny_texts[:12])]
+        value = built([encoder.preprocess(texts, max_length=32)], torch.arange(12)[:, None])
+        value.backward()
+        names = [name for name, p in module.named_parameters() if p.grad is not None]
+        assert "1.projection.dense.weight" in names
+        found = {n: p.grad for n, p in module.named_parameters() if p.grad is not None}
+        return float(value.detach()), {
+            n: g for n, g in found.items() if not n.startswith("1.model")
+        }
+
+    plain = gradients(encoder)
+    same(plain, gradients(CachedEncoder(encoder, 5)))
+    same(plain, gradients(LengthGroups(encoder)))
 
 
 @pytest.mark.parametrize(("loss", "params"), LOSSES)

@@ -42,6 +42,15 @@ def test_what_was_frozen_can_train_in_the_next_phase(tiny_backbone: Path) -> Non
     assert all(p.requires_grad for p in model.parameters())
 
 
+def test_an_encoder_that_reads_templates_can_be_frozen_too(tiny_backbone: Path) -> None:
+    model = load_encoder(tiny_backbone, "mask")
+    with frozen(model, 1):
+        still = {name for name, p in model.named_parameters() if not p.requires_grad}
+    assert any("embeddings." in name for name in still)
+    assert any(".layer.0." in name for name in still)
+    assert not any(".layer.1." in name for name in still)
+
+
 def test_all_layers_cannot_be_frozen(
     tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:

@@ -287,6 +287,22 @@ def test_definitions_in_another_spelling_are_the_same(run: Run, tmp_path: Path) 
     assert reasons(made) == [("duplicate", "of great size!")]
 
 
+def test_signs_tell_definitions_apart(run: Run, tmp_path: Path) -> None:
+    rows = [
+        ["equal", "Return (x1 == x2) element-wise."],
+        ["not_equal", "Return (x1 != x2) element-wise."],
+        ["same", "return x1 == x2 element wise"],
+        ["up", "A step of 1."],
+        ["down", "A step of -1."],
+        ["tenth", "A step of .1."],
+    ]
+    path = write(tmp_path / "functions.csv", rows, ["entry", "definition"])
+    made = run({"source": path, "kind": "definitions"})
+    names = {row["entry_id"]: row["text"] for row in made["entries"]}
+    owners = [[names[entry] for entry in row["entries"]] for row in made["labelled"]]
+    assert owners == [["equal", "same"], ["not_equal"], ["up"], ["down"], ["tenth"]]
+
+
 def definitions_file(path: Path, count: int = 400) -> str:
     """So many definitions of half as many entries, but the last, which has an entry of its own."""
     rows = [[f"word {i % (count // 2)}", f"definition number {i}"] for i in range(count)]

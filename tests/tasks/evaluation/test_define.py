@@ -131,6 +131,91 @@ def test_each_arm_ranks_the_entries(
     assert "1 held-out definitions of words" in reject["detail"]
 
 
+WORDS = ["red", "blue", "green", "old", "file", "row", "text", "value", "column", "number"]
+
+
+def many(folder: Path, draw: np.random.Generator) -> tuple[dict[str, Rows], list[str]]:
+    """Forty entries with a definition each, 25 more held out of the first entries; their texts."""
+    said = [" ".join(draw.choice(WORDS, 4).tolist()) + f" {i}" for i in range(65)]
+    shared = {"corpus": "words", "kind": "definitions"}
+    taught = [{"row_id": i, **shared, "anchor": said[i], "entries": [i]} for i in range(40)]
+    held = [
+        {"row_id": 100 + i, "corpus": "words", "anchor": said[40 + i], "entries": [i]}
+        for i in range(25)
+    ]
+    tables = {
+        "labelled": pa.Table.from_pylist(taught, LABELLED),
+        "held_out_definitions": pa.Table.from_pylist(held, SCHEMA),
+    }
+    folder.mkdir()
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+    return {"labelled": rows_of({n: [folder / f"{n}.parquet"] for n in tables})}, said[40:]
+
+
+def test_each_arm_has_an_encoder_and_a_pooling_of_its_own(
+    tmp_path: Path, tiny_backbone: Path
+) -> None:
+    """Over enough definitions that no other encoder gives the same ranks, and intervals."""
+    from safetensors.torch import save_file
+
+    from tercet.models.encoders.entry_space import read_space
+
+    draw = np.random.default_rng(7)
+    inputs, texts = many(tmp_path / "many", draw)
+    torch.manual_seed(8)
+    model = load_encoder(tiny_backbone, "cls")
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.2 * torch.randn_like(weight)
+    trained = save_encoder(model, tmp_path / "trained")
+    (trained / "losses").mkdir(exist_ok=True)
+    projection = Projection(WIDTH, WIDTH, "tanh", 2.0)
+    save_file(projection.state_dict(), trained / "losses" / "projection.safetensors")
+    models = {"trained": trained, "encoder": tiny_backbone}
+    for slot in ("entry_matrix", "own_entries"):
+        models[slot] = tmp_path / slot
+        rows = create_space(models[slot], np.arange(40), [f"e{i}" for i in range(40)], WIDTH)
+        rows[:] = draw.normal(size=rows.shape)
+        rows.flush()  # type: ignore[attr-defined]
+    spaces = {slot: read_space(models[slot]).matrix for slot in ("entry_matrix", "own_entries")}
+
+    def vectors(folder: Path, pooling: Any) -> torch.Tensor:
+        return torch.from_numpy(encode(load_encoder(folder, pooling), texts, normalise=False))
+
+    def ranked(found: torch.Tensor, matrix: torch.Tensor) -> list[int]:
+        scores = torch.nn.functional.normalize(found) @ torch.nn.functional.normalize(matrix).T
+        return [rank(row, [own]) for own, row in enumerate(scores.tolist())]
+
+    projected = projection(vectors(trained, "cls")).detach() @ spaces["entry_matrix"].T
+    expected = {
+        "projection": [rank(row, [own]) for own, row in enumerate(projected.tolist())],
+        "own_entries": ranked(vectors(trained, "mean"), spaces["own_entries"]),
+        "before": ranked(vectors(tiny_backbone, "cls"), spaces["entry_matrix"]),
+    }
+    assert expected["own_entries"] != ranked(vectors(trained, "cls"), spaces["own_entries"])
+    assert expected["own_entries"] != ranked(vectors(tiny_backbone, "mean"), spaces["own_entries"])
+    assert expected["before"] != ranked(vectors(tiny_backbone, "mean"), spaces["entry_matrix"])
+    assert expected["before"] != ranked(vectors(trained, "cls"), spaces["entry_matrix"])
+
+    found = made(inputs, models, tmp_path, entries="cls", own="mean")
+    for arm, wanted in expected.items():
+        mine = [row for row in found["definition_ranks"] if row["arm"] == arm]
+        assert [row["row_id"] for row in mine] == list(range(100, 125))
+        assert [row["rank"] for row in mine] == wanted, arm
+    figures = {(row["arm"], row["metric"]): row for row in found["definition_figures"]}
+    mean = 100 * np.mean([1 / place for place in expected["own_entries"]])
+    own = figures["own_entries", "mrr"]
+    assert own["value"] == pytest.approx(mean)
+    # Twice the standard error of the mean, about.
+    error = 100 * np.std([1 / place for place in expected["own_entries"]]) / 25**0.5
+    assert own["ci_low"] == pytest.approx(mean - 2 * error, abs=0.7 * error)
+    assert own["ci_high"] == pytest.approx(mean + 2 * error, abs=0.7 * error)
+    gain = figures["own_entries", "mrr_gain"]
+    assert gain["value"] == pytest.approx(mean - figures["before", "mrr"]["value"])
+    assert gain["ci_low"] < gain["value"] < gain["ci_high"]
+
+
 @pytest.mark.parametrize("settings", [{"ica": 0.26}, {"entries": "words"}])
 def test_entries_that_are_no_sentence_vectors_have_nothing_before(
     inputs: dict[str, Rows], models: dict[str, Path], tmp_path: Path, settings: dict[str, Any]

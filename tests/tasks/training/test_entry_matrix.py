@@ -116,6 +116,22 @@ def test_word_pieces_stand_for_entries_as_in_the_earlier_paper(
     assert np.allclose(space.matrix[1], table[pieces].mean(axis=0), atol=1e-6)
 
 
+def test_an_encoder_without_a_transformer_has_no_word_embeddings_to_take(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
+) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(tiny_backbone / "tokenizer.json"))
+    weights = np.zeros((tokenizer.get_vocab_size(), 8), np.float32)
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, weights)]).save(str(tmp_path / "made"))
+    with pytest.raises(
+        BadInput, match=r"entry_matrix: first: entries: words .* set entries to mean"
+    ):
+        made(inputs, tmp_path / "made", tmp_path / "work", entries="words")
+
+
 def test_what_the_guard_has_found_is_left_out_and_an_entry_without_definition_is_a_reject(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
 ) -> None:
