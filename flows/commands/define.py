@@ -120,14 +120,17 @@ def _part(artifact: Artifact, wanted: str | None) -> str:
 
 def _runs_own_code(artifact: Artifact) -> bool:
     """Whether the recipe let the backbone's own Python code run, which the encoder then needs."""
-    components: Mapping[str, Any] = (artifact.manifest() or {}).get("components") or {}
-    return bool((components.get("config") or {}).get("trust_remote_code", False))
+    return bool((_components(artifact).get("config") or {}).get("trust_remote_code", False))
 
 
 def _models(artifact: Artifact) -> Mapping[str, str]:
     """The versions of the models that the step was given, by slot."""
-    components: Mapping[str, Any] = (artifact.manifest() or {}).get("components") or {}
-    return components.get("models") or {}
+    return _components(artifact).get("models") or {}
+
+
+def _components(artifact: Artifact) -> Mapping[str, Any]:
+    """What the artifact was made from; empty where it has no manifest."""
+    return (artifact.manifest() or {}).get("components") or {}
 
 
 def _way(store: Store, artifact: Artifact, folder: Path, part: str) -> _Way:
@@ -138,7 +141,7 @@ def _way(store: Store, artifact: Artifact, folder: Path, part: str) -> _Way:
     measured = _measurement(store, artifact, part)
     if measured is None:
         return _by_projection(store, artifact, folder, part)
-    components = (measured.manifest() or {})["components"]
+    components = _components(measured)
     space = made_model(store, components["models"]["own_entries"])
     values = _mrr(measured)
     projected, own = values.get(PROJECTION), values.get(OWN_ENTRIES)
@@ -157,11 +160,10 @@ def _measurement(store: Store, artifact: Artifact, part: str) -> Artifact | None
     found = []
     for other in all_artifacts(store):
         if other.step.startswith(f"{DEFINE.name}."):
-            manifest = other.manifest() or {}
-            components = manifest.get("components") or {}
-            trained = (components.get("models") or {}).get("trained")
+            components = _components(other)
+            trained = _models(other).get("trained")
             if trained == artifact.version and components["config"]["part"] == part:
-                found.append((str(manifest.get("created")), other))
+                found.append((str((other.manifest() or {}).get("created")), other))
     return max(found, key=lambda one: one[0])[1] if found else None
 
 

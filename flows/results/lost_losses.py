@@ -18,7 +18,7 @@ def told(connection: duckdb.DuckDBPyConnection) -> list[str]:
     except (duckdb.CatalogException, duckdb.BinderException):  # nothing trained; an older store
         return []
     return [
-        f"{phase}, seed {seed}: the loss was NaN or infinite at step {ended:,}, at last; the "
+        f"{phase}, seed {seed}: the loss was NaN or infinite at its last step, {ended:,}; the "
         f"weights of step {kept:,} are kept. Lower its learning rate."
         for phase, seed, ended, kept in found
     ]

@@ -29,7 +29,7 @@ def test_a_training_that_ended_at_a_nan_names_its_step_and_the_one_kept() -> Non
     same_phase = ("writer", 43, [3.0, 2.0, 1.0], 30)
     (said,) = lost_losses.told(connection(lost, same_phase))
     assert said == (
-        "writer, seed 42: the loss was NaN or infinite at step 30, at last; the weights of step "
+        "writer, seed 42: the loss was NaN or infinite at its last step, 30; the weights of step "
         "20 are kept. Lower its learning rate."
     )
     assert len(lost_losses.told(connection(("writer", 42, [3.0, math.inf], 10)))) == 1
@@ -38,7 +38,7 @@ def test_a_training_that_ended_at_a_nan_names_its_step_and_the_one_kept() -> Non
 def test_only_steps_with_a_loss_are_told() -> None:
     # Measured on dev at step 40, where no loss was logged.
     (said,) = lost_losses.told(connection(("writer", 42, [3.0, 2.0, math.nan, None], 20)))
-    assert "infinite at step 30, at last; the weights of step 20" in said
+    assert "infinite at its last step, 30; the weights of step 20" in said
     assert lost_losses.told(connection(("writer", 42, [3.0, math.inf], 20))) == []
 
 
