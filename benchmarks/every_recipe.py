@@ -11,6 +11,7 @@ evaluation, of the first seed: the second column has those of the models that a 
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,20 @@ def command(arm: dict[str, Any], data: str, store: str, seeds: int, seed: int | 
     return [word.replace("DATA/", f"{data}/") for word in line]
 
 
+def made(line: list[str]) -> str:
+    """The id of the run that the line makes, as it says at its end. A failure ends this program."""
+    run = ""
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        for said in running.stdout:
+            print(said, end="", flush=True)
+            if found := re.match(r"Run (\S+) is done", said):
+                run = found[1]
+    if running.returncode:
+        sys.exit(running.returncode)
+    return run
+
+
 def seconds(store: str, run: str) -> tuple[float, float]:
     """What an empty store would cost: the run's steps, and those of them that make models.
 
@@ -85,13 +100,11 @@ def main() -> None:
     for name in [asked.only] if asked.only else known:
         line = command(known[name], asked.data, asked.store, asked.seeds, asked.seed)
         print(f"\n{name}", flush=True)
-        if code := subprocess.run(line, check=False).returncode:
-            sys.exit(code)
-        run = max(p.name for p in (Path(asked.store) / "runs").iterdir())
+        run = made(line)
         took = ""
         if asked.seed in (None, 42):  # another seed's run has no training of the first
-            own, made = seconds(asked.store, run)
-            took = f", {own:.0f} s, its models {made:.0f} s"
+            own, models = seconds(asked.store, run)
+            took = f", {own:.0f} s, its models {models:.0f} s"
         print(f"{name}: {run}{took}", flush=True)
 
 
