@@ -59,6 +59,15 @@ def test_arms_of_the_recipe_of_all() -> None:
         assert step not in arms["recipe"], name
 
 
+def test_arms_on_top_of_the_quickstart() -> None:
+    arms = compiled("quickstart", BENCHMARKS / "arms_on_top.yaml", "seeds=3")
+    assert "entry_matrix.definitions" in arms["definitions after it"] - arms["quickstart"]
+    through, rebuilt = (
+        arms[f"{name}, through the head"] for name in ("the quickstart", "reconstruction")
+    )
+    assert rebuilt - through == {"count_tokens.counts"}
+
+
 @pytest.mark.parametrize("field", ["pydocs", "wiki"])
 def test_every_recipe(field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = script("every_recipe")
