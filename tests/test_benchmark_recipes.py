@@ -104,6 +104,20 @@ def test_three_steps_of_definitions() -> None:
     assert {"entry_matrix.step3", "evaluate.step2", "evaluate.encoder"} <= steps
 
 
+def test_definitions_before_the_recipe_of_all() -> None:
+    recipe = file.load(str(BENCHMARKS / "definitions_first.yaml"))
+    assert recipe.train is not None
+    second = recipe.train.phases[1]
+    shipped = file.load("tercet").train
+    assert shipped is not None
+    differing = {"rows", "name"}
+    for part, own in zip(shipped.phases[0].parts, second.parts, strict=True):
+        assert part.model_dump(exclude=differing) == own.model_dump(exclude=differing)
+    whole = {"parts"}
+    assert shipped.phases[0].model_dump(exclude=whole) == second.model_dump(exclude=whole)
+    assert {step.name for step in compile_steps(recipe)} >= {"entry_matrix.definitions", "select"}
+
+
 def test_arms_of_definitions() -> None:
     arms = compiled("defsent_plus_cpu", BENCHMARKS / "arms_definitions.yaml", "seeds=4")
     assert all("entry_matrix.step2" in steps for steps in arms.values())
