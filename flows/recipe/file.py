@@ -83,7 +83,7 @@ def loaded(
     """The validated recipe, with `stage.key=value` overrides and the command line's shortcuts.
 
     A shipped recipe is fitted to the shape of another corpus; of any other recipe, `corpus` only
-    takes the place of its corpora. Overrides have the last word.
+    takes the place of its domain corpora. Overrides have the last word.
 
     Raises: BadInput with the file and line of the first fault.
     """
@@ -96,8 +96,7 @@ def loaded(
         if path.resolve() == _shipped_file(path.stem).resolve():
             content, chosen = fitted(content, describe(corpus, limit), limit)
         else:
-            role = {} if "train" in content else {"role": "pretrain"}
-            content["corpora"] = [{"name": _corpus_name(corpus), "source": corpus, **role}]
+            content["corpora"] = _with_corpus(content.get("corpora"), corpus)
     for override in overrides:
         _apply(content, override)
     if "extract_generate" in content and content["extract_generate"] is None:
@@ -155,6 +154,19 @@ def _no_key_twice(path: Path, node: yaml.Node | None) -> None:
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
             _no_key_twice(path, value)
+
+
+def _with_corpus(given: Any, source: str) -> list[Any]:
+    """The corpora with this one in the place of those of role domain; of all if none has it.
+
+    Where corpora only pretrain and give no sentences, it takes the place of those.
+    """
+    listed = given if isinstance(given, list) else []
+    roles = [c.get("role", "domain") if isinstance(c, dict) else None for c in listed]
+    role = "pretrain" if "pretrain" in roles and not {"domain", "general"} & {*roles} else "domain"
+    others = [c for c, its in zip(listed, roles, strict=True) if its != role]
+    entry = {"name": _corpus_name(source), "source": source, "role": role}
+    return [entry, *(others if role in roles else [])]
 
 
 def _corpus_name(source: str) -> str:

@@ -277,6 +277,31 @@ def test_overrides_corpus_limit_and_seed(write) -> None:
     assert recipe.seed == 7
 
 
+@pytest.mark.parametrize(
+    ("roles", "left"),
+    [
+        (["domain", "general", "labelled"], ["domain", "general", "labelled"]),
+        (["general", "labelled"], ["domain"]),
+        (["pretrain", "labelled"], ["pretrain", "labelled"]),
+        (["domain", "pretrain", "domain"], ["domain", "pretrain"]),
+        ([], ["domain"]),
+    ],
+)
+def test_a_corpus_takes_the_place_of_the_domain(write, roles: list[str], left: list[str]) -> None:
+    kind = {"labelled": ", kind: triplets"}
+    entries = [
+        f"{{name: own{n}, source: own{n}.csv, role: {role}{kind.get(role, '')}}}"
+        for n, role in enumerate(roles)
+    ]
+    does = "backbone: x/y\ntrain: {phases: [{name: all, rows: {from: anchors}, loss: in_batch}]}"
+    if left[0] == "pretrain":
+        does = "models: {m: {pretrain: {form: masked, init: x/y}}}"
+    path = write(f"name: mine\n{does}\ncorpora: [{', '.join(entries)}]\n")
+    corpora = recipe_file.load(path, corpus="new.txt").corpora
+    assert [corpus.role for corpus in corpora] == left
+    assert [corpus.source for corpus in corpora if not corpus.name.startswith("own")] == ["new.txt"]
+
+
 def test_an_override_leaves_the_other_places_of_a_yaml_alias(write) -> None:
     text = GOOD.replace("  word_repetition:\n", "  word_repetition: &half\n    weight: 0.5\n")
     text = text.replace("entity_swap: {weight: 0.5}", "entity_swap: *half")
