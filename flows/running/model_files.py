@@ -47,14 +47,20 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
         if isinstance(step.config, TrainConfig):
             source = step.models["backbone"]
             trained = False
-            while isinstance(source, Made) and isinstance(by_name[source.step].config, TrainConfig):
+            while isinstance(source, Made) and "backbone" in by_name[source.step].models:
                 source, trained = by_name[source.step].models["backbone"], True
             folder = _folder(source, tagged, in_cache=True)
             if folder is not None:
                 _check_encoder(step, source, folder)
                 _check_frozen(step, folder)
-                if trained:
-                    _check_head(step, folder)
+            if trained:
+                layer = None if folder is None else layer_of(folder)
+                config = by_name[source.step].config if isinstance(source, Made) else None
+                if layer is not None and not layer.survives:
+                    _check_head(step, layer.name)
+                elif isinstance(config, PretrainConfig) and config.form == "masked":
+                    # It will have a head, whichever that is.
+                    _check_head(step, "before the words")
 
 
 def _check_encoder(step: Step, source: Model, folder: Path) -> None:
@@ -84,16 +90,13 @@ def _check_frozen(step: Step, original: Path) -> None:
         )
 
 
-def _check_head(step: Step, original: Path) -> None:
-    """Raises BadInput where a phase would copy a head that an earlier phase has not kept."""
+def _check_head(step: Step, layer: str) -> None:
+    """Raises BadInput where a phase would copy this layer, which an earlier phase has not kept."""
     config: Any = step.config
     losses = [part.params() for part in config.phase.parts]
-    if not any(isinstance(loss, Definition) and loss.start == "copied" for loss in losses):
-        return
-    layer = layer_of(original)
-    if layer is not None and not layer.survives:
+    if any(isinstance(loss, Definition) and loss.start == "copied" for loss in losses):
         raise BadInput(
-            f"{step.name}: the loss definition starts from the layer {layer.name} of the original "
+            f"{step.name}: the loss definition starts from the layer {layer} of the original "
             "model, which an encoder trained before no longer has: give the phase `backbone: "
             "base`, or the loss `start: identity`."
         )

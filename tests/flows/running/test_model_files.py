@@ -24,10 +24,12 @@ from tercet.tasks.scoring.gense import GenseConfig
 from tercet.tasks.stage import BadInput
 from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.fitted import FittedConfig
-from tercet.tasks.training import fit_generator, fit_gense
+from tercet.tasks.training import fit_evaluator, fit_generator, fit_gense, pretrain
+from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.fit_generator import FitGeneratorConfig
 from tercet.tasks.training.fit_gense import FitGenseConfig
 from tercet.tasks.training.generator_pairs import PairsConfig
+from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train import TrainConfig, stage_for
 
 
@@ -147,6 +149,28 @@ def test_a_head_that_training_has_lost_is_not_copied(
         with pytest.raises(
             BadInput, match=rf"^train\.d: .* layer {lost} of the original.*identity"
         ):
+            check_model_files(steps, {})
+
+
+def test_nor_one_of_a_model_that_the_run_pretrains_or_an_evaluator_that_it_fits(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    save_file({"lm_head.dense.weight": np.zeros(2)}, tmp_path / "model.safetensors")
+    numbers = {"learning_rate": 1e-4, "masked": 0.2}
+    masked = PretrainConfig.model_validate({"name": "m", "form": "masked", **numbers})
+    made = Step("pretrain.m", pretrain.STAGE, masked, {}, {})
+    fits = FitEvaluatorConfig()
+    original = {"backbone": Weights(str(tmp_path))}
+    evaluator = Step("fit_evaluator", fit_evaluator.STAGE, fits, {}, original)
+    first = trained("train.a", Made("pretrain.m"))
+    identity = trained("train.b", Made("train.a"), start="identity")
+    check_model_files([made, first, identity], {})
+    for steps in (
+        [made, first, trained("train.d", Made("train.a"))],
+        [evaluator, trained("train.d", Made("fit_evaluator"))],
+    ):
+        with pytest.raises(BadInput, match=r"^train\.d: .* of the original.*identity"):
             check_model_files(steps, {})
 
 
