@@ -39,7 +39,12 @@ def check_names(recipe: "Recipe") -> None:
     for name, settings in recipe.models.items():
         for below, other in settings.models().items():
             # Another name for it is none of these.
-            if below != ("take",) and (fault := discriminators.unfit(other, recipe.models)):
+            if below == ("take",):
+                continue
+            fault = discriminators.unfit(other, recipe.models)
+            if named_models.counted(other, recipe.models):
+                fault = _COUNTS.format(other)
+            if fault:
                 raise Misplaced(fault, "models", name, *below)
     for name, settings in recipe.models.items():
         own = settings.pretrain or settings.fit_generator

@@ -117,6 +117,15 @@ def test_the_ablations_need_no_other_recipe(own: Place) -> None:
         ),
         ({"backbone": "counts"}, "'counts' counts tokens, which is no model that could stand here"),
         (
+            {
+                "models": {
+                    "counts": {"count_tokens": {"tokenizer": "x"}},
+                    "again": {"count_tokens": {"tokenizer": "counts"}},
+                }
+            },
+            "models.again.count_tokens.tokenizer: 'counts' counts tokens",
+        ),
+        (
             {"models": {"counts": {"count_tokens": {"tokenizer": "x", "corpora": ["no"]}}}},
             "no corpus 'no'",
         ),
