@@ -57,7 +57,7 @@ def measured(work: str, spin: str) -> float:
     environment = {k: v for k, v in os.environ.items() if k != "GOMP_SPINCOUNT"}
     environment |= {} if spin == "-" else {"GOMP_SPINCOUNT": spin}
     line = [sys.executable, __file__, "--one", work]
-    return float(subprocess.run(line, env=environment, stdout=-1, check=True).stdout)
+    return float(subprocess.run(line, env=environment, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def main() -> None:
