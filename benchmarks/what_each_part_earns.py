@@ -73,11 +73,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("runs", nargs="+", help="NAME=RUN")
     parser.add_argument("--store", default="tercet-store")
-    parser.add_argument("--csv", type=Path, help="every seed's values")
+    parser.add_argument("--csv", type=Path, help="every seed's values, put beside those it has")
     parser.add_argument("--together", action="store_true", help="the wider interval too")
     asked = parser.parse_args()
     store = open_store(asked.store, create=False)
-    rows: list[list[object]] = []
+    rows: list[list[str]] = []
     first: dict[str, dict[int | None, float]] = {}
     for named in asked.runs:
         name, _, run = named.partition("=")
@@ -102,14 +102,24 @@ def main() -> None:
                 f"{told(list(mine.values()))}{wide.get(metric, '')}{rest}"
             )
             rows += [
-                [name, metric, seed, round(figure.before.value, 4), round(value, 4)]
+                [name, str(metric), str(seed), f"{figure.before.value:.4f}", f"{value:.4f}"]
                 for seed, value in figure.values().items()
             ]
     if asked.csv is not None:
-        with asked.csv.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["arm", "metric", "seed", "before", "after"])
-            writer.writerows(rows)
+        put_beside(asked.csv, rows)
+
+
+def put_beside(path: Path, rows: list[list[str]]) -> None:
+    """Writes the rows, and those of the file that are of another arm, figure or seed."""
+    kept = []
+    if path.exists():
+        new = {tuple(row[:3]) for row in rows}
+        with path.open(newline="", encoding="utf-8") as file:
+            kept = [row for row in list(csv.reader(file))[1:] if tuple(row[:3]) not in new]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["arm", "metric", "seed", "before", "after"])
+        writer.writerows([*kept, *rows])
 
 
 if __name__ == "__main__":

@@ -51,6 +51,11 @@ def check(recipe: "Recipe") -> None:
             # In a phase written flat, the part's keys are in the phase itself.
             place: Place = ("train", "phases", index, "parts", number)
             _rows(recipe, phase, part.rows, place)
+            if part.rows.positive is not None and "positive" not in part.resolved().texts:
+                raise Misplaced(
+                    f"the loss {part.loss['name']} reads no positive: leave this key out",
+                    *(*place, "rows", "positive"),
+                )
             columns = _columns(recipe, part.rows)
             if columns is not None and (fault := unfit(part, columns)):
                 raise Misplaced(fault, *place, "rows")

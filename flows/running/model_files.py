@@ -7,8 +7,10 @@ from typing import Any
 
 from tercet.flows.pipeline.step import Made, Model, Step, Tagged, Weights
 from tercet.models import weights
+from tercet.models.encoders.pooling import cnn_form
 from tercet.models.losses.definition import Definition, layer_of
-from tercet.models.pretraining.forms import form_fault
+from tercet.models.losses.token_reconstruction import SLOT as FREQUENCIES
+from tercet.models.pretraining.forms import described, form_fault, transformer_folder
 from tercet.models.t5 import wording
 from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsConfig
 from tercet.tasks.scoring.gense import GenseConfig
@@ -19,9 +21,13 @@ from tercet.tasks.training.fit_generator import FitGeneratorConfig
 from tercet.tasks.training.fit_gense import FitGenseConfig
 from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.whiten import WhitenConfig
 
-# How many layers a model has, by the names that its type has for it.
+# How many layers a model has, by the names that its type has for it; and how wide its states are.
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layers")
+_WIDTHS = ("hidden_size", "d_model", "n_embd", "dim")
+# Modules that leave a vector as wide as the states that it is made of.
+_AS_WIDE = ("Transformer", "Pooling", "Normalize")
 _CHECKED = (
     PretrainConfig,
     FitGeneratorConfig,
@@ -44,11 +50,10 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
                 _check(step, slot, folder)
     by_name = {step.name: step for step in steps}
     for step in steps:
+        if isinstance(step.config, WhitenConfig):
+            _check_dimensions(step, by_name, tagged)
         if isinstance(step.config, TrainConfig):
-            source = step.models["backbone"]
-            trained = False
-            while isinstance(source, Made) and "backbone" in by_name[source.step].models:
-                source, trained = by_name[source.step].models["backbone"], True
+            source, trained = _way_back(step.models["backbone"], by_name)
             folder = _folder(source, tagged, in_cache=True)
             if folder is not None:
                 _check_encoder(step, source, folder)
@@ -61,6 +66,78 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
                 elif isinstance(config, PretrainConfig) and config.form == "masked":
                     # It will have a head, whichever that is.
                     _check_head(step, "before the words")
+            _check_counts(step, by_name, tagged)
+
+
+def _way_back(source: Model, by_name: Mapping[str, Step], *more: str) -> tuple[Model, list[Step]]:
+    """The model that training began with, and the steps back to it. more: other slots to follow."""
+    steps: list[Step] = []
+    while isinstance(source, Made):
+        step = by_name[source.step]
+        slot = next((slot for slot in ("backbone", *more) if slot in step.models), None)
+        if slot is None:
+            break
+        source = step.models[slot]
+        steps.append(step)
+    return source, steps
+
+
+def _check_dimensions(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
+    """Raises BadInput where whitening would keep more directions than the vectors have."""
+    config: Any = step.config
+    source, trained = _way_back(step.models["encoder"], by_name)
+    forms = [config.pooling, *(getattr(other.config, "pooling", None) for other in trained)]
+    if any(form is not None and cnn_form(form) is not None for form in forms):
+        return
+    folder = _folder(source, tagged, in_cache=True)
+    width = None if folder is None else _width(folder)
+    if width is not None and config.dimensions is not None and config.dimensions > width:
+        raise BadInput(
+            f"{step.name}: whiten.dimensions is {config.dimensions}, but the encoder's vectors "
+            f"have only {width} numbers: lower it to {width} or less."
+        )
+
+
+def _width(folder: Path) -> int | None:
+    """The length of an encoder's vectors; None where its files do not simply say so."""
+    modules = folder / "modules.json"
+    try:
+        listed = json.loads(modules.read_text("utf-8")) if modules.is_file() else []
+        kinds = [str(module["type"]).rpartition(".")[2] for module in listed]
+        if any(kind not in _AS_WIDE for kind in kinds):
+            return None
+        said = described(folder)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None  # whoever loads the model says what is wrong with it
+    return next((n for key in _WIDTHS if isinstance(n := said.get(key), int) and n > 0), None)
+
+
+def _check_counts(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
+    """Raises BadInput where tokens are counted with another tokenizer than the encoder's."""
+    own, _ = _way_back(step.models["backbone"], by_name, "init")
+    for slot, source in step.models.items():
+        # Behind the name of its part.
+        if slot.rpartition(".")[2] != FREQUENCIES or not isinstance(source, Made):
+            continue
+        other, _ = _way_back(by_name[source.step].models["tokenizer"], by_name, "init")
+        # One that is made here is made with a vocabulary of its own.
+        made = isinstance(own, Made) or isinstance(other, Made)
+        folders = [_folder(model, tagged, in_cache=True) for model in (own, other)]
+        words = [None if folder is None else _vocabulary(folder) for folder in folders]
+        if own != other and (made or (None not in words and words[0] != words[1])):
+            raise BadInput(
+                f"{step.name}: {source.step} counts with another tokenizer than the encoder's: "
+                "name the encoder's backbone as its `tokenizer`."
+            )
+
+
+def _vocabulary(folder: Path) -> Any:
+    """The tokens of a model's tokenizer.json; None where it has no such file."""
+    try:
+        file = transformer_folder(folder) / "tokenizer.json"
+        return json.loads(file.read_text("utf-8"))["model"]["vocab"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
 
 
 def _check_encoder(step: Step, source: Model, folder: Path) -> None:

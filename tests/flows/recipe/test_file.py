@@ -92,6 +92,13 @@ def test_a_good_recipe_loads_and_defaults_are_filled(write) -> None:
             10,
             ["either corpora or role"],
         ),
+        (
+            "batch_size: 16",
+            "rows: {from: anchors, positive: anchor}\n      loss: definition\n"
+            "      models: {entry_matrix: base}",
+            16,
+            ["rows.positive: the loss definition reads no positive"],
+        ),
         ("negative_max: 0.8", "negative_max: .nan", 12, ["select.negative_max is nan"]),
         ("weight: 0.5", "weight: .nan", 8, ["synthesise.entity_swap.weight is nan"]),
         ("weight: 0.5", "weight: -1", 8, ["synthesise.entity_swap.weight is -1"]),

@@ -1,6 +1,7 @@
 """What a model cannot do is said before anything runs, as far as its files show it."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,22 @@ from tercet.tasks.scoring.gense import GenseConfig
 from tercet.tasks.stage import BadInput
 from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.fitted import FittedConfig
-from tercet.tasks.training import fit_evaluator, fit_generator, fit_gense, pretrain
+from tercet.tasks.training import (
+    count_tokens,
+    fit_evaluator,
+    fit_generator,
+    fit_gense,
+    pretrain,
+    whiten,
+)
+from tercet.tasks.training.count_tokens import CountTokensConfig
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.fit_generator import FitGeneratorConfig
 from tercet.tasks.training.fit_gense import FitGenseConfig
 from tercet.tasks.training.generator_pairs import PairsConfig
 from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train import TrainConfig, stage_for
+from tercet.tasks.training.whiten import WhitenConfig
 
 
 @pytest.fixture
@@ -261,3 +271,102 @@ def test_the_judge_of_generators_is_a_causal_model(tmp_path: Path, tiny_backbone
     right = tiny_causal(tmp_path / "gpt", ["red"])
     models = {**step.models, "judge": Weights(str(right))}
     check_model_files([replace(step, models=models)], {})
+
+
+def whitened(dimensions: int | None, encoder: Model, **form: Any) -> Step:
+    config = WhitenConfig.model_validate({"dimensions": dimensions, **form})
+    return Step("whiten", whiten.STAGE, config, {}, {"encoder": encoder})
+
+
+def test_whitening_keeps_no_more_directions_than_there_are(tiny_backbone: Path) -> None:
+    width = json.loads((tiny_backbone / "config.json").read_text())["hidden_size"]
+    here = Weights(str(tiny_backbone))
+    first = trained("train.a", here, start="identity")
+    second = trained("train.b", Made("train.a"), start="identity")
+    before = [first, second]
+    check_model_files([*before, whitened(width, Made("train.b"))], {})
+    check_model_files([whitened(None, here)], {})
+    # This form's vectors are as wide as its channels make them.
+    check_model_files([whitened(width + 1, here, pooling="token_cnn")], {})
+    for steps in ([*before, whitened(width + 1, Made("train.b"))], [whitened(width + 1, here)]):
+        with pytest.raises(BadInput) as found:
+            check_model_files(steps, {})
+        assert str(found.value) == (
+            f"whiten: whiten.dimensions is {width + 1}, but the encoder's vectors have only "
+            f"{width} numbers: lower it to {width} or less."
+        )
+
+
+@pytest.mark.parametrize(
+    ("modules", "known"),
+    [
+        (["Transformer", "Pooling", "Normalize"], True),
+        (["Transformer", "Pooling", "Dense"], False),
+        (["StaticEmbedding"], False),
+        (None, False),
+    ],
+)
+def test_a_width_that_the_files_do_not_tell_is_left_to_the_run(
+    tmp_path: Path, modules: list[str] | None, known: bool
+) -> None:
+    listed = [{"type": f"sentence_transformers.models.{kind}"} for kind in modules or ()]
+    (tmp_path / "modules.json").write_text(json.dumps(listed) if modules else "[3]")
+    (tmp_path / "config.json").write_text('{"hidden_size": 8}')
+    save_file({"weight": np.zeros(2)}, tmp_path / "model.safetensors")
+    step = whitened(9, Weights(str(tmp_path)))
+    if known:
+        with pytest.raises(BadInput, match="have only 8 numbers"):
+            check_model_files([step], {})
+    else:
+        check_model_files([step], {})
+
+
+def reconstructing(backbone: Model, tokenizer: Model) -> list[Step]:
+    counts = CountTokensConfig(name="counts", corpora=("all",))
+    counting = Step("count_tokens.counts", count_tokens.STAGE, counts, {}, {"tokenizer": tokenizer})
+    part = {"name": "p", "rows": "anchors", "loss": "token_reconstruction"}
+    part["models"] = {"frequencies": "counts"}
+    config = TrainConfig.model_validate({"phase": {"name": "p", "parts": [part]}})
+    models = {"backbone": backbone, "p.frequencies": Made("count_tokens.counts")}
+    return [counting, Step("train", stage_for(["token_reconstruction"]), config, {}, models)]
+
+
+def test_tokens_are_counted_with_the_encoders_own_tokenizer(
+    tmp_path: Path, tiny_backbone: Path
+) -> None:
+    copied = shutil.copytree(tiny_backbone, tmp_path / "copied")
+    other = shutil.copytree(tiny_backbone, tmp_path / "other")
+    file = other / "tokenizer.json"
+    said = json.loads(file.read_text())
+    said["model"]["vocab"].popitem()
+    file.write_text(json.dumps(said))
+    nothing = shutil.copytree(tiny_backbone, tmp_path / "nothing")
+    (nothing / "tokenizer.json").unlink()
+    masked = PretrainConfig.model_validate(
+        {"name": "m", "form": "masked", "learning_rate": 1e-4, "masked": 0.2}
+    )
+    fresh = Step("pretrain.fresh", pretrain.STAGE, masked, {}, {})
+    on = Step("pretrain.on", pretrain.STAGE, masked, {}, {"init": Weights(str(copied))})
+    here = Weights(str(tiny_backbone))
+    for backbone, tokenizer in [
+        (here, here),
+        (here, Weights(str(copied))),
+        (Made("pretrain.on"), here),
+        (Made("pretrain.fresh"), Made("pretrain.fresh")),
+        # Whoever loads it knows.
+        (here, Weights(str(nothing))),
+        (here, Tagged("to be made")),
+    ]:
+        check_model_files([fresh, on, *reconstructing(backbone, tokenizer)], {})
+    for backbone, tokenizer in [
+        (here, Weights(str(other))),
+        (Made("pretrain.on"), Weights(str(other))),
+        (Made("pretrain.fresh"), here),
+        (here, Made("pretrain.fresh")),
+    ]:
+        with pytest.raises(BadInput) as found:
+            check_model_files([fresh, on, *reconstructing(backbone, tokenizer)], {})
+        assert str(found.value) == (
+            "train: count_tokens.counts counts with another tokenizer than the encoder's: name "
+            "the encoder's backbone as its `tokenizer`."
+        )
