@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from transformers.utils import logging as transformers_logging
 
 from tercet.models import freed_memory
-from tercet.models.encoders import forms, own_modules
+from tercet.models.encoders import forms, missing_weights, own_modules
 from tercet.models.encoders.pooling import PoolingMode
 from tercet.models.precision import Precision, computed_in
 
@@ -49,13 +49,16 @@ def load_encoder(
     weights = {"dtype": "float32", "use_safetensors": True}
     transformers_logging.disable_progress_bar()
     try:
-        if own and own_modules.has_own(Path(path)):
-            model = own_modules.load_own(Path(path), device, weights)
-        elif own:
-            model = SentenceTransformer(str(path), device=device, model_kwargs=weights, **remote)
-        else:
-            modules = forms.form_modules(path, pooling or "mean", prompt, weights, remote)
-            model = SentenceTransformer(modules=list(modules), device=device)
+        with missing_weights.refused():
+            if own and own_modules.has_own(Path(path)):
+                model = own_modules.load_own(Path(path), device, weights)
+            elif own:
+                model = SentenceTransformer(
+                    str(path), device=device, model_kwargs=weights, **remote
+                )
+            else:
+                modules = forms.form_modules(path, pooling or "mean", prompt, weights, remote)
+                model = SentenceTransformer(modules=list(modules), device=device)
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         if "custom code" in str(error):
@@ -68,7 +71,8 @@ def load_encoder(
     for module in filter(forms.is_first_last, model):
         module.requires_grad_(False)
     if own and pooling is not None:
-        forms.set_form(model, Path(path), pooling, prompt, weights, remote)
+        with missing_weights.refused():
+            forms.set_form(model, Path(path), pooling, prompt, weights, remote)
     # Static embeddings have no longest input, and none can be set.
     if max_length is not None and model.max_seq_length != math.inf:
         model.max_seq_length = min(max_length, _longest(model))

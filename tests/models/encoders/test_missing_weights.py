@@ -1,0 +1,115 @@
+"""An encoder is whole, or refused: nothing in it is drawn at random without a word."""
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file, save_file
+
+from tercet.models.encoders import missing_weights
+from tercet.models.encoders.encoder import load_encoder
+
+Tensors = dict[str, np.ndarray]
+QUERY = "encoder.layer.1.attention.self.query.weight"
+
+
+@pytest.fixture(params=["checkpoint", "SentenceTransformer"])
+def changed(
+    request: pytest.FixtureRequest, tiny_backbone: Path, tmp_path: Path
+) -> Callable[[Callable[[Tensors], None]], Path]:
+    """A copy of the tiny encoder with other weights, plain or with its modules."""
+
+    def _changed(change: Callable[[Tensors], None]) -> Path:
+        folder = tmp_path / "changed"
+        if request.param == "checkpoint":
+            shutil.copytree(tiny_backbone, folder)
+        else:
+            load_encoder(tiny_backbone, "mean").save_pretrained(str(folder))
+        weights = load_file(folder / "model.safetensors")
+        change(weights)
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        return folder
+
+    return _changed
+
+
+@pytest.fixture
+def printed() -> Iterator[list[str]]:
+    """What transformers tells the user."""
+    said: list[str] = []
+    handler, logger = logging.Handler(), logging.getLogger("transformers")
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    yield said
+    logger.removeHandler(handler)
+
+
+def without(weights: Tensors, *names: str) -> None:
+    for name in names:
+        del weights[name]
+
+
+def renamed(weights: Tensors) -> None:
+    for name in list(weights):
+        weights[f"other.{name}"] = weights.pop(name)
+
+
+def narrowed(weights: Tensors) -> None:
+    weights[QUERY] = weights[QUERY][:5]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda weights: without(weights, QUERY), rf": its weights lack {QUERY}$"),
+        (renamed, r": its weights lack \S.* and \d+ more$"),
+        (narrowed, rf": its weights have another shape than its config\.json says: {QUERY}$"),
+    ],
+    ids=["one is missing", "all have other names", "one is too small"],
+)
+def test_an_encoder_without_its_weights_is_one_sentence(
+    changed, change, said: str, printed: list[str]
+) -> None:
+    folder = changed(change)
+    # Whatever the user hears of transformers.
+    for level in (logging.WARNING, logging.ERROR):
+        missing_weights.transformers_logging.set_verbosity(level)
+        try:
+            with pytest.raises(
+                ValueError, match=r"^No sentence encoder can be loaded from"
+            ) as found:
+                load_encoder(folder)
+            assert missing_weights.transformers_logging.get_verbosity() == level
+        finally:
+            missing_weights.transformers_logging.set_verbosity(logging.WARNING)
+        assert found.match(said)
+    assert not printed
+
+
+def test_a_pooler_may_be_missing_and_a_head_left_over_in_silence(
+    changed, printed: list[str]
+) -> None:
+    kept = {}
+
+    def headed(weights: Tensors) -> None:
+        kept["query"] = weights[QUERY].copy()
+        without(weights, *[name for name in weights if name.startswith("pooler")])
+        weights["cls.predictions.bias"] = np.zeros(3, np.float32)
+
+    folder = changed(headed)
+    model = load_encoder(folder)
+    found = dict(model[0].model.named_parameters())[QUERY]
+    assert torch.equal(found.detach(), torch.from_numpy(kept["query"]))
+    load_encoder(folder, "cls")
+    assert not printed
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    with pytest.raises(RuntimeError, match=r"^out of memory$"), missing_weights.refused():
+        raise RuntimeError("out of memory")
+    logger = logging.getLogger("transformers.modeling_utils")
+    assert not logger.filters
