@@ -45,9 +45,13 @@ def refused() -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:
-            if fault := _fault(table.said):
-                raise ValueError(fault) from error
-            raise
+            fault = _fault(table.said)
+            # What torch says of a layer behind the transformer.
+            if fault is None and "loading state_dict" in str(error):
+                fault = " ".join(str(error).split())
+            if fault is None:
+                raise
+            raise ValueError(fault) from error
         finally:
             logger.removeFilter(table)
             transformers_logging.set_verbosity(level)

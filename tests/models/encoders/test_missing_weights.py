@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
+from sentence_transformers.base.modules import Dense
 
 from tercet.models.encoders import missing_weights
-from tercet.models.encoders.encoder import load_encoder
+from tercet.models.encoders.encoder import dimension, load_encoder
 
 Tensors = dict[str, np.ndarray]
 QUERY = "encoder.layer.1.attention.self.query.weight"
@@ -106,6 +107,33 @@ def test_a_pooler_may_be_missing_and_a_head_left_over_in_silence(
     assert torch.equal(found.detach(), torch.from_numpy(kept["query"]))
     load_encoder(folder, "cls")
     assert not printed
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda weights: weights.pop("linear.weight"), 'Missing key.* "linear.weight"'),
+        (
+            lambda weights: weights.update({"linear.weight": weights["linear.weight"][:1]}),
+            "size mismatch for linear.weight",
+        ),
+    ],
+    ids=["missing", "too small"],
+)
+def test_a_layer_behind_the_transformer_is_whole_too(
+    tiny_backbone: Path, tmp_path: Path, change, said: str
+) -> None:
+    model = load_encoder(tiny_backbone, "mean")
+    model.append(Dense(in_features=dimension(model), out_features=4))
+    model.save_pretrained(str(tmp_path))
+    (file,) = tmp_path.glob("*_Dense/model.safetensors")
+    weights = load_file(file)
+    change(weights)
+    save_file(weights, file, metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"^No sentence encoder can be loaded from") as found:
+        load_encoder(tmp_path)
+    assert found.match(said)
+    assert "\n" not in str(found.value)
 
 
 def test_other_errors_stay_what_they_are() -> None:
