@@ -78,3 +78,10 @@ SECOND := $(wildcard tests/flows/whole/test_llm_*.py) $(addprefix tests/flows/wh
 
 test: check vllm programs
 	$(call halves,tests $(addprefix --ignore=,$(SECOND)),$(SECOND))
+
+bench: setup
+	$(BIN)/python benchmarks/wiki_scale.py
+	$(BIN)/python benchmarks/sts_selftest.py
+
+clean:
+	rm -rf $(VENV) $(VLLM) .build tercet-store build dist *.egg-info

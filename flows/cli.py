@@ -107,7 +107,7 @@ def study(
         str | None, typer.Option("--arms", help="a YAML file: NAME: {KEY: VALUE}")
     ] = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", help="SUITE.TASK.SUBSET.METRIC to compare")
+        str | None, typer.Option("--metric", help="'SUITE TASK SUBSET METRIC' to compare")
     ] = None,
     output: Annotated[str, typer.Option("-o", "--output", help="where to write")] = "study.html",
     corpus: CorpusOption = None,

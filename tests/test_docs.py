@@ -248,3 +248,10 @@ def test_the_glossary_of_documentation_has_public_names_alone() -> None:
     ]
     found = glossary("string_agg(text", {"documents": documents, "sentences": sentences})
     assert found == [("sort", "Sort in place. Return None.")]
+
+
+def test_every_make_target_of_the_docs_has_a_rule() -> None:
+    rules = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+        named = re.findall(r"(?:`|^)make ([a-z]+)", page.read_text(encoding="utf-8"), re.M)
+        assert set(named) <= rules, page.name
