@@ -87,7 +87,8 @@ def _check_dimensions(step: Step, by_name: Mapping[str, Step], tagged: Mapping[s
     config: Any = step.config
     source, trained = _way_back(step.models["encoder"], by_name)
     forms = [config.pooling, *(getattr(other.config, "pooling", None) for other in trained)]
-    if any(form is not None and cnn_form(form) is not None for form in forms):
+    # Several poolings are joined, and a token_cnn is as wide as its channels make it.
+    if any(form is not None and (isinstance(form, tuple) or cnn_form(form)) for form in forms):
         return
     folder = _folder(source, tagged, in_cache=True)
     width = None if folder is None else _width(folder)
@@ -104,12 +105,21 @@ def _width(folder: Path) -> int | None:
     try:
         listed = json.loads(modules.read_text("utf-8")) if modules.is_file() else []
         kinds = [str(module["type"]).rpartition(".")[2] for module in listed]
-        if any(kind not in _AS_WIDE for kind in kinds):
+        own = [folder / str(module["path"]) / "config.json" for module in listed]
+        joined = [_joins(file) for file, kind in zip(own, kinds, strict=True) if kind == "Pooling"]
+        if any(joined) or any(kind not in _AS_WIDE for kind in kinds):
             return None
         said = described(folder)
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None  # whoever loads the model says what is wrong with it
     return next((n for key in _WIDTHS if isinstance(n := said.get(key), int) and n > 0), None)
+
+
+def _joins(file: Path) -> bool:
+    """Whether a Pooling's config names several modes, in the old form or in the new."""
+    said = json.loads(file.read_text("utf-8"))
+    old = [key for key, value in said.items() if key.startswith("pooling_mode_") and value is True]
+    return len(old) > 1 or isinstance(said.get("pooling_mode"), list)
 
 
 def _check_counts(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:

@@ -15,6 +15,7 @@ from tercet.flows.pipeline.step import Made, Model, Step, Tagged, Weights
 from tercet.flows.running.model_files import check_model_files
 from tercet.models.discriminators.calibration import Platt
 from tercet.models.discriminators.pair import PairModel, write
+from tercet.models.encoders import encoder
 from tercet.models.generators.sampling import Decoding
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question
@@ -309,7 +310,12 @@ def test_whitening_keeps_no_more_directions_than_there_are(tiny_backbone: Path) 
 def test_a_width_that_the_files_do_not_tell_is_left_to_the_run(
     tmp_path: Path, modules: list[str] | None, known: bool
 ) -> None:
-    listed = [{"type": f"sentence_transformers.models.{kind}"} for kind in modules or ()]
+    listed = [
+        {"type": f"sentence_transformers.models.{kind}", "path": f"{number}_{kind}"}
+        for number, kind in enumerate(modules or ())
+    ]
+    (tmp_path / "1_Pooling").mkdir()
+    (tmp_path / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
     (tmp_path / "modules.json").write_text(json.dumps(listed) if modules else "[3]")
     (tmp_path / "config.json").write_text('{"hidden_size": 8}')
     save_file({"weight": np.zeros(2)}, tmp_path / "model.safetensors")
@@ -319,6 +325,32 @@ def test_a_width_that_the_files_do_not_tell_is_left_to_the_run(
             check_model_files([step], {})
     else:
         check_model_files([step], {})
+
+
+@pytest.mark.parametrize(
+    ("said", "joined"),
+    [
+        ({"pooling_mode": "cls"}, False),
+        ({"pooling_mode": ["cls", "mean"]}, True),
+        ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, False),
+        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, True),
+    ],
+)
+def test_poolings_that_are_joined_are_wider(
+    tiny_backbone: Path, tmp_path: Path, said: dict[str, Any], joined: bool
+) -> None:
+    width = json.loads((tiny_backbone / "config.json").read_text())["hidden_size"]
+    check_model_files(
+        [whitened(width + 1, Weights(str(tiny_backbone)), pooling=["cls", "mean"])], {}
+    )
+    encoder.load_encoder(tiny_backbone, "mean").save_pretrained(str(tmp_path / "own"))
+    (tmp_path / "own" / "1_Pooling" / "config.json").write_text(json.dumps(said))
+    step = whitened(width + 1, Weights(str(tmp_path / "own")))
+    if joined:
+        check_model_files([step], {})
+    else:
+        with pytest.raises(BadInput, match="have only"):
+            check_model_files([step], {})
 
 
 def reconstructing(backbone: Model, tokenizer: Model) -> list[Step]:
