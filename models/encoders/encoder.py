@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
 from transformers.utils import logging as transformers_logging
@@ -21,6 +22,17 @@ Vectors: TypeAlias = npt.NDArray[np.float32]
 
 # A batch has about this many tokens per unit of `batch_size`: short texts get larger batches.
 _TOKENS_PER_TEXT = 16
+# What a directory raises that is half there or badly written.
+_FAULTS = (
+    AttributeError,
+    ImportError,
+    KeyError,
+    OSError,
+    SafetensorError,
+    StrictDataclassError,
+    TypeError,
+    ValueError,
+)
 # Texts are tokenised in blocks of this many, so that memory does not grow with the whole list.
 _BLOCK = 4_096
 
@@ -59,7 +71,7 @@ def load_encoder(
             else:
                 modules = forms.form_modules(path, pooling or "mean", prompt, weights, remote)
                 model = SentenceTransformer(modules=list(modules), device=device)
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except _FAULTS as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         if "custom code" in str(error):
             reason = (

@@ -136,6 +136,28 @@ def test_a_layer_behind_the_transformer_is_whole_too(
     assert "\n" not in str(found.value)
 
 
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("config.json", '{"model_type": "bert", "hidden_size": "32"}'),
+        ("1_Pooling/config.json", "{}"),
+        ("modules.json", '["a"]'),
+        (
+            "modules.json",
+            '[{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Nothing"}]',
+        ),
+    ],
+)
+def test_a_directory_that_is_badly_written_is_one_sentence(
+    tiny_backbone: Path, tmp_path: Path, file: str, text: str
+) -> None:
+    load_encoder(tiny_backbone, "mean").save_pretrained(str(tmp_path))
+    (tmp_path / file).write_text(text)
+    with pytest.raises(ValueError, match=r"^No sentence encoder can be loaded from") as found:
+        load_encoder(tmp_path)
+    assert "\n" not in str(found.value)
+
+
 def test_other_errors_stay_what_they_are() -> None:
     with pytest.raises(RuntimeError, match=r"^out of memory$"), missing_weights.refused():
         raise RuntimeError("out of memory")
