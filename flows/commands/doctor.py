@@ -147,7 +147,7 @@ def processor() -> list[Finding]:
     cores = len(allowed(0)) if allowed is not None else os.cpu_count() or 1
     fast = cpu_has_bf16()
     says = f"{cores} {'core' if cores == 1 else 'cores'}, "
-    says += "bf16 in hardware" if fast else "no bf16 in hardware: computes in fp32"
+    says += "fast bf16" if fast else "no fast bf16: computes in fp32"
     return [Finding("ok" if fast else "note", "cpu", says)]
 
 
