@@ -7,11 +7,12 @@ from typing import Any
 
 from tercet.flows.pipeline.step import Made, Model, Step, Tagged, Weights
 from tercet.models import weights
-from tercet.models.encoders.pooling import cnn_form
-from tercet.models.losses.definition import Definition, layer_of
+from tercet.models.encoders.pooling import CNN, cnn_form
+from tercet.models.losses.definition import Definition, Layer, layer_of
 from tercet.models.losses.token_reconstruction import SLOT as FREQUENCIES
 from tercet.models.pretraining.forms import described, form_fault, transformer_folder
 from tercet.models.t5 import wording
+from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsConfig
 from tercet.tasks.scoring.gense import GenseConfig
 from tercet.tasks.stage import BadInput
@@ -52,6 +53,7 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
     for step in steps:
         if isinstance(step.config, WhitenConfig):
             _check_dimensions(step, by_name, tagged)
+        _check_cnn(step, by_name, tagged)
         if isinstance(step.config, TrainConfig):
             source, trained = _way_back(step.models["backbone"], by_name)
             folder = _folder(source, tagged, in_cache=True)
@@ -59,7 +61,7 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
                 _check_encoder(step, source, folder)
                 _check_frozen(step, folder)
             if trained:
-                layer = None if folder is None else layer_of(folder)
+                layer = None if folder is None else _layer(folder)
                 config = by_name[source.step].config if isinstance(source, Made) else None
                 if layer is not None and not layer.survives:
                     _check_head(step, layer.name)
@@ -97,6 +99,35 @@ def _check_dimensions(step: Step, by_name: Mapping[str, Step], tagged: Mapping[s
             f"{step.name}: whiten.dimensions is {config.dimensions}, but the encoder's vectors "
             f"have only {width} numbers: lower it to {width} or less."
         )
+
+
+def _check_cnn(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
+    """Raises BadInput where a token_cnn is to pool states that was never trained."""
+    pooling = getattr(step.config, "pooling", None)
+    # Training draws one, and what it starts from is measured with it.
+    if pooling is None or cnn_form(pooling) is None or "backbone" in step.models:
+        return
+    for source in step.models.values():
+        source, trained = _way_back(source, by_name)
+        forms = [form for other in trained if (form := getattr(other.config, "pooling", None))]
+        if isinstance(step.config, EvaluateConfig) and not trained:
+            continue
+        folder = _folder(source, tagged, in_cache=True)
+        known = bool(forms) or folder is not None
+        has = cnn_form(forms[0]) is not None if forms else folder is not None and _has_cnn(folder)
+        if known and not has:
+            raise BadInput(
+                f"{step.name}: pooling: {CNN} needs an encoder that was trained with it, or its "
+                f"vectors are random: set train.pooling to {CNN}, or name another here."
+            )
+
+
+def _has_cnn(folder: Path) -> bool:
+    """Whether an encoder's modules.json names a token_cnn."""
+    try:
+        return f"{CNN}." in (folder / "modules.json").read_text("utf-8")
+    except (OSError, ValueError):
+        return False  # whoever loads the model says what is wrong with it
 
 
 def _width(folder: Path) -> int | None:
@@ -175,6 +206,16 @@ def _check_frozen(step: Step, original: Path) -> None:
             f"{step.name}: frozen_layers: {frozen} of the encoder's {layers} layers leaves none "
             f"to train: freeze {layers - 1} or fewer."
         )
+
+
+def _layer(folder: Path) -> Layer | None:
+    """The layer before the words that the files have; None for files that cannot be read."""
+    from safetensors import SafetensorError
+
+    try:
+        return layer_of(folder)
+    except (OSError, SafetensorError):
+        return None  # whoever loads the model says what is wrong with it
 
 
 def _check_head(step: Step, layer: str) -> None:

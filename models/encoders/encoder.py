@@ -14,8 +14,10 @@ from sentence_transformers import SentenceTransformer
 from transformers.utils import logging as transformers_logging
 
 from tercet.models import freed_memory
-from tercet.models.encoders import forms, missing_weights, own_modules
-from tercet.models.encoders.pooling import PoolingMode
+from tercet.models.encoders import forms, missing_weights, own_modules, soundness
+from tercet.models.encoders.pooling import CNN, PoolingMode, cnn_form
+from tercet.models.encoders.template_encoder import longest_input
+from tercet.models.encoders.token_cnn import TokenCnn
 from tercet.models.precision import Precision, computed_in
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
@@ -44,6 +46,7 @@ def load_encoder(
     device: str = "cpu",
     trust_remote_code: bool = False,
     prompt: str | None = None,
+    draws_cnn: bool = False,
 ) -> SentenceTransformer:
     """The encoder at `path`, in fp32 and in eval mode.
 
@@ -51,7 +54,10 @@ def load_encoder(
         plain checkpoint has none: it gets "mean", the library's default.
     prompt: the template of pooling "mask", or what follows the sentence with "first_decoder"; None
         keeps the encoder's own, else takes the default.
-    max_length: longest input in tokens, special ones included; None keeps the model's own.
+    max_length: longest input in tokens, special ones included; None keeps the model's own. Never
+        more than its positions allow.
+    draws_cnn: whether pooling "token_cnn" gives random weights to an encoder that has none, which
+        is where its training starts; else that is refused.
     Modules of ours are loaded without trust_remote_code, and no file beside the weights is run.
     Raises ValueError with one sentence when no encoder can be loaded from there.
     """
@@ -61,6 +67,7 @@ def load_encoder(
     weights = {"dtype": "float32", "use_safetensors": True}
     transformers_logging.disable_progress_bar()
     try:
+        soundness.check_files(Path(path), trust_remote_code)
         with missing_weights.refused():
             if own and own_modules.has_own(Path(path)):
                 model = own_modules.load_own(Path(path), device, weights)
@@ -71,6 +78,7 @@ def load_encoder(
             else:
                 modules = forms.form_modules(path, pooling or "mean", prompt, weights, remote)
                 model = SentenceTransformer(modules=list(modules), device=device)
+        soundness.check_model(model)
     except _FAULTS as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         if "custom code" in str(error):
@@ -79,38 +87,28 @@ def load_encoder(
                 "trust_remote_code: true"
             )
         raise ValueError(f"No sentence encoder can be loaded from {path}: {reason}") from error
-    _check_tokenizer(model, path)
+    has_cnn = own and any(isinstance(module, TokenCnn) for module in model)
+    if pooling is not None and cnn_form(pooling) is not None and not (has_cnn or draws_cnn):
+        raise ValueError(
+            f"The encoder at {path} has no {CNN}, and one with random weights would say nothing: "
+            f"train it with pooling: {CNN} first, or leave pooling out."
+        )
     for module in filter(forms.is_first_last, model):
         module.requires_grad_(False)
     if own and pooling is not None:
         with missing_weights.refused():
             forms.set_form(model, Path(path), pooling, prompt, weights, remote)
     # Static embeddings have no longest input, and none can be set.
-    if max_length is not None and model.max_seq_length != math.inf:
-        model.max_seq_length = min(max_length, _longest(model))
+    if (own_length := model.max_seq_length) != math.inf:
+        asked = own_length if max_length is None else max_length
+        model.max_seq_length = longest(model) if asked is None else min(asked, longest(model))
     return model.eval()
 
 
-def _check_tokenizer(model: SentenceTransformer, path: Path | str) -> None:
-    """If its files are missing, transformers makes one that has only special tokens."""
-    tokenizer: Any = getattr(model, "tokenizer", None)
-    special = getattr(tokenizer, "all_special_tokens", None)
-    if special is not None and len(tokenizer) <= len(special):
-        raise ValueError(
-            f"No sentence encoder can be loaded from {path}: its tokenizer is missing "
-            "(tokenizer.json, or the files it is made from)"
-        )
-
-
-def _longest(model: SentenceTransformer) -> int:
-    """The most tokens that the positions of the model allow."""
-    config = getattr(model[0], "config", None)
-    positions = getattr(config, "max_position_embeddings", None)
-    if config is None or not positions:
-        return 1 << 30
-    # RoBERTa's positions start after the padding index.
-    offset = (config.pad_token_id or 0) + 1 if "roberta" in str(config.model_type) else 0
-    return int(positions) - offset
+def longest(model: SentenceTransformer) -> int:
+    """The longest input in tokens that the positions of the model allow."""
+    network = getattr(model[0], "model", None)
+    return 1 << 30 if getattr(network, "config", None) is None else longest_input(network)
 
 
 def dimension(model: SentenceTransformer) -> int:

@@ -52,7 +52,7 @@ class TemplateEncoder(InputModule):  # type: ignore[misc]
         self._before = first + self._piece(before.removesuffix(" "))
         self._after = self._piece(after) + last
         self._marked = self._place_of_mask() if state == "mask" else None
-        self.max_seq_length = min(tokenizer.model_max_length, _positions(model.config))
+        self.max_seq_length = min(tokenizer.model_max_length, longest_input(model))
 
     @property
     def config(self) -> Any:
@@ -86,7 +86,7 @@ class TemplateEncoder(InputModule):  # type: ignore[misc]
         """
         longest = self.max_seq_length
         if max_length is not None:
-            longest = min(max_length, _positions(self.config))
+            longest = min(max_length, longest_input(self.model))
         fixed = len(self._before) + len(self._after)
         if fixed >= longest:
             raise ValueError(
@@ -167,11 +167,7 @@ class TemplateEncoder(InputModule):  # type: ignore[misc]
     ) -> "TemplateEncoder":
         """The same around a plain checkpoint."""
         tokenizer = AutoTokenizer.from_pretrained(path, **processor_kwargs)
-        model, told = AutoModel.from_pretrained(path, output_loading_info=True, **model_kwargs)
-        missing = [name for name in told["missing_keys"] if name.startswith("decoder.")]
-        if state == "first_decoder" and missing:
-            first = sorted(missing)[0]
-            raise ValueError(f"its decoder is missing ({first}): first_decoder needs one")
+        model = AutoModel.from_pretrained(path, **model_kwargs)
         if getattr(model.config, "use_cache", False):
             model.config.use_cache = False
         return cls(model, tokenizer, template, state)
@@ -248,11 +244,15 @@ def _start_token(config: Any) -> int:
     raise ValueError("its configuration names no token that the decoder starts with")
 
 
-def _positions(config: Any) -> int:
-    """The most tokens that the positions of the model allow."""
-    positions = getattr(config, "max_position_embeddings", None)
+def longest_input(network: Any) -> int:
+    """The longest input in tokens that the positions of a transformer allow."""
+    positions = getattr(network.config, "max_position_embeddings", None)
     if not positions or positions < 0:
         return 1 << 30
-    # RoBERTa's positions start after the padding index.
-    offset = (config.pad_token_id or 0) + 1 if "roberta" in str(config.model_type) else 0
-    return int(positions) - offset
+    # As in RoBERTa and MPNet, where positions start behind the padding index.
+    offsets = (
+        module.padding_idx + 1
+        for name, module in network.named_modules()
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
+    )
+    return int(positions) - next(offsets, 0)

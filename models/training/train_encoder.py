@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tercet.models import seeding
 from tercet.models.encoders import own_modules
-from tercet.models.encoders.encoder import default_prompt
+from tercet.models.encoders.encoder import default_prompt, longest
 from tercet.models.losses.loss import Loss
 from tercet.models.losses.registry import loss_named
 from tercet.models.training import batches as batching
@@ -198,7 +198,8 @@ class _Part:
                 for text, row_id in zip(texts["anchor"], rows["row_id"].to_pylist(), strict=True)
             ]
         # The prompt that the encoder is used with; without it, another encoder would be trained.
-        given = {"prompt": default_prompt(self._model), "max_length": self._numbers.max_length}
+        most = min(self._numbers.max_length, longest(self._model))
+        given = {"prompt": default_prompt(self._model), "max_length": most}
         # Of an optional column a row may lack the text, and a batch may have none at all.
         there = [[text for text in texts[name] if text is not None] for name in self._texts]
         features = [self._model.preprocess(column, **given) for column in there if column]

@@ -36,12 +36,19 @@ class Encoded:
         return np.asarray(found / np.maximum(lengths, 1e-12))
 
 
-def load(path: Path, form: FormSettings, max_length: int | None, device: str) -> Any:
-    """The encoder in this form, ready to use. Raises BadInput if it cannot be loaded."""
+def load(
+    path: Path, form: FormSettings, max_length: int | None, device: str, untrained: bool = False
+) -> Any:
+    """The encoder in this form, ready to use. Raises BadInput if it cannot be loaded.
+
+    untrained: training will start from this encoder, and from the form's weights as drawn for it.
+    """
     from tercet.models.encoders.encoder import load_encoder
 
     try:
-        return load_encoder(path, form.pooling, max_length, device, prompt=form.prompt)
+        return load_encoder(
+            path, form.pooling, max_length, device, prompt=form.prompt, draws_cnn=untrained
+        )
     except ValueError as error:
         raise BadInput(str(error)) from error
 

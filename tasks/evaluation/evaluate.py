@@ -191,8 +191,9 @@ def run(work: Work) -> None:
     if not texts:
         return
     path = work.models["model"]
+    trained = "baseline" in work.inputs
     encoded, pooling = encoded_texts(
-        load(path, config, config.max_length, work.resources.device),
+        load(path, config, config.max_length, work.resources.device, untrained=not trained),
         path,
         texts,
         work.resources.batch_size,
@@ -200,7 +201,6 @@ def run(work: Work) -> None:
         work.scratch,
         work.resources.progress,
     )
-    trained = "baseline" in work.inputs
     phase = config.phase if trained else "base"
     trained_with = work.seed if config.model_seed is None else config.model_seed
     subject = Subject(model_version(path), phase, trained_with, pooling)

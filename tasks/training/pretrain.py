@@ -173,6 +173,7 @@ def run(work: Work) -> Path:
     """
     import torch
 
+    from tercet.models.encoders.template_encoder import longest_input
     from tercet.models.pretraining import network, pretrain, texts
     from tercet.models.pretraining.batches import Task
     from tercet.models.training import choosing, loop
@@ -186,7 +187,7 @@ def run(work: Work) -> Path:
         torch.manual_seed(loop.phase_seed(work.seed, config.name))
         model, tokenizer = _model(work, None if init is None else transformer_folder(init))
         network.set_dropout(model, config.dropout)
-        longest = _longest(model, config)
+        longest = min(config.max_length, longest_input(model))
         train, held_out = (
             texts.tokenised(
                 work.scratch / split, _texts(work, split, most), tokenizer, config.form, longest
@@ -249,18 +250,6 @@ def _model(work: Work, init: Path | None) -> tuple[Any, Any]:
     tokenizer = tokenizers.loaded(folder, config.form, config.vocabulary)
     shape = network.Shape(config.layers, config.width, config.head_count(), config.max_length)
     return network.made(config.form, shape, tokenizer), tokenizer
-
-
-def _longest(model: Any, config: PretrainConfig) -> int:
-    """The longest input in tokens that both the config and the model's positions allow."""
-    positions = getattr(model.config, "max_position_embeddings", None) or config.max_length
-    # As in RoBERTa and MPNet, where positions start behind the padding index.
-    offsets = (
-        module.padding_idx + 1
-        for name, module in model.named_modules()
-        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
-    )
-    return min(config.max_length, int(positions) - next(offsets, 0))
 
 
 def _texts(work: Work, split: str, most: int | None) -> Iterator[list[str]]:

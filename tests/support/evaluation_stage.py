@@ -46,7 +46,9 @@ def encoder(monkeypatch):
     """A module in the encoder's place: `embed` is what it computes, `seen` what it was given."""
     fake = SimpleNamespace(embed=words, seen=[], loaded=[])
 
-    def load_encoder(path, pooling=None, max_length=None, device="cpu", prompt=None):
+    def load_encoder(
+        path, pooling=None, max_length=None, device="cpu", prompt=None, draws_cnn=False
+    ):
         fake.loaded.append((path, pooling, max_length, device))
         return [SimpleNamespace(), SimpleNamespace(pooling_mode=pooling or "mean")]
 

@@ -15,13 +15,15 @@ from tercet.flows.pipeline.step import Made, Model, Step, Tagged, Weights
 from tercet.flows.running.model_files import check_model_files
 from tercet.models.discriminators.calibration import Platt
 from tercet.models.discriminators.pair import PairModel, write
-from tercet.models.encoders import encoder
+from tercet.models.encoders import encoder, own_modules
 from tercet.models.generators.sampling import Decoding
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question
-from tercet.tasks.evaluation import measure_generators
+from tercet.tasks.evaluation import evaluate, measure_generators
+from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsConfig
-from tercet.tasks.scoring import gense
+from tercet.tasks.scoring import embed, gense
+from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.scoring.gense import GenseConfig
 from tercet.tasks.stage import BadInput
 from tercet.tasks.synthesis import fitted
@@ -124,10 +126,12 @@ def test_a_model_that_is_nowhere_is_missed(tmp_path: Path) -> None:
         check_model_files([step], {})
 
 
-def trained(name: str, backbone: Model, **loss: Any) -> Step:
+def trained(name: str, backbone: Model, pooling: Any = None, **loss: Any) -> Step:
     part = {"name": "p", "rows": "terms", "models": {"entry_matrix": ""}}
     part |= {"loss": {"name": "definition", **loss}}
-    config = TrainConfig.model_validate({"phase": {"name": "p", "parts": [part]}})
+    config = TrainConfig.model_validate(
+        {"phase": {"name": "p", "parts": [part]}, "pooling": pooling}
+    )
     return Step(name, stage_for(["definition"]), config, {}, {"backbone": backbone})
 
 
@@ -288,7 +292,9 @@ def test_whitening_keeps_no_more_directions_than_there_are(tiny_backbone: Path) 
     check_model_files([*before, whitened(width, Made("train.b"))], {})
     check_model_files([whitened(None, here)], {})
     # This form's vectors are as wide as its channels make them.
-    check_model_files([whitened(width + 1, here, pooling="token_cnn")], {})
+    pooled = {"pooling": "token_cnn"}
+    wide = trained("train.a", here, **pooled, start="identity")
+    check_model_files([wide, whitened(width + 1, Made("train.a"), **pooled)], {})
     for steps in ([*before, whitened(width + 1, Made("train.b"))], [whitened(width + 1, here)]):
         with pytest.raises(BadInput) as found:
             check_model_files(steps, {})
@@ -402,3 +408,44 @@ def test_tokens_are_counted_with_the_encoders_own_tokenizer(
             "train: count_tokens.counts counts with another tokenizer than the encoder's: name "
             "the encoder's backbone as its `tokenizer`."
         )
+
+
+def test_states_are_not_pooled_by_a_cnn_that_was_never_trained(
+    tiny_backbone: Path, tmp_path: Path
+) -> None:
+    here, form = Weights(str(tiny_backbone)), {"pooling": "token_cnn"}
+    has_one = encoder.load_encoder(tiny_backbone, "token_cnn", draws_cnn=True)
+    own_modules.save_encoder(has_one, tmp_path / "kept")
+    kept = {"kept": tmp_path / "kept"}
+
+    def of_encoder(source: Model, inputs: bool = True) -> Step:
+        slots = {"baseline": ("evaluate.base",)} if inputs else {}
+        config = EvaluateConfig.model_validate(form)
+        return Step("evaluate.encoder", evaluate.STAGE, config, slots, {"model": source})
+
+    def of_texts(source: Model) -> Step:
+        return Step(
+            "embed", embed.STAGE, EmbedConfig.model_validate(form), {}, {"evaluator": source}
+        )
+
+    same = trained("train.a", here, start="identity")
+    by_cnn = trained("train.a", here, "token_cnn", start="identity")
+    by_mean = trained("train.a", Tagged("kept"), "mean", start="identity")
+    as_it_was = trained("train.a", Tagged("kept"), start="identity")
+    made = Made("train.a")
+    sound = [[of_encoder(here, inputs=False)], [of_texts(Tagged("kept"))]]
+    sound += [[before, of_encoder(made)] for before in (by_cnn, as_it_was)]
+    for steps in sound:
+        check_model_files(steps, kept)
+    faulty = [[of_texts(here)], [same, of_encoder(made)], [by_mean, of_encoder(made)]]
+    for steps in faulty:
+        with pytest.raises(BadInput, match=r"pooling: token_cnn needs an encoder that was trained"):
+            check_model_files(steps, kept)
+
+
+def test_weights_that_cannot_be_read_are_left_to_whoever_loads_them(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\n")
+    here = Tagged("pointer")
+    steps = [trained("train.a", here), trained("train.b", Made("train.a"), start="identity")]
+    check_model_files(steps, {"pointer": tmp_path})

@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,9 +11,12 @@ import pytest
 import torch
 from safetensors.numpy import load_file, save_file
 from sentence_transformers.base.modules import Dense
+from transformers import AutoModel
+from transformers.utils import logging as transformers_logging
 
 from tercet.models.encoders import missing_weights
-from tercet.models.encoders.encoder import dimension, load_encoder
+from tercet.models.encoders.encoder import dimension, encode, load_encoder
+from tercet.models.losses.definition import layer_of
 
 Tensors = dict[str, np.ndarray]
 QUERY = "encoder.layer.1.attention.self.query.weight"
@@ -78,15 +82,15 @@ def test_an_encoder_without_its_weights_is_one_sentence(
     folder = changed(change)
     # Whatever the user hears of transformers.
     for level in (logging.WARNING, logging.ERROR):
-        missing_weights.transformers_logging.set_verbosity(level)
+        transformers_logging.set_verbosity(level)
         try:
             with pytest.raises(
                 ValueError, match=r"^No sentence encoder can be loaded from"
             ) as found:
                 load_encoder(folder)
-            assert missing_weights.transformers_logging.get_verbosity() == level
+            assert transformers_logging.get_verbosity() == level
         finally:
-            missing_weights.transformers_logging.set_verbosity(logging.WARNING)
+            transformers_logging.set_verbosity(logging.WARNING)
         assert found.match(said)
     assert not printed
 
@@ -103,9 +107,23 @@ def test_a_pooler_may_be_missing_and_a_head_left_over_in_silence(
 
     folder = changed(headed)
     model = load_encoder(folder)
-    found = dict(model[0].model.named_parameters())[QUERY]
-    assert torch.equal(found.detach(), torch.from_numpy(kept["query"]))
+    found = dict(model[0].model.named_parameters())
+    assert torch.equal(found[QUERY].detach(), torch.from_numpy(kept["query"]))
     load_encoder(folder, "cls")
+    assert not printed
+    # A random one would be saved, and taken for the backbone's own by whoever copies it.
+    assert not [name for name in found if "pooler" in name]
+    assert np.isfinite(encode(model, ["a red cup"])).all()
+    model.save_pretrained(str(folder.parent / "saved"))
+    assert layer_of(folder.parent / "saved") is None
+
+
+def test_a_pooler_of_another_shape_is_none(changed, printed: list[str]) -> None:
+    def misshapen(weights: Tensors) -> None:
+        weights["pooler.dense.weight"] = weights["pooler.dense.weight"][:3]
+
+    model = load_encoder(changed(misshapen))
+    assert not [name for name, _ in model.named_parameters() if "pooler" in name]
     assert not printed
 
 
@@ -161,5 +179,26 @@ def test_a_directory_that_is_badly_written_is_one_sentence(
 def test_other_errors_stay_what_they_are() -> None:
     with pytest.raises(RuntimeError, match=r"^out of memory$"), missing_weights.refused():
         raise RuntimeError("out of memory")
-    logger = logging.getLogger("transformers.modeling_utils")
-    assert not logger.filters
+
+
+def test_what_is_loaded_elsewhere_is_told_by_transformers_as_ever(
+    changed, printed: list[str]
+) -> None:
+    folder = changed(lambda weights: without(weights, QUERY))
+    inside, leave = threading.Event(), threading.Event()
+
+    def load_inside() -> None:
+        with missing_weights.refused():
+            inside.set()
+            leave.wait()
+
+    other = threading.Thread(target=load_inside)
+    other.start()
+    inside.wait()
+    try:
+        AutoModel.from_pretrained(folder)
+    finally:
+        leave.set()
+        other.join()
+    assert len(printed) == 1
+    assert "LOAD REPORT" in printed[0]

@@ -35,7 +35,7 @@ print(json.dumps(model.encode(json.loads(sys.argv[2])).tolist()))
 def _saved(tmp_path: Path, backbone: Path, pooling: StatePooling | CnnPooling = "mask") -> Path:
     if pooling == "first_decoder":
         backbone = tiny_t5(tmp_path / "t5", ["the", "old", "file", "open", "read", "row"])
-    return save_encoder(load_encoder(backbone, pooling), tmp_path / "saved")
+    return save_encoder(load_encoder(backbone, pooling, draws_cnn=True), tmp_path / "saved")
 
 
 @pytest.mark.slow

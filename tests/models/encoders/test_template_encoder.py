@@ -130,7 +130,7 @@ def test_a_t5_without_its_decoder_is_refused(t5: Path, tmp_path: Path) -> None:
     AutoTokenizer.from_pretrained(t5).save_pretrained(tmp_path)
     file = tmp_path / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"is_encoder_decoder": True}))
-    with pytest.raises(ValueError, match=r"its decoder is missing \(decoder\."):
+    with pytest.raises(ValueError, match=r"its weights lack decoder\.\S+ and \d+ more$"):
         load_encoder(tmp_path, "first_decoder")
     load_encoder(tmp_path, "mean")
 

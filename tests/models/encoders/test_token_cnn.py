@@ -54,7 +54,7 @@ def _by_loops(module: Any, states: torch.Tensor) -> list[float]:
 
 
 def test_the_embedding_is_that_of_literal_loops(tiny_backbone: Path) -> None:
-    model = load_encoder(tiny_backbone, SMALL)
+    model = load_encoder(tiny_backbone, SMALL, draws_cnn=True)
     found = encode(model, TEXTS, batch_size=3, normalise=False)
     assert found.shape == (5, 12) == (5, model.get_embedding_dimension())
     for text, vector in zip(TEXTS, found, strict=True):
@@ -65,7 +65,7 @@ def test_the_embedding_is_that_of_literal_loops(tiny_backbone: Path) -> None:
 
 
 def test_the_papers_shapes(tiny_backbone: Path) -> None:
-    model = load_encoder(tiny_backbone, "token_cnn")
+    model = load_encoder(tiny_backbone, "token_cnn", draws_cnn=True)
     module: Any = model[1]
     features = model[0](model.preprocess(TEXTS[:2]))
     multi = features["token_embeddings"].new_zeros(2, 1, 3, 500)
@@ -109,20 +109,27 @@ def test_a_text_ends_with_its_last_own_token() -> None:
 
 def test_the_first_weights_follow_from_the_seed_alone(tiny_backbone: Path) -> None:
     torch.manual_seed(1)
-    first = encode(load_encoder(tiny_backbone, SMALL), TEXTS)
+    first = encode(load_encoder(tiny_backbone, SMALL, draws_cnn=True), TEXTS)
     before = torch.get_rng_state()
-    np.testing.assert_array_equal(encode(load_encoder(tiny_backbone, SMALL), TEXTS), first)
+    np.testing.assert_array_equal(
+        encode(load_encoder(tiny_backbone, SMALL, draws_cnn=True), TEXTS), first
+    )
     assert torch.equal(torch.get_rng_state(), before)
     other = TokenCnnForm("token_cnn", channels=7, filters=2, activation="tanh", seed=4)
-    assert np.abs(encode(load_encoder(tiny_backbone, other), TEXTS) - first).max() > 0.01
+    assert (
+        np.abs(encode(load_encoder(tiny_backbone, other, draws_cnn=True), TEXTS) - first).max()
+        > 0.01
+    )
 
 
 def test_an_encoder_takes_the_form_keeps_it_and_gives_it_up(
     tiny_backbone: Path, tmp_path: Path
 ) -> None:
     mean = save_encoder(load_encoder(tiny_backbone, "mean"), tmp_path / "mean")
-    fresh = load_encoder(tiny_backbone, SMALL)
-    np.testing.assert_array_equal(encode(load_encoder(mean, SMALL), TEXTS), encode(fresh, TEXTS))
+    fresh = load_encoder(tiny_backbone, SMALL, draws_cnn=True)
+    np.testing.assert_array_equal(
+        encode(load_encoder(mean, SMALL, draws_cnn=True), TEXTS), encode(fresh, TEXTS)
+    )
     with torch.no_grad():
         fresh[1].cnn.bias.add_(1.0)
     trained = save_encoder(fresh, tmp_path / "trained")
@@ -148,7 +155,7 @@ def test_an_encoder_takes_the_form_keeps_it_and_gives_it_up(
 def test_a_damaged_directory_is_one_sentence(
     tiny_backbone: Path, tmp_path: Path, spoil: Any, said: str
 ) -> None:
-    path = save_encoder(load_encoder(tiny_backbone, SMALL), tmp_path / "saved")
+    path = save_encoder(load_encoder(tiny_backbone, SMALL, draws_cnn=True), tmp_path / "saved")
     spoil(path / "1_TokenCnn")
     with pytest.raises(ValueError, match="No sentence encoder can be loaded") as raised:
         load_encoder(path)
@@ -160,7 +167,7 @@ def test_onnx_gives_the_same_vectors(tiny_backbone: Path, tmp_path: Path) -> Non
     pytest.importorskip("onnxruntime")
     from tercet.models.encoders.onnx_files import OnnxEncoder, write_onnx
 
-    model = load_encoder(tiny_backbone, SMALL)
+    model = load_encoder(tiny_backbone, SMALL, draws_cnn=True)
     write_onnx(model, tmp_path / "model.onnx")
     exported: Any = OnnxEncoder(tmp_path / "model.onnx", model, threads=1)
     np.testing.assert_allclose(encode(exported, TEXTS), encode(model, TEXTS), atol=1e-6)

@@ -31,7 +31,9 @@ def test_the_librarys_own_trainer_takes_it(
     loss = loss_named(name)
     assert loss.name == name
     loss = loss.with_numbers(loss.params())
-    model = load_encoder(tiny_backbone, "token_cnn" if "frequencies" in loss.slots else "mean")
+    model = load_encoder(
+        tiny_backbone, "token_cnn" if "frequencies" in loss.slots else "mean", draws_cnn=True
+    )
     before = {key: value.clone() for key, value in model.state_dict().items()}
     slots = dict.fromkeys(loss.slots, tiny_backbone)
     if "entry_matrix" in slots:

@@ -53,7 +53,7 @@ def test_an_encoder_or_counts_that_do_not_fit_are_one_sentence(
 ) -> None:
     loss = loss_named(NAME)
     mean = load_encoder(tiny_backbone, "mean")
-    model = load_encoder(tiny_backbone, TokenCnnForm("token_cnn", channels=4))
+    model = load_encoder(tiny_backbone, TokenCnnForm("token_cnn", channels=4), draws_cnn=True)
     other = AutoTokenizer.from_pretrained(tiny_backbone)
     other.add_tokens(["heron"])
     foreign = frequencies(tmp_path / "foreign", other, ["the old file"])
