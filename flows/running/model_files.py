@@ -113,12 +113,13 @@ def _check_cnn(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Pat
         if isinstance(step.config, EvaluateConfig) and not trained:
             continue
         folder = _folder(source, tagged, in_cache=True)
-        known = bool(forms) or folder is not None
+        origin = by_name[source.step].config if isinstance(source, Made) else None
+        known = bool(forms) or folder is not None or isinstance(origin, PretrainConfig)
         has = cnn_form(forms[0]) is not None if forms else folder is not None and _has_cnn(folder)
         if known and not has:
             raise BadInput(
                 f"{step.name}: pooling: {CNN} needs an encoder that was trained with it, or its "
-                f"vectors are random: set train.pooling to {CNN}, or name another here."
+                "vectors are random: train that encoder so, or name another pooling here."
             )
 
 

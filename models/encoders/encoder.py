@@ -11,12 +11,13 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Transformer
 from transformers.utils import logging as transformers_logging
 
 from tercet.models import freed_memory
 from tercet.models.encoders import forms, missing_weights, own_modules, soundness
 from tercet.models.encoders.pooling import CNN, PoolingMode, cnn_form
-from tercet.models.encoders.template_encoder import longest_input
+from tercet.models.encoders.template_encoder import ENDLESS, TemplateEncoder, longest_input
 from tercet.models.encoders.token_cnn import TokenCnn
 from tercet.models.precision import Precision, computed_in
 
@@ -101,14 +102,16 @@ def load_encoder(
     # Static embeddings have no longest input, and none can be set.
     if (own_length := model.max_seq_length) != math.inf:
         asked = own_length if max_length is None else max_length
-        model.max_seq_length = longest(model) if asked is None else min(asked, longest(model))
+        most = min(longest(model), ENDLESS if asked is None else asked)
+        if most != own_length and most < ENDLESS:
+            model.max_seq_length = most
     return model.eval()
 
 
 def longest(model: SentenceTransformer) -> int:
     """The longest input in tokens that the positions of the model allow."""
-    network = getattr(model[0], "model", None)
-    return 1 << 30 if getattr(network, "config", None) is None else longest_input(network)
+    readers = [m for m in model.modules() if isinstance(m, (Transformer, TemplateEncoder))]
+    return min((longest_input(reader.model) for reader in readers), default=ENDLESS)
 
 
 def dimension(model: SentenceTransformer) -> int:

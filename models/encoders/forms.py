@@ -16,6 +16,7 @@ from torch import nn
 
 from tercet.models.encoders.pooling import (
     FIRST_LAST,
+    TOKEN_POOLINGS,
     PoolingMode,
     TokenCnnForm,
     cnn_form,
@@ -159,6 +160,10 @@ def set_form(
             "leave pooling out."
         )
     reader, held = model[0], model[place]
+    if getattr(reader, "model", None) is None and not set(_modes(pooling)) <= set(TOKEN_POOLINGS):
+        raise ValueError(
+            f"The encoder at {path} has no transformer, which {said} needs: leave pooling out."
+        )
     if held.pooling_mode == pooling:
         asked = None if prompt is None else template_of(pooling, prompt)  # type: ignore[arg-type]
         if asked is None or asked == reader.template:
@@ -197,6 +202,10 @@ def set_form(
     model[place] = made
     for layer in layers:
         model.insert(place, layer.to(model.device))
+
+
+def _modes(pooling: PoolingMode) -> tuple[Any, ...]:
+    return pooling if isinstance(pooling, tuple) else (pooling,)
 
 
 def _checkpoint(path: Path) -> Path:

@@ -1,13 +1,23 @@
 """Faults of an encoder that would pass in silence or end a run midway, told when it is loaded."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding, Transformer
+
+from tercet.models.encoders.template_encoder import TemplateEncoder
 
 # Files that only a SentenceTransformer directory has, beside its modules.json.
-_OF_MODULES = ("config_sentence_transformers.json", "template_encoder.json", "[0-9]*_*/config.json")
+_OF_MODULES = (
+    "config_sentence_transformers.json",
+    "template_encoder.json",
+    "[0-9]_*/config.json",
+    "[0-9][0-9]_*/config.json",
+)
+_ROLES = ("pad", "unk", "cls", "sep", "bos", "eos", "mask")
 
 
 def check_files(path: Path, trust_remote_code: bool) -> None:
@@ -21,33 +31,68 @@ def check_files(path: Path, trust_remote_code: bool) -> None:
                 "are made is missing"
             )
         return
-    for module in json.loads(listed.read_text(encoding="utf-8")):
-        file = path / str(module["path"]) / "config.json"
-        if str(module["type"]).endswith(".Dense") and file.is_file() and not trust_remote_code:
-            name = json.loads(file.read_text(encoding="utf-8")).get("activation_function")
-            # The library would take Tanh instead.
-            if name is not None and not str(name).startswith("torch."):
-                raise ValueError(
-                    f"its layer {module['path']} has the activation {name}, which is code of its "
-                    "own and runs only if the recipe sets trust_remote_code: true"
-                )
+    modules = json.loads(listed.read_text(encoding="utf-8"))
+    if not isinstance(modules, list) or not all(map(_is_entry, modules)):
+        raise ValueError("its modules.json is no list of modules, each with its type and path")
+    # A router's layers lie deeper.
+    dense = {*path.rglob("*Dense*/config.json")}
+    dense |= {path / m["path"] / "config.json" for m in modules if m["type"].endswith(".Dense")}
+    for file in () if trust_remote_code else sorted(filter(Path.is_file, dense)):
+        config = json.loads(file.read_text(encoding="utf-8"))
+        name = config.get("activation_function", "torch.")
+        # The library would take Tanh instead.
+        if not isinstance(name, str) or not name.startswith("torch."):
+            raise ValueError(
+                f"its layer {file.parent.relative_to(path)} has the activation {name!r}, not one "
+                "of torch, which runs only if the recipe sets trust_remote_code: true"
+            )
 
 
 def check_model(model: SentenceTransformer) -> None:
     """Raises ValueError for a tokenizer that does not fit, and for weights that are not finite."""
+    for name, weights in model.named_parameters():
+        # NaN in the attention may still give finite vectors. Numbers of 8 bits cannot be asked.
+        values = weights.float() if weights.element_size() == 1 else weights
+        if not bool(values.isfinite().all()):
+            raise ValueError(f"its weights are damaged: {name} has NaN or infinity")
     tokenizer: Any = getattr(model, "tokenizer", None)
     special = getattr(tokenizer, "all_special_tokens", None)
     # If its files are missing, transformers makes one that has only special tokens.
     if special is not None and len(tokenizer) <= len(special):
         raise ValueError("its tokenizer is missing (tokenizer.json, or the files it is made from)")
-    for name, weights in model.named_parameters():
-        # NaN in the attention may still give finite vectors.
-        if not bool(weights.isfinite().all()):
-            raise ValueError(f"its weights are damaged: {name} has NaN or infinity")
-    network: Any = getattr(model[0], "model", None)
-    if special is not None and hasattr(network, "get_input_embeddings"):
-        rows = getattr(network.get_input_embeddings(), "num_embeddings", None)
-        if rows is not None and len(tokenizer) > rows:
+    for tokens, rows in _vocabularies(model):
+        if beyond := {name: number for name, number in tokens.items() if number >= rows}:
+            first = min(beyond, key=lambda name: beyond[name])
             raise ValueError(
-                f"its tokenizer has {len(tokenizer)} tokens, but its weights know only {rows}"
+                f"its tokenizer has tokens that its weights do not know: {first!r} is number "
+                f"{beyond[first]}, and they have {rows} rows"
             )
+
+
+def _is_entry(module: Any) -> bool:
+    return isinstance(module, dict) and all(
+        isinstance(module.get(key), str) for key in ("type", "path")
+    )
+
+
+def _vocabularies(model: SentenceTransformer) -> Iterator[tuple[dict[str, int], int]]:
+    """Of each module that reads texts: the tokens that a text may give, and its embeddings."""
+    for module in model.modules():
+        table: Any = None
+        if isinstance(module, StaticEmbedding):
+            yield module.tokenizer.get_vocab(), module.embedding.num_embeddings
+        elif isinstance(module, (Transformer, TemplateEncoder)):
+            tokenizer: Any = module.tokenizer
+            try:
+                table = module.model.get_input_embeddings()
+            except (AttributeError, NotImplementedError):
+                continue  # CANINE has none, and whoever has no `model` reads no tokens
+            rows = getattr(table, "num_embeddings", None)
+            if rows is None or not hasattr(tokenizer, "get_vocab"):
+                continue
+            # A special token without a role comes in no text: Gemma's for an image has no row.
+            used = {getattr(tokenizer, f"{role}_token_id", None) for role in _ROLES}
+            added = getattr(tokenizer, "added_tokens_decoder", {})
+            unused = {number for number, token in added.items() if token.special} - used
+            vocabulary = tokenizer.get_vocab()
+            yield {name: n for name, n in vocabulary.items() if n not in unused}, int(rows)

@@ -10,9 +10,13 @@ from typing import Any, ClassVar
 
 import torch
 from sentence_transformers.base.modules import InputModule, Module
+from torch import nn
 from transformers import AutoModel, AutoTokenizer
 
 SENTENCE, MASK = "{sentence}", "{mask}"
+# What models call their tables of positions: BERT and most others, BART, GPT-2.
+_TABLES = ("position_embeddings", "embed_positions", "wpe")
+ENDLESS = 1 << 30
 
 
 class TemplateEncoder(InputModule):  # type: ignore[misc]
@@ -245,14 +249,16 @@ def _start_token(config: Any) -> int:
 
 
 def longest_input(network: Any) -> int:
-    """The longest input in tokens that the positions of a transformer allow."""
-    positions = getattr(network.config, "max_position_embeddings", None)
-    if not positions or positions < 0:
-        return 1 << 30
-    # As in RoBERTa and MPNet, where positions start behind the padding index.
-    offsets = (
-        module.padding_idx + 1
-        for name, module in network.named_modules()
-        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
-    )
-    return int(positions) - next(offsets, 0)
+    """The longest input in tokens that a transformer's table of positions has rows for.
+
+    Relative and rotary positions have no table, and no end.
+    """
+    said = getattr(network.config, "max_position_embeddings", None) or 0
+    longest = ENDLESS
+    for name, module in network.named_modules():
+        if isinstance(module, nn.Embedding) and name.endswith(_TABLES):
+            rows = min(module.num_embeddings, said if said > 0 else ENDLESS)
+            # As in RoBERTa and MPNet, where positions start behind the padding index.
+            offset = 0 if module.padding_idx is None else module.padding_idx + 1
+            longest = min(longest, rows - offset)
+    return longest

@@ -174,6 +174,7 @@ class _Part:
         self._rows = part.rows.sort_by("row_id").select(columns).combine_chunks()
         self._name, self._seed, self._purpose = part.name, seed, f"batches of {name}"
         self._model, self._numbers = model, numbers
+        self._longest = min(numbers.max_length, longest(model))
         self._ids = self._rows["row_id"].to_numpy()
         self._groups = self._rows["group"].to_numpy() if group else None
         self._rounds = -(-part.count() // size)
@@ -198,8 +199,7 @@ class _Part:
                 for text, row_id in zip(texts["anchor"], rows["row_id"].to_pylist(), strict=True)
             ]
         # The prompt that the encoder is used with; without it, another encoder would be trained.
-        most = min(self._numbers.max_length, longest(self._model))
-        given = {"prompt": default_prompt(self._model), "max_length": most}
+        given = {"prompt": default_prompt(self._model), "max_length": self._longest}
         # Of an optional column a row may lack the text, and a batch may have none at all.
         there = [[text for text in texts[name] if text is not None] for name in self._texts]
         features = [self._model.preprocess(column, **given) for column in there if column]

@@ -69,7 +69,7 @@ def test_the_plan_says_where_bf16_is_computed_in_fp32(
     path, store = write(tmp_path, "{negation: {}}"), str(tmp_path / "store")
     asked = [f"{table}.precision=bf16" for table in ("embed", "train")]
     on_cpu = RunArguments(str(path), store, ("run.device=cpu", *asked))
-    told = [line for line in prepare(on_cpu).notes if "has no bf16" in line]
+    told = [line for line in prepare(on_cpu).notes if "has no fast bf16" in line]
     assert len(told) == (0 if has else 1)
     assert "bf16" not in " ".join(prepare(RunArguments(str(path), store)).notes)
 

@@ -437,7 +437,11 @@ def test_states_are_not_pooled_by_a_cnn_that_was_never_trained(
     sound += [[before, of_encoder(made)] for before in (by_cnn, as_it_was)]
     for steps in sound:
         check_model_files(steps, kept)
+    masked = PretrainConfig(name="own", form="masked", learning_rate=1e-3, masked=0.2)
+    own = Step("pretrain.own", pretrain.STAGE, masked, {}, {})
+    from_own = trained("train.a", Made("pretrain.own"), start="identity")
     faulty = [[of_texts(here)], [same, of_encoder(made)], [by_mean, of_encoder(made)]]
+    faulty += [[own, from_own, of_encoder(made)]]
     for steps in faulty:
         with pytest.raises(BadInput, match=r"pooling: token_cnn needs an encoder that was trained"):
             check_model_files(steps, kept)

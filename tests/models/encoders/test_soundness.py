@@ -10,8 +10,19 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense
-from transformers import AutoTokenizer, MPNetConfig, MPNetModel
+from sentence_transformers.sentence_transformer.modules import Router, StaticEmbedding
+from transformers import (
+    AutoTokenizer,
+    CanineConfig,
+    CanineModel,
+    CanineTokenizer,
+    DebertaV2Config,
+    DebertaV2Model,
+    MPNetConfig,
+    MPNetModel,
+)
 
 from tercet.models.encoders.encoder import dimension, encode, load_encoder, longest
 from tercet.models.encoders.own_modules import save_encoder
@@ -39,6 +50,28 @@ def test_a_directory_without_its_modules_is_no_plain_checkpoint(
     load_encoder(folder)
 
 
+def test_a_folder_of_something_else_is_no_module(tiny_backbone: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_backbone, tmp_path / "plain"))
+    (folder / "2026_run").mkdir()
+    (folder / "2026_run" / "config.json").write_text("{}")
+    load_encoder(folder)
+
+
+def test_the_layers_of_a_router_are_looked_at_too(tiny_backbone: Path, tmp_path: Path) -> None:
+    def route() -> list[torch.nn.Module]:
+        model = load_encoder(tiny_backbone, "mean")
+        return [*model, Dense(dimension(model), 4, activation_function=torch.nn.ReLU())]
+
+    model = SentenceTransformer(modules=[Router.for_query_document(route(), route())])
+    model.save_pretrained(str(tmp_path))
+    positions = json.loads((tiny_backbone / "config.json").read_text())["max_position_embeddings"]
+    assert longest(load_encoder(tmp_path)) == positions
+    file = sorted(tmp_path.rglob("*Dense*/config.json"))[-1]
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps({**config, "activation_function": "their_package.Swish"}))
+    refused(tmp_path, "activation 'their_package.Swish', not one of torch")
+
+
 def activated(tiny_backbone: Path, folder: Path, pooling, name: str) -> Path:
     """An encoder with a Dense layer whose activation is called so."""
     model = load_encoder(tiny_backbone, pooling)
@@ -58,7 +91,7 @@ def test_an_activation_is_not_replaced_by_tanh(
     sound = activated(tiny_backbone, tmp_path / "a", pooling, "torch.nn.modules.activation.ReLU")
     assert (encode(load_encoder(sound), ["red cup", "table"], normalise=False) >= 0).all()
     foreign = activated(tiny_backbone, tmp_path / "b", pooling, "their_package.Swish")
-    refused(foreign, "activation their_package.Swish, which is code of its own")
+    refused(foreign, r"activation 'their_package\.Swish', not one of torch")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -79,9 +112,43 @@ def test_a_tokenizer_that_knows_more_than_the_weights_is_found(
     folder = Path(shutil.copytree(tiny_backbone, tmp_path / "larger"))
     tokenizer = AutoTokenizer.from_pretrained(folder)
     known = len(tokenizer)
+    # As Gemma's for an image, which no text contains.
+    tokenizer.add_tokens(["<picture>"], special_tokens=True)
+    tokenizer.save_pretrained(folder)
+    load_encoder(folder)
     tokenizer.add_tokens(["zebra", "quagga"])
     tokenizer.save_pretrained(folder)
-    refused(folder, f"its tokenizer has {known + 2} tokens, but its weights know only {known}$")
+    refused(
+        folder, rf"weights do not know: 'zebra' is number {known + 1}, and they have {known} ro"
+    )
+
+
+def test_as_many_tokens_as_rows_may_still_have_other_numbers(
+    tiny_backbone: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(tiny_backbone, tmp_path / "gap"))
+    file = folder / "tokenizer.json"
+    said = json.loads(file.read_text())
+    said["model"]["vocab"]["red"] = 500
+    file.write_text(json.dumps(said))
+    refused(folder, "weights do not know: 'red' is number 500")
+
+
+def test_static_embeddings_know_their_tokens_too(tiny_backbone: Path, tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(tiny_backbone).backend_tokenizer
+    for rows, folder in ((tokenizer.get_vocab_size(), "whole"), (7, "short")):
+        table = StaticEmbedding(tokenizer, embedding_weights=np.ones((rows, 4), np.float32))
+        SentenceTransformer(modules=[table]).save_pretrained(str(tmp_path / folder))
+    assert load_encoder(tmp_path / "whole").max_seq_length == math.inf
+    refused(tmp_path / "short", "and they have 7 rows$")
+
+
+def test_an_encoder_without_a_table_of_tokens_is_not_asked_for_one(tmp_path: Path) -> None:
+    CanineModel(
+        CanineConfig(hidden_size=48, num_hidden_layers=1, num_attention_heads=2)
+    ).save_pretrained(tmp_path)
+    CanineTokenizer().save_pretrained(tmp_path)
+    load_encoder(tmp_path)
 
 
 def bert_like(backbone: Path, folder: Path) -> int:
@@ -104,6 +171,30 @@ def mpnet(backbone: Path, folder: Path) -> int:
     MPNetModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return 18
+
+
+def test_relative_positions_have_no_end(tiny_backbone: Path, tmp_path: Path) -> None:
+    """What the directory says stays, and may be raised."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_backbone)
+    config = DebertaV2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        max_position_embeddings=20,
+        position_biased_input=False,
+        relative_attention=True,
+    )
+    DebertaV2Model(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    longer = load_encoder(tmp_path, max_length=90)
+    assert longer.max_seq_length == 90
+    assert np.isfinite(encode(longer, [LONG])).all()
+    longer.save_pretrained(str(tmp_path / "saved"))
+    file = tmp_path / "saved" / "sentence_bert_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "max_seq_length": 90}))
+    assert load_encoder(tmp_path / "saved").max_seq_length == 90
 
 
 @pytest.mark.parametrize("make", [bert_like, mpnet])
