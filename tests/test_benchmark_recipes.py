@@ -48,7 +48,6 @@ def test_arms_of_the_recipe_of_all() -> None:
     arms = compiled("tercet", BENCHMARKS / "arms_tercet.yaml", "seeds=2")
     wanted = {
         "mined negatives": "mine",
-        "whitened": "whiten",
         "discriminator": "fit_pair.judge",
         "rewordings": "synthesise.synonym",
         "definitions": "labelled",
@@ -57,6 +56,11 @@ def test_arms_of_the_recipe_of_all() -> None:
     for name, step in wanted.items():
         assert step in arms[name], name
         assert step not in arms["recipe"], name
+    assert arms["recipe"] - arms["without whitening"] == {
+        "guard.sentences",
+        "whiten",
+        "whiten.seed43",
+    }
 
 
 def test_arms_on_top_of_the_quickstart() -> None:
