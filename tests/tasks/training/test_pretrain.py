@@ -11,6 +11,7 @@ from spoilt_models import spoilt
 from tiny_t5 import tiny_t5
 
 from tercet.models import seeding
+from tercet.models.encoders.template_encoder import longest_input
 from tercet.storage.rows import rows_of
 from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import pretrain
@@ -198,8 +199,7 @@ def test_no_text_is_longer_than_the_models_positions(kind: str) -> None:
         pad_token_id=1,
     )
     model = getattr(transformers, f"{kind}ForMaskedLM")(config)
-    settings = PretrainSettings(form="masked", init="x/y", max_length=64)
-    longest = pretrain._longest(model, settings.config("small", ("wiki",)))
+    longest = longest_input(model)
     assert longest == (34 if kind == "Bert" else 32)
     model(input_ids=torch.full((1, longest), 5))
     with pytest.raises((IndexError, RuntimeError)):
