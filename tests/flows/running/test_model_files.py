@@ -453,3 +453,5 @@ def test_weights_that_cannot_be_read_are_left_to_whoever_loads_them(tmp_path: Pa
     here = Tagged("pointer")
     steps = [trained("train.a", here), trained("train.b", Made("train.a"), start="identity")]
     check_model_files(steps, {"pointer": tmp_path})
+    with pytest.raises(ValueError, match=r"^No sentence encoder can be loaded from"):
+        encoder.load_encoder(tmp_path)

@@ -47,14 +47,14 @@ def test_a_directory_without_its_modules_is_no_plain_checkpoint(
         (folder / lacking).unlink(missing_ok=True)
         refused(folder, r"it has \S+, but the modules\.json .* is missing$", pooling="mean")
     shutil.rmtree(folder / ("1_Pooling" if pooling == "cls" else "1_MarkedState"))
-    load_encoder(folder)
+    assert load_encoder(folder).max_seq_length == load_encoder(tiny_backbone).max_seq_length
 
 
 def test_a_folder_of_something_else_is_no_module(tiny_backbone: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny_backbone, tmp_path / "plain"))
     (folder / "2026_run").mkdir()
     (folder / "2026_run" / "config.json").write_text("{}")
-    load_encoder(folder)
+    assert dimension(load_encoder(folder)) == dimension(load_encoder(tiny_backbone))
 
 
 def test_the_layers_of_a_router_are_looked_at_too(tiny_backbone: Path, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_an_encoder_without_a_table_of_tokens_is_not_asked_for_one(tmp_path: Pat
         CanineConfig(hidden_size=48, num_hidden_layers=1, num_attention_heads=2)
     ).save_pretrained(tmp_path)
     CanineTokenizer().save_pretrained(tmp_path)
-    load_encoder(tmp_path)
+    assert np.isfinite(encode(load_encoder(tmp_path), ["red cup", LONG])).all()
 
 
 def bert_like(backbone: Path, folder: Path) -> int:
