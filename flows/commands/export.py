@@ -95,10 +95,25 @@ def export_model(
             f"It was trained with pooling {other.trained} but evaluated with "
             f"{other.measured}; the directory has the latter."
         )
+    if (later := _whitened(opened, artifact, run_ref)) is not None:
+        typer.echo(
+            f"This is the encoder before whitening. The run ended with the whitened one: "
+            f"`tercet export {later} DEST` writes that."
+        )
     if measured is not None:
         from tercet.flows.exports.onnx import lines
 
         typer.echo("\n".join(lines(measured)))
+
+
+def _whitened(store: Store, artifact: Artifact, run_ref: str | None) -> str | None:
+    """The step that whitened the last training's encoder, where the ref means the one before."""
+    from tercet.flows.cards.facts import run_of
+
+    run = run_of(store, artifact, run_ref)
+    step = artifact.step.replace("train", "whiten", 1)
+    found = [] if run is None or step == artifact.step else run["steps"]
+    return next((step for entry in found if entry["step"] == step), None)
 
 
 def encoder_dir(artifact: Artifact) -> Path:

@@ -34,7 +34,11 @@ def test_a_whitened_encoder_is_what_a_run_ends_with(
     assert [cut for _, cut in spectrum] == [False] * 20 + [True] * 12
 
     export("whiten", str(tmp_path / "out"), str(store), None)
-    assert "trust_remote_code" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "trust_remote_code" not in said
+    assert "before whitening" not in said
+    export("train", str(tmp_path / "before"), str(store), None)
+    assert "`tercet export whiten DEST`" in capsys.readouterr().out
     texts = ["a new file is open", "read the old array", "one small red blue index"]
     plain = SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(texts)
     assert plain.shape == (3, 20)
