@@ -32,7 +32,7 @@ class Description:
 
     format: such as '.jsonl', 'pydocs' or 'hf'. compression: '', '.gz' or '.zst'.
     files: how many files the source means; None if it is not made of files.
-    unit: what a row is: lines, rows or docstrings.
+    unit: what a row is: lines, rows, documents (of prose) or docstrings.
     columns: of a table, else (). text: the column found, or None.
     packages: for pydocs, those that are installed, else ().
     paired: whether the documents come with natural pairs of themselves.
@@ -126,18 +126,24 @@ def _files(source: str, limit: int | None) -> Description:
     elif form not in PLAIN:
         columns = tables.columns_of(first, MAX_BYTES)
         seen = _seen(str(first), columns, islice(tables.rows(first, MAX_BYTES), limit))
-    corpus = corpus.model_copy(update={"prose": is_prose, "text": seen.text})
+    # Prose is seen across files, which may be documents of one paragraph.
+    several = form in PLAIN and is_prose is True
+    where = source if several else corpus.source
+    corpus = corpus.model_copy(update={"source": where, "prose": is_prose, "text": seen.text})
     readings = list(islice(files.read(corpus, MAX_BYTES), SAMPLE))
     words, sentences = _means(readings)
     if not words:
         raise BadInput(f"{first}: none of its first rows holds text; look at its encoding")
     if form not in PLAIN:
         is_prose = sentences >= PROSE_SENTENCES
+    unit = "rows" if form not in PLAIN else "lines"
     rows, exact = _rows(named, form)
+    if several:
+        unit = "documents"
+        rows, exact = _documents(named, readings, _rows(named[:1], form)[0])
     return Description(
-        source, form, compression, len(named), "lines" if form in PLAIN else "rows", seen.columns,
-        seen.text, (), False, rows, exact, words, sentences, is_prose, seen.pair, seen.labels,
-        _not_utf8(readings),
+        source, form, compression, len(named), unit, seen.columns, seen.text, (), False, rows,
+        exact, words, sentences, is_prose, seen.pair, seen.labels, _not_utf8(readings),
     )  # fmt: skip
 
 
@@ -192,6 +198,30 @@ def _means(readings: list[Reading]) -> tuple[float, float]:
         return 0.0, 0.0
     words = sum(len(text.split()) for text in sentences) / len(sentences)
     return words, len(sentences) / len(documents)
+
+
+def _documents(
+    named: list[tuple[str, Path]], readings: list[Reading], in_first: int
+) -> tuple[int, bool]:
+    """Documents of prose in all the files, and whether they were counted.
+
+    readings: at most SAMPLE, in the files' order. in_first: the lines of the first file.
+    """
+    if len(readings) < SAMPLE:
+        return sum(isinstance(reading, Document) for reading in readings), True
+    last = readings[-1]
+    whole = [reading for reading in readings if reading.source != last.source]
+    if not whole:
+        # It begins at the line that is the end of those before it.
+        share = int(last.path.rpartition(":")[2]) / in_first
+        by_bytes = named[0][1].stat().st_size * share
+        counted = len(readings)
+    else:
+        names = {reading.source for reading in whole}
+        by_bytes = sum(path.stat().st_size for name, path in named if name in names)
+        counted = len(whole)
+    size = sum(path.stat().st_size for _, path in named)
+    return max(round(counted * size / max(by_bytes, 1)), len(readings), len(named)), False
 
 
 def _rows(named: list[tuple[str, Path]], form: str) -> tuple[int, bool]:

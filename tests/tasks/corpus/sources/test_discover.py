@@ -66,3 +66,27 @@ def test_docstrings_of_packages() -> None:
 def test_bad_sources_are_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no such file"):
         discover.describe(str(tmp_path / "none.txt"))
+
+
+PARAGRAPH = "It starts here. It goes on\nto the second line.\n\n"
+
+
+@pytest.mark.parametrize("kind", [".txt", ".md", ".md.gz"])
+def test_documents_of_prose_are_counted(kind: str, tmp_path: Path) -> None:
+    write = gzip.open if kind.endswith(".gz") else open
+    for name, paragraphs in (("a", 1), ("b", 60), ("c", 19)):
+        with write(tmp_path / f"{name}{kind}", "wt") as file:
+            file.write(PARAGRAPH * paragraphs)
+    found = discover.describe(str(tmp_path))
+    assert (found.unit, found.files, found.rows, found.exact) == ("documents", 3, 5, True)
+    # The sentences of all: what `tercet init` says.
+    assert found.rows * found.mean_sentences == pytest.approx(2 * 80)
+
+
+@pytest.mark.parametrize("files", [1, 60])
+def test_documents_of_much_prose_are_estimated(files: int, tmp_path: Path) -> None:
+    for number in range(files):
+        (tmp_path / f"{number}.md").write_text(PARAGRAPH * (30_000 // files))
+    found = discover.describe(str(tmp_path))
+    assert (found.unit, found.files, found.exact) == ("documents", files, False)
+    assert abs(found.rows - 1500) < 0.02 * 1500
