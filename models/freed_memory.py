@@ -1,4 +1,4 @@
-"""Keeps the memory that tensors free for the next ones."""
+"""Keeps freed memory in the process, for the next tensors to reuse."""
 
 import ctypes
 
@@ -8,11 +8,11 @@ _NEVER = -1
 
 
 def keep() -> None:
-    """From here on, the process takes memory that was freed again instead of returning it.
+    """From here on, the process reuses freed memory instead of returning it to the system.
 
-    By default glibc maps each large block afresh and gives it back when it is freed, so a training
-    step on a CPU spends up to a quarter of its time on the system's clearing of the same pages.
-    Where the C library is another, nothing changes.
+    By default glibc maps each large block afresh and unmaps it when it is freed, so a training step
+    on a CPU spends up to a quarter of its time waiting for the system to clear the same pages.
+    With any other C library nothing changes.
     """
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):

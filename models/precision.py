@@ -1,4 +1,4 @@
-"""In which numbers a model computes."""
+"""The number format that a model computes in."""
 
 import re
 from functools import cache

@@ -1,4 +1,4 @@
-"""A checkpoint with all of its weights: transformers would draw what is missing, and say little."""
+"""Refuses incomplete checkpoints: transformers would draw missing weights at random."""
 
 from pathlib import Path
 from typing import Any

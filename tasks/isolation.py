@@ -24,7 +24,7 @@ _NOT_OF_ROWS = (BadInput, Interrupted, MemoryError, OSError, StoreError, Unusabl
 def isolated(
     rows: Rows, make: Callable[[Rows], Made], refuse: Callable[[Any, Exception], None]
 ) -> Iterator[Made]:
-    """What `make` gives for the rows; where it raises, for halves of them, down to single rows.
+    """Yields `make` of the rows; if it raises, the rows are halved, down to those at fault.
 
     rows: numbers of rows, ascending; what is made of some of them must not depend on the others.
     refuse: called with each row at which `make` raises, and the exception.

@@ -1,4 +1,4 @@
-"""When two texts are one: case, punctuation and white space do not tell them apart."""
+"""When two texts count as the same: case, punctuation and white space are ignored."""
 
 
 def same_words(column: str) -> str:

@@ -1,4 +1,4 @@
-"""Every stage there is: what the catalog knows of tables, and a stranger of the whole."""
+"""All stages: the catalog finds every table here, and a newcomer sees the whole pipeline."""
 
 import pyarrow as pa
 

@@ -34,10 +34,10 @@ def define(
 ) -> None:
     """Prints the nearest entries of each text, in whichever way finds held-out definitions better.
 
-    part: of the phase, whose dictionary is meant; None: its only one.
+    part: the part of the phase whose dictionary to use; None: the only one.
 
-    Raises: BadInput where the ref is not an encoder that was trained on definitions, or on those of
-        several parts of which none is named, and for a text that is empty.
+    Raises: BadInput if a text is empty, if the ref is not an encoder that was trained on
+        definitions, or if it has several parts with a dictionary and none is named.
     """
     if format_ not in FORMATS:
         raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
@@ -134,9 +134,9 @@ def _components(artifact: Artifact) -> Mapping[str, Any]:
 
 
 def _way(store: Store, artifact: Artifact, folder: Path, part: str) -> _Way:
-    """The better of both ways on held-out definitions, by cosine where none is held out.
+    """The way that finds held-out definitions better; by cosine if none are held out.
 
-    The projection where the step that compares them has not run.
+    The projection if the step that compares the two has not run.
     """
     measured = _measurement(store, artifact, part)
     if measured is None:
@@ -149,7 +149,7 @@ def _way(store: Store, artifact: Artifact, folder: Path, part: str) -> _Way:
         return _by_projection(store, artifact, folder, part)
     by_cosine = _Way(space, pooling=components["config"]["own"])
     if projected is None or own is None:
-        return replace(by_cosine, why="No definition was held out to compare other ways with.")
+        return replace(by_cosine, why="No definitions were held out to compare the two ways.")
     better = by_cosine if own >= projected else _by_projection(store, artifact, folder, part)
     why = f"Held-out definitions: MRR {own:.1f} by cosine, {projected:.1f} by the projection."
     return replace(better, why=why)
@@ -178,7 +178,7 @@ def _by_projection(store: Store, artifact: Artifact, folder: Path, part: str) ->
     space = made_model(store, _models(artifact)[f"{part}.{SLOT}"])
     if projection is None or space is None:
         raise BadInput(
-            f"{artifact.step}@{artifact.version} has lost what it found entries by: run its recipe "
-            "again."
+            f"{artifact.step}@{artifact.version} has lost the files that it finds entries with: "
+            "run its recipe again."
         )
     return _Way(space, projection)

@@ -160,8 +160,8 @@ def _graph(artifact: Artifact, target: Path) -> None:
     typer.echo(f"{nodes:,} nodes and {edges:,} edges of the knowledge graph are in {target}.")
     if not whole:
         typer.echo(
-            f"That is not all of it: the file has the {NODES:,} most mentioned entities and the "
-            f"{EDGES:,} most frequent edges between them, at most."
+            f"The graph was too large to write whole: the file has at most the {NODES:,} most "
+            f"mentioned entities and the {EDGES:,} most frequent edges between them."
         )
 
 

@@ -34,9 +34,9 @@ _PARTS = 4
 def try_method(arguments: RunArguments, method: str, count: int) -> None:
     """Makes the method's inputs, then shows `count` of its rows.
 
-    Of a rule these are anchors with what it makes of them, from several parts; nothing of it is
-    kept. Of a prompted method its prompts are sent and printed with the answers, which are kept in
-    the store's pool, so that a later run does not pay for them again; failed rows are asked again.
+    For a rule these are anchors from several parts, with the texts it makes of them; nothing is
+    kept. For a prompted method the prompts are sent and printed with their answers. These are kept
+    in the store's pool, so that a later run does not pay for them again; it retries failed rows.
 
     Raises: BadInput for a method that the recipe lacks or that applies to no row.
     """

@@ -1,7 +1,7 @@
 """Steps that train the encoder, one per phase, whiten it, and evaluate it before and after.
 
-A phase that trains on definitions has more: its entries' matrix, those that its encoder makes, and
-what held-out definitions find among both.
+A phase that trains on definitions has further steps: the matrix of the entries that it trains
+against, the entries that its own encoder makes, and what held-out definitions find among both.
 """
 
 from collections.abc import Mapping

@@ -86,8 +86,8 @@ def _trained(recipe: "Recipe") -> None:
         return
     if all(settings.maker is None for settings in recipe.models.values()):
         raise Misplaced(
-            "the key is missing, and nothing under `models` is made either: write `train: {}` for "
-            "a training by its defaults",
+            "the key is missing, and nothing under `models` is made either: write `train: {}` to "
+            "train with the defaults",
             "train",
         )
     judges = any(settings.fit_pair is not None for settings in recipe.models.values())

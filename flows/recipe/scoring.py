@@ -98,8 +98,8 @@ def unused(score: Mapping[str, Any], select: SelectConfig) -> str | None:
     if not idle:
         return None
     return (
-        f"Nothing selects by the scores of {', '.join(idle)}: they are only recorded, until "
-        "select.p_min sets the lowest probability accepted, or select.prefer: p_true the order."
+        f"Nothing selects by the scores of {', '.join(idle)}: they are only recorded "
+        "unless select.p_min sets the lowest probability accepted, or select.prefer is p_true."
     )
 
 

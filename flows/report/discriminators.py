@@ -37,8 +37,8 @@ def discriminators(subjects: Sequence[Subject]) -> Section:
             blocks.append(_reliability(subject, one.name, of_run))
         blocks += _verdicts(subject, of_run)
     lead = (
-        "Whether a discriminator knows which texts follow from a sentence, on anchors held out "
-        "from it, and what it makes of the candidates. Texts on the topic are not judged."
+        "How well a discriminator tells which texts follow from a sentence, on anchors that it was "
+        "not fitted to, and how it judges the candidates. Texts on the topic are not judged."
     )
     return Section("Discriminators", blocks, lead)
 

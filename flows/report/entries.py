@@ -61,9 +61,9 @@ def entries(subjects: Sequence[Subject]) -> Section:
         ]
         blocks.append(Grid(charts, least=18))
     lead = (
-        "Definitions are trained to find their entries, whose vectors the encoder of the step "
-        "before has made. The more evenly these lie in all directions (isotropy near 1, mean "
-        "cosine near 0), the more a definition can be told from others."
+        "Definitions are trained to find their entries, whose vectors come from the encoder of the "
+        "previous step. The more evenly these vectors spread over all directions (isotropy near 1, "
+        "mean cosine near 0), the easier it is to tell one definition from another."
     )
     return Section("Entries", blocks, lead)
 
@@ -84,8 +84,7 @@ def _found(subject: Subject, of_run: str) -> list[Block]:
     ]
     counts = ", ".join(f"{one.definitions:,} of {one.name}" for one in measured)
     caption = (
-        f"{of_run}How well definitions that nothing trained on find their entries ({counts}), in "
-        "percent. "
+        f"{of_run}How well held-out definitions find their entries ({counts}), in percent. "
     ) + " ".join(f"{one.name}: {definitions.in_words(one)}" for one in measured if one.gains)
     titles = ["phase", "", *definitions.METRICS.values()]
     return [Table(titles, rows, caption, "ll" + "r" * len(definitions.METRICS))]

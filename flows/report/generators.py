@@ -29,9 +29,9 @@ def generators(subjects: Sequence[Subject]) -> Section:
         )
         blocks += [Note(in_words(name, gains)) for name, gains in found.gains.items()]
     lead = (
-        "What generators write, beside what anyone could: the human's own text, a copy, and words "
-        "replaced, deleted or shuffled at random, or exchanged for synonyms. In percent, but for "
-        "the perplexity."
+        "The generators' texts beside controls that anyone could make: the human's own text, a "
+        "copy, and words replaced, deleted or shuffled at random, or exchanged for synonyms. In "
+        "percent, except the perplexity."
     )
     return Section("Generators", blocks, lead)
 

@@ -79,8 +79,8 @@ def in_words(one: Judged) -> str:
     if not as_good:
         least = min(gain[1] for gain in gains.values() if gain is not None)
         return (
-            f"{one.name} tells true pairs from false ones better than each of these, by an area "
-            f"of {least:.3f} at the least."
+            f"{one.name} tells true pairs from false ones better than each of these, by an AUC "
+            f"difference of at least {least:.3f}."
         )
     return (
         f"{one.name} is not surely better than {' and '.join(as_good)}: as a filter it is worth "

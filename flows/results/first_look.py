@@ -1,4 +1,4 @@
-"""What training moved, for a person to see: some held-out queries, one changed fact."""
+"""Examples of what training changed: some held-out queries, and one case of fact order."""
 
 import textwrap
 from collections.abc import Sequence

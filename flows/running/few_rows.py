@@ -25,7 +25,7 @@ _MORE = "add text or raise sample.rows"
 
 
 def warning(step: Step, artifact_of: Callable[[str], Artifact]) -> str | None:
-    """One sentence if the rows of some part fill fewer than eight batches; None if they do.
+    """One sentence if the rows of some part fill fewer than eight batches, else None.
 
     Parts without a share of the batch fill it together.
     artifact_of: the finished artifact of a step's name.

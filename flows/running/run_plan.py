@@ -48,7 +48,7 @@ class RunPlan:
         asks = any(getattr(step.config, "precision", None) == "bf16" for step in self.steps)
         if not asks or computed_in("bf16", device(self.recipe.run.device)) == "bf16":
             return None
-        return "This processor has no fast bf16: what asks for it, vLLM apart, computes in fp32."
+        return "This processor has no fast bf16: everything but vLLM computes in fp32 instead."
 
 
 def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> RunPlan:

@@ -1,6 +1,6 @@
-"""The space of a dictionary's entries: a row an entry, in one file that is never read whole.
+"""The space of a dictionary's entries: one row per entry, in a file that is never read whole.
 
-An entry's row is the mean over its definitions' vectors (DefSent+, eqs. 4, 7 and 10), perhaps
+An entry's row is the mean of its definitions' vectors (DefSent+, eqs. 4, 7 and 10), optionally
 turned into independent components (eq. 11).
 """
 
@@ -105,9 +105,9 @@ def make_independent(matrix: Floats, deviation: float, rows: int = _SAMPLE) -> i
 
     Every column is standardised first. There are as many components as directions in which the
     entries vary, one fewer than columns behind a layer norm, whose outputs lie in a hyperplane;
-    columns that remain are 0. rows: of a larger matrix, so many drawn rows say which way the
-    components point; their means and variances are those of all rows. How many rounds it took, at
-    most 1,000: as many means that it has not settled. Raises ValueError with one sentence where
+    columns that remain are 0. rows: how many rows of a larger matrix are drawn to find the
+    directions of the components; means and variances are those of all rows. Returns the number of
+    rounds; 1,000, the most, means that it has not converged. Raises ValueError with one sentence if
     there are too few entries.
     """
     from sklearn.decomposition import FastICA

@@ -1,7 +1,7 @@
 """An encoder as ONNX: in full precision, and quantised to int8 without calibration data.
 
-`sentence-transformers` leaves both to optimum-onnx, which no release of transformers 5 can be
-installed with (optimum-onnx 0.1.0 asks for less than 4.58). So torch's own exporter writes the
+`sentence-transformers` leaves both to optimum-onnx, which cannot be installed with any release
+of transformers 5 (optimum-onnx 0.1.0 needs one below 4.58). So torch's own exporter writes the
 graph and onnxruntime's own quantiser the int8 file, with the names, places and parameters that
 `export_dynamic_quantized_onnx_model` would have given them. Beside `last_hidden_state` the graph
 gives `sentence_embedding`, pooled and all, so that onnxruntime alone is enough to use it.

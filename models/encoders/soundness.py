@@ -1,4 +1,4 @@
-"""Faults of an encoder that would pass in silence or end a run midway, told when it is loaded."""
+"""Checks an encoder on loading for faults that would go unnoticed or end a run midway."""
 
 import json
 from collections.abc import Iterator

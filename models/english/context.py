@@ -1,4 +1,4 @@
-"""The part of speech of a word where it stands, by the words around it: rules, and no model.
+"""The part of speech of a word in context, by rules about the words around it.
 
 Each rule answers "surely" or "not surely": where no neighbour decides, a word is left alone.
 """

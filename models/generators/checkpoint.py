@@ -1,4 +1,4 @@
-"""Language models and tokenizers of a checkpoint, and what is wrong with one in a sentence."""
+"""Loads a checkpoint's language model and tokenizer; a fault is reported in one sentence."""
 
 from collections.abc import Callable
 from pathlib import Path

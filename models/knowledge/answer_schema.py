@@ -1,6 +1,6 @@
 """What a language model is asked to say of a sentence: its closed lists, and the JSON schema.
 
-Apart from the reading of answers, so that another reading asks nothing anew.
+Separate from the code that reads answers, so that a change there asks for nothing again.
 """
 
 from collections.abc import Mapping, Sequence

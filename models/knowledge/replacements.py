@@ -2,10 +2,9 @@
 
 T_r(t): entities of t's type. The paper's T_p(t): those of T_r(t) that share a soft neighbour with
 t. On a real graph that is nearly all of T_r (78 to 82 % on three corpora), and says nothing. Ours
-is ranked by how much two entities share: the cosine of their sets of soft neighbours, a neighbour
-weighing the more the fewer have it. T_p(t) are those of it with a cosine of at least `LEAST`, 12
-to 20 % of T_r on the same corpora: so a coarse type ("data", "code") is split for each entity by
-itself.
+ranks T_r by how much two entities share: the cosine of their sets of soft neighbours, in which rare
+neighbours weigh more. T_p(t) are those with a cosine of at least `LEAST`, 12 to 20 % of T_r on the
+same corpora: so a coarse type ("data", "code") is narrowed down separately for each entity.
 
 The members of T_r stand on a hash ring. A row enters it at its own draw, looks at the next few and
 takes the nearest. Neither pool is ever built. Both leave t out.

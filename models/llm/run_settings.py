@@ -1,5 +1,5 @@
-"""How a run asks its language model (`run.llm`). No stage's code imports this: an edit here makes
-nothing anew."""
+"""How a run asks its language model (`run.llm`). No stage's code imports this, so an edit
+here reruns nothing."""
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 

@@ -1,8 +1,8 @@
 """The loss `definition` as a torch module: cross-entropy over all entries of a dictionary.
 
-The entries never change, so that all the gradient goes through one vector a text: one pass over
-blocks of entries gives the loss and that gradient, and no block's logits are kept. Of more than a
-million entries some are drawn at each step to stand for all.
+The entries never change, so the whole gradient goes through one vector per text. One pass over
+blocks of entries gives the loss and that gradient, without keeping any block's logits. With more
+than a million entries, each step draws a sample to stand for all of them.
 """
 
 import math
@@ -108,14 +108,14 @@ def loss_of_any_size(vectors: Tensor, entries: Tensor, owners: Tensor) -> tuple[
 
 
 def drawn_entries(count: int, owners: Tensor, drawn: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Entries that stand for all: the texts' own, and others that are drawn, all alike likely.
+    """A sample that stands for all entries: the texts' own, and others drawn uniformly.
 
     The expected sum of exponentials is that of all entries (importance sampling as in Bengio and
     Senécal 2003, with uniform draws); its logarithm, and so the loss, is a little too low.
 
-    count: of all entries. owners: (batch, most), as `definition_loss` takes them. drawn: of which
-        some may fall on the same entry or on an owner.
-    Returns their rows, rising; the owners as places among these; and the shifts.
+    count: of all entries. owners: (batch, most), as `definition_loss` takes them. drawn: the
+        number of draws, some of which may hit the same entry or an owner.
+    Returns the entries' rows, ascending; the owners as indices into these; and the shifts.
     """
     own = owners[owners >= 0].unique()
     others = torch.randint(count, (drawn,), device=owners.device).unique()

@@ -1,7 +1,7 @@
 """The Gaussian-decayed contrastive loss of GCSE (eqs. 11-12; eq. 12 mended by an exponential).
 
-A hard negative that the student sees as its teacher does is let off; the further the student's
-cosine moves away from the teacher's, the more of the negative's logit counts.
+A hard negative is suppressed while the student's cosine of it agrees with the teacher's; the
+further the two move apart, the more of the negative's logit counts.
 """
 
 from collections.abc import Iterable

@@ -5,13 +5,13 @@ from sentence_transformers.sentence_transformer.losses import GISTEmbedLoss
 
 
 class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
-    """The library's loss over anchor to positive alone, with a guide that stays as it is.
+    """The library's loss from anchor to positive only, with a frozen guide.
 
     The library also contrasts anchors with anchors and positives with positives, and would train
     with the guide's dropout on.
 
-    A guide that reads texts in a template puts them there itself; from within the template of the
-    encoder they are not to be had again, so that both must then have the same one.
+    A guide that reads texts inside a template puts them there itself. The bare texts cannot be
+    recovered from the encoder's template, so if it has one, the guide must share it.
 
     Inputs: (anchor, positive), or with the negatives that the rows have; labels are ignored.
     tau > 0; margin >= 0, in cosine.

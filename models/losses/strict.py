@@ -1,4 +1,4 @@
-"""Each row's own negative farther away than its own positive, whatever else is in the batch.
+"""Pushes each row's negative farther away than its positive, whatever else is in the batch.
 
 The pairwise logistic loss on cosines (RankNet, Burges et al. 2005, eq. 3, with a temperature): for
 rows whose negative changes one fact and whose positive keeps all of them, so that the order of the

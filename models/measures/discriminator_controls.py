@@ -1,4 +1,4 @@
-"""What a judge of pairs must be better than: logits of simple classifiers on the same pairs.
+"""Controls that a judge of pairs must beat: logits of simple classifiers on the same pairs.
 
 hypothesis: words of the second text alone, so whatever they give away of its label (annotators
     negate where they contradict; Gururangan et al. 2018).

@@ -1,7 +1,7 @@
 """How good generated paraphrases are: VAEGPT-Sim's nine figures and what they leave out.
 
 Similarity to a human's target, and diversity against the source and among several generations
-(section 4.1.2). A figure near 100 on one side alone is easily had: a copy, or random words.
+(section 4.1.2). A figure near 100 on one side alone is easy to get: by a copy, or by random words.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a generator must be better than: texts that anyone could make, on the same pairs.
+"""Controls that a generator must beat: texts that anyone could make, on the same pairs.
 
 Every draw is a function of (seed, row id, copy), so that a row's controls are the same whatever
 other rows there are; but replaced words and other sentences come from all rows' sources.

@@ -1,6 +1,6 @@
 """ROUGE-1, -2 and -L (Lin 2004) as F1 of one text against one reference.
 
-Own lines instead of a library: `rouge-score` is not among our dependencies. The words are runs of
+Written here, since `rouge-score` is not among our dependencies. The words are runs of
 letters and digits in lower case, without stemming, as in that library by default, but of any
 script.
 """

@@ -1,7 +1,7 @@
-"""Negatives by one entity or one number that a language model puts in another's place.
+"""Negatives in which a language model replaces one entity or one number.
 
-What comes in is drawn as the rules draw it: an entity's graph neighbour of its type (GCSE §3.1,
-eqs. 5-8), another number of the same form. The model fits the rest of the sentence to it.
+The replacement is drawn as the rules draw it: a graph neighbour of the entity's type (GCSE §3.1,
+eqs. 5-8), or another number of the same form. The model fits the rest of the sentence to it.
 """
 
 from collections.abc import Iterator

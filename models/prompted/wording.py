@@ -1,7 +1,7 @@
 """How language models speak of their answers, decline to give them, or dress them up.
 
-Regular expressions (RE2) for trimmed texts in whatever letter case. They are to be held against
-the source too: what it says itself, its answer may say.
+Regular expressions (RE2) for trimmed texts in whatever letter case. Check them against
+the source too: whatever the source says, its answer may say as well.
 """
 
 _SORRY = (

@@ -1,7 +1,7 @@
 """The nearest stored text that is not too near: hard negatives from vectors alone.
 
-The best of the texts below a cap, which is a share of the similarity of the row's own positive, so
-that what is as near as the positive, and perhaps as right, is left out (positive-aware mining, de
+It is the most similar text below a cap, which is a share of the similarity of the row's own
+positive: a text as near as that may be just as right, and is left out (positive-aware mining, de
 Souza P. Moreira et al. 2024, arXiv:2407.15831, section 3).
 """
 

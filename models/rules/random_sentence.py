@@ -1,4 +1,4 @@
-"""The random negative: a sentence of another document, one a sentence."""
+"""The random negative: for each anchor, one sentence from another document."""
 
 import numpy as np
 import numpy.typing as npt

@@ -1,4 +1,4 @@
-"""A positive by words left out that a telegram would do without: what is said stays said."""
+"""A positive that leaves out words a telegram would do without, but none of the meaning."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Words exchanged for related ones in the form in which they stand: found, and put in place."""
+"""Exchanges words for related ones in the same inflected form."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """Whether texts are written in another script, or another language, than those they stand for.
 
-Columns of texts, a pass of a regular expression each. Doubtful cases are no difference.
+Works on whole columns, one pass per regular expression. Doubtful cases count as no difference.
 """
 
 from typing import Any, TypeAlias

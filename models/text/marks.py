@@ -1,4 +1,4 @@
-"""Marks: by what two texts count as sharing text.
+"""Marks: what decides whether two texts share text.
 
 The marks of a text are the hashes of its normalised word 8-grams, within a sentence and across the
 sentences of one paragraph; a shorter sentence has one, of its whole normalised text.

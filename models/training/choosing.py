@@ -1,7 +1,7 @@
 """Which step's weights a phase of training leaves: those that were the best on a dev set.
 
-The best weights so far lie beside the checkpoints. Measuring draws nothing and leaves the model as
-it was, so that a training goes the same way with it and without it.
+The best weights so far lie beside the checkpoints. Measuring draws no random numbers
+and leaves the model unchanged, so that a training is the same with it and without it.
 """
 
 from collections.abc import Callable, Mapping

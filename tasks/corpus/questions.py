@@ -1,8 +1,8 @@
-"""Questions to an encoder that no recipe trains on: pairs of the held-out documents.
+"""Questions to an encoder that no recipe trains on: pairs from held-out documents.
 
-A reader offers them beside a document. One stands if all sentences that its texts are made of are
-kept and lie in the document's split, so that training saw none of them; and if it is the first with
-its query and the first with its answer, so that there is one right answer. Others are not made.
+A reader offers them along with a document. A pair is used if all sentences behind its texts are
+kept and lie in the document's split, so that training saw none of them, and if it is the first with
+its query and the first with its answer, so that there is one right answer. The rest are dropped.
 """
 
 from collections.abc import Sequence

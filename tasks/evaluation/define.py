@@ -1,8 +1,8 @@
-"""Stage `define`: how well definitions that nothing trained on find their entries.
+"""Stage `define`: how well held-out definitions find their entries.
 
-In the two ways that training leaves, by the projection onto the entries it was trained against and
-by cosine with the entries that the trained encoder makes itself, beside two controls: the encoder
-that made the former entries, by cosine, and TF-IDF over each entry's definitions.
+Training leaves two ways to find them: by the projection onto the entries it was trained against,
+and by cosine with the entries that the trained encoder makes itself. There are two controls: the
+encoder that made the former entries, by cosine, and TF-IDF over each entry's definitions.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""SentEval's protocol for a transfer task. Apart from its reader, which the guard needs alone."""
+"""SentEval's protocol for a transfer task, apart from the reader: the guard needs only that."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,8 +1,8 @@
 """Stage `mine`: negatives for rows on a topic, from the vectors that are stored anyway.
 
-Of each topical positive, the nearest text of another document that is less similar to the sentence
-than a share of the positive's own similarity. The texts are those of all topical positives and of
-their sentences; one that stands in several documents is left out.
+For each topical positive it takes the nearest text of another document whose similarity to the
+sentence is below a share of the positive's own. It searches the texts of all topical positives and
+of their sentences; a text that occurs in several documents is left out.
 """
 
 from collections.abc import Iterator

@@ -4,10 +4,10 @@ By role (GCSE, section 3.3): accepted positives and negatives of a sentence are 
 Where one side is empty, the positive falls back to the sentence itself and the negative to the
 `random` candidate, if the config allows it.
 
-By relation: that a text with another fact is farther away than a positive holds only of a positive
-that keeps the meaning, so a text that alters it stands against one that keeps it. What keeps the
-meaning and meets no altered text, and what is only on the topic, stands against an unrelated text
-if there is one and else against none: other rows of the batch are its negatives.
+By relation: a text with a changed fact is known to be farther away only than a positive that keeps
+the meaning, so the two are paired. A positive that keeps the meaning but has no altered text, or
+that is only on the topic, is paired with an unrelated text if there is one. Otherwise it has no
+negative of its own: the other rows of the batch are its negatives.
 """
 
 from typing import TYPE_CHECKING, Any

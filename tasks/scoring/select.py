@@ -257,7 +257,7 @@ def _bound(db: Any, config: SelectConfig) -> None:
 
 
 def _judge(db: Any) -> None:
-    """Table `judged`: a candidate with the role it may serve in, or the reason why in none.
+    """Table `judged`: each candidate with the role it may serve in, or the reason why it has none.
 
     A text that several methods give in one role counts once; a candidate made for the role comes
     before one that changed roles, and the method of more weight before the others.

@@ -1,7 +1,7 @@
-"""Stage `entry_matrix`: a vector for every entry of a dictionary, made of its definitions'.
+"""Stage `entry_matrix`: a vector for every entry of a dictionary, made from its definitions.
 
-Every definition is encoded once, however many entries own it. What is encoded lies in the scratch
-directory, so that a killed stage goes on behind its last block.
+Every definition is encoded once, however many entries own it. The vectors are kept in the scratch
+directory, so that a killed stage continues after its last block.
 """
 
 import json
@@ -124,9 +124,9 @@ def definitions(work: Work, corpus: str, stage: str) -> pa.Table:
 
 
 def _texts(work: Work, ids: Integers, found: pa.Table) -> list[str]:
-    """The texts of these entries; those of the corpus that have lost all definitions are rejects.
+    """The texts of these entries; entries that have lost all their definitions become rejects.
 
-    An entry may lose them to the guard alone: one without any has never been an entry.
+    Only the guard removes definitions: every entry has at least one to begin with.
     """
     entries = work.inputs["labelled"].table("entries")
     place = pc.index_in(pa.array(ids, pa.int32()), entries["entry_id"].combine_chunks())

@@ -72,9 +72,9 @@ class Judged(NamedTuple):
 def read_judged(work: Work, corpora: Sequence[str], numbers: JudgedNumbers, stage: str) -> Judged:
     """The distinct pairs of these labelled corpora, in order of row_id.
 
-    Where an anchor stands depends on its words and the seed alone, so that one in two spellings
-    stands on one side. Rows with a text that the guard has found in an evaluation set are left out;
-    a pair that is true in one row and false in another is a reject.
+    Which part an anchor goes to depends on its words and the seed alone, so that two spellings of
+    one anchor stay together. Rows with a text that the guard has found in an evaluation set are
+    left out; a pair that is true in one row and false in another is a reject.
 
     stage: begins a message.
     Raises: BadInput where one of the three has no true or no false pair, and where one of several

@@ -1,7 +1,7 @@
 """Which options of vLLM's server a recipe may set: those that say how fast and where, not what.
 
-An option that changes the answers must be known to fingerprints, which those of the server are
-not; one that changes how the server is reached, or what it lets others see, is Tercet's own.
+An option that changes the answers would have to enter fingerprints, and the server's options do
+not. Only Tercet sets those that change how the server is reached, or what it shows to others.
 """
 
 import re

@@ -2,8 +2,8 @@
 
 Run by path with vLLM's interpreter, whose environment has no Tercet, so it uses the standard
 library alone: `python warden.py COMMAND …`. Its standard input is a pipe that Tercet holds; when
-that closes, because Tercet is in haste or was killed, the server and all that it started are ended
-at once; a signal ends them with more patience. It prints the server's process group in one line;
+that closes, because Tercet is in a hurry or was killed, the server and all that it started are
+ended at once; on a signal they get more time. It prints the server's process group in one line;
 the server's output goes to the warden's standard error. It ends with the server, with the same
 exit code.
 """

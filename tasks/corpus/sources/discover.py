@@ -1,4 +1,4 @@
-"""What a source holds, from its beginning: for the recipe that is fitted to it."""
+"""Describes a source by its beginning, so that a recipe can be fitted to it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
 """Queries with candidates that answer them and others that do not, in MTEB's form.
 
-`reranking/NAME.jsonl`, plain or compressed: a line an object with `query` (a text, or several of
-one meaning), `positive` and `negative` (lists of texts). Or a task of the package `mteb`, where
-that is installed and its data can be had.
+`reranking/NAME.jsonl`, plain or compressed: each line an object with `query` (a text, or several
+of one meaning), `positive` and `negative` (lists of texts). Or a task of the package `mteb`, if
+that is installed and its data are available.
 """
 
 import importlib

@@ -1,6 +1,6 @@
 """SentEval's seven transfer tasks: texts with a label, for a classifier on frozen vectors.
 
-Two files a class (MR, CR, SUBJ, MPQA), `sentence TAB label` (SST-2), `LABEL:fine question` (TREC),
+One file per class (MR, CR, SUBJ, MPQA), `sentence TAB label` (SST-2), `LABEL:fine question` (TREC),
 and a table of pairs (MRPC). As in SentEval white space becomes single blanks. Files that may hold
 single-byte characters are read as UTF-8 and, where they are not, as latin-1, which is what SentEval
 reads them as.

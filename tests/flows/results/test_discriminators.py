@@ -55,7 +55,7 @@ def test_the_discriminator_stands_before_its_controls() -> None:
 
 def test_it_says_whether_it_is_better_than_what_anyone_could() -> None:
     (better,) = judged(connection(metrics()))
-    assert "better than each of these, by an area of 0.020 at the least" in in_words(better)
+    assert "better than each of these, by an AUC difference of at least 0.020" in in_words(better)
     (no_better,) = judged(connection(metrics(margin=-0.001)))
     assert "not surely better than words of both texts: as a filter" in in_words(no_better)
 
