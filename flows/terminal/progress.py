@@ -118,14 +118,18 @@ class Reporter:
         self._born = clock()
         self._next = [self._born + QUIET_SECONDS] * len(views)
         self._start: tuple[float, int, str] | None = None
+        self._seen = 0
         self._last: Numbers | None = None
 
     def __call__(self, done: int, total: int | None, unit: str) -> None:
         interrupts.check()
         now = self._clock()
-        if self._start is None or self._start[2] != unit or done < self._start[1]:
+        # Far less than before: the next of several rounds, such as another model's texts.
+        anew = 2 * done < self._seen
+        if self._start is None or self._start[2] != unit or done < self._start[1] or anew:
             # Work that a resumed step finds done must not count towards this run's rate.
             self._start = (now, done, unit)
+        self._seen = done
         ended = total is not None and done >= total
         if not ended and now < min(self._next):
             return

@@ -73,6 +73,19 @@ def test_another_unit_starts_again() -> None:
     assert second.text() == "504 texts, 2.0 texts/s"
 
 
+def test_another_model_starts_again() -> None:
+    clock, seen = Clock(), Seen(every=0.0)
+    progress = Reporter([seen], clock)
+    for _ in range(2):
+        progress(10, 1000, "texts")
+        clock.now += 100
+        # Threads may report a little out of order, which starts nothing.
+        progress(510, 1000, "texts")
+        progress(508, 1000, "texts")
+        clock.now += 100
+    assert [round(numbers.rate, 2) for numbers in seen.shown] == [5.0, 4.98, 0.0, 5.0, 4.98]
+
+
 def test_lines_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
