@@ -12,7 +12,7 @@ from tercet.flows.results.encoder_form import Reformed, how_to_load, measured_fo
 from tercet.flows.results.refs import artifact_of
 from tercet.models.encoders.pooling import FormSettings
 from tercet.storage import runs
-from tercet.storage.artifacts import Artifact
+from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput
@@ -107,13 +107,16 @@ def export_model(
 
 
 def _whitened(store: Store, artifact: Artifact, run_ref: str | None) -> str | None:
-    """The step that whitened the last training's encoder, where the ref means the one before."""
+    """The run's step that whitened this very encoder; None where there is none."""
     from tercet.flows.cards.facts import run_of
 
     run = run_of(store, artifact, run_ref)
-    step = artifact.step.replace("train", "whiten", 1)
-    found = [] if run is None or step == artifact.step else run["steps"]
-    return next((step for entry in found if entry["step"] == step), None)
+    for entry in [] if run is None else run["steps"]:
+        if entry["stage"] == "whiten" and entry.get("version") is not None:
+            made = open_artifact(store, entry["step"], entry["version"]).manifest()
+            if made is not None and artifact.version in made["inputs"]:
+                return str(entry["step"])
+    return None
 
 
 def encoder_dir(artifact: Artifact) -> Path:

@@ -136,11 +136,12 @@ def _files(source: str, limit: int | None) -> Description:
         raise BadInput(f"{first}: none of its first rows holds text; look at its encoding")
     if form not in PLAIN:
         is_prose = sentences >= PROSE_SENTENCES
-    unit = "rows" if form not in PLAIN else "lines"
-    rows, exact = _rows(named, form)
     if several:
         unit = "documents"
-        rows, exact = _documents(named, readings, _rows(named[:1], form)[0])
+        rows, exact = _documents(named, form, readings)
+    else:
+        unit = "lines" if form in PLAIN else "rows"
+        rows, exact = _rows(named, form)
     return Description(
         source, form, compression, len(named), unit, seen.columns, seen.text, (), False, rows,
         exact, words, sentences, is_prose, seen.pair, seen.labels, _not_utf8(readings),
@@ -201,11 +202,11 @@ def _means(readings: list[Reading]) -> tuple[float, float]:
 
 
 def _documents(
-    named: list[tuple[str, Path]], readings: list[Reading], in_first: int
+    named: list[tuple[str, Path]], form: str, readings: list[Reading]
 ) -> tuple[int, bool]:
     """Documents of prose in all the files, and whether they were counted.
 
-    readings: at most SAMPLE, in the files' order. in_first: the lines of the first file.
+    readings: at most SAMPLE, in the files' order.
     """
     if len(readings) < SAMPLE:
         return sum(isinstance(reading, Document) for reading in readings), True
@@ -213,7 +214,7 @@ def _documents(
     whole = [reading for reading in readings if reading.source != last.source]
     if not whole:
         # It begins at the line that is the end of those before it.
-        share = int(last.path.rpartition(":")[2]) / in_first
+        share = int(last.path.rpartition(":")[2]) / _rows(named[:1], form)[0]
         by_bytes = named[0][1].stat().st_size * share
         counted = len(readings)
     else:

@@ -61,6 +61,22 @@ def test_more_dimensions_than_there_are_is_one_sentence(finished: Finished, tmp_
     assert done.stdout == ""
 
 
+def test_the_last_of_two_phases_names_its_whitening(
+    finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = copy_of(finished.store, tmp_path / "store")
+    settings = (
+        "train.phases=[{name: first, batch_size: 8, max_steps: 2}, "
+        "{name: second, batch_size: 8, max_steps: 2}]",
+        "whiten={dimensions: 20}",
+    )
+    words = [word for setting in settings for word in ("--set", setting)]
+    ended_well(tercet(*finished.tiny.words(store, *words)))
+    for step, said in (("train.first", False), ("train.second", True)):
+        export(step, str(tmp_path / step), str(store), None)
+        assert ("`tercet export whiten DEST`" in capsys.readouterr().out) == said
+
+
 def test_the_backbone_alone_can_be_whitened(finished: Finished, tmp_path: Path) -> None:
     store = copy_of(finished.store, tmp_path / "store")
     settings = ("--set", "train.phases=[]", "--set", "whiten={dimensions: 20}")
