@@ -18,6 +18,9 @@ from tercet.storage.store import Store, StoreError, json_bytes
 
 Run = dict[str, Any]
 
+# May stand before a tag's name wherever a run, a version or a model is named.
+TAG_PREFIX = "tag:"
+
 
 class UnknownRef(StoreError):
     """A name unknown in this store: one sentence that lists the known ones."""
@@ -91,7 +94,8 @@ def resolve_run(store: Store, ref: str | None) -> Run:
     if ref is None:
         return listed[0]
     by_id = {run["run_id"]: run for run in listed}
-    tagged = store.get_json(f"tags/{ref}.json") if "/" not in ref else None
+    name = ref.removeprefix(TAG_PREFIX)
+    tagged = store.get_json(f"tags/{name}.json") if "/" not in name else None
     wanted = tagged["target"] if tagged is not None else ref
     if wanted in by_id:
         return by_id[wanted]

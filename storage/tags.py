@@ -6,7 +6,7 @@ from typing import Any
 
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, all_artifacts
-from tercet.storage.runs import UnknownRef
+from tercet.storage.runs import TAG_PREFIX, UnknownRef
 from tercet.storage.store import Store, StoreError, json_bytes
 
 _OTHER_SEED = re.compile(r"\.seed\d+$")
@@ -31,7 +31,11 @@ def set_tag(store: Store, name: str, target: str) -> None:
 
 
 def get_tag(store: Store, name: str) -> str | None:
-    """The tag's target, a run id or ``step@version``; None if there is no such tag."""
+    """The target of a tag, a run id or ``step@version``; None if there is no such tag.
+
+    name: alone or as recipes write it, ``tag:NAME``.
+    """
+    name = name.removeprefix(TAG_PREFIX)
     found = store.get_json(f"tags/{name}.json") if _NAME.fullmatch(name) else None
     return None if found is None else str(found["target"])
 
@@ -46,13 +50,16 @@ def list_tags(store: Store) -> dict[str, str]:
 def resolve_ref(store: Store, ref: str) -> Artifact:
     """The artifact named by `ref`, preferring finished ones.
 
-    A tag; a step or a table (from the newest run that reached it, else the newest one); or
-    ``name@version`` with a step's, stage's or table's name and the start of a version.
+    A tag, also as ``tag:NAME``; a step or a table (from the newest run that reached it, else the
+    newest one); or ``name@version`` with a step's, stage's or table's name and the start of a
+    version.
     Raises UnknownRef with one sentence.
     """
-    tagged = get_tag(store, ref)
+    tagged, tag = get_tag(store, ref), ref.removeprefix(TAG_PREFIX)
+    if tagged is None and tag != ref:
+        raise UnknownRef(f"There is no tag {tag!r} in the store: `tercet tag REF {tag}` sets it.")
     if tagged is not None and "@" not in tagged:
-        raise UnknownRef(f"The tag {ref!r} is a run: name a step or a table, with --run {ref}.")
+        raise UnknownRef(f"The tag {tag!r} is a run: name a step or a table, with --run {tag}.")
     name, _, version = (tagged or ref).partition("@")
     matching = [
         (artifact, tables)

@@ -14,6 +14,7 @@ from tercet.flows.cards.figures import hub_metrics, model_index, shown
 from tercet.flows.cards.rendering import as_yaml, cell, number, render, table
 from tercet.flows.pages.redaction import public_path, public_values
 from tercet.flows.results.encoder_form import Reformed, form_of, needs_trust
+from tercet.flows.results.few import TOO_FEW
 from tercet.flows.results.figures import Figure, figures, of_geometry
 from tercet.models.measures.comparisons import over_seeds
 from tercet.storage.artifacts import Artifact
@@ -224,7 +225,7 @@ def _figures_table(found: Sequence[Figure]) -> str:
                 number(after.value),
                 _range(after.low, after.high),
                 number(gain, signed=True),
-                _range(low, high, signed=True),
+                TOO_FEW if figure.few and gain is not None else _range(low, high, signed=True),
                 after.n,
                 "" if after.seed is None else str(after.seed),
             )

@@ -8,6 +8,7 @@ import pyarrow as pa
 import typer
 import yaml
 
+from tercet.flows.results.few import TOO_FEW, is_few
 from tercet.flows.results.refs import artifact_of
 from tercet.flows.terminal import text_table
 from tercet.storage import runs, tags
@@ -166,22 +167,24 @@ def _headline(store: Store, steps: Sequence[Mapping[str, Any]]) -> str | None:
         return None
     try:
         rows = open_artifact(store, entry["step"], entry["version"]).rows()
-        table = rows.table(
-            "evaluations", ["task", "subset", "metric", "value", "ci_low", "ci_high"]
-        ).to_pylist()
+        wanted = ["task", "subset", "metric", "value", "ci_low", "ci_high", "n"]
+        there = rows.schema("evaluations").names
+        table = rows.table("evaluations", [n for n in wanted if n in there]).to_pylist()
     except (StoreError, OSError, KeyError, pa.ArrowInvalid):
         return None  # Removed in the meantime; the run can still be listed.
     for row in table:
         if row["metric"] == "recall@1_gain" and row["subset"] == "test":
             said = f"recall@1 {row['value']:+.2f}"
-            if row["ci_low"] is not None and row["ci_high"] is not None:
+            if is_few(row.get("n")):
+                said += f" ({TOO_FEW})"
+            elif row["ci_low"] is not None and row["ci_high"] is not None:
                 said += f" ({row['ci_low']:+.2f} to {row['ci_high']:+.2f})"
             return said
-    wanted = (("recall@1", "test", None), ("spearman", "all", "STS"))
-    for metric, subset, task in wanted:
+    for metric, subset, task in (("recall@1", "test", None), ("spearman", "all", "STS")):
         for row in table:
             if (row["metric"], row["subset"]) == (metric, subset) and task in (None, row["task"]):
-                return f"{task or metric} {row['value']:.2f}"
+                few = f" ({TOO_FEW})" if is_few(row.get("n")) else ""
+                return f"{task or metric} {row['value']:.2f}{few}"
     return None
 
 

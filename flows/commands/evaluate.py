@@ -10,7 +10,7 @@ import typer
 
 from tercet.flows.commands.export import model_dir
 from tercet.flows.exports import rows as rows_out
-from tercet.flows.pipeline.named_models import TAG_PREFIX
+from tercet.flows.results.few import TOO_FEW, WHY, is_few
 from tercet.flows.results.metric_names import GAIN, GEOMETRY, SPELT
 from tercet.flows.results.refs import artifact_of
 from tercet.flows.results.run_pairs import FACT_ORDER, OF_A_RUN, RunPairs, read_pairs
@@ -19,9 +19,8 @@ from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
 from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooling
 from tercet.models.precision import computed_in
-from tercet.storage.runs import UnknownRef
+from tercet.storage.runs import TAG_PREFIX, UnknownRef
 from tercet.storage.store import MARKER, open_store
-from tercet.storage.tags import get_tag
 from tercet.tasks.evaluation.suites.fact_order import named_after, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.reranking import MTEB
@@ -163,17 +162,15 @@ def model_path(model: str, store: str, run_ref: str | None) -> Path:
 
 
 def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:
-    ref = model.removeprefix(TAG_PREFIX)
-    if ref == model and not (Path(store).expanduser() / MARKER).is_file():
+    tagged = model.startswith(TAG_PREFIX)
+    if not tagged and not (Path(store).expanduser() / MARKER).is_file():
         return None
     opened = open_store(store, create=False)
-    if ref != model and get_tag(opened, ref) is None:
-        raise BadInput(f"There is no tag {ref!r} in the store: `tercet tag REF {ref}` sets it.")
     try:
-        artifact = artifact_of(opened, ref, run_ref)
+        artifact = artifact_of(opened, model, run_ref)
     except UnknownRef as error:
         # A tag, a version or a run can only be in the store; a plain name may be on the hub.
-        if ref != model or "@" in model or run_ref is not None:
+        if tagged or "@" in model or run_ref is not None:
             raise BadInput(str(error)) from None
         return None
     folder = model_dir(artifact)
@@ -283,6 +280,8 @@ def _legend(rows: Sequence[Mapping[str, Any]], models: Sequence[str], precision:
         lines.append(
             "Differences from model 1 with paired intervals; p is two-sided, on the same resamples."
         )
+    if any(is_few(row["n"]) for row in rows if row["metric"] not in GEOMETRY):
+        lines.append(WHY)
     for number, model in enumerate(models, start=1):
         row = next(row for row in rows if row["model"] == model)
         told = f"version {row['model_version']}, pooling {row['pooling']}, {precision}"
@@ -332,7 +331,7 @@ def _figure(row: Mapping[str, Any] | None) -> str | None:
     if row["metric"] in GEOMETRY:
         return f"{row['value']:.3f}"
     told = f"{row['value']:.2f}"
-    if row["ci_low"] is None:
+    if row["ci_low"] is None or is_few(row["n"]):
         return told
     return f"{told} ({row['ci_low']:.1f} to {row['ci_high']:.1f})"
 
@@ -341,6 +340,8 @@ def _gain(row: Mapping[str, Any] | None) -> str | None:
     if row is None:
         return None
     told = f"{row['value']:+.2f}"
+    if is_few(row["n"]):
+        return f"{told} ({TOO_FEW})"
     if row["ci_low"] is None:
         return told
     p = "p < 0.001" if row["p"] < 0.001 else f"p {row['p']:.3f}"

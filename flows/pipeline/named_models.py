@@ -2,8 +2,7 @@
 
 from tercet.flows.pipeline.step import Made, Model, Tagged, Weights
 from tercet.flows.recipe.model import Recipe
-
-TAG_PREFIX = "tag:"
+from tercet.storage.runs import TAG_PREFIX
 
 
 def model_named(recipe: Recipe, name: str | None) -> Model:

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from tercet.flows.recipe import discriminators, model_checks
 from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.flows.recipe.scoring import faults
+from tercet.flows.recipe.wording import of_parameter
 from tercet.models.encoders.pooling import CNN, cnn_form
 from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
 from tercet.tasks.corpus.kinds.kind import columns_fault
@@ -133,8 +134,14 @@ def _methods(recipe: "Recipe") -> None:
             check_params(method, settings.params)
         except ValueError as error:
             cause = error.__context__
-            place = cause.errors()[0]["loc"] if isinstance(cause, ValidationError) else ()
-            raise Misplaced(str(error), "synthesise", method, *place) from None
+            if not isinstance(cause, ValidationError):
+                raise Misplaced(str(error), "synthesise", method) from None
+            fault = cause.errors()[0]
+            known = ", ".join(method_of(method).params.model_fields) or "none"
+            raise Misplaced(
+                f"{method}: {of_parameter(fault)} (the method's parameters: {known})",
+                *("synthesise", method, *fault["loc"]),
+            ) from None
 
 
 def _selecting(recipe: "Recipe") -> None:

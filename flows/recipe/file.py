@@ -13,7 +13,8 @@ from pydantic_core import ErrorDetails
 
 from tercet.flows.recipe.fitting import fitted
 from tercet.flows.recipe.misplaced import Misplaced
-from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.model import Recipe, json_schema
+from tercet.flows.recipe.wording import nearest_key, wanted
 from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.stage import BadInput
 
@@ -232,21 +233,15 @@ def _sentence(
     where = said or (f"{path}:{line}" if line else str(path))
     kind, given = fault["type"], fault.get("input")
     if kind == "extra_forbidden":
-        return f"{where}: unknown key {key!r}."
+        near = nearest_key(json_schema(), content, location)
+        return f"{where}: unknown key {key!r}" + (f"; the nearest is {near!r}." if near else ".")
     if kind == "missing":
         missing = ".".join(str(p) for p in location)
         return f"{where}: the key {missing!r} is missing."
-    message = fault["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    if kind in _MAPPINGS:
-        message = "a mapping of keys to values"
-    if kind in _LISTS:
-        message = "a list"
-    elif kind == "too_short":
-        message = f"a list of {fault['ctx']['min_length']} or more"
     shown = repr(given) if len(repr(given)) < 60 else repr(given)[:57] + "..."
     if kind == "value_error":
-        return f"{where}: {key}: {message}."
-    return f"{where}: {key} is {shown}, but must be {message}."
+        return f"{where}: {key}: {fault['msg'].removeprefix('Value error, ')}."
+    return f"{where}: {key} is {shown}, but {wanted(fault)}."
 
 
 def _of_form(fault: ErrorDetails) -> ErrorDetails:
@@ -275,8 +270,6 @@ def _as_written(location: Location, content: Mapping[str, Any]) -> Location:
 
 # Names of union members in a location (`constrained-float`, `Quantile`) are not keys.
 _KEY = re.compile(r"[a-z0-9_]+")
-_MAPPINGS = ("model_type", "model_attributes_type", "dict_type", "mapping_type")
-_LISTS = ("tuple_type", "list_type")
 
 
 def _misplaced(error: object) -> TypeGuard[Misplaced]:

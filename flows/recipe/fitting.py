@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tercet.tasks.corpus.sources.discover import SAMPLE, Description
+from tercet.tasks.corpus.sources.discover import Description
 
 # Methods that take the positive from the sentence's surroundings, which single sentences lack.
 SURROUNDINGS = ("next_sentences", "rest_of_paragraph", "neighbour_paragraph")
@@ -190,7 +190,7 @@ def _said(described: Description, how: str) -> str:
     said = f"{described.source}: {found}; {how}; measured by {measured}."
     if described.not_utf8:
         said += (
-            f" {described.not_utf8} of the first {SAMPLE} are not UTF-8 and are left out; if the "
-            f"file is Latin-1: iconv -f latin1 -t utf-8 {described.source} > FILE"
+            f" {described.not_utf8} of the first {described.looked_at} are not UTF-8 and are left "
+            f"out; if the file is Latin-1: iconv -f latin1 -t utf-8 {described.source} > FILE"
         )
     return said

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from tercet.flows.recipe.wording import of_parameter
 from tercet.models.generation import Relation
 from tercet.tasks.scoring.pairing import RANDOM
 from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, giving, scorer_named
@@ -37,10 +38,7 @@ def faults(
         except ValidationError as error:
             first = error.errors()[0]
             place = tuple(map(str, first["loc"]))
-            said = first["msg"]
-            if first["type"] == "missing":
-                said = f"the key {'.'.join(place)} is missing: add it"
-            yield f"{name}: {said}", ("score", name, *place)
+            yield f"{name}: {of_parameter(first)}", ("score", name, *place)
     yield from _measures(scorers(score), select)
     for relation, thresholds in select.relations.items():
         yield from _relation(relation, thresholds, select)

@@ -10,6 +10,7 @@ from tercet.flows.report.kept import plain
 from tercet.flows.report.made import counts
 from tercet.flows.report.subject import Subject, duration, interval, signed
 from tercet.flows.results import paired_items
+from tercet.flows.results.few import FEW, TOO_FEW, WHY
 from tercet.flows.results.figures import Figure, figures, of_tasks
 from tercet.flows.results.metric_names import COUNTED
 from tercet.flows.results.paired_items import Measured
@@ -22,7 +23,10 @@ _RESAMPLES = 2_000
 
 @dataclass(frozen=True)
 class Gap:
-    """B minus A with its 95 % interval. over: what was resampled; seeds: whether that was seeds."""
+    """B minus A with its 95 % interval, of too few questions without.
+
+    over: what was resampled; seeds: whether that was seeds.
+    """
 
     value: float
     low: float | None
@@ -47,11 +51,14 @@ def difference(a: Subject, b: Subject) -> Section:
 
 
 def verdict(a: Subject, b: Subject) -> str | None:
-    """In words, how B's encoder compares with A's by the first figure that both have."""
+    """In words, how B's encoder compares with A's by the first figure that both have.
+
+    Those of too few questions come last.
+    """
     second = {
         figure.metric: figure for figure in of_tasks(figures(b.connection)) if figure.headline
     }
-    for one in of_tasks(figures(a.connection)):
+    for one in sorted(of_tasks(figures(a.connection)), key=lambda figure: figure.few):
         other = second.get(one.metric)
         mine, theirs = one.mean(), None if other is None else other.mean()
         if not one.headline or other is None or mine is None or theirs is None:
@@ -62,6 +69,11 @@ def verdict(a: Subject, b: Subject) -> str | None:
         if _encoders(one) == _encoders(other):
             return f"A and B have the same encoder. {one.name}: {mine:.2f}."
         gap = _gap(one, other, a, b)
+        if gap is not None and (one.few or other.few):
+            return (
+                f"Whether B is better than A is not known: fewer than {FEW} "
+                f"{_counted(one)} were measured. {said}."
+            )
         if gap is not None and (gap.low is None or gap.high is None):
             return (
                 f"Whether B is better than A is not known: the difference over {gap.over} has no "
@@ -127,6 +139,7 @@ def _figures(a: Subject, b: Subject) -> Block:
     }
     rows: list[Cells] = []
     strong = set()
+    few = False
     for metric, one in first.items():
         other = second.get(metric)
         mine, theirs = one.mean(), None if other is None else other.mean()
@@ -136,13 +149,14 @@ def _figures(a: Subject, b: Subject) -> Block:
         if gap is not None and gap.clear:
             strong.add(len(rows))
         same = _digest(one) == _digest(other)
+        few = few or one.few or other.few
         rows.append(
             [
                 one.name,
                 f"{mine:.2f}",
                 f"{theirs:.2f}",
                 signed(theirs - mine),
-                "–" if gap is None else interval(gap.low, gap.high),
+                "–" if gap is None else _ends(gap, one.few or other.few),
                 None if gap is None else gap.over,
                 "same" if same else "different",
             ]
@@ -155,6 +169,8 @@ def _figures(a: Subject, b: Subject) -> Block:
         "over queries or pairs does not include the variation between trainings. Figures on "
         "different data cannot be compared."
     )
+    if few:
+        caption += f" {WHY}"
     return Table(heads, rows, caption, "lrrrrll", frozenset(strong))
 
 
@@ -168,7 +184,9 @@ def _gap(one: Figure, other: Figure, a: Subject, b: Subject) -> Gap | None:
     theirs = {seed: value for seed, value in other.values().items() if seed is not None}
     if len(mine.keys() & theirs.keys()) > 1:
         told = paired_over_seeds(theirs, mine)
-        return Gap(told.mean, told.low, told.high, f"{told.n} common seeds", True)
+        few = one.few or other.few
+        low, high = (None, None) if few else (told.low, told.high)
+        return Gap(told.mean, low, high, f"{told.n} common seeds", True)
     if len(one.after) > 1 or len(other.after) > 1:
         return None
     ours, seen = (
@@ -180,9 +198,16 @@ def _gap(one: Figure, other: Figure, a: Subject, b: Subject) -> Gap | None:
     if drawn is None:
         return None
     n = None if one.first is None else one.first.n
-    counted = COUNTED.get(one.metric.suite, "examples")
-    over = f"{n:,} {counted}" if n else f"the same {counted}"
+    over = f"{n:,} {_counted(one)}" if n else f"the same {_counted(one)}"
     return Gap(drawn.value, drawn.low, drawn.high, over, False)
+
+
+def _ends(gap: Gap, few: bool) -> str:
+    return TOO_FEW if few else interval(gap.low, gap.high)
+
+
+def _counted(figure: Figure) -> str:
+    return COUNTED.get(figure.metric.suite, "examples")
 
 
 def _resamples(subject: Subject) -> int:

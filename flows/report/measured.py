@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
 from tercet.flows.report.subject import Row, Subject, fixed, interval, signed
-from tercet.flows.results.figures import Figure, figures, of_geometry, of_tasks, seeds
+from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
+from tercet.flows.results.figures import Figure, figures, foremost, of_geometry, of_tasks, seeds
 from tercet.flows.results.metric_names import COUNTED
 
 NOTHING = (
@@ -55,7 +56,7 @@ def verdict(subject: Subject) -> str | None:
         for figure in of_tasks(figures(subject.connection))
         if figure.headline and figure.after
     ]
-    told = next((f for f in found if f.gains and f.before is not None), None)
+    told = foremost(found)
     if told is None or told.before is None:
         return (
             None if found else "Whether the encoder is better is not known: nothing was evaluated."
@@ -65,9 +66,16 @@ def verdict(subject: Subject) -> str | None:
     changed = f"{told.name} went from {told.before.value:.2f} to {told.mean():.2f} by training"
     said = f"{changed}, {signed(gain)} points"
     several = len(told.gains) > 1
+    counted = COUNTED.get(told.metric.suite, "examples")
+    if told.few:
+        split = "dev" if told.metric.of_dev else "test"
+        return (
+            f"Whether the encoder is better is not known: {said}, but fewer than {FEW} {counted} "
+            f"(n = {n}) cannot tell that from chance{more_of(told.metric.suite, split)}."
+        )
     if low is None or high is None:
         return f"{said}; without an interval, this may be chance."
-    counted = f"these {n:,} {COUNTED.get(told.metric.suite, 'examples')}" if n else "these texts"
+    counted = f"these {n:,} {counted}" if n else "these texts"
     of_what = f"over {len(told.gains)} seeds" if several else f"over {counted}"
     word = "Better" if low > 0 else "Worse" if high < 0 else "No difference shown"
     why = "includes zero, so chance may explain it"
@@ -80,6 +88,8 @@ def verdict(subject: Subject) -> str | None:
             f" Of all {len(rest)} figures {_are(rest.count('up'))} clearly better, "
             f"{rest.count('down')} clearly worse."
         )
+    if few := sum(figure.few for figure in found):
+        text += f" Those of fewer than {FEW} questions, {few} here, count as neither."
     if not several:
         text += " With one seed, the variation between trainings is not known."
     return text
@@ -118,6 +128,8 @@ def _tables(found: Sequence[Figure], of_run: str) -> list[Block]:
         of_run + "In percent, gains in points. Bold: the interval of the gain excludes zero. n: "
         "queries, pairs or examples."
     )
+    if any(figure.few for figure in found):
+        caption += f" {WHY}"
     blocks: list[Block] = [_table(first or rest, caption)]
     if first and rest:
         blocks.append(
@@ -145,7 +157,7 @@ def _table(found: Sequence[Figure], caption: str = "") -> Table:
                 None if figure.before is None else f"{figure.before.value:.2f}",
                 None if after is None else f"{after:.2f}",
                 signed(gain),
-                interval(low, high),
+                TOO_FEW if figure.few else interval(low, high),
                 None if one is None else one.n,
                 None if one is None else one.text_form or None,
                 None if one is None else (one.digest or "")[:8] or None,
@@ -179,14 +191,14 @@ def over_seeds(subjects: Sequence[Subject]) -> Section:
             if len(values) < 2 or not figure.headline:
                 continue
             told_of = comparisons.over_seeds(list(values.values()))
+            known = told_of.low is not None and told_of.high is not None
+            ends = f"{told_of.low:.2f} to {told_of.high:.2f}" if known else "–"
             rows.append(
                 [
                     figure.name,
                     f"{told_of.mean:.2f}",
                     f"{told_of.sd:.2f}" if told_of.sd is not None else None,
-                    "–"
-                    if told_of.low is None or told_of.high is None
-                    else f"{told_of.low:.2f} to {told_of.high:.2f}",
+                    TOO_FEW if figure.few else ends,
                     told_of.n,
                 ]
             )

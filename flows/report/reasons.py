@@ -29,6 +29,7 @@ REASONS = {
     "missing_entity": "the new entity is missing",
     "missing_number": "the new number is missing",
     "missing_text": "no text",
+    "incomplete_pair": "one text of the pair is missing",
     "nan_score": "the cosine is not a number",
     "neutral": "neither entailed nor contradicted",
     "no_definition": "none of its definitions is left",

@@ -24,7 +24,8 @@ from tercet.flows.report import (
     trained,
 )
 from tercet.flows.report.subject import Subject, amount, duration, interval, signed
-from tercet.flows.results.figures import figures, of_tasks
+from tercet.flows.results.few import TOO_FEW
+from tercet.flows.results.figures import figures, foremost, of_tasks
 
 Part = Callable[[Sequence[Subject]], Section]
 
@@ -151,12 +152,12 @@ def _verdict(subjects: Sequence[Subject]) -> list[Note]:
 def _facts(subject: Subject) -> list[Fact]:
     """The headline figures."""
     facts = []
-    measured_ones = of_tasks(figures(subject.connection))
-    found = next((f for f in measured_ones if f.headline and f.gains and f.before), None)
+    found = foremost(of_tasks(figures(subject.connection)))
     if found is not None:
         gain, low, high = found.gain()
         known = low is not None and high is not None
         note = f"points; 95 %: {interval(low, high)}" if known else "points"
+        note += f"; {TOO_FEW} questions" if found.few else ""
         facts.append(Fact(found.name, signed(gain), note))
     counted = dict(made.counts(subject))
     if counted["triplets"]:

@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 import duckdb
 
+from tercet.flows.results.few import TOO_FEW, is_few
+
 ARMS = {
     "own_entries": "after training, by cosine",
     "projection": "after training, by the projection",
@@ -19,7 +21,8 @@ METRICS = {
     "median_rank": "median rank",
 }
 
-# Value, and the ends of its interval: over definitions, None where it is a mean over seeds.
+# Value, and the ends of its interval: over definitions, None where it is a mean over seeds or of
+# too few definitions.
 Ends: TypeAlias = tuple[float, float | None, float | None]
 
 _FIGURES = """
@@ -52,7 +55,11 @@ def defined(connection: duckdb.DuckDBPyConnection) -> list[Defined]:
     found = []
     for name in dict.fromkeys(row[0] for row in rows):
         own = [row for row in rows if row[0] == name]
-        ends = {(arm, metric): (value, low, high) for _, arm, metric, value, _, _, low, high in own}
+        few = is_few(own[0][4])
+        ends = {
+            (arm, metric): (value, None, None) if few else (value, low, high)
+            for _, arm, metric, value, _, _, low, high in own
+        }
         arms = [arm for arm in ARMS if (arm, "mrr") in ends]
         figures = {arm: {metric: ends[arm, metric] for metric in METRICS} for arm in arms}
         ways = ("own_entries", "projection")
@@ -66,5 +73,6 @@ def in_words(one: Defined) -> str:
     said = []
     for arm, (value, low, high) in one.gains.items():
         ends = "" if low is None or high is None else f" ({low:+.1f} to {high:+.1f})"
+        ends = f" ({TOO_FEW})" if is_few(one.definitions) else ends
         said.append(f"{value:+.1f}{ends} {ARMS[arm].removeprefix('after training, ')}")
     return f"MRR over the encoder before it: {', '.join(said)}." if said else ""

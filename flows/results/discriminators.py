@@ -6,6 +6,8 @@ from typing import Any
 
 import duckdb
 
+from tercet.flows.results.few import FEW, is_few
+
 ARMS = {
     "discriminator": "the discriminator",
     "pair_words": "words of both texts",
@@ -18,7 +20,8 @@ ARMS = {
 class Arm:
     """A figure of each kind, with the area's interval; None where there is none.
 
-    gain: the discriminator's area over this one's, with its interval.
+    gain: the discriminator's area over this one's, with its interval. Of too few anchors there is
+    neither an interval nor a gain.
     """
 
     auc: float | None
@@ -53,7 +56,12 @@ def judged(connection: duckdb.DuckDBPyConnection) -> list[Judged]:
 
 
 def _judged(name: str, rows: list[tuple[Any, ...]]) -> Judged:
-    values = {(arm, metric): (value, low, high) for arm, metric, value, low, high, *_ in rows}
+    *_, pairs, anchors = rows[0]
+    few = is_few(anchors)
+    values = {
+        (arm, metric): (value, None, None) if few else (value, low, high)
+        for arm, metric, value, low, high, *_ in rows
+    }
     arms: dict[str, Arm] = {}
     for arm in ARMS:
         if (arm, "auc") not in values:
@@ -68,12 +76,16 @@ def _judged(name: str, rows: list[tuple[Any, ...]]) -> Judged:
             values[arm, "calibration_error"][0],
             None if gain is None or least is None or most is None else (gain, least, most),
         )
-    *_, pairs, anchors = rows[0]
     return Judged(name, pairs, anchors, arms)
 
 
 def in_words(one: Judged) -> str:
     """Whether it filters better than what anyone could, in a sentence."""
+    if is_few(one.anchors):
+        return (
+            f"Whether {one.name} filters better than these is not known: fewer than {FEW} anchors "
+            "were held out."
+        )
     gains = {ARMS[arm]: found.gain for arm, found in one.arms.items() if arm != "discriminator"}
     as_good = [name for name, gain in gains.items() if gain is None or gain[1] <= 0]
     if not as_good:

@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 
+from tercet.flows.results.few import is_few
 from tercet.flows.results.metric_names import GAIN, SPELT, Metric
 
 # Values of the column `phase`: the untouched backbone, and the encoder that a run ends with.
@@ -23,7 +24,10 @@ _METRICS = tuple(SPELT)
 
 @dataclass(frozen=True)
 class Value:
-    """One row of `evaluations`. low, high: its 95 % interval; digest: of the data behind it."""
+    """One row of `evaluations`. low, high: its 95 % interval, if it is of enough questions.
+
+    digest: of the data behind it.
+    """
 
     value: float
     low: float | None
@@ -67,6 +71,12 @@ class Figure:
         """The value of the first seed."""
         return next(iter(self.after.values()), None)
 
+    @property
+    def few(self) -> bool:
+        """Whether it is of too few questions to tell a gain from chance."""
+        sides = (self.before, *self.after.values(), *self.gains.values())
+        return any(value is not None and is_few(value.n) for value in sides)
+
     def values(self) -> dict[int | None, float]:
         """The trained model's value, by seed."""
         return {seed: found.value for seed, found in self.after.items()}
@@ -77,7 +87,14 @@ class Figure:
         return sum(values) / len(values) if values else None
 
     def gain(self) -> tuple[float | None, float | None, float | None]:
-        """The gain and its interval: over the queries for one seed, over the seeds for several."""
+        """The gain and its interval: over the queries for one seed, over the seeds for several.
+
+        Of too few questions it has none.
+        """
+        value, low, high = self._gained()
+        return (value, None, None) if self.few else (value, low, high)
+
+    def _gained(self) -> tuple[float | None, float | None, float | None]:
         if len(self.gains) > 1:
             from tercet.models.measures.comparisons import over_seeds
 
@@ -129,6 +146,12 @@ def of_geometry(found: Iterable[Figure]) -> list[Figure]:
     return [figure for figure in found if figure.metric.of_geometry]
 
 
+def foremost(found: Iterable[Figure]) -> Figure | None:
+    """The figure that stands for all: the first with a gain, if any of enough questions."""
+    gained = [f for f in found if f.headline and f.gains and f.before is not None]
+    return next((f for f in gained if not f.few), next(iter(gained), None))
+
+
 def seeds(found: Iterable[Figure]) -> list[int]:
     """The seeds of the trained models."""
     return sorted({seed for figure in found for seed in figure.after if seed is not None})
@@ -149,10 +172,11 @@ def _rows(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
 
 
 def _value(row: Mapping[str, Any]) -> Value:
+    few = is_few(row["n"])
     return Value(
         row["value"],
-        row["ci_low"],
-        row["ci_high"],
+        None if few else row["ci_low"],
+        None if few else row["ci_high"],
         row["n"],
         row["model_version"] or "",
         row["data_digest"],

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import duckdb
 
+from tercet.flows.results.few import TOO_FEW, is_few
+
 # Of all metrics of `generator_metrics`, those that tell a paraphrase from noise and from a copy.
 METRICS = {
     "average_rouge": "ROUGE",
@@ -25,12 +27,20 @@ _GAINS = {
 
 @dataclass(frozen=True)
 class Gain:
-    """A generator's cosine with the target above a control's at the same share of other words."""
+    """A generator's cosine with the target above a control's at the same share of other words.
+
+    low, high: the interval over pairs; None of too few.
+    """
 
     control: str
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+
+    def __str__(self) -> str:
+        known = self.low is not None and self.high is not None
+        ends = f"{self.low:+.1f} to {self.high:+.1f}" if known else TOO_FEW
+        return f"{self.value:+.1f} points ({ends}) against {self.control}"
 
 
 @dataclass(frozen=True)
@@ -61,9 +71,10 @@ def measured(connection: duckdb.DuckDBPyConnection) -> Measured | None:
     arms = sorted(dict.fromkeys((name, arm) for name, arm, *_ in found), key=lambda a: a[0] or "")
     shown = {(name, arm): [values.get((name, arm, m)) for m in METRICS] for name, arm in arms}
     gains: dict[str, list[Gain]] = {name: [] for name, _ in arms if name is not None}
-    for name, _, metric, value, low, high, _ in found:
+    for name, _, metric, value, low, high, n in found:
         if metric in _GAINS and value is not None and low is not None and high is not None:
-            gains[name].append(Gain(_GAINS[metric], value, low, high))
+            ends = (None, None) if is_few(n) else (low, high)
+            gains[name].append(Gain(_GAINS[metric], value, *ends))
     return Measured(
         pairs=found[0][-1],
         generators={name: row for (name, _), row in shown.items() if name is not None},
@@ -79,10 +90,5 @@ def in_words(generator: str, gains: list[Gain]) -> str:
             f"{generator} changes more words than any control, or too few to compare: its "
             "similarity is not compared at equal diversity."
         )
-    said = [
-        f"{one.value:+.1f} points ({one.low:+.1f} to {one.high:+.1f}) against {one.control}"
-        for one in gains
-    ]
-    return (
-        f"{generator}'s cosine with the target at the same share of other words: {', '.join(said)}."
-    )
+    said = ", ".join(str(one) for one in gains)
+    return f"{generator}'s cosine with the target at the same share of other words: {said}."

@@ -8,6 +8,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from tercet.flows.results.few import is_few
 from tercet.flows.results.metric_names import RETRIEVAL, Metric
 
 if TYPE_CHECKING:
@@ -47,14 +48,17 @@ class Measured:
 def difference(one: Measured, other: Measured, metric: Metric, seed: int) -> "Difference | None":
     """The first minus the second in points, resampled together, row by row.
 
+    Of too few rows it has neither an interval nor a p.
     None if the results per row were not recorded, or if the rows differ.
     """
-    from tercet.models.measures.resampling import paired_test
+    from tercet.models.measures.resampling import Difference, paired_test
 
     resamples = min(one.resamples, other.resamples)
     ours, theirs = (sampled(measured, metric, resamples, seed) for measured in (one, other))
     if ours is None or theirs is None or ours[1] != theirs[1]:
         return None
+    if is_few(len(ours[1])):
+        return Difference(ours[0].value - theirs[0].value, None, None, None)
     return paired_test(ours[0], theirs[0])
 
 

@@ -14,7 +14,8 @@ def artifact_of(store: Store, ref: str, run_ref: str | None) -> Artifact:
 
     Raises: StoreError for an unknown name, BadInput if the run has not reached it.
     """
-    if run_ref is None or "@" in ref or tags.get_tag(store, ref) is not None:
+    of_run = "@" not in ref and not ref.startswith(runs.TAG_PREFIX)
+    if run_ref is None or not of_run or tags.get_tag(store, ref) is not None:
         return tags.resolve_ref(store, ref)
     run = runs.resolve_run(store, run_ref)
     fitting = {entry["step"]: entry for entry in run["steps"] if ref in _names(entry)}

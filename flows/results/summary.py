@@ -1,14 +1,17 @@
 """The summary of a run: its results, where they are, and what to run next."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import duckdb
 
 from tercet.flows.pipeline.making import MAKERS
+from tercet.flows.pipeline.training import trained_by
+from tercet.flows.recipe.model import Recipe
 from tercet.flows.results import definitions, discriminators, generated, lost_losses
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
+from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
 from tercet.flows.results.figures import Figure, figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
 from tercet.flows.results.metric_names import Metric
@@ -42,7 +45,8 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         lines += of_definitions(connection)
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
             found = figures(connection)
-            lines += _before_and_after(found, run_plan.recipe.seed)
+            stages = {str(step["stage"]) for step in steps.values()}
+            lines += _before_and_after(found, run_plan.recipe, stages)
             lines += trained_on(connection, run_plan.recipe)
             lines += _over_seeds(found)
             lines += first_look(connection, run_plan.recipe.seed)
@@ -61,6 +65,8 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         lines.append(f'Acceptance by method:\n  tercet sql "{ACCEPTANCE_QUERY}"{option}')
     else:
         lines.append(f'Query next:\n  tercet sql "SELECT * FROM run_steps"{option}')
+    if asking := _define_next(run_plan.recipe, steps):
+        lines.append(f"Entries by their description:\n  {asking}{option}")
     return "\n".join(lines)
 
 
@@ -158,16 +164,32 @@ def _failed(connection: duckdb.DuckDBPyConnection, command: str) -> list[str]:
     return [f"\n{said} failed; to ask again:\n  {command} --retry-failed"]
 
 
-def _before_and_after(found: Sequence[Figure], seed: int) -> list[str]:
-    """Each figure of this seed before and after, with its gain."""
+def _define_next(recipe: Recipe, steps: Collection[str]) -> str | None:
+    """The command that asks the dictionary that was trained on last; None without one."""
+    last = trained_by(recipe, recipe.seed)
+    for phase in reversed(recipe.train.phases):
+        step = trained_by(recipe, recipe.seed, phase.name)
+        parts = [part.name for part in phase.parts if part.loss["name"] == "definition"]
+        if parts and step in steps:
+            model = "" if step == last else f" --model {step}"
+            part = "" if len(parts) == 1 else f" --part {parts[0]}"
+            return f'tercet define "a description in your own words"{model}{part}'
+    return None
+
+
+def _before_and_after(
+    found: Sequence[Figure], recipe: Recipe, stages: Collection[str]
+) -> list[str]:
+    """Each figure of the recipe's seed before and after, with its gain."""
     rows = []
     for figure in found:
-        before, after, gain = figure.before, figure.after.get(seed), figure.gains.get(seed)
+        before = figure.before
+        after, gain = figure.after.get(recipe.seed), figure.gains.get(recipe.seed)
         if _shown(figure) and before is not None and after is not None:
             # Only STS figures are shown without an interval, as is usual for them.
             known = before.low is not None and after.low is not None
-            if known or figure.metric.suite == "sts":
-                rows.append((figure.metric, before, after, gain))
+            if known or figure.few or figure.metric.suite == "sts":
+                rows.append((figure, before, after, gain))
     if not rows:
         return [
             "\nNothing was evaluated: the corpus has no document pairs (evaluate.retrieval), no "
@@ -175,25 +197,46 @@ def _before_and_after(found: Sequence[Figure], seed: int) -> list[str]:
             "recipe names neither a directory of STS sets (evaluate.suite) nor files of fact order "
             "(evaluate.fact_order)."
         ]
-    width = max(42, *(len(_named(row[0])) for row in rows)) + 2
+    width = max(42, *(len(_named(row[0].metric)) for row in rows)) + 2
     lines = [f"\n{'':<{width}}{'before':>8}{'after':>8}   {'gain (95 % interval)':<26}{'n':>7}"]
     lows = []
-    for metric, before, after, gain in rows:
+    for figure, before, after, gain in rows:
         text = f"{after.value - before.value:+.2f}"
-        if gain is not None and gain.low is not None:
+        if figure.few:
+            text += f" ({TOO_FEW})"
+        elif gain is not None and gain.low is not None:
             text = f"{gain.value:+.2f} ({gain.low:+.2f} to {gain.high:+.2f})"
             lows.append(gain.low)
-        name = _named(metric)
+        name = _named(figure.metric)
         lines.append(
             f"{name:<{width}}{before.value:>8.2f}{after.value:>8.2f}   {text:<26}{before.n:>7,}"
         )
+    few = [figure for figure, *_ in rows if figure.few]
+    if few:
+        lines.append(WHY)
     if lows and not any(low > 0 for low in lows):
+        lines.append(f"The encoder is not measurably better.{_advice(recipe, stages)}")
+    elif few and not lows:
         lines.append(
-            "The encoder is not measurably better. Try: more rows (sample.rows), a lower "
-            "select.negative_max, other method weights, a larger learning rate; and look at the "
-            "triplets with the query below."
+            f"Whether the encoder is better is not known: no figure is of {FEW} questions"
+            f"{more_of(few[0].metric.suite, 'dev' if few[0].metric.of_dev else 'test')}."
         )
     return lines
+
+
+def _advice(recipe: Recipe, stages: Collection[str]) -> str:
+    """What could be changed in this recipe for a better encoder; empty if it does not train."""
+    rows = [part.rows for phase in recipe.train.phases for part in phase.parts]
+    if not rows:
+        return ""
+    tries = []
+    if any(one.reads_triplets or one.source == "anchors" for one in rows):
+        tries.append("more rows (sample.rows)")
+    if "select" in stages:
+        tries += ["a lower select.negative_max", "other method weights"]
+    tries += ["more steps (epochs or max_steps)", "a larger learning_rate"]
+    look = "; and look at the triplets with the query below" if "select" in stages else ""
+    return f" Try: {', '.join(tries)}{look}."
 
 
 def _shown(figure: Figure) -> bool:
@@ -214,6 +257,7 @@ def _over_seeds(found: Sequence[Figure]) -> list[str]:
         over = comparisons.over_seeds([gain.value for gain in figure.gains.values()])
         known = over.low is not None and over.high is not None
         spread = f"({over.low:+.2f} to {over.high:+.2f})" if known else "the same for each"
+        spread = TOO_FEW if figure.few else spread
         name = f"{_named(figure.metric)} gain"
         lines.append(f"{name:<46}{over.mean:>+8.2f}{over.sd:>7.2f}   {spread}")
     return lines

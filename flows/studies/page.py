@@ -10,8 +10,9 @@ from tercet.flows.exports.whole import whole_file
 from tercet.flows.pages import charts, page
 from tercet.flows.pages.blocks import Chart, Code, Fact, Note, Section, Table
 from tercet.flows.pages.redaction import public
+from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
 from tercet.flows.studies.arms import as_text, short_keys
-from tercet.flows.studies.results import Results, Row
+from tercet.flows.studies.results import Difference, Results, Row
 
 _CSV = (
     *("metric", "mean", "sd", "seeds", "low", "high"),
@@ -43,7 +44,8 @@ def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
     best = None if results.best is None else results.rows[results.best]
     facts = [Fact("arms", str(len(results.rows))), Fact("over", _over(results))]
     if best is not None and best.dev is not None:
-        facts.append(Fact("best by dev", best.arm.name, f"dev {best.dev.mean:.2f}"))
+        few = f" ({TOO_FEW} questions)" if results.few_on_dev else ""
+        facts.append(Fact("best by dev", best.arm.name, f"dev {best.dev.mean:.2f}{few}"))
     notices = [
         Note(public(f"{row.arm.name}: {row.why}"), tone="warning")
         for row in results.rows
@@ -93,9 +95,9 @@ def table_of(results: Results) -> tuple[list[str], list[list[str | None]]]:
                 None if row.test is None else f"{row.test.mean:.2f}",
                 _number(row.asked.sd),
                 str(row.asked.n),
-                _range(row.asked.low, row.asked.high),
+                TOO_FEW if row.few else _range(row.asked.low, row.asked.high),
                 None if change is None else f"{change.mean:+.2f}",
-                None if change is None else _range(change.low, change.high, "+"),
+                None if change is None else _ends(change, row.few),
                 None if change is None else _number(change.visible),
             ]
         )
@@ -114,17 +116,30 @@ def notes_of(results: Results) -> list[str]:
     )
     if untouched:
         notes.append(f"The untouched backbone scores {', '.join(untouched)}.")
-    dev = results.metric.on_dev()
+    if any(row.few for row in results.rows):
+        notes.append(WHY)
+    notes.append(_choice(results))
+    return notes
+
+
+def _choice(results: Results) -> str:
+    """How the best arm was chosen, or why none was."""
+    suite, dev = results.metric.suite, results.metric.on_dev()
     if results.best is not None:
         name = results.rows[results.best].arm.name
-        notes.append(f"* {name!r} is the best on dev ({dev}): chosen on dev, never on test.")
-    elif dev is None:
-        notes.append(f"{results.metric.suite} has no dev set, so no arm is marked as the best.")
-    else:
-        notes.append(
-            f"No arm has {dev}, so none is marked as the best: --set 'evaluate.splits=[dev, test]'."
-        )
-    return notes
+        said = f"* {name!r} is the best on dev ({dev}): chosen on dev, never on test."
+        if results.few_on_dev:
+            said += (
+                f" But dev has fewer than {FEW} questions, which cannot tell arms apart"
+                f"{more_of(suite, 'dev')}."
+            )
+        return said
+    if dev is None:
+        return f"{suite} has no dev set, so no arm is marked as the best."
+    said = f"No arm has {dev}, so none is marked as the best"
+    if not results.on_dev:
+        return f"{said}: --set 'evaluate.splits=[dev, test]'."
+    return f"{said}, since dev has no such questions{more_of(suite, 'dev')}."
 
 
 def spec_of(results: Results) -> dict[str, Any]:
@@ -236,6 +251,10 @@ def _paired_words(results: Results) -> str:
     if results.over == "seeds":
         return "over the seeds in common"
     return "over the same queries"
+
+
+def _ends(change: Difference, few: bool) -> str | None:
+    return TOO_FEW if few else _range(change.low, change.high, "+")
 
 
 def _number(value: float | None) -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tercet.flows.results import paired_items
+from tercet.flows.results.few import is_few
 from tercet.flows.results.figures import Value, figures
 from tercet.flows.results.metric_names import (
     DEFAULTS,
@@ -36,6 +37,7 @@ class Found:
     resamples: int
     figures: dict[Metric, Mapping[int | None, Value]] = field(default_factory=dict)
     untouched: dict[Metric, float] = field(default_factory=dict)
+    splits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Row:
-    """An arm in the study's table. why: the reason for missing figures."""
+    """An arm in the study's table. why: the reason for missing figures.
+
+    few: whether the figure asked for is of too few questions to tell arms apart.
+    """
 
     arm: Arm
     dev: SeedSummary | None
@@ -61,16 +66,23 @@ class Row:
     untouched: float | None
     run_id: str | None
     why: str | None
+    few: bool
 
 
 @dataclass(frozen=True)
 class Results:
-    """The table. best: the index of the row that is best on dev; None without figures on dev."""
+    """The table. best: the index of the row that is best on dev; None without figures on dev.
+
+    on_dev: whether every arm was to be measured on dev. few_on_dev: whether dev has too few
+    questions to choose by.
+    """
 
     metric: Metric
     rows: tuple[Row, ...]
     best: int | None
     over: str
+    on_dev: bool
+    few_on_dev: bool
 
 
 def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
@@ -111,6 +123,7 @@ def found_of(outcome: Outcome, store: Store) -> Found:
         failed,
         recipe.seed,
         recipe.evaluate.bootstrap,
+        splits=recipe.evaluate.splits,
     )
     if outcome.run_id is None or not any(r.tables.get("evaluations") for r in outcome.steps):
         return found
@@ -144,12 +157,24 @@ def results(found: Sequence[Found], asked: str | None, store: Store) -> Results:
                 untouched=one.untouched.get(metric),
                 run_id=one.run_id,
                 why=why,
+                few=_few(mine),
             )
         )
     measured = [place for place, row in enumerate(rows) if row.dev is not None]
     best = max(measured, key=lambda place: _mean(rows[place].dev), default=None)
     several = any(len(row.values) > 1 for row in rows)
-    return Results(metric, tuple(rows), best, "seeds" if several else "queries")
+    return Results(
+        metric,
+        tuple(rows),
+        best,
+        "seeds" if several else "queries",
+        on_dev=all("dev" in one.splits for one in found),
+        few_on_dev=dev is not None and any(_few(one.figures.get(dev, {})) for one in found),
+    )
+
+
+def _few(values: Mapping[int | None, Value]) -> bool:
+    return any(is_few(value.n) for value in values.values())
 
 
 def _mean(summary: SeedSummary | None) -> float:
@@ -179,7 +204,8 @@ def _summary(values: Mapping[int | None, Value]) -> SeedSummary | None:
     if not values:
         return None
     if len(values) > 1:
-        return over_seeds([found.value for found in values.values()])
+        over = over_seeds([found.value for found in values.values()])
+        return replace(over, low=None, high=None) if _few(values) else over
     (found,) = values.values()
     return SeedSummary(found.value, None, found.low, found.high, 1)
 
@@ -191,6 +217,8 @@ def _difference(one: Found, first: Found, metric: Metric, store: Store) -> Diffe
         return None  # on other data
     if len(ours.keys() & theirs.keys()) > 1:
         over = paired_over_seeds(_by_seed(ours), _by_seed(theirs))
+        if _few(ours) or _few(theirs):
+            return Difference(over.mean, None, None, None)
         return Difference(over.mean, over.low, over.high, over.smallest_visible)
     if len(ours) != 1 or len(theirs) != 1:
         # Means over different seeds cannot be compared pairwise, even with one seed in common.

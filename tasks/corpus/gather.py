@@ -54,6 +54,8 @@ class Gathered:
     marks: Any = field(default_factory=list)  # uint64 (marks,)
     mark_items: Any = field(default_factory=list)  # int32 (marks,): the item each begins in
     texts: Any = None  # the items by their words (`likeness.Texts`)
+    # What was left out of each corpus, by reason: rows that could not be read, sentences too long.
+    faults: list[Counter[str]] = field(default_factory=list)
 
     def close(self) -> None:
         kinds: dict[str, npt.DTypeLike] = {
@@ -153,6 +155,7 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
         files = _Files(items, documents, words, asked)
         for number, corpus in enumerate(config.corpora):
             faults: Counter[str] = Counter()
+            gathered.faults.append(faults)
             usable = 0
             for reading in reader_of(corpus.source).read(corpus, config.max_line_bytes):
                 if isinstance(reading, Fault):

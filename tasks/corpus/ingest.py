@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.models import seeding
-from tercet.tasks.corpus import gather, questions, splits
+from tercet.tasks.corpus import gather, outcomes, questions, splits
 from tercet.tasks.corpus.sources import registry
 from tercet.tasks.corpus.sources.corpora import (
     CorpusConfig,
@@ -98,6 +98,8 @@ def check_corpora(config: IngestConfig) -> None:
 def run(work: Work) -> None:
     """Emit documents, sentences, document_pairs, questions; every row left out is a reject.
 
+    `corpus_outcomes` counts both by corpus.
+
     Raises:
         BadInput: as `check_corpora`; or a corpus without a single usable sentence.
     """
@@ -108,7 +110,10 @@ def run(work: Work) -> None:
     folder.mkdir(parents=True)
     rejects = Rejects("ingest", work.emit, work.resources.part_rows)
     gathered = gather.gather(config, folder, rejects, work.resources.progress)
-    split, reasons = _decide(gathered, config, work.seed)
+    split, large, reasons = _decide(gathered, config, work.seed)
+    names = [corpus.name for corpus in config.corpora]
+    counted = outcomes.outcomes(names, gathered, split, large, reasons, _REASONS)
+    work.emit("corpus_outcomes", counted)
     _emit(work, folder, gathered, split, reasons, rejects)
     rejects.flush()
     shutil.rmtree(folder, ignore_errors=True)
@@ -127,8 +132,8 @@ def run_pretrain(work: Work) -> None:
 
 def _decide(
     gathered: gather.Gathered, config: IngestConfig, seed: int
-) -> tuple[splits.Codes, splits.Codes]:
-    """The split of each document, and why each item is left out (0: it is kept)."""
+) -> tuple[splits.Codes, splits.Flags, splits.Codes]:
+    """The split of each document, whether its cluster's size decided it, why items are left out."""
     kinds = gathered.kinds
     reasons = np.zeros(len(kinds), dtype=np.int8)
     for kind, reason in (
@@ -158,7 +163,7 @@ def _decide(
         reasons[with_test & (reasons == _KEPT)] = in_test
         reasons[with_dev & (reasons == _KEPT)] = in_dev
     _join_pairs(kinds, reasons)
-    return split, reasons
+    return split, splits.too_large(leader, config.largest_cluster), reasons
 
 
 def _repeated(ids: seeding.Ids) -> splits.Flags:
@@ -310,6 +315,7 @@ STAGE = Stage(
         "sentences": SENTENCES,
         "document_pairs": DOCUMENT_PAIRS,
         "questions": questions.QUESTIONS,
+        "corpus_outcomes": outcomes.CORPUS_OUTCOMES,
     },
     run=run,
     libraries=("blingfire",),

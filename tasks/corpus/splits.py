@@ -107,9 +107,14 @@ def assign(
     """
     draw = seeding.uniforms(seed, "split", document_ids[leader])
     split = np.where(draw < test, TEST, np.where(draw < test + dev, DEV, TRAIN)).astype(np.int8)
-    sizes = np.bincount(leader, minlength=len(leader))[leader]
-    split[sizes > max(SMALL_CLUSTER, largest * len(leader))] = TRAIN
+    split[too_large(leader, largest)] = TRAIN
     return split
+
+
+def too_large(leader: Index, largest: float) -> Flags:
+    """Whether a document's cluster goes to train for its size. Shape (documents,)."""
+    sizes = np.bincount(leader, minlength=len(leader))[leader]
+    return np.asarray(sizes > max(SMALL_CLUSTER, largest * len(leader)))
 
 
 def excluded(

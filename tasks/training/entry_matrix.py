@@ -200,8 +200,11 @@ def _from_words(work: Work, folder: Path, ids: Integers, texts: list[str]) -> An
         )
     table = network.get_input_embeddings().weight.detach().float().cpu().numpy()
     matrix = entry_space.create_space(folder, ids, texts, table.shape[1])
+    # A byte-level tokenizer makes the space before a word part of it, and bare words are rare.
+    lead = " " if model.tokenizer.tokenize(" a")[:1] == ["Ġa"] else ""
     for start in range(0, len(texts), _BLOCK):
-        pieces = model.tokenizer(texts[start : start + _BLOCK], add_special_tokens=False)
+        words = [lead + text for text in texts[start : start + _BLOCK]]
+        pieces = model.tokenizer(words, add_special_tokens=False)
         for number, own in enumerate(pieces["input_ids"], start):
             if own:
                 matrix[number] = table[own].mean(axis=0)

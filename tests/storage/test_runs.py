@@ -83,6 +83,10 @@ def test_which_artifact_is_meant(store: Store) -> None:
     tags.set_tag(store, "best", "extract@abf")
     assert tags.list_tags(store) == {"best": "extract@abff"}
     assert tags.resolve_ref(store, "best") == new
+    assert tags.resolve_ref(store, "tag:best") == new
+    # A step is no tag.
+    with pytest.raises(UnknownRef, match="no tag 'extract' in the store"):
+        tags.resolve_ref(store, "tag:extract")
     tags.set_tag(store, "best", run_id)
     with pytest.raises(UnknownRef, match="--run best"):
         tags.resolve_ref(store, "best")

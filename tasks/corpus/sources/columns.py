@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tercet.tasks.corpus.sources.tables import Row
-from tercet.tasks.corpus.sources.values import label_of
+from tercet.tasks.corpus.sources.values import label_of, missing
 
 # Columns that hold a natural pair, the question first.
 PAIRS = (
@@ -79,4 +79,4 @@ def labels_of(
 
 
 def _text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+    return isinstance(value, str) and not missing(value)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import files, prose, pydocs, tables
@@ -40,7 +40,7 @@ class Description:
     mean_words: of a sentence. mean_sentences: of a row.
     prose: whether rows are texts of several sentences; `lines`: each line of a file is one.
     pair: the columns of a natural pair. labels: columns of few values, the likeliest first.
-    not_utf8: how many of the rows looked at could not be decoded.
+    not_utf8: how many of the rows looked at, `looked_at`, could not be decoded.
     """
 
     source: str
@@ -60,6 +60,7 @@ class Description:
     pair: tuple[str, str] | None = None
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     not_utf8: int = 0
+    looked_at: int = 0
 
     @property
     def shape(self) -> Literal["pairs", "paragraphs", "sentences"]:
@@ -94,7 +95,7 @@ def _sampled(source: str, limit: int | None) -> Description:
     return Description(
         source, source.partition(":")[0], "", None, "rows", seen.columns, seen.text, (),
         reader.has_pairs(corpus), len(readings), len(readings) < SAMPLE, words, sentences,
-        sentences >= PROSE_SENTENCES, seen.pair, seen.labels, _not_utf8(readings),
+        sentences >= PROSE_SENTENCES, seen.pair, seen.labels, _not_utf8(readings), len(readings),
     )  # fmt: skip
 
 
@@ -138,13 +139,14 @@ def _files(source: str, limit: int | None) -> Description:
         is_prose = sentences >= PROSE_SENTENCES
     if several:
         unit = "documents"
-        rows, exact = _documents(named, form, readings)
+        rows, exact = _documents(named, readings)
     else:
         unit = "lines" if form in PLAIN else "rows"
         rows, exact = _rows(named, form)
     return Description(
         source, form, compression, len(named), unit, seen.columns, seen.text, (), False, rows,
         exact, words, sentences, is_prose, seen.pair, seen.labels, _not_utf8(readings),
+        len(readings),
     )  # fmt: skip
 
 
@@ -201,9 +203,7 @@ def _means(readings: list[Reading]) -> tuple[float, float]:
     return words, len(sentences) / len(documents)
 
 
-def _documents(
-    named: list[tuple[str, Path]], form: str, readings: list[Reading]
-) -> tuple[int, bool]:
+def _documents(named: list[tuple[str, Path]], readings: list[Reading]) -> tuple[int, bool]:
     """Documents of prose in all the files, and whether they were counted.
 
     readings: at most SAMPLE, in the files' order.
@@ -214,8 +214,8 @@ def _documents(
     whole = [reading for reading in readings if reading.source != last.source]
     if not whole:
         # It begins at the line that is the end of those before it.
-        share = int(last.path.rpartition(":")[2]) / _rows(named[:1], form)[0]
-        by_bytes = named[0][1].stat().st_size * share
+        start = _start(named[0][1])
+        by_bytes = int(last.path.rpartition(":")[2]) * start.size / max(start.breaks, 1)
         counted = len(readings)
     else:
         names = {reading.source for reading in whole}
@@ -232,14 +232,36 @@ def _rows(named: list[tuple[str, Path]], form: str) -> tuple[int, bool]:
     if form == ".parquet":
         count = sum(tables.parquet_rows(path) for _, path in named)
         return count, True
+    start = _start(first)
+    seen = takewhile(lambda line: start.whole or line <= start.breaks, _row_lines(first, form))
+    counted = sum(1 for _ in seen)
+    if start.whole and len(named) == 1:
+        return max(counted, 1), True
+    header = form in (".csv", ".tsv")
+    estimated = (counted + header) * size / max(start.size, 1) - header * len(named)
+    return max(round(estimated), 1), False
+
+
+class _Start(NamedTuple):
+    """A file's beginning: its line breaks, its bytes as they lie on disk, whether it is all."""
+
+    breaks: int
+    size: int
+    whole: bool
+
+
+def _start(path: Path) -> _Start:
     breaks, done = 0, 0
-    with first.open("rb") as file, decompressed(file, format_of(first)[1]) as stream:
+    with path.open("rb") as file, decompressed(file, format_of(path)[1]) as stream:
         while done < _COUNTED and (chunk := stream.read(1 << 18)):
             breaks += chunk.count(b"\n")
             done += len(chunk)
-        ended = not stream.read(1)
-        used = file.tell()
-    header = form in (".csv", ".tsv")
-    if ended and len(named) == 1:
-        return max(breaks - header, 1), True
-    return max(round(breaks * size / max(used, 1)) - header * len(named), 1), False
+        whole = not stream.read(1)
+        return _Start(breaks, file.tell(), whole)
+
+
+def _row_lines(path: Path, form: str) -> Iterator[int]:
+    """The number of the line in which each row begins, of the rows that are read."""
+    if form in PLAIN:
+        return (line.number for line in lines(path, MAX_BYTES) if line.text.strip())
+    return (row.number for row in tables.rows(path, MAX_BYTES))

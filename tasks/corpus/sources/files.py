@@ -5,7 +5,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 
 from tercet.models.text.unicode import fold
@@ -14,7 +14,15 @@ from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, R
 from tercet.tasks.corpus.sources.markdown import plain_lines
 from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.registry import known_sources
-from tercet.tasks.corpus.sources.streams import FORMATS, PLAIN, SHOWN, Line, format_of, lines
+from tercet.tasks.corpus.sources.streams import (
+    FORMATS,
+    PLAIN,
+    SHOWN,
+    Line,
+    format_of,
+    known_format,
+    lines,
+)
 from tercet.tasks.corpus.sources.tables import columns_of, first_rows, rows
 from tercet.tasks.corpus.sources.values import documents, wanted_columns
 from tercet.tasks.package_files import PACKAGE, package_file
@@ -27,8 +35,8 @@ def files_of(source: str) -> list[tuple[str, Path]]:
     """(relative name, path) of each file that a source means, in the order of the names.
 
     Names are relative to the folder in front of the glob's first wild card, so that they do not
-    depend on where the corpus lies. A folder means its files of the kind that it has most of, those
-    of its folders included, hidden ones left out.
+    depend on where the corpus lies. A folder means its files of the readable kind that it has most
+    of, those of its folders included, hidden ones left out.
 
     Raises:
         BadInput: no such file, no match, or no file of a kind that a reader knows.
@@ -56,9 +64,9 @@ def _of_folder(folder: Path) -> list[tuple[str, Path]]:
     found: dict[str, list[tuple[str, Path]]] = {}
     for path in folder.rglob("*"):
         place = path.relative_to(folder)
-        form = next((s for s in reversed(path.suffixes) if s.lower() in FORMATS), "").lower()
-        if form and path.is_file() and not any(part.startswith(".") for part in place.parts):
-            found.setdefault(form, []).append((place.as_posix(), path))
+        known = known_format(path)
+        if known and path.is_file() and not any(part.startswith(".") for part in place.parts):
+            found.setdefault(known[0], []).append((place.as_posix(), path))
     if not found:
         raise BadInput(
             f"{folder} has no files that a reader knows ({', '.join(FORMATS)}): name another folder"
@@ -116,7 +124,13 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
 def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     """The corpus's documents and faults in order: at most `limit` rows of the source."""
     readings = _readings(corpus, max_bytes)
-    return readings if corpus.limit is None else islice(readings, corpus.limit)
+    return readings if corpus.limit is None else _of_first(corpus.limit, readings)
+
+
+def _of_first(limit: int, readings: Iterator[Reading]) -> Iterator[Reading]:
+    """The readings of the first rows. A row that loses its pair alone gives two."""
+    for _, of_row in islice(groupby(readings, key=lambda reading: reading.path), limit):
+        yield from of_row
 
 
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:

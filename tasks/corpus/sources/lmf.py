@@ -68,7 +68,8 @@ def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     for table in tables(corpus, max_bytes):
         chosen = _wanted(corpus, table)
         rows = islice(table.rows(chosen.named()), corpus.limit)
-        yield from documents(corpus, table.name, chosen, rows)
+        # A wordnet has entries such as null and nan.
+        yield from documents(corpus, table.name, chosen, rows, words_are_words=True)
 
 
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:

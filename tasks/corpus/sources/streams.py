@@ -51,14 +51,20 @@ def format_of(path: Path) -> tuple[str, str]:
     Raises:
         BadInput: a suffix that no reader knows.
     """
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else ""
-    if not suffixes or suffixes[-1] not in FORMATS:
+    known = known_format(path)
+    if known is None:
         raise BadInput(
             f"{path}: no reader for this kind of file; use {', '.join(FORMATS)}, "
             f"plain or with {' or '.join(COMPRESSIONS)} behind it"
         )
-    return suffixes[-1], compression
+    return known
+
+
+def known_format(path: Path) -> tuple[str, str] | None:
+    """As `format_of`, or None if no reader knows the suffix."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else ""
+    return (suffixes[-1], compression) if suffixes and suffixes[-1] in FORMATS else None
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from tercet.tasks.stage import BadInput
 SAMPLE_ROWS = 100
 USUAL_TEXT = "text"
 PARQUET_ROWS = 1024
+_DELIMITERS = (",", ";", "\t")  # of .csv
 
 RowFault: TypeAlias = tuple[str, str, str]  # reason, detail, text
 
@@ -46,7 +47,7 @@ def rows(path: Path, max_bytes: int, columns: Sequence[str] | None = None) -> It
         return _json_rows(path, max_bytes)
     if form == ".parquet":
         return _parquet_rows(path, max_bytes, columns)
-    return _separated_rows(path, max_bytes, "," if form == ".csv" else "\t")
+    return _separated_rows(path, max_bytes)
 
 
 def columns_of(path: Path, max_bytes: int) -> list[str]:
@@ -58,8 +59,7 @@ def columns_of(path: Path, max_bytes: int) -> list[str]:
     if form == ".jsonl":
         sample = islice(_json_rows(path, max_bytes), SAMPLE_ROWS)
         return list(dict.fromkeys(key for row in sample for key in row.values))
-    _, header = next(_records(path, max_bytes, "," if form == ".csv" else "\t"), (1, None))
-    return header if isinstance(header, list) else []
+    return _header(path, max_bytes, _delimiter(path, max_bytes))
 
 
 def text_column(where: str, columns: Sequence[str], sample: Iterable[Row]) -> str:
@@ -112,9 +112,26 @@ def _json_rows(path: Path, max_bytes: int) -> Iterator[Row]:
                 yield Row(line.number, {}, ("bad_json", detail, shown))
 
 
-def _separated_rows(path: Path, max_bytes: int, delimiter: str) -> Iterator[Row]:
+def _delimiter(path: Path, max_bytes: int) -> str:
+    """What stands between fields: a tab in .tsv, else what the header says.
+
+    Semicolons or tabs (as Excel writes them) do so only where commas give a single column.
+    """
+    if format_of(path)[0] == ".tsv":
+        return "\t"
+    columns = {mark: len(_header(path, max_bytes, mark)) for mark in _DELIMITERS}
+    return "," if columns[","] > 1 else max(columns, key=lambda mark: columns[mark])
+
+
+def _header(path: Path, max_bytes: int, delimiter: str) -> list[str]:
+    """The fields of the first record; none where it cannot be read."""
+    _, header = next(_records(path, max_bytes, delimiter), (1, None))
+    return header if isinstance(header, list) else []
+
+
+def _separated_rows(path: Path, max_bytes: int) -> Iterator[Row]:
     header: list[str] | None = None
-    for number, record in _records(path, max_bytes, delimiter):
+    for number, record in _records(path, max_bytes, _delimiter(path, max_bytes)):
         if header is None:
             if not isinstance(record, list):
                 raise BadInput(f"{path}: its header, line {number}, cannot be read: {record[1]}")
@@ -134,6 +151,7 @@ def _records(
     the record in which the mark comes out is at fault. The mark keeps the count of quotation
     marks odd or even as it was, so that records behind it are cut where they were.
     """
+    quoted = format_of(path)[0] == ".csv"
     faults: dict[int, RowFault] = {}
     last = 0
     inside = False
@@ -142,7 +160,7 @@ def _records(
         nonlocal last, inside
         for line in lines(path, max_bytes):
             last = line.number
-            odd = line.quotes % 2 == 1 and delimiter == ","
+            odd = line.quotes % 2 == 1 and quoted
             text = line.text + "\n"
             if line.fault:
                 why = "not UTF-8" if line.fault == "not_utf8" else f"over {max_bytes} bytes"
@@ -154,8 +172,8 @@ def _records(
             yield text
 
     csv.field_size_limit(max(max_bytes, 1))
-    if delimiter == ",":
-        parser = csv.reader(feed())
+    if quoted:
+        parser = csv.reader(feed(), delimiter=delimiter)
     else:
         parser = csv.reader(feed(), delimiter=delimiter, quoting=csv.QUOTE_NONE)
     while True:
@@ -172,7 +190,7 @@ def _records(
             known, faults = faults, {}
             yield from known.items()
         elif any(fields):
-            yield start, fields if delimiter == "," else [_unquoted(field) for field in fields]
+            yield start, fields if quoted else [_unquoted(field) for field in fields]
 
 
 _MARK = "\ud800"

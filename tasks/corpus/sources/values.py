@@ -1,5 +1,6 @@
 """Rows of tables as documents: a row's text, or the two texts of its pair, and its label."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,15 @@ from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, R
 from tercet.tasks.corpus.sources.streams import SHOWN
 from tercet.tasks.corpus.sources.tables import Row, RowFault, text_column
 from tercet.tasks.stage import BadInput
+
+# The reason where a row's text stays and its pair does not.
+INCOMPLETE = "incomplete_pair"
+# Cells that hold nothing, as pandas reads them; those below whatever their case.
+_NOTHING = frozenset(
+    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "<NA>", "NA")
+)
+_NOTHING_IN_ANY_CASE = frozenset(("nan", "-nan", "null", "none", "n/a"))
+_LONGEST = max(map(len, _NOTHING))
 
 
 class Columns(NamedTuple):
@@ -54,32 +64,63 @@ def documents(
     name: str,
     columns: Columns,
     rows: Iterable[Row],
+    words_are_words: bool = False,
 ) -> Iterator[Reading]:
-    """A document or a fault for each row. columns: as `wanted_columns` found them."""
+    """A document or a fault for each row; both for one that lacks nothing but a text of its pair.
+
+    Args:
+        columns: as `wanted_columns` found them.
+        words_are_words: whether a cell such as `null` is a text, as in a dictionary.
+    """
     text, query, answer, labels = columns
     split = corpus.prose is not False
-    wanted = [column for column in (text, query, answer) if column is not None]
+    pair = [column for column in (query, answer) if column is not None]
+    needed = [answer or ""] if text is None else [text]
     for row in rows:
         where = f"{name}:{row.number}"
         values = row.values
-        fault = row.fault or next(filter(None, (text_fault(values, c) for c in wanted)), None)
+        fault = row.fault or _first_fault(values, needed, words_are_words)
         if fault:
             yield Fault(name, where, *fault)
             continue
-        if text is not None:
-            paragraphs = prose.paragraphs(str(values[text]), split)
-        else:
-            both = (str(values[query or ""]), str(values[answer or ""]))
-            paragraphs = [part for value in both for part in prose.paragraphs(value, split)]
+        lost = _first_fault(values, pair, words_are_words)
+        given = needed if text is not None or lost else pair
+        paragraphs = [part for c in given for part in prose.paragraphs(str(values[c]), split)]
         pairs = []
-        if query is not None and answer is not None:
+        if query is not None and answer is not None and not lost:
             pairs = [(fold(str(values[query])), fold(str(values[answer])))]
         label = None if labels is None else label_of(values.get(labels))
         yield Document(name, where, paragraphs, pairs, label=label)
+        if lost:
+            yield Fault(name, where, INCOMPLETE, lost[1], lost[2])
+
+
+def _first_fault(
+    values: dict[str, object], columns: Sequence[str], words_are_words: bool
+) -> RowFault | None:
+    for column in columns:
+        if fault := text_fault(values, column):
+            return fault
+        if not words_are_words and missing(values[column]):
+            said = str(values[column]).strip()
+            return "missing_text", f"column {column!r} holds {said!r}, which stands for nothing", ""
+    return None
+
+
+def missing(value: object) -> bool:
+    """Whether a table's cell holds nothing: a null, NaN, blanks, or a word that stands for it."""
+    if isinstance(value, float):
+        return math.isnan(value)
+    if not isinstance(value, str):
+        return value is None
+    said = value.strip()
+    return len(said) <= _LONGEST and (said in _NOTHING or said.lower() in _NOTHING_IN_ANY_CASE)
 
 
 def label_of(value: object) -> str | None:
     """A label as text; None where the row has none."""
+    if missing(value):
+        return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # a column of whole numbers with gaps
     plain = isinstance(value, str | int | float)

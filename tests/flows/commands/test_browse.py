@@ -48,6 +48,18 @@ def test_runs_are_listed_newest_first_with_their_headline(
     assert "1 made, 1 reused" in lines[3]
 
 
+def test_a_headline_of_too_few_questions_is_marked(
+    made: tuple[Store, str], capsys: Capture
+) -> None:
+    store, _ = made
+    row = {"task": "document_pairs", "subset": "test", "metric": "recall@1_gain", "value": -100.0}
+    found = pa.Table.from_pylist([row | {"ci_low": -100.0, "ci_high": -100.0, "n": 1}])
+    make_artifact(store, "evaluate.encoder", "eeee5555", {"evaluations": found})
+    make_run(store, "fish", {"evaluate.encoder": ("eeee5555", "made", {"evaluations": 1})})
+    list_store(store.location, None)
+    assert "recall@1 -100.00 (too few)" in capsys.readouterr().out
+
+
 def test_a_run_shows_its_artifacts(made: tuple[Store, str], capsys: Capture) -> None:
     store, run_id = made
     tag_ref("train@bbbb", "best", store.location)
@@ -122,6 +134,17 @@ def test_tags_name_runs_and_versions_and_move(made: tuple[Store, str], capsys: C
     tag_ref("best", "same", store.location)
     assert get_tag(store, "same") == "ingest@aaaa1111"
     list_store(store.location, "good")
+    # As recipes write them.
+    tag_ref("tag:best", "third", store.location)
+    assert get_tag(store, "third") == "ingest@aaaa1111"
+    tag_ref("tag:good", "fourth", store.location)
+    assert get_tag(store, "fourth") == run_id
+    capsys.readouterr()
+    for run_ref in (None, "tag:good"):
+        show_ref("tag:best", store.location, run_ref)
+        assert lines_of(capsys.readouterr().out)[0] == "ingest@aaaa1111"
+        with pytest.raises(StoreError, match="There is no tag 'none' in the store"):
+            show_ref("tag:none", store.location, run_ref)
     with pytest.raises(BadInput, match="is a table of this store"):
         tag_ref(run_id, "sentences", store.location)
     with pytest.raises(StoreError):

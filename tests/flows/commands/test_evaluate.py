@@ -11,7 +11,7 @@ from commands_store import make_artifact, small_store
 from typer.testing import CliRunner
 
 from tercet.flows.cli import app
-from tercet.flows.commands.evaluate import evaluate_encoders, model_path
+from tercet.flows.commands.evaluate import _table, evaluate_encoders, model_path
 from tercet.models import weights
 from tercet.storage.tags import set_tag
 from tercet.tasks.evaluation import evaluate
@@ -59,7 +59,7 @@ def rows_of(model: str, number: int) -> list[dict[str, Any]]:
         "subset": "all",
         "metric": "spearman",
         "pooling": "mean",
-        "n": 4,
+        "n": 400,
         "model_version": f"abcd{number}",
         "text_form": "lower",
         "data_digest": "0123",
@@ -98,14 +98,14 @@ def test_a_line_a_task(
     out = capsys.readouterr().out
     lines = out.splitlines()
     assert lines[0].split() == ["task", "measure", "train", "n"]
-    assert lines[2].split() == ["STS12", "Spearman", "70.00", "(69.0", "to", "71.5)", "4"]
+    assert lines[2].split() == ["STS12", "Spearman", "70.00", "(69.0", "to", "71.5)", "400"]
     assert [line.split("  ")[0] for line in lines[3:6]] == [
         "average of STS",
         "average of STS (mean)",
         "average of STS (wmean)",
     ]
     assert lines[6].split()[:3] == ["MR", "accuracy", "75.50"]
-    assert lines[7].split() == ["STS-B", "uniformity", "-2.500", "4"]
+    assert lines[7].split() == ["STS-B", "uniformity", "-2.500", "400"]
     assert "train, version abcd0, pooling mean, bf16" in lines
     assert "Texts lower; digest of the data: STS12 0123, STS-B 0123" in lines
     assert "Texts raw; digest of the data: MR 4567" in lines
@@ -146,12 +146,19 @@ def test_models_side_by_side(
     assert cells == ["task", "measure", "1: one", "2: two", "2 − 1", "n"]
     assert "70.00 (69.0 to 71.5)" in lines[2]
     assert "71.00 (69.0 to 71.5) " in lines[2]
-    assert lines[2].endswith(" +1.00 (+0.25 to +1.75) p 0.012  4")
-    assert lines[6].endswith(" +1.00 (+0.25 to +1.75) p < 0.001  4")
+    assert lines[2].endswith(" +1.00 (+0.25 to +1.75) p 0.012  400")
+    assert lines[6].endswith(" +1.00 (+0.25 to +1.75) p < 0.001  400")
     # The stand-in tells no difference of the averages.
     assert "·" in lines[3]
     assert f"1: {one}, version abcd0, pooling mean, fp32" in lines
     assert f"2: {two}, version abcd1, pooling mean, fp32" in lines
+
+
+def test_of_too_few_pairs_neither_interval_nor_p_is_shown() -> None:
+    rows = [{**row, "n": 29} for number in (0, 1) for row in rows_of(f"m{number}", number)]
+    lines = _table(pa.Table.from_pylist(rows, schema=evaluate.COMPARED), "fp32")
+    assert lines[2].split()[2:] == ["70.00", "71.00", "+1.00", "(too", "few)", "29"]
+    assert any(line.startswith("Too few: fewer than 30 questions") for line in lines)
 
 
 @pytest.mark.usefixtures("found")
@@ -265,4 +272,5 @@ def test_a_real_encoder_finds_what_is_alike(
 ) -> None:
     ask(MINILM, suite=suite, store=str(tmp_path / "none"))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2].split() == ["STS-B", "Spearman", "100.00", "(100.0", "to", "100.0)", "4"]
+    assert lines[2].split() == ["STS-B", "Spearman", "100.00", "4"]
+    assert "Too few: fewer than 30 questions cannot tell a difference from chance." in lines

@@ -19,6 +19,7 @@ from tercet.flows.commands.export import export, export_model
 from tercet.flows.exports.table import write_shards
 from tercet.flows.results.refs import artifact_of
 from tercet.storage.store import FullDisk, StoreError, open_store
+from tercet.storage.tags import set_tag
 from tercet.tasks.stage import BadInput
 
 LARGE = 2**64 - 5
@@ -46,6 +47,9 @@ def test_the_directory_is_plain_and_three_lines_load_it(
     (tmp_path / "empty").mkdir()
     export_model("train@bbbb", str(tmp_path / "empty"), store, "birds")
     assert (tmp_path / "empty" / "modules.json").is_file()
+    set_tag(open_store(store), "herons", "train@bbbb")
+    export("tag:herons", str(tmp_path / "tagged"), store, None)
+    assert names(tmp_path / "tagged") == names(target)
 
 
 @pytest.mark.parametrize(("run", "whose"), [(None, "This store has"), ("birds", "Run .* has")])

@@ -52,6 +52,18 @@ def test_a_pair_of_columns_measures_the_encoder(tmp_path: Path) -> None:
     assert recipe.evaluate.retrieval is True
 
 
+def test_semicolons_and_line_breaks_in_fields_are_no_hindrance(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, output = tmp_path / "faq.csv", tmp_path / "recipe.yaml"
+    rows = "".join(f'Who is {i}?;"{line}\nIt waits."\n' for i, line in enumerate(LINES))
+    corpus.write_text("title;body\n" + rows)
+    write_recipe(str(corpus), str(output))
+    recipe = recipe_file.load(str(output))
+    assert (recipe.corpora[0].query, recipe.corpora[0].answer) == ("title", "body")
+    assert "40 rows of pairs ('title' and 'body')" in capsys.readouterr().out
+
+
 def test_every_line_that_is_commented_out_can_be_used(tmp_path: Path) -> None:
     corpus, output = tmp_path / "herons.tsv", tmp_path / "recipe.yaml"
     corpus.write_text("text\tmore\n" + "".join(f"{line}\tx\n" for line in LINES))

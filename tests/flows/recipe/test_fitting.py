@@ -134,7 +134,7 @@ def test_lines_that_cannot_be_decoded_are_told(tmp_path: Path) -> None:
     path.write_bytes("\n".join([*LINES, "Der Reiher wartet im kühlen Wasser."]).encode("latin-1"))
     chosen = recipe_file.loaded("quickstart", corpus=str(path)).chosen
     assert chosen is not None
-    assert "1 of the first 500 are not UTF-8" in chosen
+    assert "1 of the first 61 are not UTF-8" in chosen
     assert "iconv -f latin1 -t utf-8" in chosen
 
 

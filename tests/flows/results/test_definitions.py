@@ -63,6 +63,12 @@ def test_several_seeds_are_a_mean_without_an_interval() -> None:
     )
 
 
+def test_of_too_few_definitions_a_gain_has_no_interval() -> None:
+    (one,) = defined(connection([{**row, "n": 20} for row in rows()]))
+    assert one.figures["words"]["mrr"] == (18.25, None, None)
+    assert "+3.0 (too few) by cosine" in in_words(one)
+
+
 def test_where_nothing_stood_before_there_is_no_gain() -> None:
     (one,) = defined(connection(rows(arms=("own_entries", "projection", "words"))))
     assert list(one.figures) == ["own_entries", "projection", "words"]

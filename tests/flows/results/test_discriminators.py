@@ -60,6 +60,12 @@ def test_it_says_whether_it_is_better_than_what_anyone_could() -> None:
     assert "not surely better than words of both texts: as a filter" in in_words(no_better)
 
 
+def test_of_too_few_anchors_it_says_neither() -> None:
+    (one,) = judged(connection([{**row, "anchors": 29} for row in metrics()]))
+    assert one.arms["discriminator"].low is None
+    assert in_words(one).startswith("Whether judge filters better than these is not known")
+
+
 def test_without_a_control_of_cosines_there_is_no_such_arm() -> None:
     rows = [row for row in metrics() if row["arm"] != "cosine"]
     (one,) = judged(connection(rows))

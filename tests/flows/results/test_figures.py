@@ -5,7 +5,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tercet.flows.results.figures import figures, of_geometry, of_tasks, seeds
+from tercet.flows.results.figures import figures, foremost, of_geometry, of_tasks, seeds
 from tercet.flows.results.metric_names import Metric
 
 RECALL = Metric("retrieval", "document_pairs", "test", "recall@1")
@@ -87,6 +87,26 @@ def test_the_figures_of_one_model_also_of_an_earlier_phase() -> None:
 def test_a_gain_without_a_row_is_the_difference() -> None:
     (found,) = figures(stored([row("base", 60.0), row("encoder", 61.5)]))
     assert found.gain() == (1.5, None, None)
+
+
+def test_of_too_few_questions_there_is_no_interval() -> None:
+    (found,) = figures(stored([{**one, "n": 29} for one in ROWS]))
+    assert found.few
+    assert found.gain() == (5.0, None, None)
+    (found,) = figures(stored([{**one, "n": 29} for one in ROWS]), "encoder-2")
+    assert found.gain() == (6.0, None, None)
+
+
+def test_a_figure_of_enough_questions_stands_for_all() -> None:
+    few = [{**one, "n": 1} for one in ROWS]
+    many = [{**one, "task": "halves", "n": 50} for one in ROWS]
+    told = foremost(figures(stored([*few, *many])))
+    assert told is not None
+    assert told.metric.task == "halves"
+    told = foremost(figures(stored(few)))
+    assert told is not None
+    assert told.metric == RECALL
+    assert foremost([]) is None
 
 
 def test_undefined_values_are_left_out() -> None:

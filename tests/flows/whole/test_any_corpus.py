@@ -61,3 +61,40 @@ def test_few_rows_are_told_before_they_train(tmp_path: Path, tiny_backbone: Path
     assert "anchors for topical" in line
     assert "batches of 12, which teach an encoder little" in line
     assert told.index(line) < told.index("train ")
+
+
+def test_what_a_corpus_loses_is_told(tmp_path: Path, tiny_backbone: Path) -> None:
+    """Tickets that each quote the one before, so that few can be held out; and rows of Latin-1."""
+    words = [f"w{number}" for number in range(3000)]
+    lines = ["title,body"]
+    for number in range(300):
+        said = " ".join(words[number * 9 : number * 9 + 18])
+        lines.append(f"Ticket {number} on the heron {number * 7},{said}")
+    (tmp_path / "tickets.csv").write_text("\n".join(lines) + "\n")
+    old = "".join(f"Die Br\xfccke {number} h\xe4lt nicht mehr lange\n" for number in range(30))
+    (tmp_path / "old.txt").write_bytes(old.encode("latin-1") + b"Nothing else can be read here.\n")
+    (tmp_path / "recipe.yaml").write_text(
+        f"""
+name: tickets
+backbone: {tiny_backbone}
+corpora:
+  - {{name: tickets, source: {tmp_path}/tickets.csv, query: title, answer: body}}
+  - {{name: again, source: {tmp_path}/tickets.csv, text: body}}
+  - {{name: old, source: {tmp_path}/old.txt}}
+ingest: {{test: 0.3, dev: 0.2}}
+train:
+  phases: [{{rows: document_pairs, loss: in_batch, batch_size: 64, max_steps: 1}}]
+"""
+    )
+    line = ("run", str(tmp_path / "recipe.yaml"), "--store", str(tmp_path / "store"), "--no-server")
+    for _ in range(2):  # reused or not
+        told = ended_well(tercet(*line, "--until", "ingest")).stderr
+        assert "ingest: corpus 'tickets': of 300 documents " in told
+        assert "where 30% and 20% were asked for; " in told
+        assert "are tied together by runs of eight words that they share" in told
+        assert "ingest: corpus 'again': no document of it is used (duplicate " in told
+        assert "ingest: corpus 'old': 30 of 31 rows cannot be used (not_utf8 30); convert" in told
+    rare = ended_well(tercet(*line, "--set", "ingest.rare=1", "--until", "train")).stderr
+    (few,) = [line for line in rare.splitlines() if "there are only" in line]
+    assert "Pairs were left out as shared_with_test " in few
+    assert few.endswith("lower ingest.test, or add text.")

@@ -144,6 +144,55 @@ def test_every_row_arrives_or_is_rejected(run: Run, tmp_path: Path) -> None:
     assert reasons >= {"too_short", "too_long", "duplicate"}
 
 
+def test_outcomes_count_what_the_tables_hold_by_corpus(run: Run, tmp_path: Path) -> None:
+    lines = generated(400)
+    (tmp_path / "a.txt").write_bytes("\n".join(lines[:250]).encode() + b"\n\xff\xfe bad line\n")
+    pairs = [f"{lines[i]}\t{lines[i + 1]}" for i in range(250, 390, 2)]
+    (tmp_path / "b.tsv").write_text("\n".join(["query\tanswer", *pairs, *pairs[:3]]))
+    corpora = [
+        {"name": "a", "source": str(tmp_path / "a.txt")},
+        {"name": "b", "source": str(tmp_path / "b.tsv"), "query": "query", "answer": "answer"},
+    ]
+    tables = run(corpora, test=0.2, dev=0.2, min_words=5, max_words=30, largest_cluster=1.0)
+    found: Counter[tuple[str, ...]] = Counter()
+    for row in tables["corpus_outcomes"].to_pylist():
+        found[row["corpus"], row["unit"], row["outcome"]] += row["n"]
+    owner = {row["doc_id"]: row["corpus"] for row in tables["documents"].to_pylist()}
+    wanted: Counter[tuple[str, ...]] = Counter()
+    for name, unit in (("documents", "document"), ("sentences", "sentence")):
+        for row in tables[name].to_pylist():
+            wanted[row["corpus"], unit, row["split"]] += 1
+    for row in tables["document_pairs"].to_pylist():
+        wanted[owner[row["doc_id"]], "pair", row["split"]] += 1
+    for row in tables["rejects"].to_pylist():
+        unit = "pair" if row["detail"].endswith(": pair") else "sentence"
+        unit = "row" if row["reason"] == "not_utf8" else unit
+        wanted[row["detail"][0], unit, row["reason"]] += 1
+    assert {(key, n) for key, n in found.items() if key[2] != "nothing_kept"} == set(wanted.items())
+    # Documents of which nothing is kept stand in no table.
+    assert sum(n for key, n in found.items() if key[:2] == ("b", "document")) == 73
+    assert found["a", "row", "not_utf8"] == 1
+    assert found["b", "pair", "duplicate_query"] >= 3
+
+
+def test_documents_of_a_large_cluster_are_counted_apart(run: Run, tmp_path: Path) -> None:
+    """Each holds the end of the one before it, so all follow the first."""
+    words = [f"w{number}" for number in range(4000)]
+    lines = [" ".join(words[i * 9 : i * 9 + 18]) for i in range(300)]
+    lines += [
+        f"alone {i} with words of number {i * 7} that no other line has {i * 3}" for i in range(9)
+    ]
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    tables = run([{"name": "a", "source": str(tmp_path / "a.txt")}], test=0.5, dev=0.0)
+    found = {
+        row["outcome"]: row["n"]
+        for row in tables["corpus_outcomes"].to_pylist()
+        if row["unit"] == "document"
+    }
+    assert found["large_cluster"] == 300
+    assert sum(found.values()) == 309
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_no_8_gram_is_shared_between_splits(run: Run, tmp_path: Path, seed: int) -> None:
     path = tmp_path / "a.txt"

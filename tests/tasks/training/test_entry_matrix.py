@@ -116,6 +116,27 @@ def test_word_pieces_stand_for_entries_as_in_the_earlier_paper(
     assert np.allclose(space.matrix[1], table[pieces].mean(axis=0), atol=1e-6)
 
 
+def test_words_of_a_byte_level_tokenizer_are_those_within_a_sentence(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_llm: Path
+) -> None:
+    from transformers import PreTrainedTokenizerFast, RobertaConfig, RobertaModel
+
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(tiny_llm)
+    config = RobertaConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=16, pad_token_id=0,
+    )  # fmt: skip
+    for saved in (tokenizer, RobertaModel(config)):
+        saved.save_pretrained(tmp_path / "bytes")
+    space = read_space(made(inputs, tmp_path / "bytes", tmp_path / "work", entries="words")[0])
+    red, both, bare = tokenizer(["red", "red text", "text"], add_special_tokens=False)["input_ids"]
+    own = both[len(red) :]
+    assert own != bare
+    model: Any = load_encoder(tmp_path / "bytes")
+    table = model[0].model.get_input_embeddings().weight.detach().numpy()
+    assert np.allclose(space.matrix[space.texts.index("text")], table[own].mean(axis=0), atol=1e-6)
+
+
 def test_an_encoder_without_a_transformer_has_no_word_embeddings_to_take(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
 ) -> None:

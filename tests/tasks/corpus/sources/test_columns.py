@@ -23,6 +23,7 @@ def test_a_pair_is_found_by_its_names_whatever_their_case() -> None:
 
 def test_a_question_that_is_often_missing_or_the_same_makes_no_pair() -> None:
     assert pair_of(*table(title=[*TEXTS[:50], *[""] * 50], body=TEXTS)) is None
+    assert pair_of(*table(title=[*TEXTS[:50], *["NaN"] * 50], body=TEXTS)) is None
     assert pair_of(*table(title=["Re: hello"] * 100, body=TEXTS)) is None
 
 
@@ -41,7 +42,14 @@ def test_a_column_that_is_called_label_comes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "values", [list(range(100)), ["one"] * 100, ["one"] * 95 + ["two"] * 5, [*"ab"] * 50]
+    "values",
+    [
+        list(range(100)),
+        ["one"] * 100,
+        ["one"] * 95 + ["two"] * 5,
+        ["one", "N/A"] * 50,
+        [*"ab"] * 50,
+    ],
 )
 def test_many_values_one_value_a_rare_one_and_a_text_are_no_labels(values: list[Any]) -> None:
     assert labels_of(*table(mark=values), ("mark",) if values[0] == "a" else ()) == {}

@@ -55,6 +55,35 @@ def test_rows_of_a_large_file_are_estimated(compression: str, tmp_path: Path) ->
     assert abs(found.rows - rows) < 0.1 * rows
 
 
+@pytest.mark.parametrize("compression", ["", ".gz"])
+@pytest.mark.parametrize("rows", [300, 36_000])
+def test_records_with_line_breaks_are_counted_as_rows(
+    rows: int, compression: str, tmp_path: Path
+) -> None:
+    chance = random.Random(0)
+    path = tmp_path / f"a.csv{compression}"
+    with gzip.open(path, "wt", 1) if compression else path.open("w") as file:
+        file.write("title;body\n")
+        for number in range(rows):
+            broken = "\n\n" if number % 2 else " "
+            file.write(f'Row {number};"It is a heron.{broken}{chance.getrandbits(900):x}"\n')
+    found = discover.describe(str(path))
+    assert found.pair == ("title", "body")
+    assert found.exact == (rows == 300)
+    assert found.rows == pytest.approx(rows, rel=0 if found.exact else 0.02)
+
+
+@pytest.mark.parametrize("form", [".txt", ".jsonl"])
+def test_blank_lines_are_no_rows_and_the_last_needs_no_line_break(
+    form: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"a{form}"
+    line = "This line has six words here."
+    path.write_text("\n \n".join([line if form == ".txt" else json.dumps({"text": line})] * 30))
+    found = discover.describe(str(path))
+    assert (found.rows, found.exact) == (30, True)
+
+
 def test_docstrings_of_packages() -> None:
     found = discover.describe("pydocs")
     assert found.format == "pydocs"

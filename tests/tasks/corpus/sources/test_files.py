@@ -248,6 +248,16 @@ def test_bad_corpora_are_told_in_a_sentence(
     assert "\n" not in str(error.value)
 
 
+def test_a_folder_means_the_readable_kind_that_it_has_most_of(tmp_path: Path) -> None:
+    for name in ("a.csv.yaml", "b.csv.yaml", "c.yaml", "d.txt.zip", "e.txt.zip", "f.txt.zip"):
+        (tmp_path / name).write_text("no text")
+    with pytest.raises(BadInput, match="has no files that a reader knows"):
+        files.files_of(str(tmp_path))
+    for name in ("g.csv", "h.CSV.gz", "i.txt"):
+        (tmp_path / name).write_text("text")
+    assert [name for name, _ in files.files_of(str(tmp_path))] == ["g.csv", "h.CSV.gz"]
+
+
 def test_folder_and_damaged_file(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="has no files that a reader knows"):
         files.files_of(str(tmp_path))

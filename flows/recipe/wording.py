@@ -1,0 +1,108 @@
+"""What a recipe's key may hold, in words, and the key that a misspelt one was meant to be."""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+# By pydantic's kinds of faults; those that are not named here it words well itself.
+_WANTED = {
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type"), "a number"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
+    **dict.fromkeys(("tuple_type", "list_type"), "a list"),
+    **dict.fromkeys(
+        ("model_type", "model_attributes_type", "dict_type", "mapping_type"),
+        "a mapping of keys to values",
+    ),
+    "string_type": "text",
+    "path_type": "a path",
+    "string_too_short": "text of {min_length} or more characters",
+    "string_too_long": "text of at most {max_length} characters",
+    "too_short": "a list of {min_length} or more",
+    "too_long": "a list of at most {max_length}",
+}
+_DASHED = "letters, digits, dashes and underscores only"
+_DOTTED = "letters, digits, dots, dashes and underscores only"
+# What the patterns of a recipe's texts ask for.
+PATTERNS = {
+    r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$": f"may hold {_DOTTED}, with no dot or dash at its beginning",
+    r"^[A-Za-z0-9_.-]+$": f"may hold {_DOTTED}",
+    r"^[A-Za-z0-9_-]+$": f"may hold {_DASHED}",
+    r"^\d+(\.\d+)?\s?(MB|GB|TB|MiB|GiB|TiB)$": "must be a size such as 2GB or 500MB",
+    "^(domain|general)$": "must be domain or general",
+}
+
+
+def wanted(fault: ErrorDetails) -> str:
+    """What the value must be instead, after `KEY is VALUE, but`."""
+    known = fault.get("ctx", {})
+    if fault["type"] == "string_pattern_mismatch":
+        return PATTERNS.get(known["pattern"], f"must match {known['pattern']}")
+    said = _WANTED.get(fault["type"])
+    if said is None:
+        return f"must be {fault['msg'].removeprefix('Input should be ')}"
+    return f"must be {said.format(**known)}"
+
+
+def of_parameter(fault: ErrorDetails) -> str:
+    """What is wrong with a parameter of a method or a scorer."""
+    name = ".".join(map(str, fault["loc"])) or "params"
+    if fault["type"] == "missing":
+        return f"the key {name} is missing: add it"
+    said = f"is {fault['input']!r}, but {wanted(fault)}"
+    if fault["type"] == "extra_forbidden":
+        said = "is unknown"
+    elif fault["type"] == "value_error":
+        said = fault["msg"].removeprefix("Value error, ")
+    return f"parameter {name} {said}"
+
+
+def nearest_key(
+    schema: Mapping[str, Any], content: Any, location: Sequence[str | int]
+) -> str | None:
+    """The recipe's key that an unknown one at this location most likely is a slip of."""
+    *parents, key = location
+    places = list(_forms(schema, schema, content))
+    for part in parents:
+        below = [child for place in places for child in _children(place, part)]
+        # Pydantic also names the member of a union, which is no key.
+        if below:
+            content = _member(content, part)
+            places = [form for child in below for form in _forms(schema, child, content)]
+    known = dict.fromkeys(name for place in places for name in place.get("properties", {}))
+    alike = difflib.get_close_matches(str(key), known, n=1)
+    return alike[0] if alike else None
+
+
+def _member(content: Any, part: str | int) -> Any:
+    try:
+        return content[part]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _children(place: Mapping[str, Any], part: str | int) -> Iterator[Mapping[str, Any]]:
+    """The schemas of a mapping's value or of a list's member."""
+    below = place.get("properties", {}).get(part)
+    if isinstance(part, int):
+        below = place.get("items")
+    elif below is None:
+        below = place.get("additionalProperties")
+    if isinstance(below, Mapping):
+        yield below
+
+
+def _forms(
+    schema: Mapping[str, Any], place: Mapping[str, Any], content: Any
+) -> Iterator[Mapping[str, Any]]:
+    """The schemas that a place may follow, without those that the content names another than."""
+    if "$ref" in place:
+        place = schema["$defs"][place["$ref"].rpartition("/")[2]]
+    for form in (*place.get("anyOf", ()), *place.get("oneOf", ()), *place.get("allOf", ())):
+        yield from _forms(schema, form, content)
+    said = content if isinstance(content, Mapping) else {}
+    named = place.get("properties", {}).items()
+    if all(said.get(key) in (None, value.get("const")) for key, value in named if "const" in value):
+        yield place

@@ -1,0 +1,88 @@
+"""Warnings after `ingest`: corpora of which little came in, or little lies in dev or test."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from tercet.flows.pipeline.step import Step
+from tercet.storage.artifacts import Artifact
+from tercet.tasks.corpus.ingest import IngestConfig
+from tercet.tasks.corpus.outcomes import LARGE_CLUSTER, NOTHING_KEPT
+
+OUTCOMES = "corpus_outcomes"
+# A share of unreadable rows from which it is told.
+_UNREADABLE = 0.1
+# Documents asked for in dev or test from which fewer than a third of them are no accident.
+_ASKED = 6
+
+_Counts = Counter[tuple[str, str]]
+
+
+def warnings(step: Step, artifact: Artifact) -> list[str]:
+    """A sentence for each loss that a user should know of; none after other steps than `ingest`.
+
+    artifact: the step's, finished.
+    """
+    if OUTCOMES not in step.stage.tables:
+        return []
+    assert isinstance(step.config, IngestConfig)
+    config = step.config
+    table = artifact.rows().table(OUTCOMES)
+    found: dict[str, _Counts] = defaultdict(Counter)
+    for row in table.to_pylist():
+        found[row["corpus"]][row["unit"], row["outcome"]] = row["n"]
+    asked = {"test": config.test, "dev": config.dev}
+    said = []
+    for corpus in config.corpora:
+        counts = found[corpus.name]
+        for line in (_unreadable(counts), _unused(counts), _held_out(counts, asked)):
+            if line is not None:
+                said.append(f"ingest: corpus {corpus.name!r}: {line}.")
+    return said
+
+
+def _of(counts: _Counts, unit: str) -> Counter[str]:
+    return Counter({outcome: n for (of, outcome), n in counts.items() if of == unit})
+
+
+def _listed(reasons: Counter[str]) -> str:
+    return ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common(3))
+
+
+def _unreadable(counts: _Counts) -> str | None:
+    rows = _of(counts, "row")
+    del rows["markup"]  # no loss: code, tables and lists between the prose
+    read = rows.total() + _of(counts, "document").total()
+    if rows.total() <= _UNREADABLE * read:
+        return None
+    hint = "; convert it to UTF-8" if "not_utf8" in rows else ""
+    return f"{rows.total():,} of {read:,} rows cannot be used ({_listed(rows)}){hint}"
+
+
+def _unused(counts: _Counts) -> str | None:
+    documents = _of(counts, "document")
+    if documents.total() > documents[NOTHING_KEPT]:
+        return None
+    lost = Counter({reason: n for (unit, reason), n in counts.items() if unit != "document"})
+    return f"no document of it is used ({_listed(lost)})"
+
+
+def _held_out(counts: _Counts, asked: Mapping[str, float]) -> str | None:
+    documents = _of(counts, "document")
+    kept = documents.total() - documents[NOTHING_KEPT]
+    few = [
+        name
+        for name, share in asked.items()
+        if share * kept >= _ASKED and documents[name] < share * kept / 3
+    ]
+    if not few:
+        return None
+    there = " and ".join(f"{documents[name]:,} are in {name}" for name in few)
+    wanted = " and ".join(f"{asked[name]:.0%}" for name in few)
+    said = f"of {kept:,} documents {there}, where {wanted} were asked for"
+    together = documents[LARGE_CLUSTER]
+    if together:
+        said += (
+            f"; {together:,} are tied together by runs of eight words that they share, and went to "
+            "train (ingest.largest_cluster, ingest.rare)"
+        )
+    return said

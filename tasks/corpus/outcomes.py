@@ -1,0 +1,69 @@
+"""What became of each corpus: how much of it stands in which split, and what was left out, why."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tercet.tasks.corpus import gather, splits
+
+CORPUS_OUTCOMES = pa.schema(
+    [
+        ("corpus", pa.string()),
+        ("unit", pa.string()),
+        ("outcome", pa.string()),
+        ("n", pa.int64()),
+    ]
+)
+# Outcomes of documents beside the splits: in train because of `ingest.largest_cluster`, and
+# nowhere, since nothing of them was kept.
+LARGE_CLUSTER, NOTHING_KEPT = "large_cluster", "nothing_kept"
+# What a reason of `gather` concerns, if not a row that a reader reads.
+_UNIT_OF = {"too_short": "sentence", "too_long": "sentence", "incomplete_pair": "pair"}
+_UNITS = {gather.SENTENCE: "sentence", gather.QUERY: "pair"}
+
+
+def outcomes(
+    names: Sequence[str],
+    gathered: gather.Gathered,
+    split: splits.Codes,
+    large: splits.Flags,
+    reasons: splits.Codes,
+    reasons_named: Sequence[str],
+) -> pa.Table:
+    """The rows of `corpus_outcomes`: counts of documents, sentences, pairs and unread rows.
+
+    Args:
+        names: the corpora's names.
+        split, large: of each document, its split and whether its cluster was too large.
+        reasons: of each item, why it is left out (0: it is kept), an index of `reasons_named`.
+    """
+    owner = gathered.document_of_item
+    corpus_of_item = gathered.corpus_of_document[owner]
+    kept = np.zeros(len(split), dtype=np.bool_)
+    kept[owner[reasons == 0]] = True
+    rows: list[tuple[str, str, str, int]] = []
+    for number, name in enumerate(names):
+        found: Counter[tuple[str, str]] = Counter()
+        for reason, count in gathered.faults[number].items():
+            found[_UNIT_OF.get(reason, "row"), reason] += count
+        own = gathered.corpus_of_document == number
+        found["document", NOTHING_KEPT] = int(np.sum(own & ~kept))
+        found["document", LARGE_CLUSTER] = int(np.sum(own & kept & large))
+        _by_split(found, "document", split[own & kept & ~large])
+        for kind, unit in _UNITS.items():
+            items = (corpus_of_item == number) & (gathered.kinds == kind)
+            _by_split(found, unit, split[owner[items & (reasons == 0)]])
+            for code, reason in enumerate(reasons_named):
+                if code:
+                    found[unit, reason] += int(np.sum(reasons[items] == code))
+        rows += [(name, *key, count) for key, count in sorted(found.items()) if count]
+    return pa.Table.from_arrays(
+        [pa.array(values) for values in zip(*rows, strict=True)], schema=CORPUS_OUTCOMES
+    )
+
+
+def _by_split(found: Counter[tuple[str, str]], unit: str, codes: splits.Codes) -> None:
+    for code, count in enumerate(np.bincount(codes, minlength=len(splits.SPLITS)).tolist()):
+        found[unit, splits.SPLITS[code]] = count

@@ -1,0 +1,93 @@
+"""What the summary concludes from the figures, and what it advises to run or to change."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.model import Recipe
+from tercet.flows.results.figures import Figure, Value
+from tercet.flows.results.metric_names import Metric
+from tercet.flows.results.summary import _before_and_after, _define_next, _over_seeds
+
+SEED = 42
+ANCHORS = {"rows": "anchors", "loss": "in_batch"}
+TERMS = {"rows": "terms", "loss": "definition", "models": {"entry_matrix": "base"}}
+
+
+def figure(gain: float, n: int, task: str = "document_pairs", seeds: int = 1) -> Figure:
+    def value(of: float) -> Value:
+        return Value(of, of - 1, of + 1, n, "m")
+
+    after = {SEED + seed: value(60.0 + gain) for seed in range(seeds)}
+    gains = {SEED + seed: value(gain + seed) for seed in range(seeds)}
+    return Figure(Metric("retrieval", task, "test", "recall@1"), value(60.0), after, gains)
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Any:
+    """A recipe of these phases over notes and a dictionary of terms."""
+
+    def _recipe(*phases: dict[str, Any], **more: Any) -> Recipe:
+        corpora = [
+            {"name": "notes", "source": "notes.txt"},
+            {"name": "terms", "source": "t.tsv", "role": "labelled", "kind": "definitions"},
+        ]
+        named = [{"name": f"step{n}", **phase} for n, phase in enumerate(phases, 1)]
+        content = {"name": "mine", "backbone": "x/y", "seed": SEED, "corpora": corpora}
+        path = tmp_path / "mine.yaml"
+        path.write_text(yaml.safe_dump({**content, "train": {"phases": named}, **more}))
+        return recipe_file.load(str(path))
+
+    return _recipe
+
+
+def test_a_handful_of_questions_shows_no_interval_and_decides_nothing(recipe: Any) -> None:
+    few = [figure(-100.0, 1), figure(5.0, 29, "halves")]
+    *lines, last = _before_and_after(few, recipe(ANCHORS), set())
+    assert [line.split("test recall@1")[1].split() for line in lines[1:3]] == [
+        ["60.00", "-40.00", "-100.00", "(too", "few)", "1"],
+        ["60.00", "65.00", "+5.00", "(too", "few)", "29"],
+    ]
+    assert last == (
+        "Whether the encoder is better is not known: no figure is of 30 questions: take more text "
+        "or a larger `ingest.test`."
+    )
+    # What is of enough questions decides alone.
+    told = "\n".join(_before_and_after([*few, figure(0.5, 30)], recipe(ANCHORS), set()))
+    assert "+0.50 (-0.50 to +1.50)" in told
+    assert "The encoder is not measurably better." in told
+    told = "\n".join(_before_and_after([*few, figure(5.0, 30)], recipe(ANCHORS), set()))
+    assert "better" not in told
+
+
+def test_over_seeds_a_handful_of_questions_has_no_interval_either() -> None:
+    assert _over_seeds([figure(5.0, 3, seeds=3)])[1].endswith("too few")
+    assert _over_seeds([figure(5.0, 30, seeds=3)])[1].endswith(")")
+
+
+def test_the_advice_names_what_the_run_has(recipe: Any) -> None:
+    def advice(of: Recipe, *stages: str) -> str:
+        return _before_and_after([figure(0.0, 50)], of, stages)[-1]
+
+    common = "more steps (epochs or max_steps), a larger learning_rate."
+    better = "The encoder is not measurably better."
+    assert advice(recipe(TERMS)) == f"{better} Try: {common}"
+    assert advice(recipe(ANCHORS)) == f"{better} Try: more rows (sample.rows), {common}"
+    of_triplets = advice(recipe_file.load("quickstart"), "select")
+    assert "sample.rows" in of_triplets
+    assert "select.negative_max" in of_triplets
+    assert "triplets with the query below" in of_triplets
+    assert advice(recipe(whiten={})) == better
+
+
+def test_a_dictionary_that_was_trained_on_is_asked_next(recipe: Any) -> None:
+    said = 'tercet define "a description in your own words"'
+    assert _define_next(recipe(TERMS), {"train"}) == said
+    assert _define_next(recipe(TERMS), {"ingest"}) is None
+    assert _define_next(recipe(ANCHORS), {"train"}) is None
+    trained = {"train.step1", "train.step2"}
+    assert _define_next(recipe(ANCHORS, TERMS), trained) == said
+    assert _define_next(recipe(TERMS, ANCHORS), trained) == f"{said} --model train.step1"
