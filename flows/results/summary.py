@@ -166,8 +166,8 @@ def _failed(connection: duckdb.DuckDBPyConnection, command: str) -> list[str]:
 
 def _define_next(recipe: Recipe, steps: Collection[str]) -> str | None:
     """The command that asks the dictionary that was trained on last; None without one."""
-    last = trained_by(recipe, recipe.seed)
     for phase in reversed(recipe.train.phases):
+        last = trained_by(recipe, recipe.seed)
         step = trained_by(recipe, recipe.seed, phase.name)
         parts = [part.name for part in phase.parts if part.loss["name"] == "definition"]
         if parts and step in steps:

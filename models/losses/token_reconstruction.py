@@ -124,6 +124,7 @@ def with_numbers(params: TokenReconstruction) -> Loss:
         labels=other.labels,
         terms=terms,
         slots=slots,
+        states=params.decoder,
         around=(other.name, *other.around),
     )
 

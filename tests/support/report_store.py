@@ -146,8 +146,11 @@ def trained(seeds: Sequence[int] = (42,)) -> Tables:
     }
 
 
-def measured(gains: Mapping[int, float] | None = None) -> Tables:
-    """Recall and Spearman of the untouched model (60 and 80) and of one trained a seed."""
+def measured(gains: Mapping[int, float] | None = None, queries: int = 500) -> Tables:
+    """Recall and Spearman of the untouched model (60 and 80) and of one trained a seed.
+
+    queries: of how many recall is; Spearman is of 500 pairs.
+    """
     rows: list[dict[str, Any]] = []
     rows += _measures("base-version", "base", 42, 60.0, 80.0)
     items = _items("base-version", 0.0)
@@ -163,6 +166,8 @@ def measured(gains: Mapping[int, float] | None = None) -> Tables:
                 | {"ci_low": gain - 2, "ci_high": gain + 2, "n": 500, "seed": seed}
             )
         items += _items(f"encoder-{seed}", 0.05)
+    for row in rows:
+        row["n"] = queries if row["suite"] == "retrieval" else 500
     return {"evaluations": rows, "evaluation_items": items}
 
 

@@ -339,65 +339,6 @@ def test_the_first_screen_says_better_or_not_and_beyond_chance(
     assert of_two.startswith("Whether B is better than A is not known")
 
 
-def of_few(n: int) -> dict[str, list[dict[str, Any]]]:
-    """Figures as of so many queries, and of 500 pairs."""
-    tables = measured_rows()
-    for row in tables["evaluations"]:
-        row["n"] = n if row["suite"] == "retrieval" else 500
-    return tables
-
-
-def test_a_figure_of_a_handful_of_queries_is_marked_and_counts_as_neither(tmp_path: Path) -> None:
-    run = write_run(tmp_path / "store", of_few(1))
-    with opened(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
-        section, said = measured.before_and_after(subjects), measured.verdict(subjects[0])
-    assert [row[4:7] for row in table(section)] == [
-        ["+5.00", "too few", 1],
-        ["+5.00", "+3.00 to +7.00", 500],
-    ]
-    (found,) = of(section, Table)
-    assert found.strong == {1}
-    assert "fewer than 30 questions" in found.caption
-    assert said is not None
-    assert said.startswith("Better: STS-B dev, Spearman went from 80.00")
-    assert "Of all 2 figures 1 is clearly better, 0 clearly worse." in said
-    assert "Those of fewer than 30 questions, 1 here, count as neither." in said
-
-
-def test_where_all_figures_are_of_a_handful_nothing_is_concluded(tmp_path: Path) -> None:
-    tables = of_few(1)
-    tables["evaluations"] = [row for row in tables["evaluations"] if row["suite"] == "retrieval"]
-    run = write_run(tmp_path / "store", tables)
-    with opened(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
-        said = measured.verdict(subjects[0])
-    assert said is not None
-    assert said.startswith("Whether the encoder is better is not known: document pairs test")
-    assert said.endswith(
-        "fewer than 30 queries (n = 1) cannot tell that from chance: take more text or a larger "
-        "`ingest.test`."
-    )
-
-
-def test_two_runs_are_not_told_apart_by_a_handful_of_queries(tmp_path: Path) -> None:
-    ids = []
-    for place, gain in enumerate((5.0, 9.0)):
-        tables = of_few(29)
-        for row in tables["evaluations"]:
-            row |= {"model_version": f"{row['model_version']} of {place}"}
-            row["value"] += gain if row["phase"] == "encoder" else 0
-        tables["evaluations"] = [r for r in tables["evaluations"] if r["suite"] == "retrieval"]
-        tables["retrieval_ranks"] = [
-            {"model_version": f"encoder-42 of {place}", "pair_id": i, "split": "test", "rank": 1}
-            for i in range(29)
-        ]
-        ids.append(write_run(tmp_path / "store", tables, version=f"{place:016x}"))
-    with opened(open_store(str(tmp_path / "store"), create=False), ids) as subjects:
-        rows, said = table(differences.difference(*subjects)), differences.verdict(*subjects)
-    assert rows[0][4:6] == ["too few", "29 queries"]
-    assert said is not None
-    assert said.startswith("Whether B is better than A is not known: fewer than 30 queries were")
-
-
 def test_a_report_has_no_place_and_no_key_of_the_machine(tmp_path: Path) -> None:
     recipe = {
         "description": "Notes of /home/ann/notes",

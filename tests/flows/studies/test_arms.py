@@ -335,34 +335,6 @@ def test_without_dev_no_arm_is_the_best_and_a_failed_one_says_why(store: Store) 
     assert study_page.table_of(found)[1][1] == ["broken", *[None] * 8]
 
 
-def test_where_dev_was_measured_and_has_no_pairs_that_is_said(store: Store) -> None:
-    arms = [arm_with(name, {1: 50.0, 2: 51.0}, {}) for name in ("first", "second")]
-    for arm in arms:
-        arm.splits = ("dev", "test")
-    notes = " ".join(study_page.notes_of(results(arms, str(TEST), store)))
-    assert "--set" not in notes
-    assert "dev has no such questions: take more text or a larger `ingest.dev`." in notes
-
-
-def test_arms_of_a_handful_of_queries_are_not_told_apart(store: Store) -> None:
-    arms = [
-        arm_with(name, {1: value, 2: value + 2}, {1: value, 2: value})
-        for name, value in (("first", 50.0), ("second", 70.0))
-    ]
-    for arm in arms:
-        for metric, values in arm.figures.items():
-            arm.figures[metric] = {seed: replace(value, n=29) for seed, value in values.items()}
-    found = results(arms, None, store)
-    assert [row[5:9] for row in study_page.table_of(found)[1]] == [
-        ["too few", None, None, None],
-        ["too few", "+20.00", "too few", None],
-    ]
-    notes = " ".join(study_page.notes_of(found))
-    assert "Too few: fewer than 30 questions" in notes
-    assert "'second' is the best on dev" in notes
-    assert "dev has fewer than 30 questions, which cannot tell arms apart: take more" in notes
-
-
 def test_a_metric_that_no_arm_has_is_one_sentence(store: Store) -> None:
     with pytest.raises(BadInput, match=r"No arm has the metric 'sts STS all spearman'.*recall@1"):
         results([arm_with("a", {1: 1.0}, {})], "sts STS all spearman", store)

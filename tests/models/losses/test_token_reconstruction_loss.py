@@ -214,8 +214,6 @@ def test_without_the_decoder_it_is_the_other_loss(
     for numbers in ({"decoder": False}, {"adaptive": False}):
         assert whole.with_numbers(whole.params(**numbers)).slots == ()
     assert whole.with_numbers(whole.params()).slots == ("frequencies",)
-    # Ablations see the same encoder in the same order, and so draw the same dropout masks.
-    assert whole.with_numbers(whole.params(decoder=False)).states
 
 
 def _gradients(model: Any, loss: Any, texts: list[str]) -> tuple[float, float]:

@@ -1,0 +1,41 @@
+"""What is said of figures that are of too few questions."""
+
+from pathlib import Path
+
+from report_store import measured, write_run
+
+from tercet.flows.pages.blocks import Table
+from tercet.flows.report.measured import before_and_after, verdict
+from tercet.flows.report.subject import opened
+from tercet.storage.store import open_store
+
+
+def test_a_figure_of_a_handful_of_queries_is_marked_and_counts_as_neither(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "store", measured(queries=1))
+    with opened(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
+        section, said = before_and_after(subjects), verdict(subjects[0])
+    (table,) = [block for block in section.blocks if isinstance(block, Table)]
+    assert [row[4:7] for row in table.rows] == [
+        ["+5.00", "too few", 1],
+        ["+5.00", "+3.00 to +7.00", 500],
+    ]
+    assert table.strong == {1}
+    assert "fewer than 30 questions" in table.caption
+    assert said is not None
+    assert said.startswith("Better: STS-B dev, Spearman went from 80.00")
+    assert "Of all 2 figures 1 is clearly better, 0 clearly worse." in said
+    assert "Those of fewer than 30 questions, 1 here, count as neither." in said
+
+
+def test_where_all_figures_are_of_a_handful_nothing_is_concluded(tmp_path: Path) -> None:
+    tables = measured(queries=1)
+    tables["evaluations"] = [row for row in tables["evaluations"] if row["suite"] == "retrieval"]
+    run = write_run(tmp_path / "store", tables)
+    with opened(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
+        said = verdict(subjects[0])
+    assert said is not None
+    assert said.startswith("Whether the encoder is better is not known: document pairs test")
+    assert said.endswith(
+        "fewer than 30 queries (n = 1) cannot tell that from chance: take more text or a larger "
+        "`ingest.test`."
+    )
