@@ -27,8 +27,8 @@ def accept_stage(stage: str, recipe: str | None, store: str, run_ref: str | None
     The results are those of the newest run (of the given recipe, or of any) that reached the
     step. Without a recipe, the one recorded with the run is used.
 
-    Raises: BadInput when the code has not changed, when more than the code has, or when there are
-    no results to adopt.
+    Raises: BadInput when the code has not changed, when more than the code has, when it now makes
+    tables or columns that the results lack, or when there are no results to adopt.
     """
     opened = open_store(store, create=False)
     chosen = runs.resolve_run(opened, run_ref) if run_ref is not None or recipe is None else None
@@ -55,6 +55,8 @@ def accept_stage(stage: str, recipe: str | None, store: str, run_ref: str | None
             same.append(step.name)
         elif faults := _faults(own, manifest, steps):
             refused.append(f"{step.name} differs in more than its code: {'; '.join(faults)}")
+        elif lacking := _lacking(opened, step, manifest):
+            refused.append(f"{step.name} has no {', '.join(lacking)}, which its code now makes")
         else:
             accepted_steps.append(_accept(opened, step, own, manifest))
     for line in accepted_steps:
@@ -106,6 +108,19 @@ def _faults(own: Fingerprint, manifest: Mapping[str, Any], steps: Sequence[Step]
     if upstream and any(text.startswith(("input ", "model ")) for text in said):
         said.append(f"if only the code of {' or '.join(sorted(upstream))} did, accept it first")
     return said or ["its components"]
+
+
+def _lacking(store: Store, step: Step, manifest: Mapping[str, Any]) -> list[str]:
+    """The tables and columns of the stage that these results do not have."""
+    rows = open_artifact(store, step.name, str(manifest["version"])).rows()
+    missing = []
+    for table, schema in step.stage.tables.items():
+        if table not in rows.tables:
+            missing.append(table)
+        else:
+            there = rows.schema(table).names
+            missing += [f"{table}.{name}" for name in schema.names if name not in there]
+    return missing
 
 
 def _accept(store: Store, step: Step, own: Fingerprint, manifest: Mapping[str, Any]) -> str:

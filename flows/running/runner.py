@@ -14,7 +14,7 @@ from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Model, Step, Tagged, Weights
 from tercet.flows.pipeline.step import schemas as step_schemas
-from tercet.flows.running import corpus_losses, failed_rows, few_rows, parts
+from tercet.flows.running import failed_rows, few_rows, lost_rows, parts
 from tercet.flows.running.asker import Asker
 from tercet.flows.running.device import device
 from tercet.flows.running.one_part import PartOrder, part_order
@@ -150,7 +150,7 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
                 if few is not None:
                     handle.say(few)
                 manifest = _make(handle, step, own, artifact, progress)
-    for line in corpus_losses.warnings(step, artifact):
+    for line in lost_rows.warnings(step, artifact):
         handle.say(line)
     if handle.asker is not None and not _asked_next(handle.plan, step):
         handle.asker.release()

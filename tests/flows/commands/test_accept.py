@@ -23,8 +23,6 @@ train:
     - {{rows: anchors, loss: in_batch}}
 """
 
-ROWS = pa.table({"n": [1]})
-
 
 @pytest.fixture
 def plan(tmp_path: Path) -> RunPlan:
@@ -40,16 +38,29 @@ def plan(tmp_path: Path) -> RunPlan:
 
 
 def made_before(
-    plan: RunPlan, step: str, changed: Mapping[str, Any], module: str | None = None
+    plan: RunPlan,
+    step: str,
+    changed: Mapping[str, Any],
+    module: str | None = None,
+    without: str | None = None,
 ) -> str:
-    """A run whose step was made when these components were others; returns its version."""
+    """A run whose step was made when these components were others; returns its version.
+
+    without: a table or TABLE.COLUMN that was not made then.
+    """
     store = open_store(plan.store)
     own = fingerprints.fingerprints(plan.steps, plan.recipe.seed, store)[step]
     components = {**own.components, **changed}
     version = version_of(components)
     modules = {**own.modules, **({module: "0ld"} if module else {})}
     about = {"components": components, "modules": modules, "version": version}
-    make_artifact(store, step, version, {"t": ROWS}, about)
+    (stage,) = [one.stage for one in plan.steps if one.name == step]
+    tables: dict[str, pa.Table] = {}
+    for name, schema in stage.tables.items():
+        columns = [column for column in schema if f"{name}.{column.name}" != without]
+        if name != without:
+            tables[name] = pa.schema(columns).empty_table()
+    make_artifact(store, step, version, tables, about)
     content = plan.recipe.model_dump(mode="json")
     make_run(store, "herons", {step: (version, "made", {"t": 1})}, content)
     return version
@@ -71,6 +82,14 @@ def test_results_of_older_code_are_adopted(
     assert said == f"ingest@{old} stays valid after the edit of tasks.corpus.ingest\n"
     with pytest.raises(BadInput, match="Nothing to accept"):
         accept_stage("ingest", None, plan.store, None)
+
+
+@pytest.mark.parametrize("lacking", ["corpus_outcomes", "documents.label"])
+def test_results_without_what_the_code_now_makes_are_refused(plan: RunPlan, lacking: str) -> None:
+    old = made_before(plan, "ingest", {"code": "0ld"}, without=lacking)
+    with pytest.raises(BadInput, match=f"Ingest has no {lacking}, which its code now makes. Run"):
+        accept_stage("ingest", None, plan.store, None)
+    assert version_now(plan, "ingest") != old
 
 
 def test_a_recipe_may_be_named(plan: RunPlan) -> None:

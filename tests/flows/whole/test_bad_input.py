@@ -32,10 +32,10 @@ main()
 """
 
 
-def test_a_corpus_and_a_backbone_that_are_not_there(place: Place) -> None:
-    words = ["run", place.good, "--no-server", "--store", place.folder / "none"]
+def test_a_corpus_and_a_backbone_that_are_not_there(place: Place, tmp_path: Path) -> None:
+    words = ["run", place.good, "--no-server", "--store", tmp_path / "none"]
     assert "no such file" in sentence(place.tercet(*words, "--corpus", "nosuch.txt"), 2)
-    assert not (place.folder / "none").exists()
+    assert not (tmp_path / "none").exists()
     # Whether a hub has a model is known only when it is fetched.
     name = "nosuch-organisation/nosuch-model"
     said = sentence(place.tercet(*words, "--set", f"backbone={name}"), 2)

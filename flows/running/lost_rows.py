@@ -11,7 +11,7 @@ from tercet.tasks.corpus.outcomes import LARGE_CLUSTER, NOTHING_KEPT
 OUTCOMES = "corpus_outcomes"
 # A share of unreadable rows from which it is told.
 _UNREADABLE = 0.1
-# Documents asked for in dev or test from which fewer than a third of them are no accident.
+# Where so many documents are asked for in dev or test, fewer than a third of them is no accident.
 _ASKED = 10
 
 _Counts = Counter[tuple[str, str]]
