@@ -2,13 +2,15 @@
 
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import GISTEmbedLoss
+from torch import Tensor
+from torch.nn.functional import normalize
 
 
 class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
     """The library's loss from anchor to positive only, with a frozen guide.
 
-    The library also contrasts anchors with anchors and positives with positives, and would train
-    with the guide's dropout on.
+    The library also contrasts anchors with anchors and positives with positives, would train with
+    the guide's dropout on, and takes its cosines of every pair of vectors laid side by side.
 
     A guide that reads texts inside a template puts them there itself. The bare texts cannot be
     recovered from the encoder's template, so if it has one, the guide must share it.
@@ -38,6 +40,10 @@ class GuidedLoss(GISTEmbedLoss):  # type: ignore[misc]
                 "template and tokenizer, or another pooling"
             )
         guide.requires_grad_(False).eval()
+
+    def sim_matrix(self, embed1: Tensor, embed2: Tensor) -> Tensor:
+        """Cosines of shape (n, m) of vectors (n, d) and (m, d), with nothing of shape (n, m, d)."""
+        return normalize(embed1, dim=-1) @ normalize(embed2, dim=-1).T
 
     def train(self, mode: bool = True) -> "GuidedLoss":
         """The guide has no training mode."""

@@ -2,11 +2,13 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.encoders.own_modules import save_encoder
@@ -60,6 +62,33 @@ def test_it_is_the_formula(
     unguided = plain.build(model, plain.params(), {})([dict(f) for f in features], None)
     # Here the guide does leave something out.
     assert value < float(unguided.detach()) - 1e-3
+
+
+class Largest(TorchDispatchMode):
+    """Inside, the size of the largest tensor that an operation makes."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, Tensor):
+            self.numbers = max(self.numbers, made.numel())
+        return made
+
+
+def test_its_cosines_take_no_more_memory_than_there_are_of_them(
+    pair: tuple[SentenceTransformer, Path],
+) -> None:
+    model, guide_path = pair
+    loss = loss_named("guided")
+    built = loss.build(model, loss.params(), {"guide": guide_path})
+    draw = torch.Generator().manual_seed(0)
+    left, right = (torch.randn(n, 32, generator=draw) for n in (60, 50))
+    with Largest() as largest:
+        cosines = built.sim_matrix(left, right)
+    assert largest.numbers == 60 * 50
+    wanted = torch.nn.functional.cosine_similarity(left[:, None], right[None], dim=-1)
+    assert torch.allclose(cosines, wanted, rtol=0, atol=1e-6)
 
 
 def test_the_guide_stays_as_it_is(
