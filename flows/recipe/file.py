@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from tercet.flows.recipe.fitting import fitted
+from tercet.flows.recipe.fitting import fitted, own_name
 from tercet.flows.recipe.misplaced import Misplaced
 from tercet.flows.recipe.model import Recipe, json_schema
 from tercet.flows.recipe.wording import nearest_key, wanted
@@ -166,8 +166,9 @@ def _with_corpus(given: Any, source: str) -> list[Any]:
     roles = [c.get("role", "domain") if isinstance(c, dict) else None for c in listed]
     role = "pretrain" if "pretrain" in roles and not {"domain", "general"} & {*roles} else "domain"
     others = [c for c, its in zip(listed, roles, strict=True) if its != role]
-    entry = {"name": _corpus_name(source), "source": source, "role": role}
-    return [entry, *(others if role in roles else [])]
+    kept = others if role in roles else []
+    name = own_name(_corpus_name(source), kept)
+    return [{"name": name, "source": source, "role": role}, *kept]
 
 
 def _corpus_name(source: str) -> str:

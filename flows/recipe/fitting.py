@@ -3,7 +3,8 @@
 What is chosen becomes the recipe, which the run records: nothing is decided later or in silence.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def fitted(
     if "train" not in base and "whiten" not in base:
         return {**content, **_to_pretrain(base, described)}, _said_of_pretraining(described)
     kept = [corpus for corpus in given if corpus.get("role", "domain") != "domain"]
-    content["corpora"] = [corpus_entry(described), *kept]
+    content["corpora"] = [corpus_entry(described, kept), *kept]
     paired = described.shape == "pairs"
     short = described.shape == "sentences" and described.mean_words < _CUT_WORDS
     rows = "short sentences" if short else described.shape
@@ -71,13 +72,14 @@ def fitted(
     natural = any(map(_on_pairs, _parts(train)))
     if natural and not paired:
         _without_pairs(content, rows)
-    return content, _said(described, _HOW[rows] if natural else _AS_BEFORE)
+    return content, _said(described, _HOW[rows] if natural else _AS_BEFORE, content["evaluate"])
 
 
 def _to_pretrain(base: Mapping[str, Any], described: Description) -> dict[str, Any]:
     """The corpora of a recipe that only makes models: this one in the place of role pretrain."""
     kept = [corpus for corpus in base.get("corpora") or [] if corpus.get("role") != "pretrain"]
-    own = {k: v for k, v in corpus_entry(described).items() if k in ("name", "source", "prose")}
+    entry = corpus_entry(described, kept)
+    own = {k: v for k, v in entry.items() if k in ("name", "source", "prose")}
     text = {} if described.text is None else {"text": described.text}
     return {"corpora": [{**own, "role": "pretrain", **text}, *kept]}
 
@@ -87,10 +89,13 @@ def _said_of_pretraining(described: Description) -> str:
     return f"{described.source}: {about}{described.rows:,} {described.unit} to pretrain on."
 
 
-def corpus_entry(described: Description) -> dict[str, Any]:
-    """The corpus as a recipe lists it."""
+def corpus_entry(described: Description, beside: Sequence[Any]) -> dict[str, Any]:
+    """The corpus as a recipe lists it.
+
+    beside: the other corpora of the recipe, which keep their names.
+    """
     entry: dict[str, Any] = {
-        "name": recipe_name(described.source),
+        "name": own_name(recipe_name(described.source), beside),
         "source": described.source,
         "role": "domain",
     }
@@ -112,6 +117,13 @@ def recipe_name(source: str) -> str:
         stem = Path(source).parent.name
     clean = "".join(c if c.isascii() and c.isalnum() else "_" for c in stem).strip("_")
     return clean[:60] or "corpus"
+
+
+def own_name(name: str, beside: Sequence[Any]) -> str:
+    """The name, or with a number behind it if one of these corpora has it: `plain_2`."""
+    taken = {corpus.get("name") for corpus in beside if isinstance(corpus, Mapping)}
+    numbered = (f"{name}_{number}" for number in count(2))
+    return name if name not in taken else next(one for one in numbered if one not in taken)
 
 
 def _parts(train: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -169,8 +181,8 @@ def _without_pairs(content: dict[str, Any], kind: str) -> None:
         content["select"] = {**select, "relations": relations}
 
 
-def _said(described: Description, how: str) -> str:
-    """What was chosen and why, in one line."""
+def _said(described: Description, how: str, evaluate: Mapping[str, Any]) -> str:
+    """What was chosen and why, in one line. evaluate: as the fitted recipe has it."""
     about = "" if described.exact else "about "
     found = f"{about}{described.rows:,} {described.unit} of "
     if described.pair is not None:
@@ -180,14 +192,17 @@ def _said(described: Description, how: str) -> str:
     else:
         kind = "single sentences" if described.shape == "sentences" else "several sentences"
         found += kind + (f" (column {described.text!r})" if described.text is not None else "")
-    measures = ["the held-out pairs"] if described.shape == "pairs" else []
-    measures.append("held-out texts cut in two")
+    measures = ["the held-out pairs"] if evaluate.get("retrieval") else []
+    measures += ["held-out texts cut in two"] if evaluate.get("halves") else []
     if described.labels:
         column, values = next(iter(described.labels.items()))
         shown = ", ".join(values[:5]) + (", …" if len(values) > 5 else "")
         measures.append(f"column {column!r} ({shown}), which never trains")
-    measured = " and ".join([", ".join(measures[:-1]), measures[-1]] if measures[1:] else measures)
-    said = f"{described.source}: {found}; {how}; measured by {measured}."
+    said = f"{described.source}: {found}; {how}"
+    if measures:
+        listed = [", ".join(measures[:-1]), measures[-1]] if measures[1:] else measures
+        said += f"; measured by {' and '.join(listed)}"
+    said += "."
     if described.not_utf8:
         said += (
             f" {described.not_utf8} of the first {described.looked_at} are not UTF-8 and are left "

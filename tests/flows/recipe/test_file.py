@@ -307,6 +307,10 @@ def test_a_corpus_takes_the_place_of_the_domain(write, roles: list[str], left: l
     corpora = recipe_file.load(path, corpus="new.txt").corpora
     assert [corpus.role for corpus in corpora] == left
     assert [corpus.source for corpus in corpora if not corpus.name.startswith("own")] == ["new.txt"]
+    kept = [corpus.name for corpus in corpora[1:]]
+    like_it = f"{kept[0]}.txt" if kept else "new.txt"
+    first = recipe_file.load(path, corpus=like_it).corpora[0]
+    assert first.name == (f"{kept[0]}_2" if kept else "new")
 
 
 def test_an_override_leaves_the_other_places_of_a_yaml_alias(write) -> None:

@@ -148,6 +148,30 @@ def test_the_general_corpora_of_a_recipe_stay(tmp_path: Path, reviews: str) -> N
     assert [corpus["name"] for corpus in content["corpora"]] == ["reviews", "wiki"]
 
 
+@pytest.mark.parametrize(
+    ("name", "corpus"),
+    [
+        ("quickstart", "plain.txt"),
+        ("defsent_plus_cpu", "dictionary.jsonl"),
+        ("gense_cpu", "nli.jsonl"),
+    ],
+)
+def test_a_corpus_may_be_called_as_one_that_stays(tmp_path: Path, name: str, corpus: str) -> None:
+    path = tmp_path / corpus
+    rows = LINES if path.suffix == ".txt" else [json.dumps({"body": line}) for line in LINES]
+    path.write_text("\n".join(rows))
+    before = [corpus.name for corpus in recipe_file.load(name).corpora]
+    assert path.stem in before
+    recipe = recipe_file.load(name, corpus=str(path))
+    assert recipe.corpora[0].name == f"{path.stem}_2"
+
+
+def test_only_the_measures_that_the_recipe_has_are_told() -> None:
+    recipe, _, chosen = recipe_file.loaded("quickstart", corpus="pydocs")
+    assert (recipe.evaluate.retrieval, recipe.evaluate.halves) == (True, False)
+    assert (chosen or "").endswith("; measured by the held-out pairs.")
+
+
 def test_a_recipe_that_only_whitens_trains_nothing(reviews: str) -> None:
     from tercet.flows.recipe.fitting import fitted
     from tercet.tasks.corpus.sources.discover import describe
