@@ -60,6 +60,14 @@ def check(recipe: "Recipe") -> None:
             columns = _columns(recipe, part.rows)
             if columns is not None and (fault := unfit(part, columns)):
                 raise Misplaced(fault, *place, "rows")
+            paired = "positive" in part.resolved().texts and part.rows.positive is None
+            if paired and _kind(recipe, part.rows) == "scored":
+                raise Misplaced(
+                    f"the corpus {part.rows.source!r} is scored, and {part.loss['name']} would "
+                    "take its pairs of a low label for positives too: write those of a high label "
+                    "alone into a corpus of kind pairs",
+                    *(*place, "rows"),
+                )
     if recipe.evaluator is not None and recipe.evaluator.fit is not None:
         fit = recipe.evaluator.fit
         _selected(recipe, fit.corpora, fit.role, ("evaluator", "fit"))
@@ -298,5 +306,9 @@ def _columns(recipe: "Recipe", rows: RowsConfig) -> tuple[str, ...] | None:
     """The columns of a source's rows; None if only the corpus itself shows them."""
     if rows.source in SOURCES:
         return SOURCES[rows.source]
-    corpus = next(corpus for corpus in recipe.corpora if corpus.name == rows.source)
-    return KINDS.get(str(getattr(corpus, "kind", None)))
+    return KINDS.get(str(_kind(recipe, rows)))
+
+
+def _kind(recipe: "Recipe", rows: RowsConfig) -> str | None:
+    """The kind of the labelled corpus that the rows come from, if they come from one."""
+    return next((c.kind for c in recipe.labelled if c.name == rows.source), None)
