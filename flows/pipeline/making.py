@@ -24,11 +24,8 @@ def pretrain_step(recipe: Recipe, name: str) -> Step:
     assert settings is not None
     of_role = [corpus.name for corpus in recipe.corpora if corpus.role == "pretrain"]
     corpora = settings.corpora or tuple(of_role or [corpus.name for corpus in recipe.unlabelled])
-    own = {"sentences": ("ingest.pretrain",)} if set(corpora) & set(of_role) else {}
-    shared = {"sentences": ("ingest",)} if set(corpora) - set(of_role) else {}
-    inputs = {
-        slot: (*own.get(slot, ()), *shared.get(slot, ())) for slot in dict.fromkeys([*own, *shared])
-    }
+    inputs = {"pretrain_sentences": ("ingest.pretrain",)} if set(corpora) & set(of_role) else {}
+    inputs |= {"sentences": ("ingest",)} if set(corpora) - set(of_role) else {}
     models = {slot: model_named(recipe, model) for slot, model in settings.models().items()}
     return Step(f"pretrain.{name}", pretrain.STAGE, settings.config(name, corpora), inputs, models)
 

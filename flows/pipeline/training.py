@@ -33,7 +33,7 @@ def training_steps(recipe: Recipe) -> list[Step]:
     """The phases of each seed in order, and the evaluations of their encoders."""
     if not recipe.train.phases and recipe.whiten is None:
         return []
-    pairs: Inputs = {"document_pairs": ("ingest",)}
+    pairs: Inputs = {"document_pairs": ("ingest",), "questions": ("ingest",)}
     if recipe.awareness is not None:
         pairs["awareness"] = ("awareness",)
     pairs |= {step.name: (step.name,) for step in own_measures(recipe)}
@@ -104,7 +104,8 @@ def _entries_step(recipe: Recipe, phase: PhaseSettings, part: PartConfig, seed: 
     step = f"{entry_matrix.STAGE.name}.{name}"
     if of_seed:
         step = _of_seed(recipe, step, seed)
-    inputs = {"labelled": ("labelled",), **guarded(recipe, "labelled")}
+    own = dict.fromkeys(("labelled", "entries"), ("labelled",))
+    inputs = {**own, **guarded(recipe, "labelled")}
     return Step(step, entry_matrix.STAGE, config, inputs, {"encoder": encoder})
 
 
@@ -142,7 +143,9 @@ def _define_steps(
             "own_entries": Made(made.name),
         }
         step = _of_seed(recipe, f"{define.STAGE.name}.{config.name}", seed)
-        steps.append(Step(step, define.STAGE, measured, entries.inputs, models))
+        rows = dict.fromkeys(("labelled", "held_out_definitions"), ("labelled",))
+        inputs = {**rows, **guarded(recipe, "labelled")}
+        steps.append(Step(step, define.STAGE, measured, inputs, models))
     return steps
 
 

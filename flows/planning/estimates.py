@@ -19,6 +19,7 @@ from tercet.flows.running.answering import Identity, cost, digested, identity
 from tercet.flows.running.one_part import PartOrder
 from tercet.models.llm.messages import Request
 from tercet.storage.answers.pool import Pool
+from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.stage import Work
 
@@ -167,8 +168,9 @@ def _sampled(order: PartOrder) -> tuple[list[Request], float]:
                 found, every = found[::2], 2 * every
     else:
         return found, count
-    shares = work_of(order, sources[0]).inputs["anchors"].table("anchor_shares")
-    return found, count * sum(shares["anchors"].to_pylist()) / seen
+    shares = [f.path for f in order.inputs["anchors"].files if f.table == "anchor_shares"]
+    anchors = rows_of({"anchor_shares": shares}).table("anchor_shares", ["anchors"])["anchors"]
+    return found, count * sum(anchors.to_pylist()) / seen
 
 
 def spread(sources: Sequence[str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Divides a step's work into parts and finds the files that each part reads."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,7 @@ class Slot:
 
 
 def slot(name: str, files: Sequence[PartFile]) -> Slot:
-    """A slot of these files. A slot named after a table is read for that table alone."""
+    """A slot of these files."""
     related: dict[str, list[int]] = {}
     for place, file in enumerate(files):
         for digest in file.family:
@@ -115,12 +115,16 @@ def _share(
 def rows(
     files_of: Mapping[str, Sequence[PartFile]], empty: Mapping[str, Mapping[str, str]]
 ) -> dict[str, Rows]:
-    """Readers by slot; `empty` has, for each slot, a file without rows for each table."""
+    """Readers by slot of the tables that enter a part's key, so that a stage can read no other.
+
+    empty: for each slot, a file without rows for each table.
+    """
     readers = {}
     for name, files in files_of.items():
-        tables: dict[str, list[str]] = {table: [] for table in empty[name]}
+        tables: dict[str, list[str]] = {table: [] for table in _readable(name, empty[name])}
         for file in files:
-            tables.setdefault(file.table, []).append(file.path)
+            if file.table in tables:
+                tables[file.table].append(file.path)
         readers[name] = Rows({t: tuple(p) or (empty[name][t],) for t, p in tables.items()})
     return readers
 
@@ -148,6 +152,10 @@ def specs(
 
 
 def _contents(name: str, files: Sequence[PartFile]) -> list[str]:
-    own = [f for f in files if f.table == name]
-    chosen = own or [f for f in files if f.table != UNREAD]
-    return [f"{f.table}:{f.digest}" for f in chosen]
+    tables = _readable(name, {file.table for file in files})
+    return [f"{f.table}:{f.digest}" for f in files if f.table in tables]
+
+
+def _readable(name: str, tables: Collection[str]) -> set[str]:
+    """Those of a slot's tables that a stage may read: if the slot is named after one, it alone."""
+    return {name} if name in tables else set(tables) - {UNREAD}

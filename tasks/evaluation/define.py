@@ -117,7 +117,7 @@ def _held_out(work: Work, place: dict[int, int]) -> list[tuple[int, str, list[in
 
     place: each entry's row. The guard may have taken an entry's other definitions, and its row.
     """
-    table = work.inputs["labelled"].table("held_out_definitions")
+    table = work.inputs["held_out_definitions"].table("held_out_definitions")
     table = table.filter(pc.equal(table["corpus"], work.config.corpus)).sort_by("row_id")
     found = []
     for row in table.to_pylist():

@@ -18,6 +18,7 @@ from pydantic import Field, field_validator
 from tercet.models.encoders.pooling import FormSettings, PoolingMode
 from tercet.models.measures import resampling
 from tercet.models.precision import Precision
+from tercet.storage.rows import joined
 from tercet.tasks.evaluation.encoding import Encoded, encoded_texts, load, model_version
 from tercet.tasks.evaluation.evaluation_rows import (
     DOCUMENT_PAIRS,
@@ -377,14 +378,16 @@ def _pairs(work: Work) -> list[Pairs]:
     """At most `max_pairs` of each split and question; a split without any is a reject."""
     config: EvaluateConfig = work.config
     found: list[Pairs] = []
-    for slot, wanted in ((DOCUMENT_PAIRS, config.retrieval), (HALVES, HALVES in work.inputs)):
-        if wanted:
-            own = drawn_pairs(work.inputs[slot], config.splits, config.max_pairs, work.seed)
-            there = [pairs.split for pairs in own if pairs.task == slot]
-            for split in config.splits:
-                if split not in there:
-                    work.emit("rejects", no_pairs(split, slot))
-            found += own
+    slots = {DOCUMENT_PAIRS: (DOCUMENT_PAIRS, "questions")} if config.retrieval else {}
+    slots |= {HALVES: (HALVES,)} if HALVES in work.inputs else {}
+    for task, names in slots.items():
+        rows = joined([work.inputs[name] for name in names])
+        own = drawn_pairs(rows, config.splits, config.max_pairs, work.seed)
+        there = [pairs.split for pairs in own if pairs.task == task]
+        for split in config.splits:
+            if split not in there:
+                work.emit("rejects", no_pairs(split, task))
+        found += own
     return found
 
 

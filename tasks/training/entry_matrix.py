@@ -128,7 +128,7 @@ def _texts(work: Work, ids: Integers, found: pa.Table) -> list[str]:
 
     Only the guard removes definitions: every entry has at least one to begin with.
     """
-    entries = work.inputs["labelled"].table("entries")
+    entries = work.inputs["entries"].table("entries")
     place = pc.index_in(pa.array(ids, pa.int32()), entries["entry_id"].combine_chunks())
     texts: list[str] = entries["text"].take(place).to_pylist()
     table = work.inputs["labelled"].table("labelled", ["corpus", "entries"])

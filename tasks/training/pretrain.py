@@ -270,12 +270,11 @@ def _texts(work: Work, split: str, most: int | None) -> Iterator[list[str]]:
 def _rows(work: Work, split: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
     """Sentences of the config's corpora in a split, each a sentence_id and these columns."""
     config: PretrainConfig = work.config
-    rows = work.inputs["sentences"]
     names = ["sentence_id", "corpus", "split", *columns]
     for table in ("pretrain_sentences", "sentences"):
-        if table not in rows.tables:
+        if table not in work.inputs:
             continue
-        for batch in rows.batches(table, names, _BATCH):
+        for batch in work.inputs[table].batches(table, names, _BATCH):
             own = pc.is_in(batch["corpus"], pa.array(config.corpora))
             yield batch.filter(pc.and_(own, pc.equal(batch["split"], split)))
 

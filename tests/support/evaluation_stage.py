@@ -13,6 +13,7 @@ import pytest
 
 from tercet.models import seeding
 from tercet.storage.rows import Rows, rows_of
+from tercet.tasks.corpus.questions import QUESTIONS
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.stage import REJECTS, Resources, Work
@@ -102,11 +103,9 @@ def run_stage(
     tmp_path.mkdir(exist_ok=True)
     file = tmp_path / "pairs.parquet"
     pq.write_table(pairs_table(pairs), file)
-    files = {"document_pairs": [file]}
-    if questions is not None:
-        files["questions"] = [tmp_path / "questions.parquet"]
-        pq.write_table(questions, files["questions"][0])
-    inputs = {"document_pairs": rows_of(files)}
+    inputs = {"document_pairs": rows_of({"document_pairs": [file]})}
+    asked = QUESTIONS.empty_table() if questions is None else questions
+    inputs["questions"] = written(tmp_path, {"questions": asked}, "questions")
     if baseline is not None:
         inputs["baseline"] = written(tmp_path, baseline, "retrieval_ranks", "evaluation_items")
     if awareness is not None:

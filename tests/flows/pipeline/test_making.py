@@ -50,9 +50,11 @@ def test_models_are_made_before_what_reads_them() -> None:
 
 def test_each_model_reads_the_corpora_that_it_names() -> None:
     found = steps()
-    assert found["pretrain.first"].inputs == {"sentences": ("ingest.pretrain",)}
+    assert found["pretrain.first"].inputs == {"pretrain_sentences": ("ingest.pretrain",)}
     assert found["pretrain.first"].config.corpora == ("wiki",)
-    assert found["pretrain.mixed"].inputs == {"sentences": ("ingest.pretrain", "ingest")}
+    # A slot for each table: what a slot is named after is all that is read from it.
+    both = {"pretrain_sentences": ("ingest.pretrain",), "sentences": ("ingest",)}
+    assert found["pretrain.mixed"].inputs == both
     alone = steps(corpora=CONTENT["corpora"][:1], models={"later": CONTENT["models"]["first"]},
                   evaluator={"model": "later"}, train={})  # fmt: skip
     assert alone["pretrain.later"].inputs == {"sentences": ("ingest",)}

@@ -47,7 +47,8 @@ def test_each_step_starts_from_the_backbone_and_builds_its_entries_anew(tmp_path
     }
     assert found["entry_matrix.step1"].models == {"encoder": BACKBONE}
     assert found["entry_matrix.step2"].models == {"encoder": Made("train.step1")}
-    assert found["entry_matrix.step1"].inputs == {"labelled": ("labelled",)}
+    both = {"labelled": ("labelled",), "entries": ("labelled",)}
+    assert found["entry_matrix.step1"].inputs == both
     config = found["entry_matrix.step2"].config.model_dump()
     assert (config["name"], config["corpus"]) == ("step2", "dictionary")
     assert (config["max_length"], config["precision"]) == (48, "bf16")
@@ -75,7 +76,8 @@ def test_what_definitions_find_is_measured_after_each_step(tmp_path: Path) -> No
     assert found["define.step1.seed43"].models["own_entries"] == Made("entry_matrix.step2.seed43")
     own = found["entry_matrix.step2.own.seed43"]
     assert own.models == {"encoder": Made("train.step2.seed43")}
-    assert second.inputs == found["entry_matrix.step2"].inputs
+    assert set(second.inputs) == {"labelled", "held_out_definitions"}
+    assert own.inputs == found["entry_matrix.step2"].inputs
     config = second.config.model_dump()
     assert (config["name"], config["part"], config["corpus"]) == ("step2", "step2", "dictionary")
     assert config["model_seed"] == 43

@@ -15,7 +15,7 @@ from tercet.models.encoders.own_modules import save_encoder
 from tercet.models.losses.definition_loss import Projection
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.held_out_definitions import SCHEMA
-from tercet.tasks.corpus.labelled import ENTRIES, LABELLED
+from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.evaluation import define
 from tercet.tasks.evaluation.define import DefineConfig
 from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
@@ -36,12 +36,11 @@ def inputs(tmp_path: Path) -> dict[str, Rows]:
     held.append({"row_id": 50, "corpus": "other", "anchor": "list", "entries": [0]})
     tables = {
         "labelled": pa.Table.from_pylist(taught, LABELLED),
-        "entries": pa.table({"entry_id": range(5), "text": list("abcde")}).cast(ENTRIES),
         "held_out_definitions": pa.Table.from_pylist(held, SCHEMA),
     }
     for name, table in tables.items():
         pq.write_table(table, tmp_path / f"{name}.parquet")
-    return {"labelled": rows_of({name: [tmp_path / f"{name}.parquet"] for name in tables})}
+    return {name: rows_of({name: [tmp_path / f"{name}.parquet"]}) for name in tables}
 
 
 @pytest.fixture
@@ -150,7 +149,7 @@ def many(folder: Path, draw: np.random.Generator) -> tuple[dict[str, Rows], list
     folder.mkdir()
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet")
-    return {"labelled": rows_of({n: [folder / f"{n}.parquet"] for n in tables})}, said[40:]
+    return {n: rows_of({n: [folder / f"{n}.parquet"]}) for n in tables}, said[40:]
 
 
 def test_each_arm_has_an_encoder_and_a_pooling_of_its_own(

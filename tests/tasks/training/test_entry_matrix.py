@@ -39,8 +39,8 @@ def inputs(tmp_path: Path) -> dict[str, Rows]:
     pq.write_table(pa.Table.from_pylist(rows, LABELLED), tmp_path / "labelled.parquet")
     entries = pa.table({"entry_id": range(5), "text": ENTRY}).cast(ENTRIES)
     pq.write_table(entries, tmp_path / "entries.parquet")
-    tables = {name: [tmp_path / f"{name}.parquet"] for name in ("labelled", "entries")}
-    return {"labelled": rows_of(tables)}
+    slots = ("labelled", "entries")
+    return {name: rows_of({name: [tmp_path / f"{name}.parquet"]}) for name in slots}
 
 
 def made(
@@ -219,8 +219,8 @@ def test_the_asked_for_deviation_is_that_of_every_component(
     pq.write_table(pa.Table.from_pylist(rows, LABELLED), tmp_path / "labelled.parquet")
     entries = pa.table({"entry_id": range(200), "text": [f"e{i}" for i in range(200)]})
     pq.write_table(entries.cast(ENTRIES), tmp_path / "entries.parquet")
-    tables = {name: [tmp_path / f"{name}.parquet"] for name in ("labelled", "entries")}
-    given = {"labelled": rows_of(tables)}
+    slots = ("labelled", "entries")
+    given = {name: rows_of({name: [tmp_path / f"{name}.parquet"]}) for name in slots}
     folder, found = made(given, tiny_backbone, tmp_path / "work", ica=0.26)
     matrix = read_space(folder).matrix.numpy()
     # The outputs of a layer norm lie in a hyperplane.

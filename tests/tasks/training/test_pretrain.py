@@ -39,7 +39,7 @@ def order(tmp_path: Path, tiny_texts: list[str]) -> Order:
     }
     for table, given in tables.items():
         pq.write_table(rows(*given), tmp_path / f"{table}.parquet")
-    files = {table: [tmp_path / f"{table}.parquet"] for table in tables}
+    inputs = {table: rows_of({table: [tmp_path / f"{table}.parquet"]}) for table in tables}
 
     def _order(
         corpora: tuple[str, ...] = ("wiki", "docs"), init: Path | None = None, **settings: Any
@@ -53,7 +53,7 @@ def order(tmp_path: Path, tiny_texts: list[str]) -> Order:
         work = Work(
             config=config,
             seed=7,
-            inputs={"sentences": rows_of(files)},
+            inputs=inputs,
             models={} if init is None else {"init": init},
             spec={},
             resources=Resources(),
