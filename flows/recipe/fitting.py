@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tercet.tasks.corpus.sources.discover import Description
+from tercet.tasks.corpus.sources.streams import conversion
 
 # Methods that take the positive from the sentence's surroundings, which single sentences lack.
 SURROUNDINGS = ("next_sentences", "rest_of_paragraph", "neighbour_paragraph")
@@ -206,6 +207,6 @@ def _said(described: Description, how: str, evaluate: Mapping[str, Any]) -> str:
     if described.not_utf8:
         said += (
             f" {described.not_utf8} of the first {described.looked_at} are not UTF-8 and are left "
-            f"out; if the file is Latin-1: iconv -f latin1 -t utf-8 {described.source} > FILE"
+            f"out; if the file is Latin-1: {conversion(described.source)}"
         )
     return said

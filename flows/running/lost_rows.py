@@ -7,6 +7,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.storage.artifacts import Artifact
 from tercet.tasks.corpus.ingest import IngestConfig
 from tercet.tasks.corpus.outcomes import LARGE_CLUSTER, NOTHING_KEPT
+from tercet.tasks.corpus.sources.streams import conversion
 
 OUTCOMES = "corpus_outcomes"
 # A share of unreadable rows from which it is told.
@@ -34,7 +35,7 @@ def warnings(step: Step, artifact: Artifact) -> list[str]:
     said = []
     for corpus in config.corpora:
         counts = found[corpus.name]
-        for line in (_unreadable(counts), _unused(counts), _held_out(counts, asked)):
+        for line in (_unreadable(counts, corpus.source), _unused(counts), _held_out(counts, asked)):
             if line is not None:
                 said.append(f"ingest: corpus {corpus.name!r}: {line}.")
     return said
@@ -48,13 +49,13 @@ def _listed(reasons: Counter[str]) -> str:
     return ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common(3))
 
 
-def _unreadable(counts: _Counts) -> str | None:
+def _unreadable(counts: _Counts, source: str) -> str | None:
     rows = _of(counts, "row")
     del rows["markup"]  # no loss: code, tables and lists between the prose
     read = rows.total() + _of(counts, "document").total()
     if rows.total() <= _UNREADABLE * read:
         return None
-    hint = "; convert it to UTF-8" if "not_utf8" in rows else ""
+    hint = f"; if it is Latin-1: {conversion(source)}" if "not_utf8" in rows else ""
     return f"{rows.total():,} of {read:,} rows cannot be used ({_listed(rows)}){hint}"
 
 

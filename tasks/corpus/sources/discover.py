@@ -12,7 +12,7 @@ from tercet.tasks.corpus.sources.columns import labels_of, pair_of
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
 from tercet.tasks.corpus.sources.reader import reader_of
 from tercet.tasks.corpus.sources.registry import FILES, module_of
-from tercet.tasks.corpus.sources.streams import PLAIN, decompressed, format_of, lines
+from tercet.tasks.corpus.sources.streams import PLAIN, conversion, decompressed, format_of, lines
 from tercet.tasks.corpus.sources.tables import Row
 from tercet.tasks.stage import BadInput
 
@@ -134,7 +134,10 @@ def _files(source: str, limit: int | None) -> Description:
     readings = list(islice(files.read(corpus, MAX_BYTES), SAMPLE))
     words, sentences = _means(readings)
     if not words:
-        raise BadInput(f"{first}: none of its first rows holds text; look at its encoding")
+        hint = "look at its text"
+        if _not_utf8(readings):
+            hint = f"if it is Latin-1: {conversion(source)}"
+        raise BadInput(f"{first}: none of its first rows holds text; {hint}")
     if form not in PLAIN:
         is_prose = sentences >= PROSE_SENTENCES
     if several:

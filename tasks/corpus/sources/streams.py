@@ -3,6 +3,7 @@
 import errno
 import gzip
 import io
+import shlex
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ KEPT_OF_LONG = 4 * SHOWN  # bytes: a character has at most four
 PLAIN = (".txt", ".md")  # text without columns
 FORMATS = (*PLAIN, ".jsonl", ".csv", ".tsv", ".parquet")
 COMPRESSIONS = (".gz", ".zst")
+# What prints a file's content.
+_PRINTS = {".gz": "gzip -dc", ".zst": "zstd -dc"}
 
 _BOMS = (
     (b"\xff\xfe\x00\x00", "UTF-32"),
@@ -164,5 +167,18 @@ def _text_start(path: Path, chunk: bytes) -> bytes:
 
 
 def _encoding_sentence(path: Path, encoding: str) -> str:
-    convert = "iconv -f UTF-32 -t UTF-8" if encoding == "UTF-32" else "iconv -f UTF-16 -t UTF-8"
-    return f"{path} is {encoding}, not UTF-8: convert it first, e.g. with {convert}"
+    command = conversion(str(path), encoding.split()[0].lower())
+    return f"{path} is {encoding}, not UTF-8: convert it first, e.g. with {command}"
+
+
+def conversion(source: str, encoding: str = "latin1") -> str:
+    """The command that writes a file's text anew as UTF-8; FILE stands for each of several."""
+    path = Path(source)
+    form, compression = known_format(path) or ("", "")
+    if form == ".parquet":
+        return "write its texts anew as UTF-8"
+    file = shlex.quote(source) if path.is_file() else "FILE"
+    convert = f"iconv -f {encoding} -t utf-8"
+    if compression:
+        return f"{_PRINTS[compression]} {file} | {convert} > NEW"
+    return f"{convert} {file} > NEW"

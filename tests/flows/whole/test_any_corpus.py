@@ -93,7 +93,7 @@ train:
         assert "where 30% and 20% were asked for; " in told
         assert "are tied together by runs of eight words that they share" in told
         assert "ingest: corpus 'again': no document of it is used (duplicate " in told
-        assert "ingest: corpus 'old': 30 of 31 rows cannot be used (not_utf8 30); convert" in told
+        assert "ingest: corpus 'old': 30 of 31 rows cannot be used (not_utf8 30); if it is" in told
     rare = ended_well(tercet(*line, "--set", "ingest.rare=1", "--until", "train")).stderr
     (few,) = [line for line in rare.splitlines() if "there are only" in line]
     assert "Pairs were left out as shared_with_test " in few

@@ -1,0 +1,38 @@
+"""The command that a message gives for a file that is not UTF-8."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tercet.tasks.corpus.sources import discover, streams
+from tercet.tasks.stage import BadInput
+
+LATIN = "Der Reiher wartet im kühlen Wasser.\n".encode("latin-1") * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("a.txt", "iconv -f latin1 -t utf-8 {path} > NEW"),
+        ("of mine.csv", "iconv -f latin1 -t utf-8 '{path}' > NEW"),
+        ("a.txt.gz", "gzip -dc {path} | iconv -f latin1 -t utf-8 > NEW"),
+        ("a.jsonl.zst", "zstd -dc {path} | iconv -f latin1 -t utf-8 > NEW"),
+        ("a.parquet", "write its texts anew as UTF-8"),
+    ],
+)
+def test_the_command_is_whole(tmp_path: Path, name: str, command: str) -> None:
+    path = tmp_path / name
+    path.touch()
+    assert streams.conversion(str(path)) == command.format(path=path)
+
+
+def test_of_several_files_none_is_named(tmp_path: Path) -> None:
+    assert streams.conversion(str(tmp_path)) == "iconv -f latin1 -t utf-8 FILE > NEW"
+
+
+def test_a_file_all_of_latin_1_is_told_how_to_convert_it(tmp_path: Path) -> None:
+    path = tmp_path / "latin.txt.gz"
+    path.write_bytes(gzip.compress(LATIN))
+    with pytest.raises(BadInput, match="none of its first rows holds text; if it is Latin-1: gzip"):
+        discover.describe(str(path))
