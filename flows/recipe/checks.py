@@ -179,6 +179,13 @@ def _choosing(recipe: "Recipe") -> None:
     choose = recipe.train.choose
     if choose is None:
         return
+    for index, phase in enumerate(recipe.train.phases):
+        if phase.start_share:
+            raise Misplaced(
+                "train.choose measures the weights before the starting ones are blended in, and "
+                "so chooses by others than the phase leaves: leave one of both keys out",
+                *("train", "phases", index, "start_share"),
+            )
     if choose.by == "fact_order":
         if not recipe.evaluate.fact_order:
             raise Misplaced(

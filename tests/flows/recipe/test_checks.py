@@ -25,3 +25,12 @@ def test_no_phase_takes_every_scored_pair_for_a_positive(loss: str) -> None:
     # A text that is its own positive needs no label.
     rows = {"from": "sts", "positive": "anchor"}
     assert recipe([STS], {"phases": [{**phase, "rows": rows}]})
+
+
+def test_no_step_is_chosen_by_other_weights_than_are_left() -> None:
+    pairs = {**STS, "name": "nli", "kind": "pairs"}
+    phase = {"name": "pairs", "rows": "nli", "loss": "in_batch", "start_share": 0.3}
+    train = {"phases": [phase], "choose": {"by": "STS-B"}}
+    with pytest.raises(ValidationError, match=r"before the starting ones are blended in"):
+        recipe([pairs], train)
+    assert recipe([pairs], {"phases": [phase]})
