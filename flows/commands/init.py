@@ -51,6 +51,7 @@ def _found(described: Description) -> str:
     kind = described.format + described.compression
     count = described.files
     parts = [] if count is None else [f"{count:,} {'file' if count == 1 else 'files'}"]
+    parts += [f"{others:,} {kind} left out" for kind, others in described.left_out.items()]
     about = "" if described.exact else "about "
     parts.append(f"{about}{described.rows:,} {described.unit}")
     if described.text is not None:

@@ -41,6 +41,7 @@ class Description:
     prose: whether rows are texts of several sentences; `lines`: each line of a file is one.
     pair: the columns of a natural pair. labels: columns of few values, the likeliest first.
     not_utf8: how many of the rows looked at, `looked_at`, could not be decoded.
+    left_out: of a folder, how many files of other kinds it holds.
     """
 
     source: str
@@ -61,6 +62,7 @@ class Description:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     not_utf8: int = 0
     looked_at: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def shape(self) -> Literal["pairs", "paragraphs", "sentences"]:
@@ -149,8 +151,14 @@ def _files(source: str, limit: int | None) -> Description:
     return Description(
         source, form, compression, len(named), unit, seen.columns, seen.text, (), False, rows,
         exact, words, sentences, is_prose, seen.pair, seen.labels, _not_utf8(readings),
-        len(readings),
+        len(readings), _left_out(Path(source)),
     )  # fmt: skip
+
+
+def _left_out(folder: Path) -> dict[str, int]:
+    """How many files of each kind but the most frequent one a folder holds."""
+    kinds = files.kinds_of(folder) if folder.is_dir() else {}
+    return {kind: len(named) for kind, named in list(kinds.items())[1:]}
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 import glob
 import hashlib
-from collections import Counter
+import os
 from collections.abc import Iterator
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 
 from tercet.models.text.unicode import fold
+from tercet.storage.store import MARKER
 from tercet.tasks.corpus.sources import prose
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
 from tercet.tasks.corpus.sources.markdown import plain_lines
@@ -36,7 +37,7 @@ def files_of(source: str) -> list[tuple[str, Path]]:
 
     Names are relative to the folder in front of the glob's first wild card, so that they do not
     depend on where the corpus lies. A folder means its files of the readable kind that it has most
-    of, those of its folders included, hidden ones left out.
+    of, those of its folders included, hidden ones and those of a store left out.
 
     Raises:
         BadInput: no such file, no match, or no file of a kind that a reader knows.
@@ -61,18 +62,31 @@ def files_of(source: str) -> list[tuple[str, Path]]:
 
 
 def _of_folder(folder: Path) -> list[tuple[str, Path]]:
-    found: dict[str, list[tuple[str, Path]]] = {}
-    for path in folder.rglob("*"):
-        place = path.relative_to(folder)
-        known = known_format(path)
-        if known and path.is_file() and not any(part.startswith(".") for part in place.parts):
-            found.setdefault(known[0], []).append((place.as_posix(), path))
+    found = kinds_of(folder)
     if not found:
         raise BadInput(
             f"{folder} has no files that a reader knows ({', '.join(FORMATS)}): name another folder"
         )
-    commonest = Counter({form: len(paths) for form, paths in sorted(found.items())})
-    return found[commonest.most_common(1)[0][0]]
+    return next(iter(found.values()))
+
+
+def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
+    """(relative name, path) of a folder's readable files by kind, the most frequent kind first.
+
+    Hidden ones are left out, and a store: its tables are no texts of the user's.
+    """
+    found: dict[str, list[tuple[str, Path]]] = {}
+    for place, folders, names in os.walk(folder):
+        if MARKER in names and "artifacts" in folders:
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for path in (Path(place, name) for name in names if not name.startswith(".")):
+            known = known_format(path)
+            if known and path.is_file():
+                named = (path.relative_to(folder).as_posix(), path)
+                found.setdefault(known[0], []).append(named)
+    return dict(sorted(found.items(), key=lambda kind: (-len(kind[1]), kind[0])))
 
 
 def _fixed_part(pattern: str) -> Path:

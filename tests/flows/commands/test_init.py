@@ -78,6 +78,13 @@ def test_every_line_that_is_commented_out_can_be_used(tmp_path: Path) -> None:
     assert changed["evaluate"]["suite"] == "DIR"
 
 
+def test_files_of_another_kind_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.md").write_text("\n\n".join(LINES))
+    (tmp_path / "b.txt").write_text("\n".join(LINES))
+    write_recipe(str(tmp_path), str(tmp_path / "recipe.yaml"))
+    assert "(.md): 1 file, 1 .txt left out, " in capsys.readouterr().out
+
+
 def test_a_file_that_exists_is_never_touched(tmp_path: Path) -> None:
     corpus, output = tmp_path / "herons.txt", tmp_path / "recipe.yaml"
     corpus.write_text("\n".join(LINES))

@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from tercet.storage.store import open_store
 from tercet.tasks.corpus.sources import files
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault
+from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.stage import BadInput
 
 LIMIT = 2000
@@ -256,6 +258,22 @@ def test_a_folder_means_the_readable_kind_that_it_has_most_of(tmp_path: Path) ->
     for name in ("g.csv", "h.CSV.gz", "i.txt"):
         (tmp_path / name).write_text("text")
     assert [name for name, _ in files.files_of(str(tmp_path))] == ["g.csv", "h.CSV.gz"]
+
+
+def test_a_store_in_a_folder_is_no_corpus(tmp_path: Path) -> None:
+    open_store(str(tmp_path / "tercet-store"))
+    made = tmp_path / "tercet-store" / "artifacts" / "ingest"
+    made.mkdir(parents=True)
+    for name in ("a.parquet", "b.parquet"):
+        (made / name).touch()
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "store.json").write_text("{}")  # of the user's
+    for name in ("notes.md", "shop/more.md", "lines.txt"):
+        (tmp_path / name).write_text("Some text is here.")
+    found = files.files_of(str(tmp_path))
+    assert [name for name, _ in found] == ["notes.md", "shop/more.md"]
+    assert describe(str(tmp_path)).left_out == {".txt": 1}
+    assert files.digest(corpus(tmp_path)) == files.digest(corpus(tmp_path / "**/*.md"))
 
 
 def test_folder_and_damaged_file(tmp_path: Path) -> None:
