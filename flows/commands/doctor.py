@@ -2,7 +2,6 @@
 
 import errno
 import hashlib
-import importlib.util
 import os
 import platform
 import re
@@ -23,6 +22,7 @@ import typer
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from tercet.flows.running.device import torch_build
 from tercet.models import weights
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.vllm import build as vllm_build
@@ -216,10 +216,11 @@ def gpu() -> list[Finding]:
     shown = _shown_gpus()
     if not shown:
         return [Finding("note", "gpu", "none: everything runs on the CPU, but slower")]
-    if _torch_cuda() is None:
+    build = torch_build()
+    if build is None:
         says = f"{'; '.join(shown)}, but torch is a CPU build: install a CUDA build to use it"
         return [Finding("note", "gpu", says)]
-    return [Finding("ok", "gpu", f"{'; '.join(shown)} (torch with CUDA {_torch_cuda()})")]
+    return [Finding("ok", "gpu", f"{'; '.join(shown)} (torch with {build})")]
 
 
 def _shown_gpus() -> list[str]:
@@ -233,19 +234,6 @@ def _shown_gpus() -> list[str]:
     except (OSError, subprocess.SubprocessError):
         return []
     return [line.strip() for line in done.stdout.splitlines() if line.strip()]
-
-
-def _torch_cuda() -> str | None:
-    """The CUDA version that the installed torch was built for, without importing torch."""
-    spec = importlib.util.find_spec("torch")
-    if spec is None or spec.origin is None:
-        return None
-    try:
-        text = (Path(spec.origin).parent / "version.py").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    found = re.search(r"^cuda\b[^=]*=\s*['\"]([\d.]+)['\"]", text, re.MULTILINE)
-    return found.group(1) if found else None
 
 
 def minilm() -> list[Finding]:
