@@ -1,9 +1,13 @@
 """Where a model's files lie: a directory, a directory inside an installed package, or a hub."""
 
+import errno
 import importlib.util
 from pathlib import Path
 
 PACKAGE_PREFIX = "package:"
+# The files of a model that are fetched from a hub.
+FETCHED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*/*.json", "*/*.safetensors")
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ModelMissing(ValueError):
@@ -38,18 +42,20 @@ def locate(name: str) -> Path | None:
 def fetch(name: str) -> Path:
     """The local directory of a model, downloaded from the hub when it is not local.
 
-    Raises: ModelMissing when the hub has no such model or cannot be reached.
+    Raises: ModelMissing when the hub has no such model or cannot be reached; what said so when
+        the disk is full.
     """
     found = locate(name)
     if found is not None:
         return found
     from huggingface_hub import snapshot_download
 
-    files = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
-    patterns = [*files, "*/*.json", "*/*.safetensors"]
     try:
-        found = Path(snapshot_download(name, allow_patterns=patterns))
+        found = Path(snapshot_download(name, allow_patterns=list(FETCHED)))
     except Exception as error:
+        full = _full_disk(error)
+        if full is not None:
+            raise full from None
         raise ModelMissing(
             f"The model {name!r} is neither a local directory nor to be had from the hub "
             f"({type(error).__name__}): check its name, the network and HF_TOKEN."
@@ -68,6 +74,16 @@ def cached(name: str) -> Path | None:
         return Path(snapshot_download(name, local_files_only=True))
     except Exception:
         return None
+
+
+def _full_disk(error: BaseException | None) -> BaseException | None:
+    """The error of a full disk or quota behind this one, if that is its cause."""
+    while error is not None:
+        number = getattr(error, "errno", None)
+        if number in _FULL or "No space left on device" in str(error):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _with_safetensors(path: Path, name: str) -> Path:

@@ -7,9 +7,10 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -123,10 +124,11 @@ def _cache_place(path: Path, stat: os.stat_result) -> str:
     return f"cache/files/{key}.json"
 
 
-def tree_digest(folder: Path, cache: Store | None = None) -> str:
+def tree_digest(folder: Path, cache: Store | None = None, patterns: Sequence[str] = ("*",)) -> str:
     """Digest of a directory: relative names and contents of its files, links followed.
 
-    Hidden files and `__pycache__` are left out, since models are not loaded from them.
+    Hidden files and `__pycache__` are left out, since models are not loaded from them, and so are
+    files that match none of the patterns (as in `fnmatch`).
     Raises FileNotFoundError when there is no such directory.
     """
     if not folder.is_dir():
@@ -135,7 +137,8 @@ def tree_digest(folder: Path, cache: Store | None = None) -> str:
     for place, folders, files in os.walk(folder, followlinks=True):
         folders[:] = [name for name in folders if name[0] != "." and name != "__pycache__"]
         for name in files:
-            if name[0] != ".":
-                path = Path(place, name)
-                contents[path.relative_to(folder).as_posix()] = file_digest(path, cache)
+            path = Path(place, name)
+            inside = path.relative_to(folder).as_posix()
+            if name[0] != "." and any(fnmatchcase(inside, pattern) for pattern in patterns):
+                contents[inside] = file_digest(path, cache)
     return digest(contents)

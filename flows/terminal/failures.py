@@ -31,7 +31,8 @@ def sentence(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, BadInput | StoreError | StageFailed | Stopped | Unusable) and text:
         return text
-    if getattr(error, "errno", None) == errno.ENOSPC or "No space left on device" in text:
+    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+    if full or "No space left on device" in text:
         return "The disk is full: free some space and run the same command again."
     return f"{type(error).__name__}: {text or 'no message'} (--debug shows where)"
 

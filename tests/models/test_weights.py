@@ -1,5 +1,6 @@
 """Where a model lies, and what is said when it is not there."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,31 @@ def test_weights_are_safetensors(tiny_backbone: Path, tmp_path: Path, fault: str
     model = spoilt(tiny_backbone, fault, tmp_path)
     with pytest.raises(weights.ModelMissing, match="no weights in safetensors"):
         weights.locate(str(model))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+        RuntimeError("I/O error: No space left on device (os error 28)"),
+    ],
+)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_full_disk_is_not_the_hubs_fault(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, wrapped: bool
+) -> None:
+    import huggingface_hub
+
+    def refuses(name: str, **options: object) -> str:
+        if wrapped:
+            raise RuntimeError("The download failed.") from error
+        raise error
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuses)
+    with pytest.raises(type(error)) as raised:
+        weights.fetch("owner/name")
+    assert raised.value is error
 
 
 def test_a_hub_without_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,6 +132,9 @@ def test_a_tree_is_its_names_and_contents(tmp_path: Path) -> None:
     assert tree("hidden", {"1_Pooling/config.json": "{}", "config.json": "{}", ".x": ""}) == one
     assert tree("renamed", {"2_Pooling/config.json": "{}", "config.json": "{}"}) != one
     assert tree("changed", {"1_Pooling/config.json": "[]", "config.json": "{}"}) != one
+    more = tree("more", {"1_Pooling/config.json": "{}", "config.json": "{}", "README.md": "x"})
+    assert more != one
+    assert fingerprint.tree_digest(tmp_path / "more", patterns=["*.json"]) == one
     (tmp_path / "links").symlink_to(tmp_path / "one", target_is_directory=True)
     assert fingerprint.tree_digest(tmp_path / "links") == one
     with pytest.raises(FileNotFoundError, match="absent"):

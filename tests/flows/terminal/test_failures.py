@@ -49,7 +49,11 @@ def test_one_line_says_what_is_wrong(error: BaseException, said: str) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [OSError(errno.ENOSPC, "x"), RuntimeError("IO Error: No space left on device (os error 28)")],
+    [
+        OSError(errno.ENOSPC, "x"),
+        OSError(errno.EDQUOT, "x"),
+        RuntimeError("IO Error: No space left on device (os error 28)"),
+    ],
 )
 def test_a_full_disk_is_recognised_whoever_met_it(error: Exception) -> None:
     assert sentence(error).startswith("The disk is full")
