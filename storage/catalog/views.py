@@ -247,7 +247,9 @@ def _view(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
         connection.execute(f"CREATE VIEW {name} AS {query}")
     except duckdb.IOException as error:
         said = f"Files of this table cannot be read: {str(error).splitlines()[0]}"
-        connection.execute(f"CREATE VIEW {name} AS SELECT error({quoted(said)}) AS damaged")
+        # A column would not be computed where only rows are counted.
+        query = f"SELECT NULL AS damaged WHERE error({quoted(said)})"
+        connection.execute(f"CREATE VIEW {name} AS {query}")
 
 
 def _table(
