@@ -83,13 +83,16 @@ class Artifact:
         return dict(sorted(records.items()))
 
     def intact(self) -> bool:
-        """Whether every file that its records name is still there."""
-        return all(
-            self.store.exists(path) for record in self.records().values() for path in _paths(record)
+        """Whether every record that its manifest counts is there, and every file that they name."""
+        records, manifest = self.records(), self.manifest()
+        counted = manifest is None or manifest["parts"] == len(records)
+        return counted and all(
+            self.store.exists(path) for record in records.values() for path in _paths(record)
         )
 
     def discard(self) -> None:
-        """Removes all of it, so that it can be rebuilt."""
+        """Removes all of it, so that it can be rebuilt; if killed midway, it is unfinished."""
+        self.store.delete(f"{self.path}/{MANIFEST}")
         self.store.delete_tree(self.path)
         self.clear_scratch()
 

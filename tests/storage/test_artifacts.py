@@ -125,6 +125,44 @@ def test_from_parts_to_the_manifest(store: Store) -> None:
     assert not (store.root / "scratch" / "extract" / "aaaa").exists()
 
 
+@pytest.mark.parametrize("lost", ["parts.json", "_parts/00001.json", "data"])
+def test_an_artifact_that_lacks_a_record_or_a_file_is_not_intact(store: Store, lost: str) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{}, {}])
+    for index in range(2):
+        artifact.commit(index, staged(artifact, index), f"k{index}", {})
+    assert artifact.intact()
+    artifact.finish({})
+    assert artifact.intact()
+    if lost != "data":
+        store.delete(f"{artifact.path}/parts.json")
+        assert artifact.intact()
+        store.delete(f"{artifact.path}/_parts/00001.json")
+    else:
+        store.delete_tree(f"{artifact.path}/data")
+    assert not artifact.intact()
+
+
+def test_what_is_half_discarded_is_unfinished(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{}])
+    artifact.commit(0, staged(artifact, 0), "k", {})
+    artifact.finish({})
+
+    def killed(store: Store, prefix: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Store, "delete_tree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        artifact.discard()
+    assert artifact.manifest() is None
+    monkeypatch.undo()
+    artifact.discard()
+    assert not store.list(artifact.path)
+
+
 def test_parts_are_found_by_key_while_their_files_last(store: Store) -> None:
     one = open_artifact(store, "synthesise.swap", "aaaa")
     assert find_part(store, "synthesise", "k") is None
