@@ -218,6 +218,10 @@ class Asker:
                     self._fault = error
                     raise
                 self._serves = answerer.who.digest
+                if self._fault is not None:
+                    # Cancelled meanwhile, when there was no client to close yet.
+                    self._end()
+                    raise self._fault
             return self._client
 
     def _connected(self, answerer: _Answerer) -> "Client | Local":

@@ -1,0 +1,48 @@
+"""Asking that is cancelled before there is anything to cancel."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tercet.flows.running.asker import Asker
+from tercet.models.generators import local
+from tercet.models.generators.settings import GeneratorSettings
+from tercet.models.llm.errors import Stopped
+from tercet.models.llm.messages import Request
+from tercet.models.llm.run_settings import AskingSettings
+from tercet.storage.store import open_store
+from tercet.tasks.synthesis.fitted import FittedConfig
+
+
+def test_a_model_that_was_loading_when_it_was_cancelled_is_not_asked(tmp_path, monkeypatch):
+    own = GeneratorSettings(model="m")
+    params = {"generator": "small", "per_sentence": 1}
+    config = FittedConfig(
+        method="paraphrase", params=params, decoding=own.decoding(), precision=own.precision
+    )
+    run = SimpleNamespace(llm=AskingSettings(), device="cpu", batch_size=2)
+    store = open_store(str(tmp_path / "store"))
+    asker = Asker(store, SimpleNamespace(name="small", run=run), "r", lambda said: None)
+    ended = []
+
+    class Loading:
+        """A model during whose loading somebody presses Ctrl-C."""
+
+        def __init__(self, *given):
+            asker.cancel()
+
+        def ask(self, requests):
+            raise AssertionError("it was asked")
+
+        def close(self):
+            ended.append(self)
+
+    monkeypatch.setattr(local, "Local", Loading)
+    components = {"models": {"generator": "a" * 16}, "externals": {}}
+    ask = asker.asking(config, components, {"generator": tmp_path})
+    request = Request(0, "One row.", own.decoding(), 5, source="One row.")
+    with pytest.raises(Stopped, match="cancelled"):
+        list(ask("paraphrase", [request]))
+    assert len(ended) == 1
+    asker.close()
+    assert len(ended) == 1
