@@ -79,6 +79,11 @@ def test_ports_are_loopback_images_pinned_and_services_watched() -> None:
     assert re.search(r"^FROM python:3\.11\.\d+-", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
 
 
+def test_a_new_container_takes_over_the_runs_of_the_old_one() -> None:
+    """They are known by the host's name, which would else be each container's own."""
+    assert services()["worker"]["hostname"] == "worker"
+
+
 def test_nothing_starts_without_the_secrets_of_env() -> None:
     lines = (ROOT / ".env.example").read_text().splitlines()
     example = dict(line.split("=") for line in lines if line and not line.startswith("#"))
