@@ -26,6 +26,10 @@ class UnknownRef(StoreError):
     """A name unknown in this store: one sentence that lists the known ones."""
 
 
+class SeveralRuns(UnknownRef):
+    """A beginning of more than one run's id."""
+
+
 def start_run(
     store: Store, recipe_name: str, recipe: Mapping[str, Any], info: dict[str, Any]
 ) -> str:
@@ -106,7 +110,10 @@ def resolve_run(store: Store, ref: str | None) -> Run:
     if len(matching) == 1:
         return by_id[matching[0]]
     if matching and ref:
-        raise UnknownRef(f"{len(matching)} runs begin with {ref!r}: write more of the id.")
+        raise SeveralRuns(f"{len(matching)} runs begin with {ref!r}: write more of the id.")
+    if tagged is not None:
+        what = "which is a version, not a run" if "@" in wanted else "which was removed"
+        raise UnknownRef(f"The tag {name!r} names {wanted}, {what}: `tercet ls` lists the runs.")
     raise UnknownRef(f"No run, tag or recipe is called {ref!r}: `tercet ls` shows what there is.")
 
 

@@ -66,6 +66,10 @@ def resolve_ref(store: Store, ref: str) -> Artifact:
         for artifact, tables in _with_tables(store)
         if artifact.version.startswith(version) and _means(name, artifact, tables)
     ]
+    if not matching and tagged is not None:
+        raise UnknownRef(
+            f"The tag {tag!r} names {tagged}, which was removed: `tercet tag REF {tag}` moves it."
+        )
     if not matching:
         raise UnknownRef(
             f"No table, step, version or tag is called {ref!r}: `tercet ls` shows what there is."

@@ -77,13 +77,12 @@ def tag_ref(ref: str, name: str, store: str) -> None:
 def _target(store: Store, ref: str) -> str:
     """The run's id or step@version that `ref` names, directly or as a tag."""
     tagged = tags.get_tag(store, ref)
-    if tagged is not None:
-        return tagged
-    if "@" not in ref:
+    if "@" not in (tagged or ref):
         try:
             return str(runs.resolve_run(store, ref)["run_id"])
-        except runs.UnknownRef:
-            pass
+        except runs.UnknownRef as error:
+            if tagged is not None or isinstance(error, runs.SeveralRuns):
+                raise
     artifact = tags.resolve_ref(store, ref)
     return f"{artifact.step}@{artifact.version}"
 

@@ -103,15 +103,17 @@ def tagged_model(store: Store, name: str) -> Artifact:
     """The artifact behind a tag, which must have left a model. Raises BadInput."""
     target = tags.get_tag(store, name)
     if target is None:
-        known = ", ".join(sorted(tags.list_tags(store))) or "none"
+        known = ", ".join(sorted(tags.list_tags(store)))
+        none = f"There is no tag {name!r} in this store, only: {known}"
         raise BadInput(
-            f"There is no tag {name!r} in this store, only: {known}. Make the model first, and "
-            f"name it: tercet tag STEP@VERSION {name}."
+            f"{none if known else 'This store has no tags'}. Make the model first, and name it: "
+            f"tercet tag STEP@VERSION {name}."
         )
     step, _, version = target.partition("@")
     artifact = open_artifact(store, step, version)
     if not version or artifact.manifest() is None or artifact.model_dir() is None:
-        what = f"{target}, which is not a model" if version else f"the run {target}"
+        fault = "is not a model" if artifact.records() else "was removed"
+        what = f"{target}, which {fault}" if version else f"the run {target}"
         raise BadInput(
             f"The tag {name!r} names {what}: tag the step that made the model, as in "
             f"tercet tag pretrain.NAME@VERSION {name}."
@@ -194,10 +196,15 @@ def _model(source: Model, found: Mapping[str, Fingerprint], store: Store, fetch:
     if isinstance(source, Tagged):
         return tagged_model(store, source.name).version
     try:
+        from_hub = weights.locate(source.name) is None
         path = weights.fetch(source.name) if fetch else weights.cached(source.name)
     except weights.ModelMissing as error:
         raise BadInput(str(error)) from None
-    return UNKNOWN if path is None else fingerprint.tree_digest(path, store)
+    if path is None:
+        return UNKNOWN
+    # Other programs may put further files of the hub into the same directory.
+    patterns = weights.FETCHED if from_hub else ("*",)
+    return fingerprint.tree_digest(path, store, patterns)
 
 
 def _content(path: Path, store: Store, step: str) -> str:

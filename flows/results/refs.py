@@ -12,7 +12,8 @@ from tercet.tasks.stage import BadInput
 def artifact_of(store: Store, ref: str, run_ref: str | None) -> Artifact:
     """The artifact that `ref` names; given a run, steps and tables are those of that run.
 
-    Raises: StoreError for an unknown name, BadInput if the run has not reached it.
+    Raises: StoreError for an unknown name, BadInput if the run has not reached it, or if what it
+        has made was removed.
     """
     of_run = "@" not in ref and not ref.startswith(runs.TAG_PREFIX)
     if run_ref is None or not of_run or tags.get_tag(store, ref) is not None:
@@ -21,7 +22,13 @@ def artifact_of(store: Store, ref: str, run_ref: str | None) -> Artifact:
     fitting = {entry["step"]: entry for entry in run["steps"] if ref in _names(entry)}
     if fitting:
         entry = fitting[tags.meant(ref, list(fitting))]
-        return open_artifact(store, entry["step"], entry["version"])
+        artifact = open_artifact(store, entry["step"], entry["version"])
+        if artifact.manifest() is None and not artifact.records():
+            raise BadInput(
+                f"{artifact.step}@{artifact.version}, which run {run['run_id']} reached, was "
+                "removed: run its recipe again."
+            )
+        return artifact
     reached = sorted({name for entry in run["steps"] for name in _names(entry)})
     raise BadInput(
         f"Run {run['run_id']} has not reached anything called {ref!r}; it has: "

@@ -63,6 +63,14 @@ def test_which_run_is_meant(store: Store) -> None:
         runs.resolve_run(store, "20")
     with pytest.raises(UnknownRef, match="called 'nothing'"):
         runs.resolve_run(store, "nothing")
+    _made(store, "extract", "abcd")
+    tags.set_tag(store, "version", "extract@abcd")
+    for ref in ("version", "tag:version"):
+        with pytest.raises(UnknownRef, match="tag 'version' names extract@abcd, which is a vers"):
+            runs.resolve_run(store, ref)
+    store.delete_tree(f"runs/{first}")
+    with pytest.raises(UnknownRef, match=f"tag 'good' names {first}, which was removed"):
+        runs.resolve_run(store, "good")
 
 
 def test_which_artifact_is_meant(store: Store) -> None:
@@ -87,6 +95,10 @@ def test_which_artifact_is_meant(store: Store) -> None:
     # A step is no tag.
     with pytest.raises(UnknownRef, match="no tag 'extract' in the store"):
         tags.resolve_ref(store, "tag:extract")
+    new.discard()
+    with pytest.raises(UnknownRef, match="The tag 'best' names extract@abff, which was removed"):
+        tags.resolve_ref(store, "best")
+    _made(store, "extract", "abff")
     tags.set_tag(store, "best", run_id)
     with pytest.raises(UnknownRef, match="--run best"):
         tags.resolve_ref(store, "best")

@@ -153,6 +153,20 @@ def test_tags_name_runs_and_versions_and_move(made: tuple[Store, str], capsys: C
         tag_ref(run_id, "a b", store.location)
 
 
+def test_what_was_removed_is_not_called_unknown(made: tuple[Store, str]) -> None:
+    store, run_id = made
+    tag_ref("train@bb", "best", store.location)
+    store.delete_tree("artifacts/train/bbbb2222")
+    with pytest.raises(BadInput, match=rf"train@bbbb2222, which run {run_id} reached, was removed"):
+        show_ref("train", store.location, run_id)
+    for ref in ("best", "tag:best"):
+        with pytest.raises(StoreError, match="'best' names train@bbbb2222, which was removed"):
+            tag_ref(ref, "other", store.location)
+    make_run(store, "fish", {})
+    with pytest.raises(StoreError, match="2 runs begin with '20': write more of the id"):
+        tag_ref("20", "other", store.location)
+
+
 def test_the_command_line_turns_it_into_exit_codes(made: tuple[Store, str]) -> None:
     store, _ = made
     assert tercet("ls", "--store", store.location).returncode == 0

@@ -1,14 +1,19 @@
 """What enters a step's version, and what only says where something lies."""
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel
 
-from tercet.flows.pipeline.fingerprints import without
+from tercet.flows.pipeline.fingerprints import fingerprints, without
+from tercet.flows.pipeline.step import Step, Weights
+from tercet.storage.store import open_store
 from tercet.tasks.stage import Stage
 from tercet.tasks.stages import stages
+from tercet.tasks.training import whiten
 
 
 def test_a_nested_key_of_the_same_name_stays() -> None:
@@ -54,3 +59,31 @@ def models_in(kind: Any) -> Iterator[type[BaseModel]]:
         yield kind
     for member in get_args(kind):
         yield from models_in(member)
+
+
+def test_a_models_version_is_that_of_the_files_that_are_fetched(
+    tiny_backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other programs put further files of the same model into the hub's cache."""
+    import huggingface_hub
+
+    folder = Path(shutil.copytree(tiny_backbone, tmp_path / "model"))
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *name, **options: str(folder))
+    store = open_store(str(tmp_path / "store"))
+
+    def version(model: str) -> str:
+        config = whiten.WhitenConfig()
+        step = Step("whiten", whiten.STAGE, config, {}, {"encoder": Weights(model)})
+        return str(fingerprints([step], 1, store)["whiten"].components["models"]["encoder"])
+
+    before = version("owner/name")
+    assert before == version(str(folder))
+    for other in ("README.md", "pytorch_model.bin", "onnx/model.onnx"):
+        (folder / other).parent.mkdir(exist_ok=True)
+        (folder / other).write_text("another")
+    assert version("owner/name") == before
+    # Of a directory the user's own, everything counts.
+    assert version(str(folder)) != before
+    config = folder / "config.json"
+    config.write_text(config.read_text() + " ")
+    assert version("owner/name") != before

@@ -7,7 +7,7 @@ import yaml
 from commands_store import make_artifact
 
 from tercet.flows.commands.plan import show_plan
-from tercet.flows.pipeline.fingerprints import fingerprints, made_model
+from tercet.flows.pipeline.fingerprints import fingerprints, made_model, tagged_model
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.storage.runs import end_run, start_run
@@ -92,7 +92,7 @@ def test_a_plan_names_a_tag_that_has_moved(
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        (None, "There is no tag 'small' in this store, only: none. Make the model first"),
+        (None, "This store has no tags. Make the model first, and name it: tercet tag STEP@"),
         (OTHER, f"The tag 'small' names {OTHER}, which is not a model: tag the step that made"),
     ],
 )
@@ -100,6 +100,15 @@ def test_a_tag_without_a_model_is_refused(tmp_path: Path, store: Store, target, 
     if target is not None:
         set_tag(store, "small", target)
     with pytest.raises(BadInput, match=words):
+        prepare(arguments(tmp_path))
+
+
+def test_a_tag_of_a_removed_model_says_so(tmp_path: Path, store: Store) -> None:
+    set_tag(store, "small", FIRST)
+    with pytest.raises(BadInput, match="There is no tag 'other' in this store, only: small"):
+        tagged_model(store, "other")
+    store.delete_tree(f"artifacts/{FIRST.replace('@', '/')}")
+    with pytest.raises(BadInput, match=f"The tag 'small' names {FIRST}, which was removed"):
         prepare(arguments(tmp_path))
 
 
