@@ -141,7 +141,7 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
         with locks.hold(handle.store, name, _waiting(handle, step), f"run {handle.run_id}"):
             manifest = artifact.manifest()
             if not artifact.intact():
-                handle.say(f"{step.name:<32} has lost files that its records name: rebuilding it")
+                handle.say(f"{step.name:<32} lacks some of its files: rebuilding it")
                 artifact.discard()
                 manifest = None
             if manifest is None:
