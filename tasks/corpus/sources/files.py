@@ -48,17 +48,24 @@ def files_of(source: str) -> list[tuple[str, Path]]:
         matches = sorted(map(Path, glob.iglob(source, recursive=True)))  # noqa: PTH207
         found = [path for path in matches if path.is_file()]
         if not found:
-            raise BadInput(f"{source}: no file matches; check the pattern and the folder")
+            raise BadInput(
+                f"{source}: no file matches{_where(source)}; check the pattern and the folder"
+            )
         base = _fixed_part(source)
         named = [(path.relative_to(base).as_posix(), path) for path in found]
     else:
         path = Path(source)
         if not path.exists():
-            raise BadInput(f"{source}: no such file; give {known_sources()}")
+            raise BadInput(f"{source}: no such file{_where(source)}; give {known_sources()}")
         named = _of_folder(path) if path.is_dir() else [(path.name, path)]
     for _, path in named:
         format_of(path)
     return sorted(named)
+
+
+def _where(source: str) -> str:
+    """Where a relative path is looked for, which is not the recipe's folder."""
+    return "" if Path(source).is_absolute() else f" in {Path.cwd()}"
 
 
 def _of_folder(folder: Path) -> list[tuple[str, Path]]:

@@ -15,6 +15,8 @@ READERS: Mapping[str, str] = {
     "hf:": f"{_HERE}.hub",
     "lmf:": f"{_HERE}.lmf",
 }
+# What follows such a beginning.
+_BEHIND = {"hf:": "NAME", "lmf:": "FILE.xml"}
 
 
 def module_of(source: str) -> str:
@@ -27,5 +29,5 @@ def module_of(source: str) -> str:
 
 def known_sources() -> str:
     """The forms of a source, for messages."""
-    named = [f"{name}NAME" if name.endswith(":") else name for name in READERS]
-    return f"a file, a glob, {' or '.join([', '.join(named[:-1]), named[-1]])}"
+    named = [f"{name}{_BEHIND.get(name, '')}" for name in READERS]
+    return f"a file, a folder, a glob, {', '.join(named[:-1])} or {named[-1]}"

@@ -250,6 +250,18 @@ def test_bad_corpora_are_told_in_a_sentence(
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["none.txt", "n*ne.txt"])
+def test_where_a_relative_path_is_looked_for_is_told(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match=rf" in {tmp_path}; "):
+        files.files_of(name)
+    with pytest.raises(BadInput) as error:
+        files.files_of(str(tmp_path / name))
+    assert " in " not in str(error.value).partition(";")[0]
+
+
 def test_a_folder_means_the_readable_kind_that_it_has_most_of(tmp_path: Path) -> None:
     for name in ("a.csv.yaml", "b.csv.yaml", "c.yaml", "d.txt.zip", "e.txt.zip", "f.txt.zip"):
         (tmp_path / name).write_text("no text")
