@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from tercet.models.weights import PACKAGE_PREFIX
+from tercet.storage.runs import TAG_PREFIX
 from tercet.tasks.stage import Config
 from tercet.tasks.training.count_tokens import CountTokensSettings
 from tercet.tasks.training.fit_generator import FitGeneratorSettings
@@ -20,6 +22,8 @@ _TAKEN = re.compile(r"base|encoder|previous|evaluator|seed\d+")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # A name of the hub that is this close to one of `models:` is taken for a slip.
 _ALIKE = 0.8
+# A name of the hub holds no colon.
+_PREFIXES = (PACKAGE_PREFIX, TAG_PREFIX)
 
 Fault = tuple[str, tuple[str, ...]]
 # GenSE's settings are a stage of their own, so that the other forms do not depend on them.
@@ -101,9 +105,17 @@ def faults(models: Mapping[str, ModelSettings], phases: list[str]) -> Iterator[F
 
 
 def slip(name: str, models: Mapping[str, ModelSettings]) -> str | None:
-    """What to say of a name that is most likely a misspelt one of `models:`; None otherwise."""
+    """What to say of a name that is most likely a misspelt one; None otherwise."""
     alike = None if name in models else nearest(name, models)
-    return alike and f"there is no model {name!r} under `models`; the nearest is {alike!r}"
+    if alike is not None:
+        return f"there is no model {name!r} under `models`; the nearest is {alike!r}"
+    prefix, colon, _ = name.partition(":")
+    if not colon or f"{prefix}:" in _PREFIXES or "/" in prefix or Path(name).exists():
+        return None
+    return (
+        f"{name!r} begins with {prefix + colon!r}, which means nothing: a model may begin with "
+        f"{' or '.join(_PREFIXES)}, or is a directory, or a name on the hub"
+    )
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -91,6 +91,15 @@ def test_a_slip_is_told_wherever_a_model_is_named(tmp_path: Path) -> None:
         load(tmp_path, {}, "train.phases.0.backbone=smal")
 
 
+def test_a_misspelt_prefix_is_no_name_of_the_hub(tmp_path: Path) -> None:
+    told = "backbone: 'packge:a/b' begins with 'packge:', .* begin with package: or tag:, or is"
+    with pytest.raises(BadInput, match=told):
+        load(tmp_path, {"backbone": "packge:a/b"})
+    (tmp_path / "a:b").mkdir()
+    for name in ("package:a/b", "tag:best", str(tmp_path / "a:b"), "./none:there"):
+        assert load(tmp_path, {"backbone": name}).backbone == name
+
+
 def test_steps_take_the_place_of_tokens(tmp_path: Path) -> None:
     made = load(tmp_path, {}, "models.small.pretrain.steps=7").models["small"].pretrain
     assert made is not None
