@@ -64,7 +64,7 @@ def _asking(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> list[str]:
     """The language model's requests, per step and in total; empty if there are none."""
     lines = [_asked(step.step, step.asking) for step in planned if step.asking is not None]
     unbounded = [step.step for step in planned if step.lacking and step.asking is None]
-    if lines or unbounded:
+    if lines:
         lines.append(_total([step.asking for step in planned if step.asking], unbounded))
     made = {step.step for step in planned if step.state == "reuse"}
     pending = {step.name: tuple(name for name in step.needs if name not in made) for step in steps}
@@ -99,8 +99,6 @@ def _turns(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> str | None:
 
 def _total(estimates: Sequence[Estimate], unbounded: Sequence[str]) -> str:
     """One line with the known total of all requests."""
-    if not estimates:
-        return f"How many requests {_listed(unbounded)} will make is unknown."
     requests = sum(one.requests - one.answered for one in estimates)
     prompts = [one.prompt_tokens for one in estimates]
     answers = sum(one.answer_tokens for one in estimates)

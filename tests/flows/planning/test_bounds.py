@@ -111,4 +111,6 @@ def test_the_last_lines_add_it_up(
     show_plan(RunArguments(str(recipe(sample={})), str(tmp_path / "store")))
     said = capsys.readouterr().out.splitlines()
     names = "extract_generate, synthesise.antisense and synthesise.rewrite"
-    assert f"How many requests {names} will make is unknown." in said
+    told = [line for line in said if line.startswith("How many requests ")]
+    assert len(told) == 1
+    assert told[0].startswith(f"How many requests {names} will make is known only after sample, ")
