@@ -21,6 +21,7 @@ from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooli
 from tercet.models.precision import computed_in
 from tercet.storage.runs import TAG_PREFIX, UnknownRef
 from tercet.storage.store import MARKER, open_store
+from tercet.storage.tags import get_tag
 from tercet.tasks.evaluation.suites.fact_order import named_after, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.reranking import MTEB
@@ -170,6 +171,7 @@ def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:
         artifact = artifact_of(opened, model, run_ref)
     except UnknownRef as error:
         # A tag, a version or a run can only be in the store; a plain name may be on the hub.
+        tagged = tagged or get_tag(opened, model) is not None
         if tagged or "@" in model or run_ref is not None:
             raise BadInput(str(error)) from None
         return None
