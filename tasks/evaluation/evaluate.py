@@ -378,8 +378,11 @@ def _pairs(work: Work) -> list[Pairs]:
     """At most `max_pairs` of each split and question; a split without any is a reject."""
     config: EvaluateConfig = work.config
     found: list[Pairs] = []
-    slots = {DOCUMENT_PAIRS: (DOCUMENT_PAIRS, "questions")} if config.retrieval else {}
-    slots |= {HALVES: (HALVES,)} if HALVES in work.inputs else {}
+    slots: dict[str, tuple[str, ...]] = {}
+    if config.retrieval:
+        slots[DOCUMENT_PAIRS] = (DOCUMENT_PAIRS, "questions")
+    if HALVES in work.inputs:
+        slots[HALVES] = (HALVES,)
     for task, names in slots.items():
         rows = joined([work.inputs[name] for name in names])
         own = drawn_pairs(rows, config.splits, config.max_pairs, work.seed)
