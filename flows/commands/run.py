@@ -1,5 +1,6 @@
 """`tercet run`: runs a recipe, with Prefect or as plain functions, and prints a summary."""
 
+import os
 import shlex
 import sys
 from contextlib import suppress
@@ -26,6 +27,7 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
 
     Raises: BadInput, StoreError, StageFailed; KeyboardInterrupt is handled here.
     """
+    _check_alone()
     command = resume_command(arguments, use_server)
     # A shutdown of the machine or a scheduler's time limit interrupts like Ctrl-C.
     interrupts.listen()
@@ -62,6 +64,16 @@ def resume_command(arguments: RunArguments, use_server: bool = True) -> str:
     """The command line that resumes the run."""
     words = ["tercet", "run", *arguments.words(), *([] if use_server else ["--no-server"])]
     return shlex.join(words)
+
+
+def _check_alone() -> None:
+    """Raises BadInput for one of several processes, which would wait for each other's artifacts."""
+    started = os.environ.get("WORLD_SIZE") or "1"
+    if started != "1":
+        raise BadInput(
+            f"WORLD_SIZE is {started}, but a single process trains, on one device: start tercet "
+            "without accelerate launch or torchrun, or unset WORLD_SIZE."
+        )
 
 
 def _plainly(run_plan: RunPlan) -> str:

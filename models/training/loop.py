@@ -8,7 +8,7 @@ the clipping are what sentence-transformers' trainer does by default.
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
-from accelerate import PartialState
-from accelerate.utils import convert_outputs_to_fp32, recursively_apply, reduce, send_to_device
+from accelerate.utils import convert_outputs_to_fp32, send_to_device
 from torch import Tensor, nn
 
 from tercet.models import freed_memory, seeding
@@ -97,15 +96,9 @@ def train(
     optimizing: makes the optimizer of the module's parameters; None: `adamw`.
     Returns the rows of the log, as `Trained` describes them. Raises ValueError where the logged
     loss is NaN or infinite, unless a choice keeps the weights of an earlier step.
-
-    One device trains, `setting.device`. Where `accelerate launch` has started several processes,
-    each takes its share of every batch on its own device, and their gradients are averaged: the
-    steps stay the same, but a row's in-batch negatives are those of its own share. The log then
-    tells of the first process's share.
     """
     network = module if network is None else network
-    place = PartialState(cpu=setting.device == "cpu")
-    device = place.device if place.num_processes > 1 else torch.device(setting.device)
+    device = torch.device(setting.device)
     freed_memory.keep()
     module.to(device).train()
     chooser = None
@@ -129,7 +122,6 @@ def train(
         log.rows, done = state["rows"], state["step"]
         if chooser is not None:
             chooser.resume(state["best"])
-    place.wait_for_everyone()
 
     def save(finished: bool) -> None:
         best = {} if chooser is None else chooser.state()
@@ -142,25 +134,19 @@ def train(
     saved_at, saved_step = time.monotonic(), done
     with _precision(network, setting.precision, device):
         for number in range(done, total):
-            # Different for each process, so that no two draw the same dropout.
-            torch.manual_seed(_draw(step_seed, number, place.process_index))
+            torch.manual_seed(_draw(step_seed, number))
             rate = numbers.learning_rate * (decay or schedule)(number, total, warmup)
             for group in optimizer.param_groups:
                 group["lr"] = rate
             batch = batches[number]
-            inputs = _share(batch.inputs, place.process_index, place.num_processes)
-            loss, terms = step(send_to_device(inputs, device))
+            loss, terms = step(send_to_device(batch.inputs, device))
             loss.backward()
-            if place.num_processes > 1:
-                _average_gradients(module.parameters())
             nn.utils.clip_grad_norm_(network.parameters(), _LONGEST_GRADIENT)
             optimizer.step()
             optimizer.zero_grad()
             done, last = number + 1, number + 1 == total
             log.add(loss.detach(), terms, batch.rows)
             setting.progress(done, total, "steps")
-            if not place.is_main_process:
-                continue
             measured = None
             if chooser is not None and chooser.due(done, last):
                 began = time.monotonic()
@@ -177,7 +163,7 @@ def train(
                         f"step {done}, and the encoder is lost: lower the learning rate, or use "
                         "precision: fp32"
                     )
-            if logged and place.num_processes == 1 and _lost(log.rows[-1]["loss"], network):
+            if logged and _lost(log.rows[-1]["loss"], network):
                 # Only steps before this one can be chosen.
                 break
             # At a logged step only: the sums of the next log row begin there.
@@ -188,16 +174,10 @@ def train(
                 save(finished=False)
                 saved_at, saved_step = time.monotonic(), done
 
-    if place.is_main_process:
-        chosen = total if chooser is None else chooser.restore()
-        for row in log.rows:
-            row["chosen"] = row["step"] == chosen
-        save(finished=True)
-    place.wait_for_everyone()
-    if not place.is_main_process:
-        finished = checkpoints.latest(setting.directory)
-        assert finished is not None
-        checkpoints.load_weights(module, finished)
+    chosen = total if chooser is None else chooser.restore()
+    for row in log.rows:
+        row["chosen"] = row["step"] == chosen
+    save(finished=True)
     module.eval()
     return log.rows
 
@@ -247,8 +227,8 @@ def cosine(step: int, total: int, warmup: int) -> float:
     return 0.5 + 0.5 * math.cos(math.pi * (step - warmup) / max(1, total - warmup))
 
 
-def _draw(seed: int, step: int, process: int) -> int:
-    return int(seeding.draws(seed, "step", np.array([step], dtype=np.uint64), process)[0])
+def _draw(seed: int, step: int) -> int:
+    return int(seeding.draws(seed, "step", np.array([step], dtype=np.uint64))[0])
 
 
 def _groups(module: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -284,24 +264,6 @@ def _precision(network: nn.Module, precision: Precision, device: torch.device) -
     finally:
         # The class's own is behind it.
         del network.forward
-
-
-def _share(inputs: Any, process: int, processes: int) -> Any:
-    """This process's rows of a batch; with fewer rows than processes, each gets the whole batch."""
-    if processes == 1:
-        return inputs
-    return recursively_apply(
-        lambda tensor: tensor[process::processes] if len(tensor) >= processes else tensor, inputs
-    )
-
-
-def _average_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """The mean over all processes, in one message."""
-    gradients = [p.grad for p in parameters if p.grad is not None]
-    mean = reduce(torch.cat([gradient.flatten() for gradient in gradients]), reduction="mean")
-    sizes = [gradient.numel() for gradient in gradients]
-    for gradient, part in zip(gradients, mean.split(sizes), strict=True):
-        gradient.copy_(part.view_as(gradient))
 
 
 class _Log:

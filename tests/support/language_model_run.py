@@ -18,13 +18,12 @@ NUMBERS = Numbers(
 )
 
 
-def _model(kind: str, dropout: float) -> torch.nn.Module:
+def _model(kind: str) -> torch.nn.Module:
     torch.manual_seed(0)
     if kind == "causal":
-        rates = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), dropout)
         sizes = {"n_positions": LENGTH, "n_embd": 16, "n_layer": 1, "n_head": 2}
         return GPT2LMHeadModel(
-            GPT2Config(vocab_size=VOCABULARY, bos_token_id=0, eos_token_id=0, **sizes, **rates)
+            GPT2Config(vocab_size=VOCABULARY, bos_token_id=0, eos_token_id=0, **sizes)
         )
     return BertForMaskedLM(
         BertConfig(
@@ -34,8 +33,6 @@ def _model(kind: str, dropout: float) -> torch.nn.Module:
             num_attention_heads=2,
             intermediate_size=32,
             max_position_embeddings=LENGTH,
-            hidden_dropout_prob=dropout,
-            attention_probs_dropout_prob=dropout,
         )
     )
 
@@ -66,11 +63,11 @@ class _Sequences:
 
 
 def train(
-    kind: str, directory: Path, dropout: float = 0.1, **changes: Any
+    kind: str, directory: Path, **changes: Any
 ) -> tuple[dict[str, torch.Tensor], list[LogRow]]:
     """The weights and the log of a `causal` or a `masked` model."""
     torch.set_num_threads(1)
-    model = _model(kind, dropout)
+    model = _model(kind)
 
     def step(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         loss = model(**inputs).loss

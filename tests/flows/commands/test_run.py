@@ -138,3 +138,11 @@ def test_a_store_that_cannot_be_written(place: Place, case: str, more: list[str]
     assert told in said
     assert (other / "letter.txt").read_text() == "dear"
     place.goes_on()
+
+
+def test_it_is_not_started_as_one_of_several_processes(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    said = sentence(place.types("run", place.good, "--no-server"), 2)
+    assert "WORLD_SIZE is 2, but a single process trains" in said
