@@ -11,6 +11,7 @@ import yaml
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.fitting import fitted, recipe_name
 from tercet.flows.recipe.text import check_output, recipe_text, write
+from tercet.tasks.corpus.sources.corpora import IngestSettings
 from tercet.tasks.corpus.sources.discover import Description, describe
 
 BASE = "quickstart"
@@ -30,11 +31,15 @@ def write_recipe(corpus: str, output: str) -> None:
     if described.packages:
         content["corpora"][0] |= {"packages": list(described.packages), "files": SHARE_OF_FILES}
     sentences = round(described.rows * described.mean_sentences)
-    heading = f"{chosen} About {sentences:,} sentences. Written by tercet init."
+    unit = "sentence" if sentences == 1 else "sentences"
+    heading = f"{chosen} About {sentences:,} {unit}. Written by tercet init."
     write(path, recipe_text(content, heading, _more(described), _hints(described)))
     said = shlex.quote(str(path))
     typer.echo(_found(described))
     typer.echo(chosen)
+    short = _short(described, content.get("ingest", {}))
+    if short is not None:
+        typer.echo(short)
     typer.echo(f"The recipe is in {path}. Next:")
     typer.echo(f"  tercet plan {said}")
     typer.echo(f"  tercet run {said}")
@@ -52,12 +57,24 @@ def _found(described: Description) -> str:
     count = described.files
     parts = [] if count is None else [f"{count:,} {'file' if count == 1 else 'files'}"]
     parts += [f"{others:,} {kind} left out" for kind, others in described.left_out.items()]
-    about = "" if described.exact else "about "
-    parts.append(f"{about}{described.rows:,} {described.unit}")
+    parts.append(described.counted)
     if described.text is not None:
         parts.append(f"text in column {described.text!r}")
-    parts.append(f"{described.mean_words:.0f} words a sentence")
+    words = f"{described.mean_words:.0f}"
+    parts.append(f"{words} {'word' if words == '1' else 'words'} a sentence")
     return f"{described.source} ({kind}): {', '.join(parts)}."
+
+
+def _short(described: Description, ingest: Mapping[str, Any]) -> str | None:
+    """One line if most sentences are shorter than the recipe's bound."""
+    least = ingest.get("min_words", IngestSettings().min_words)
+    short = sum(words < least for words in described.lengths)
+    if 2 * short <= len(described.lengths):
+        return None
+    return (
+        f"{short:,} of the first {len(described.lengths):,} sentences have fewer than {least} "
+        "words and would be rejected: lower ingest.min_words in the recipe."
+    )
 
 
 def _more(described: Description) -> Mapping[str, str]:

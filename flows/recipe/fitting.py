@@ -86,8 +86,7 @@ def _to_pretrain(base: Mapping[str, Any], described: Description) -> dict[str, A
 
 
 def _said_of_pretraining(described: Description) -> str:
-    about = "" if described.exact else "about "
-    return f"{described.source}: {about}{described.rows:,} {described.unit} to pretrain on."
+    return f"{described.source}: {described.counted} to pretrain on."
 
 
 def corpus_entry(described: Description, beside: Sequence[Any]) -> dict[str, Any]:
@@ -184,8 +183,7 @@ def _without_pairs(content: dict[str, Any], kind: str) -> None:
 
 def _said(described: Description, how: str, evaluate: Mapping[str, Any]) -> str:
     """What was chosen and why, in one line. evaluate: as the fitted recipe has it."""
-    about = "" if described.exact else "about "
-    found = f"{about}{described.rows:,} {described.unit} of "
+    found = f"{described.counted} of "
     if described.pair is not None:
         found += f"pairs ({' and '.join(map(repr, described.pair))})"
     elif described.paired:

@@ -42,6 +42,7 @@ class Description:
     pair: the columns of a natural pair. labels: columns of few values, the likeliest first.
     not_utf8: how many of the rows looked at, `looked_at`, could not be decoded.
     left_out: of a folder, how many files of other kinds it holds.
+    lengths: the words of each sentence looked at.
     """
 
     source: str
@@ -63,6 +64,13 @@ class Description:
     not_utf8: int = 0
     looked_at: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)
+    lengths: tuple[int, ...] = ()
+
+    @property
+    def counted(self) -> str:
+        """The rows in words: `about 1,200 lines`."""
+        unit = self.unit.removesuffix("s") if self.rows == 1 else self.unit
+        return f"{'' if self.exact else 'about '}{self.rows:,} {unit}"
 
     @property
     def shape(self) -> Literal["pairs", "paragraphs", "sentences"]:
@@ -98,6 +106,7 @@ def _sampled(source: str, limit: int | None) -> Description:
         source, source.partition(":")[0], "", None, "rows", seen.columns, seen.text, (),
         reader.has_pairs(corpus), len(readings), len(readings) < SAMPLE, words, sentences,
         sentences >= PROSE_SENTENCES, seen.pair, seen.labels, _not_utf8(readings), len(readings),
+        lengths=_lengths(readings),
     )  # fmt: skip
 
 
@@ -151,7 +160,7 @@ def _files(source: str, limit: int | None) -> Description:
     return Description(
         source, form, compression, len(named), unit, seen.columns, seen.text, (), False, rows,
         exact, words, sentences, is_prose, seen.pair, seen.labels, _not_utf8(readings),
-        len(readings), _left_out(Path(source)),
+        len(readings), _left_out(Path(source)), _lengths(readings),
     )  # fmt: skip
 
 
@@ -206,12 +215,18 @@ def _prose_of(path: Path) -> Prose:
 
 def _means(readings: list[Reading]) -> tuple[float, float]:
     """Mean words of a sentence and mean sentences of a document; zeros where there is none."""
-    documents = [reading for reading in readings if isinstance(reading, Document)]
-    sentences = [text for read in documents for part in read.paragraphs for text in part]
-    if not sentences:
+    lengths = _lengths(readings)
+    if not lengths:
         return 0.0, 0.0
-    words = sum(len(text.split()) for text in sentences) / len(sentences)
-    return words, len(sentences) / len(documents)
+    documents = sum(isinstance(reading, Document) for reading in readings)
+    return sum(lengths) / len(lengths), len(lengths) / documents
+
+
+def _lengths(readings: Sequence[Reading]) -> tuple[int, ...]:
+    """Words of each sentence."""
+    documents = (reading for reading in readings if isinstance(reading, Document))
+    texts = (text for read in documents for part in read.paragraphs for text in part)
+    return tuple(len(text.split()) for text in texts)
 
 
 def _documents(named: list[tuple[str, Path]], readings: list[Reading]) -> tuple[int, bool]:

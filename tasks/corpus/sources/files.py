@@ -24,7 +24,7 @@ from tercet.tasks.corpus.sources.streams import (
     known_format,
     lines,
 )
-from tercet.tasks.corpus.sources.tables import columns_of, first_rows, rows
+from tercet.tasks.corpus.sources.tables import NO_ROWS, columns_of, first_rows, rows
 from tercet.tasks.corpus.sources.values import documents, wanted_columns
 from tercet.tasks.package_files import PACKAGE, package_file
 from tercet.tasks.stage import BadInput
@@ -126,7 +126,7 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
     Raises:
         BadInput: they do not.
     """
-    empty = True
+    empty, header = True, False
     for _, path in files_of(corpus.source):
         form, _ = format_of(path)
         if form in PLAIN:
@@ -134,12 +134,12 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
             continue
         columns = columns_of(path, max_bytes)
         if columns:
+            header = True
             wanted_columns(corpus, str(path), columns, first_rows(path, max_bytes))
         empty = empty and next(rows(path, max_bytes), None) is None
     if empty:
-        raise BadInput(
-            f"{corpus.source}: the corpus {corpus.name!r} is empty; name files with text"
-        )
+        what = NO_ROWS if header else "is empty"
+        raise BadInput(f"{corpus.source} {what}; name files with text")
 
 
 def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:

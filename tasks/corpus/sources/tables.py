@@ -12,12 +12,20 @@ from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tercet.tasks.corpus.sources.streams import CHUNK, SHOWN, format_of, lines, open_bytes
+from tercet.tasks.corpus.sources.streams import (
+    CHUNK,
+    SHOWN,
+    conversion,
+    format_of,
+    lines,
+    open_bytes,
+)
 from tercet.tasks.stage import BadInput
 
 SAMPLE_ROWS = 100
 USUAL_TEXT = "text"
 PARQUET_ROWS = 1024
+NO_ROWS = "has a header and no rows"
 _DELIMITERS = (",", ";", "\t")  # of .csv
 
 RowFault: TypeAlias = tuple[str, str, str]  # reason, detail, text
@@ -68,15 +76,19 @@ def text_column(where: str, columns: Sequence[str], sample: Iterable[Row]) -> st
     columns: those that may be it.
 
     Raises:
-        BadInput: no column holds strings.
+        BadInput: no column holds strings, or there is no row.
     """
     if USUAL_TEXT in columns:
         return USUAL_TEXT
-    means = {name: mean for name, mean in string_lengths(sample).items() if name in columns}
+    looked_at = list(sample)
+    if not looked_at:
+        raise BadInput(f"{where} {NO_ROWS}; name a table with rows")
+    means = {name: mean for name, mean in string_lengths(looked_at).items() if name in columns}
     if not means:
-        raise BadInput(
-            f"{where}: no column holds text; its columns are {', '.join(map(repr, columns))}"
-        )
+        hint = f"its columns are {', '.join(map(repr, columns))}"
+        if any(row.fault is not None and row.fault[0] == "not_utf8" for row in looked_at):
+            hint = f"if it is Latin-1: {conversion(where)}"
+        raise BadInput(f"{where}: no column holds text; {hint}")
     return max(means, key=lambda column: means[column])
 
 
@@ -134,7 +146,11 @@ def _separated_rows(path: Path, max_bytes: int) -> Iterator[Row]:
     for number, record in _records(path, max_bytes, _delimiter(path, max_bytes)):
         if header is None:
             if not isinstance(record, list):
-                raise BadInput(f"{path}: its header, line {number}, cannot be read: {record[1]}")
+                hint = f"; if it is Latin-1: {conversion(str(path))}"
+                raise BadInput(
+                    f"{path}: its header, line {number}, cannot be read: {record[1]}"
+                    + (hint if record[0] == "not_utf8" else "")
+                )
             header = record
         elif not isinstance(record, list):
             yield Row(number, {}, record)

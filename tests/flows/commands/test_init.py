@@ -78,6 +78,23 @@ def test_every_line_that_is_commented_out_can_be_used(tmp_path: Path) -> None:
     assert changed["evaluate"]["suite"] == "DIR"
 
 
+def test_sentences_that_are_too_short_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "short.txt"
+    corpus.write_text("heron\n" * 30 + "\n".join(LINES[:9]))
+    write_recipe(str(corpus), str(tmp_path / "short.yaml"))
+    shown = capsys.readouterr().out
+    assert "\n30 of the first 39 sentences have fewer than 4 words, " in shown
+    assert "lower ingest.min_words" in shown
+    corpus.write_text("heron")
+    write_recipe(str(corpus), str(tmp_path / "one.yaml"))
+    assert "1 file, 1 line, 1 word a sentence." in capsys.readouterr().out
+    corpus.write_text("\n".join(LINES))
+    write_recipe(str(corpus), str(tmp_path / "long.yaml"))
+    assert "min_words" not in capsys.readouterr().out
+
+
 def test_files_of_another_kind_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.md").write_text("\n\n".join(LINES))
     (tmp_path / "b.txt").write_text("\n".join(LINES))
