@@ -85,7 +85,7 @@ def test_sentences_that_are_too_short_are_told(
     corpus.write_text("heron\n" * 30 + "\n".join(LINES[:9]))
     write_recipe(str(corpus), str(tmp_path / "short.yaml"))
     shown = capsys.readouterr().out
-    assert "\n30 of the first 39 sentences have fewer than 4 words, " in shown
+    assert "\n30 of the first 39 sentences have fewer than 4 words and would" in shown
     assert "lower ingest.min_words" in shown
     corpus.write_text("heron")
     write_recipe(str(corpus), str(tmp_path / "one.yaml"))
