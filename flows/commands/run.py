@@ -23,7 +23,8 @@ from tercet.tasks.stage import BadInput
 def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = None) -> int:
     """Runs the recipe and prints the summary. Returns the exit code.
 
-    write: a new file for the recipe as it is run, with everything that the command line changed.
+    write: a file for the recipe as it is run, with everything that the command line changed: a new
+        one, or that of the same command typed before.
 
     Raises: BadInput, StoreError, StageFailed; KeyboardInterrupt is handled here.
     """
@@ -31,16 +32,13 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
     command = resume_command(arguments, use_server)
     # A shutdown of the machine or a scheduler's time limit interrupts like Ctrl-C.
     interrupts.listen()
-    output = None if write is None else Path(write).expanduser()
-    if output is not None:
-        recipe_text.check_output(output)
     run_plan = prepare(arguments)
+    if write is not None:
+        _keep(run_plan, Path(write).expanduser())
     if run_plan.chosen is not None:
         say(run_plan.chosen)
-    if output is not None:
-        heading = run_plan.chosen or f"{run_plan.recipe.name}, as it was run."
-        recipe_text.write(output, recipe_text.recipe_text(run_plan.content, heading))
-        say(f"The recipe is in {output}.")
+    if write is not None:
+        say(f"The recipe is in {write}.")
     try:
         run_id = _with_prefect(run_plan) if use_server else _plainly(run_plan)
     except KeyboardInterrupt:
@@ -58,6 +56,19 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
     with suppress(BrokenPipeError):
         print(summary.of_run(run_plan, run_id, command))
     return 0
+
+
+def _keep(run_plan: RunPlan, path: Path) -> None:
+    """Writes the recipe, if the store can be used and the file is not there from the same run.
+
+    Raises: BadInput for a file that holds something else; StoreError.
+    """
+    heading = run_plan.chosen or f"{run_plan.recipe.name}, as it was run."
+    text = recipe_text.recipe_text(run_plan.content, heading)
+    recipe_text.check_output(path, text)
+    open_store(run_plan.store)
+    if not path.exists():
+        recipe_text.write(path, text)
 
 
 def resume_command(arguments: RunArguments, use_server: bool = True) -> str:

@@ -49,12 +49,16 @@ COMMENTS: Mapping[str, str] = {
 }
 
 
-def check_output(path: Path) -> None:
-    """Raises BadInput for a file that exists, and for one in no directory."""
-    if path.exists():
+def check_output(path: Path, text: str | None = None) -> None:
+    """Raises BadInput for a file that exists, unless it holds this text, and for no directory."""
+    if path.exists() and not (text is not None and _holds(path, text)):
         raise BadInput(f"{path} exists and was not overwritten: name another file.")
     if not path.parent.is_dir():
         raise BadInput(f"There is no directory {path.parent}: make it, or name another file.")
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes() == text.encode()
 
 
 def write(path: Path, text: str) -> None:

@@ -90,6 +90,21 @@ def test_a_missing_backbone_is_reported_before_anything_is_made(
     assert not (tmp_path / "store" / "artifacts").exists()
 
 
+def test_a_recipe_is_kept_once_and_the_command_may_be_repeated(place: Place) -> None:
+    kept = place.folder / "kept.yaml"
+    bad = place.types("run", place.good, "--no-server", "--write", kept, "--store", "/proc/store")
+    assert "/proc/store" in sentence(bad, 2)
+    assert not kept.exists()
+    for _ in range(2):
+        done = place.runs(place.good, "--write", kept)
+        assert done.returncode == 0, done.stderr
+        assert f"The recipe is in {kept}." in done.stderr
+    again = place.runs(place.good, "--write", kept, "--seed", "7")
+    assert "exists and was not overwritten" in sentence(again, 2)
+    none = place.runs(place.good, "--write", place.folder / "none" / "kept.yaml")
+    assert "no directory" in sentence(none, 2)
+
+
 @pytest.mark.parametrize("server", [(), ("--no-server",)], ids=["server", "no-server"])
 @pytest.mark.parametrize(
     ("fault", "told"),
