@@ -42,8 +42,8 @@ class Setting:
     """Where and how a training runs; only seed, precision and choice change the result.
 
     directory: checkpoints lie there, and a training finds its own again.
-    checkpoint_seconds, checkpoint_steps: a checkpoint is written at the first logged step after
-        either has passed since the last one.
+    checkpoint_seconds, checkpoint_steps: a checkpoint is written at the first step after either has
+        passed since the last one.
     choice: how the step is found whose weights the phase leaves; None: the last.
     """
 
@@ -119,13 +119,15 @@ def train(
             module.eval()
             return list(state["rows"])
         checkpoints.load_optimizer(optimizer, checkpoint)
-        log.rows, done = state["rows"], state["step"]
+        log.resume(state["rows"], state["sums"])
+        done = state["step"]
         if chooser is not None:
             chooser.resume(state["best"])
 
     def save(finished: bool) -> None:
         best = {} if chooser is None else chooser.state()
-        state = {"step": done, "rows": log.rows, "best": best, "finished": finished}
+        state = {"step": done, "rows": log.rows, "sums": log.sums(), "best": best}
+        state["finished"] = finished
         kept = None if finished else optimizer
         checkpoints.write_training(setting.directory, done, module, kept, state)
         if chooser is not None:
@@ -166,11 +168,10 @@ def train(
             if logged and _lost(log.rows[-1]["loss"], network):
                 # Only steps before this one can be chosen.
                 break
-            # At a logged step only: the sums of the next log row begin there.
             due = time.monotonic() - saved_at >= setting.checkpoint_seconds
             if setting.checkpoint_steps is not None:
                 due = due or done - saved_step >= setting.checkpoint_steps
-            if logged and due and not last:
+            if due and not last:
                 save(finished=False)
                 saved_at, saved_step = time.monotonic(), done
 
@@ -278,6 +279,18 @@ class _Log:
         self._steps = self._trained = 0
         self._loss: Tensor | float = 0.0
         self._terms: dict[str, tuple[Tensor | float, Tensor | float]] = {}
+
+    def sums(self) -> dict[str, Any]:
+        """The values since the last row, from which `resume` adds on without a rounding."""
+        terms = {name: (float(total), float(n)) for name, (total, n) in self._terms.items()}
+        counted = {"steps": self._steps, "trained": self._trained, "loss": float(self._loss)}
+        return {**counted, "terms": terms, "seconds": time.monotonic() - self._since}
+
+    def resume(self, rows: list[LogRow], sums: Mapping[str, Any]) -> None:
+        """Goes on from a checkpoint's rows and sums."""
+        self.rows, self._since = rows, time.monotonic() - sums["seconds"]
+        self._steps, self._trained = sums["steps"], sums["trained"]
+        self._loss, self._terms = sums["loss"], dict(sums["terms"])
 
     def add(self, loss: Tensor, terms: Mapping[str, Tensor], rows: int) -> None:
         """Counts one step."""

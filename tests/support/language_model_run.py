@@ -73,6 +73,6 @@ def train(
         loss = model(**inputs).loss
         return loss, {"perplexity": loss.detach().exp()}
 
-    setting = Setting(directory, seed=5, log_steps=2, **changes)
+    setting = Setting(**{"directory": directory, "seed": 5, "log_steps": 2, **changes})
     log = train_module(model, _Sequences(kind == "masked"), step, NUMBERS, setting)
     return model.state_dict(), log

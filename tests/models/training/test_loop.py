@@ -4,7 +4,9 @@ import math
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -55,6 +57,34 @@ def test_a_language_model_killed_in_an_epoch_ends_the_same(tmp_path: Path) -> No
     assert same_weights(weights, whole)
     assert without_rate(again) == without_rate(log)
     assert {path.suffix for path in work.rglob("*") if path.is_file()} == {".safetensors", ".json"}
+
+
+class Stop(Exception):
+    pass
+
+
+def stops_at(step: int) -> Callable[[int, int | None, str], None]:
+    def progress(done: int, total: int | None, unit: str) -> None:
+        if done == step:
+            raise Stop
+
+    return progress
+
+
+@pytest.mark.parametrize("log_steps", [3, 1_000])
+def test_a_checkpoint_needs_no_row_of_the_log(log_steps: int, tmp_path: Path) -> None:
+    whole, log = train("causal", tmp_path / "whole", log_steps=log_steps)
+    given: dict[str, Any] = {"log_steps": log_steps, "checkpoint_steps": 2}
+    with pytest.raises(Stop):
+        train("causal", tmp_path / "work", progress=stops_at(6), **given)
+    seen: list[int] = []
+    weights, again = train(
+        "causal", tmp_path / "work", progress=lambda done, total, unit: seen.append(done), **given
+    )
+    assert seen[0] == 5
+    assert same_weights(weights, whole)
+    assert without_rate(again) == without_rate(log)
+    assert all(row["rows_per_second"] > 0 for row in again)
 
 
 class Counted:
@@ -133,6 +163,17 @@ def test_steps_run_on_through_the_epochs_and_the_log_has_means(tmp_path: Path) -
     assert [row["loss"] for row in log] == [0.5, 2.5, 4.5, 6.5, 8]
     # Means over the steps that have a number; the last step has none.
     assert [row["terms"] for row in log] == [*({"odd": odd} for odd in (1, 3, 5, 7)), {}]
+
+
+def test_means_go_on_from_a_checkpoint_between_two_rows_of_the_log(tmp_path: Path) -> None:
+    numbers = Numbers(epochs=2.25)
+    log, _ = run(tmp_path / "whole", numbers, log_steps=4)
+    given: dict[str, Any] = {"log_steps": 4, "checkpoint_steps": 1}
+    with pytest.raises(Stop):
+        run(tmp_path / "work", numbers, progress=stops_at(8), **given)
+    again, seen = run(tmp_path / "work", numbers, **given)
+    assert seen == [7, 8]
+    assert without_rate(again) == without_rate(log)
 
 
 def test_a_loss_that_is_not_a_number_ends_the_training(tmp_path: Path) -> None:
