@@ -15,7 +15,7 @@ from tercet.tasks.training.train import TrainConfig
 
 FEW_BATCHES = 8
 # What to do about a reason for which `select` left out candidates, or `ingest` pairs.
-_MENDS: Mapping[str, str] = {
+MENDS: Mapping[str, str] = {
     "below_positive_min": "lower select.positive_min",
     "above_negative_max": "raise select.negative_max",
     "below_negative_min": "lower select.negative_min",
@@ -72,7 +72,7 @@ def _said(
         return f"{said}: {more}."
     common = [reason for reason, _ in reasons.most_common(3)]
     listed = ", ".join(f"{reason} {reasons[reason]:,}" for reason in common)
-    mends = [_MENDS[reason] for reason in common if reason in _MENDS][:1]
+    mends = [MENDS[reason] for reason in common if reason in MENDS][:1]
     return f"{said}. {left_out} were left out as {listed}: {', or '.join([*mends, more])}."
 
 

@@ -1,17 +1,19 @@
-"""Warnings after `ingest`: corpora of which little came in, or little lies in dev or test."""
+"""Warnings after `ingest`: corpora that lost rows or pairs, or of which little is held out."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from tercet.flows.pipeline.step import Step
+from tercet.flows.running.few_rows import MENDS
 from tercet.storage.artifacts import Artifact
 from tercet.tasks.corpus.ingest import IngestConfig
 from tercet.tasks.corpus.outcomes import LARGE_CLUSTER, NOTHING_KEPT
 from tercet.tasks.corpus.sources.streams import conversion
+from tercet.tasks.corpus.splits import SPLITS
 
 OUTCOMES = "corpus_outcomes"
-# A share of unreadable rows from which it is told.
-_UNREADABLE = 0.1
+# A share of unreadable rows, or of pairs left out, from which it is told.
+_LOST = 0.1
 # Where so many documents are asked for in dev or test, fewer than a third of them is no accident.
 _ASKED = 10
 
@@ -35,7 +37,13 @@ def warnings(step: Step, artifact: Artifact) -> list[str]:
     said = []
     for corpus in config.corpora:
         counts = found[corpus.name]
-        for line in (_unreadable(counts, corpus.source), _unused(counts), _held_out(counts, asked)):
+        lines = (
+            _unreadable(counts, corpus.source),
+            _unused(counts),
+            _unpaired(counts),
+            _held_out(counts, asked),
+        )
+        for line in lines:
             if line is not None:
                 said.append(f"ingest: corpus {corpus.name!r}: {line}.")
     return said
@@ -53,7 +61,7 @@ def _unreadable(counts: _Counts, source: str) -> str | None:
     rows = _of(counts, "row")
     del rows["markup"]  # no loss: code, tables and lists between the prose
     read = rows.total() + _of(counts, "document").total()
-    if rows.total() <= _UNREADABLE * read:
+    if rows.total() <= _LOST * read:
         return None
     hint = f"; if it is Latin-1: {conversion(source)}" if "not_utf8" in rows else ""
     return f"{rows.total():,} of {read:,} rows cannot be used ({_listed(rows)}){hint}"
@@ -65,6 +73,19 @@ def _unused(counts: _Counts) -> str | None:
         return None
     lost = Counter({reason: n for (unit, reason), n in counts.items() if unit != "document"})
     return f"no document of it is used ({_listed(lost)})"
+
+
+def _unpaired(counts: _Counts) -> str | None:
+    pairs = _of(counts, "pair")
+    lost = Counter({reason: n for reason, n in pairs.items() if reason not in SPLITS})
+    if not lost or lost.total() < _LOST * pairs.total():
+        return None
+    mends = dict.fromkeys(MENDS[reason] for reason, _ in lost.most_common() if reason in MENDS)
+    hint = f"; to keep more, {' and '.join(mends)}" if mends else ""
+    return (
+        f"{lost.total():,} of {pairs.total():,} pairs are left out ({_listed(lost)}), and "
+        f"{pairs['train']:,} are in train{hint}"
+    )
 
 
 def _held_out(counts: _Counts, asked: Mapping[str, float]) -> str | None:
