@@ -26,6 +26,8 @@ from tercet.tasks.training.phases import (
 DRAWS = pa.schema(
     [
         ("phase", pa.string()),
+        ("part", pa.string()),
+        ("seed", pa.int64()),
         ("epoch", pa.int32()),
         ("sentence_id", pa.uint64()),
         ("candidate_id", pa.uint64()),
@@ -131,7 +133,7 @@ def drawn_table(phase: str, seed: int, drawn: pa.Table) -> pa.Table:
     return pa.table({**columns, "sentence_id": drawn["row_id"]}).select(DRAWN_PAIRS.names)
 
 
-def draws_table(work: Work, phase: PhaseConfig, drawn: pa.Table) -> pa.Table:
+def draws_table(work: Work, phase: PhaseConfig, seed: int, drawn: pa.Table) -> pa.Table:
     """Rows of `draws`: the candidates of each triplet that was drawn; of a pair, its positive.
 
     drawn: epoch, part, group (sentence_id) and row_id (triplet_id).
@@ -145,6 +147,8 @@ def draws_table(work: Work, phase: PhaseConfig, drawn: pa.Table) -> pa.Table:
         role: pa.table(
             {
                 "phase": pa.repeat(phase.name, drawn.num_rows),
+                "part": drawn["part"],
+                "seed": pa.repeat(pa.scalar(seed, pa.int64()), drawn.num_rows),
                 "epoch": drawn["epoch"],
                 "sentence_id": drawn["group"],
                 "candidate_id": chosen[f"{role}_id"],
@@ -161,7 +165,7 @@ def draws_table(work: Work, phase: PhaseConfig, drawn: pa.Table) -> pa.Table:
     table = pa.concat_tables([chosen_rows["positive"].filter(with_positive), negatives])
     # What `select` adds itself (the anchor as its own positive) is not a candidate.
     table = table.filter(pc.is_valid(table["candidate_id"]))
-    order = [(name, "ascending") for name in ("epoch", "sentence_id", "candidate_id")]
+    order = [(name, "ascending") for name in ("part", "epoch", "sentence_id", "candidate_id")]
     return table.sort_by(order)
 
 

@@ -125,7 +125,7 @@ def run(work: Work) -> Path:
     seed = work.seed if config.model_seed is None else config.model_seed
     directory, trained = fitted(work, config, phase, parts, seed, choice, phase.mini_batch)
     if trained.draws is not None:
-        work.emit("draws", draws_table(work, phase, trained.draws))
+        work.emit("draws", draws_table(work, phase, seed, trained.draws))
     for drawn in trained.drawn:
         work.emit("drawn_pairs", drawn_table(phase.name, seed, drawn))
     return directory

@@ -19,7 +19,7 @@ from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS, DOCUMENTS
 from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training.loss_rows import shaped
-from tercet.tasks.training.phase_rows import draws_table, part_rows
+from tercet.tasks.training.phase_rows import DRAWS, draws_table, part_rows
 from tercet.tasks.training.phases import PartConfig, PhaseConfig
 
 __all__ = ["inputs"]
@@ -192,19 +192,22 @@ def test_one_row_of_a_sentence_is_told_by_its_candidates(
             ],
         }
     )
-    told = draws_table(work_on(inputs, tmp_path), phase, drawn)
+    told = draws_table(work_on(inputs, tmp_path), phase, 7, drawn)
     found = [
-        (row["epoch"], row["candidate_id"], row["method"])
+        (row["part"], row["epoch"], row["candidate_id"], row["method"])
         for row in sorted(told.to_pylist(), key=lambda row: (row["epoch"], row["candidate_id"]))
     ]
     # The first triplet's positive is the anchor itself, and no candidate; a pair has no negative.
     assert found == [
-        (0, 105, "cut"),
-        (0, 200, "negation"),
-        (0, 205, "negation"),
-        (1, 105, "cut"),
+        ("p", 0, 105, "cut"),
+        ("p", 0, 200, "negation"),
+        ("p", 0, 205, "negation"),
+        ("other", 1, 105, "cut"),
     ]
+    assert told.schema == DRAWS
     assert set(told["phase"].to_pylist()) == {"main"}
+    # That of the training, where several read the same triplets.
+    assert set(told["seed"].to_pylist()) == {7}
 
 
 def test_a_negative_that_not_every_row_has() -> None:
