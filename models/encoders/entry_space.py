@@ -133,7 +133,13 @@ def make_independent(matrix: Floats, deviation: float, rows: int = _SAMPLE) -> i
     with warnings.catch_warnings():
         # The number of rounds says so.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        components.fit((np.asarray(matrix[drawn], dtype=np.float64) - mean) @ whitening)
+        try:
+            components.fit((np.asarray(matrix[drawn], dtype=np.float64) - mean) @ whitening)
+        except np.linalg.LinAlgError:
+            # At its end `fit` inverts the components, which are orthogonal: on some of those
+            # LAPACK's gesdd does not converge. The inverse is not needed here.
+            if not hasattr(components, "components_"):
+                raise
     # Orthogonal, so that what is white over all rows stays so.
     turned = whitening @ components.components_.T * deviation
     for start in range(0, count, _BLOCK):

@@ -84,6 +84,20 @@ def test_directions_in_which_nothing_varies_are_no_components() -> None:
     assert np.allclose(np.corrcoef(matrix[:, :3].T), np.eye(3), atol=1e-3)
 
 
+def test_components_whose_inverse_is_not_found_are_kept_mocked_lapack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    matrix = np.random.default_rng(6).laplace(size=(500, 4)).astype(np.float32)
+    again = matrix.copy()
+    rounds = make_independent(matrix, 0.26)
+    monkeypatch.setattr("sklearn.decomposition._fastica.linalg.pinv", fails)
+    assert make_independent(again, 0.26) == rounds
+    assert np.array_equal(matrix, again)
+
+
 def test_too_few_entries_are_one_sentence() -> None:
     with pytest.raises(ValueError, match=r"ica needs more entries than the 4 numbers.*only 3"):
         make_independent(np.zeros((3, 4), np.float32), 0.26)
