@@ -12,7 +12,6 @@ from tercet.flows.running.arguments import DEFAULT_STORE, RunArguments
 app = typer.Typer(
     name="tercet",
     help="From an unlabelled corpus to a sentence encoder for it.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
     rich_markup_mode=None,
@@ -45,7 +44,7 @@ def run(
         bool, typer.Option("--retry-failed", help="ask the language model again for failed rows")
     ] = False,
     write: Annotated[
-        str | None, typer.Option("--write", help="a new file for the recipe that is run")
+        str | None, typer.Option("--write", help="a file for the recipe that is run")
     ] = None,
     no_server: Annotated[bool, typer.Option("--no-server", help="run without Prefect")] = False,
     store: StoreOption = _STORE,
@@ -80,7 +79,10 @@ def plan(
 @app.command("try")
 def try_(
     recipe: RecipeArgument,
-    method: Annotated[str, typer.Option("--method", help="a method of the recipe, or extract")],
+    method: Annotated[
+        str,
+        typer.Option("--method", help="a method of the recipe, or extract (with extract_generate)"),
+    ],
     count: Annotated[int, typer.Option("-n", min=1, max=100, help="number of rows to show")] = 5,
     corpus: CorpusOption = None,
     set_: SetOption = None,
@@ -126,7 +128,9 @@ def study(
 
 @app.command()
 def init(
-    corpus: Annotated[str, typer.Argument(help="a file, a glob, pydocs, or hf:NAME")],
+    corpus: Annotated[
+        str, typer.Argument(help="a file, folder, glob, pydocs, hf:NAME or lmf:FILE.xml")
+    ],
     output: Annotated[str, typer.Option("-o", "--output", help="where to write")] = "recipe.yaml",
     store: StoreOption = _STORE,
     debug: DebugOption = False,
@@ -179,7 +183,7 @@ def show(
 
 @app.command()
 def tag(
-    ref: Annotated[str, typer.Argument(help="a run, or name@version")],
+    ref: Annotated[str, typer.Argument(help="a run, a step, a table, or name@version")],
     name: Annotated[str, typer.Argument(help="the new name")],
     store: StoreOption = _STORE,
     debug: DebugOption = False,
@@ -373,7 +377,7 @@ for _name in COMING:
 def main() -> None:
     """Entry point: reports every failure as one sentence and an exit code."""
     try:
-        code = app(standalone_mode=False)
+        code = app(sys.argv[1:] or ["--help"], "tercet", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         command = shlex.join(["tercet", *sys.argv[1:]])
         print(f"\nInterrupted. To start again: {command}", file=sys.stderr)

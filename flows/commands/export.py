@@ -79,7 +79,14 @@ def export_model(
     Raises: BadInput when the ref is not a finished encoder or the destination exists.
     """
     opened = open_store(store, create=False)
-    artifact = artifact_of(opened, ref, run_ref)
+    try:
+        artifact = artifact_of(opened, ref, run_ref)
+    except UnknownRef:
+        if ref != "train" or run_ref is not None:
+            raise
+        raise BadInput(
+            "No run in this store has trained yet: `tercet run RECIPE` makes an encoder."
+        ) from None
     source = encoder_dir(artifact)
     target = Path(destination).expanduser()
     if onnx or int8:

@@ -27,7 +27,9 @@ def exit_code(error: BaseException) -> int:
 def sentence(error: BaseException) -> str:
     """One line that describes the failure."""
     if _wrong_usage(error):
-        return f"{error.format_message()} (tercet --help)"  # type: ignore[attr-defined]
+        context = getattr(error, "ctx", None)
+        command = "tercet" if context is None else context.command_path
+        return f"{error.format_message()} ({command} --help)"  # type: ignore[attr-defined]
     text = " ".join(str(error).split())
     if isinstance(error, BadInput | StoreError | StageFailed | Stopped | Unusable) and text:
         return text

@@ -13,18 +13,31 @@ def say(text: str) -> None:
 
 
 # Tables whose rows are not what they are named after: one says how a corpus's anchors are chosen.
-_RULES = {"anchors": "rules for anchors", "anchor_shares": "corpora with anchors"}
+_RULES = {
+    "anchors": ("rule for anchors", "rules for anchors"),
+    "anchor_shares": ("corpus with anchors", "corpora with anchors"),
+}
 
 
 def step_line(result: StepResult) -> str:
     """One line about a finished step."""
     rows = ", ".join(
-        f"{count:,} {_rows_of(name)}" for name, count in result.tables.items() if count
+        f"{count:,} {_rows_of(name, count)}" for name, count in result.tables.items() if count
     )
     time = "" if result.state == "reused" else f" in {result.seconds:.1f} s"
     return f"{result.step:<32} {result.state:<8}{time:<12} {rows}"
 
 
-def _rows_of(table: str) -> str:
-    name = _RULES.get(table, table.replace("_", " "))
-    return name if name.endswith("s") else f"rows of {name}"
+def _rows_of(table: str, count: int) -> str:
+    name = table.replace("_", " ")
+    one, several = _RULES.get(table, (_singular(name), name))
+    if one == several:
+        one, several = f"row of {name}", f"rows of {name}"
+    return one if count == 1 else several
+
+
+def _singular(name: str) -> str:
+    """A table's name for one of its rows; the name itself if it has no plural."""
+    if name.endswith("ies"):
+        return f"{name.removesuffix('ies')}y"
+    return name.removesuffix("s")

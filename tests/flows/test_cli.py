@@ -24,9 +24,9 @@ USAGE: list[tuple[list[str], list[str]]] = [
     (["run", "good.yaml", "--set", "select.best=1"], ["--set select.best=1: unknown key"]),
     (["run", "good.yaml", "--set", "select"], ["--set 'select'", "has no value"]),
     (["run", "good.yaml", "--seed", "4294967296"], ["--seed 4294967296: seed is"]),
-    (["run"], ["Missing argument", "--help"]),
-    (["walk"], ["No such command 'walk'"]),
-    (["plan", "good.yaml", "--bogus"], ["--bogus"]),
+    (["run"], ["Missing argument", "(tercet run --help)"]),
+    (["walk"], ["No such command 'walk'", "(tercet --help)"]),
+    (["plan", "good.yaml", "--bogus"], ["--bogus", "(tercet plan --help)"]),
     (["init", "nosuch.txt"], ["no such file"]),
     (["ls", "--run", "nosuch"], ["'nosuch'"]),
     (["ls", "--store", "nowhere"], ["no store at"]),
@@ -44,6 +44,13 @@ def test_wrong_words(place: Place, words: list[str], told: list[str]) -> None:
     assert all(word in said for word in told), said
     assert not (place.folder / "stolen.csv").exists()
     place.goes_on()
+
+
+def test_without_a_command_the_usage_is_shown(place: Place) -> None:
+    shown = place.types()
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout == place.types("--help").stdout
+    assert shown.stdout.startswith("Usage: tercet ")
 
 
 def test_a_process_says_the_same_and_nothing_else(place: Place) -> None:

@@ -52,6 +52,14 @@ def test_the_directory_is_plain_and_three_lines_load_it(
     assert names(tmp_path / "tagged") == names(target)
 
 
+def test_before_any_training_there_is_no_encoder(tmp_path: Path) -> None:
+    untrained = open_store(str(tmp_path / "untrained")).location
+    with pytest.raises(BadInput, match="No run in this store has trained yet: "):
+        export("train", str(tmp_path / "new"), untrained, None)
+    with pytest.raises(StoreError, match="No table, step, version or tag is called 'graph'"):
+        export("graph", str(tmp_path / "new"), untrained, None)
+
+
 @pytest.mark.parametrize(("run", "whose"), [(None, "This store has"), ("birds", "Run .* has")])
 def test_a_graph_that_was_never_made_is_said_to_be_missing(
     store: str, tmp_path: Path, run: str | None, whose: str

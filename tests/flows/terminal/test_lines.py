@@ -13,6 +13,13 @@ def test_rows_are_named_after_what_they_are() -> None:
     assert said.endswith(f" {rows}")
 
 
+def test_one_row_is_told_in_the_singular() -> None:
+    tables = ["documents", "entries", "contamination", "anchors", "anchor_shares"]
+    said = step_line(StepResult("sample", "abc", "made", 1.24, dict.fromkeys(tables, 1)))
+    rows = "1 document, 1 entry, 1 row of contamination, 1 rule for anchors, 1 corpus with anchors"
+    assert said.endswith(f" {rows}")
+
+
 def test_a_step_that_is_reused_took_no_time() -> None:
     said = step_line(StepResult("sample", "abc", "reused", 0.01, {"training_log": 5}))
     assert " in " not in said
