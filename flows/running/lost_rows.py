@@ -14,6 +14,8 @@ from tercet.tasks.corpus.splits import SPLITS
 OUTCOMES = "corpus_outcomes"
 # A share of unreadable rows, or of pairs left out, from which it is told.
 _LOST = 0.1
+# No loss: the pair's text is there in another one.
+_REPEATED = ("duplicate_query", "duplicate_answer")
 # Where so many documents are asked for in dev or test, fewer than a third of them is no accident.
 _ASKED = 10
 
@@ -77,10 +79,12 @@ def _unused(counts: _Counts) -> str | None:
 
 def _unpaired(counts: _Counts) -> str | None:
     pairs = _of(counts, "pair")
+    for reason in _REPEATED:
+        del pairs[reason]
     lost = Counter({reason: n for reason, n in pairs.items() if reason not in SPLITS})
     if not lost or lost.total() < _LOST * pairs.total():
         return None
-    mends = dict.fromkeys(MENDS[reason] for reason, _ in lost.most_common() if reason in MENDS)
+    mends = dict.fromkeys(MENDS[reason] for reason, _ in lost.most_common(3) if reason in MENDS)
     hint = f"; to keep more, {' and '.join(mends)}" if mends else ""
     return (
         f"{lost.total():,} of {pairs.total():,} pairs are left out ({_listed(lost)}), and "

@@ -37,5 +37,6 @@ def test_pairs_that_are_left_out_are_told_with_what_to_set() -> None:
 
 @pytest.mark.parametrize(("lost", "told"), [(9, 0), (10, 1)])
 def test_a_tenth_is_told(lost: int, told: int) -> None:
-    assert len(said({"train": 100 - lost, "duplicate_query": lost})) == told
+    counts = {"train": 100 - lost, "incomplete_pair": lost, "duplicate_query": 50}
+    assert len(said(counts)) == told
     assert said({}) == []
