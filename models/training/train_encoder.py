@@ -18,7 +18,7 @@ from tercet.models.encoders.encoder import default_prompt, longest
 from tercet.models.losses.loss import Loss
 from tercet.models.losses.registry import loss_named
 from tercet.models.training import batches as batching
-from tercet.models.training import checkpoints
+from tercet.models.training import checkpoints, dropout
 from tercet.models.training.cached_gradients import CachedEncoder
 from tercet.models.training.loop import Batch, Setting, phase_seed, train
 from tercet.models.training.phase import Numbers, PartRows, Trained, epoch_steps, part_sizes
@@ -44,10 +44,11 @@ def train_encoder(
     Every batch holds rows of each part, by its share; its loss is the sum of the parts' own, each
     times its weight. mini_batch: how many texts are encoded at once, by cached gradients; None: as
     many as have like length. Raises ValueError where rows lack a column that the part's loss needs,
-    and where the batch is too small for the parts.
+    where the batch is too small for the parts, and where nothing tells texts from their positives.
     """
     losses = [loss_named(part.loss).with_numbers(part.params) for part in parts]
     feed = _Feed(model, numbers, parts, losses, setting.seed)
+    dropout.check(model, numbers, parts, losses)
     # Initial weights of heads are drawn here.
     torch.manual_seed(phase_seed(setting.seed, numbers.name))
     # What fits into one mini-batch needs no second forward pass.
