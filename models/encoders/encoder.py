@@ -105,6 +105,9 @@ def load_encoder(
         most = min(longest(model), ENDLESS if asked is None else asked)
         if most != own_length and most < ENDLESS:
             model.max_seq_length = most
+    if isinstance(model[0], TemplateEncoder):
+        # Raises where the template leaves a sentence no token.
+        model[0].preprocess([""])
     return model.eval()
 
 

@@ -52,10 +52,6 @@ _ADJECTIVE_ENDS = (
     *("ous", "ful", "less", "able", "ible", "ive", "ical", "ic", "ary", "ish", "eous", "ual"),
     *("nal", "cal", "ral", "ial", "tal", "bal"),
 )
-_NOUN_ENDS = (
-    *("tion", "sion", "ment", "ness", "ity", "ance", "ence", "ism", "ship", "ology", "ics"),
-    *("tions", "sions", "ments", "ities", "ances", "ences", "isms", "ologies"),
-)
 _NO_ADJECTIVES = word_set(
     """table cable variable vegetable archive music topic metric logic critic clinic fabric traffic
     dictionary library boundary summary salary secretary diary dish fish british final general

@@ -4,6 +4,7 @@ They only measure: `evaluate` fits a classifier on the vectors of training texts
 ones. What is made here is read by nothing that trains.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -45,45 +46,54 @@ class LabelsConfig(Config):
 def run(work: Work) -> None:
     """Emits `labels`: of each corpus a seeded sample of the documents that have a label.
 
-    A label that too few training texts have is left out, and a corpus with fewer than two labels.
-    Raises: BadInput for a column of more than 20 values.
+    A label that too few training texts of the sample have is left out, and a corpus with fewer than
+    two labels. Raises: BadInput for a column of more than 20 values.
     """
     config: LabelsConfig = work.config
     documents = work.inputs["documents"].table("documents", ["doc_id", "corpus", "split", "label"])
     documents = documents.filter(pc.is_valid(documents["label"]))
     for corpus, column in config.columns.items():
-        own = _usual(work, documents.filter(pc.equal(documents["corpus"], corpus)), corpus, column)
-        drawn = pa.concat_tables([_drawn(own, split, work.seed) for split in TEXTS])
-        if drawn.num_rows:
-            texts = _texts(work.inputs["sentences"], drawn["doc_id"])
-            drawn = drawn.join(texts, "doc_id", join_type="inner").sort_by("doc_id")
+        own = documents.filter(pc.equal(documents["corpus"], corpus))
+        drawn = _sample(work, own, corpus, column)
+        if drawn is not None:
             drawn = drawn.append_column("name", pa.array([column] * drawn.num_rows, pa.string()))
             work.emit("labels", drawn.select(LABELS.names).cast(LABELS))
 
 
-def _usual(work: Work, documents: pa.Table, corpus: str, column: str) -> pa.Table:
-    """The documents whose label is frequent enough, if there are two such labels."""
-    values = len(documents["label"].unique())
-    if values > MOST_VALUES:
+def _sample(work: Work, documents: pa.Table, corpus: str, column: str) -> pa.Table | None:
+    """Drawn documents and their texts; None where fewer than two labels are frequent enough."""
+    values: set[str] = set(documents["label"].to_pylist())
+    if len(values) > MOST_VALUES:
         raise BadInput(
-            f"The column {column!r} of corpus {corpus!r} has {values:,} values, and labels have at "
-            f"most {MOST_VALUES}: name a column of few values, or leave `labels` out."
+            f"The column {column!r} of corpus {corpus!r} has {len(values):,} values, and labels "
+            f"have at most {MOST_VALUES}: name a column of few values, or leave `labels` out."
         )
-    train = documents.filter(pc.equal(documents["split"], "train"))
-    counts = {
-        entry["values"]: entry["counts"] for entry in train["label"].value_counts().to_pylist()
-    }
-    kept = [label for label, count in counts.items() if count >= LEAST_OF_A_LABEL]
     said = f"column {column!r} of corpus {corpus!r}"
-    for label in sorted(set(documents["label"].to_pylist()) - set(kept)):
-        found = f"{said}: {counts.get(label, 0)} training texts have this label, "
+    kept = _frequent(work, documents, values, said)
+    while len(kept) > 1:
+        documents = documents.filter(pc.is_in(documents["label"], pa.array(sorted(kept))))
+        drawn = pa.concat_tables([_drawn(documents, split, work.seed) for split in TEXTS])
+        texts = _texts(work.inputs["sentences"], drawn["doc_id"])
+        drawn = drawn.join(texts, "doc_id", join_type="inner").sort_by("doc_id")
+        # Of a label that is rare among many documents, few texts are drawn or none.
+        before, kept = kept, _frequent(work, drawn, kept, said)
+        if kept == before:
+            return drawn
+    detail = f"{said} has {len(kept)} labels that are frequent enough: it was not measured"
+    work.emit("rejects", rejects(NAME, [None], "one_label", detail, None))
+    return None
+
+
+def _frequent(work: Work, documents: pa.Table, values: set[str], said: str) -> set[str]:
+    """Those of the values that enough of the training documents have; the others are rejects."""
+    train = documents.filter(pc.equal(documents["split"], "train"))
+    counts = Counter(train["label"].to_pylist())
+    rare = {value for value in values if counts[value] < LEAST_OF_A_LABEL}
+    for label in sorted(rare):
+        found = f"{said}: {counts[label]} of {train.num_rows:,} training texts have this label, "
         detail = f"fewer than {LEAST_OF_A_LABEL}"
         work.emit("rejects", rejects(NAME, [None], "rare_label", found + detail, label))
-    if len(kept) < 2:
-        detail = f"{said} has {len(kept)} labels that are frequent enough: it was not measured"
-        work.emit("rejects", rejects(NAME, [None], "one_label", detail, None))
-        return documents.slice(0, 0)
-    return documents.filter(pc.is_in(documents["label"], pa.array(kept, pa.string())))
+    return values - rare
 
 
 def _drawn(documents: pa.Table, split: str, seed: int) -> pa.Table:

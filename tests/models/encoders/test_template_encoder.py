@@ -68,7 +68,10 @@ def test_truncation_shortens_the_sentence_and_never_the_template(tiny_backbone: 
 
 
 def test_a_template_that_leaves_no_room_is_one_sentence(tiny_backbone: Path) -> None:
-    model = load_encoder(tiny_backbone, "mask", prompt=TEMPLATE, max_length=6)
+    with pytest.raises(ValueError, match=r"takes 6 of 6 tokens.*raise max_length"):
+        load_encoder(tiny_backbone, "mask", prompt=TEMPLATE, max_length=6)
+    model = load_encoder(tiny_backbone, "mask", prompt=TEMPLATE, max_length=7)
+    model.max_seq_length = 6
     with pytest.raises(ValueError, match=r"takes 6 of 6 tokens.*raise max_length"):
         encode(model, ["red"])
 
