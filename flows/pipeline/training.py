@@ -38,6 +38,7 @@ def training_steps(recipe: Recipe) -> list[Step]:
         pairs["awareness"] = ("awareness",)
     pairs |= {step.name: (step.name,) for step in own_measures(recipe)}
     measured = recipe.evaluate.model_dump(exclude={"phases", "halves"})
+    measured["trust_remote_code"] = recipe.train.trust_remote_code
     base = evaluate.EvaluateConfig(**measured)
     model: Mapping[str, Model] = {"model": model_named(recipe, recipe.backbone)}
     steps = [Step("evaluate.base", evaluate.STAGE, base, pairs, model)]
@@ -165,7 +166,11 @@ def _whiten_step(
     """
     form = recipe.evaluate.model_dump(include={"pooling", "prompt", "precision"})
     config = whiten.WhitenConfig(
-        **settings.model_dump(), **form, corpora=of_role(recipe, "domain"), model_seed=own
+        **settings.model_dump(),
+        **form,
+        corpora=of_role(recipe, "domain"),
+        model_seed=own,
+        trust_remote_code=recipe.train.trust_remote_code,
     )
     inputs = {"sentences": ("ingest",), **guarded(recipe, "sentences")}
     models: dict[str, Model] = {"encoder": model_named(recipe, recipe.backbone)}

@@ -40,6 +40,7 @@ REASONS = {
     "no_pair": "accepted, but there is nothing to pair it with",
     "no_pairs": "a split without pairs",
     "no_positive": "no rule rewords it",
+    "no_ranking": "queries with nothing to rank",
     "no_score": "no score",
     "no_weight": "its method has the weight 0",
     "not_in_text": "not in the sentence",

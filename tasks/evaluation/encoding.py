@@ -37,7 +37,12 @@ class Encoded:
 
 
 def load(
-    path: Path, form: FormSettings, max_length: int | None, device: str, untrained: bool = False
+    path: Path,
+    form: FormSettings,
+    max_length: int | None,
+    device: str,
+    trust_remote_code: bool = False,
+    untrained: bool = False,
 ) -> Any:
     """The encoder in this form, ready to use. Raises BadInput if it cannot be loaded.
 
@@ -47,7 +52,13 @@ def load(
 
     try:
         return load_encoder(
-            path, form.pooling, max_length, device, prompt=form.prompt, draws_cnn=untrained
+            path,
+            form.pooling,
+            max_length,
+            device,
+            trust_remote_code,
+            form.prompt,
+            draws_cnn=untrained,
         )
     except ValueError as error:
         raise BadInput(str(error)) from error

@@ -52,7 +52,7 @@ from tercet.tasks.evaluation.retrieval import (
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
 from tercet.tasks.evaluation.suites.fact_order import TaskName, case_files, named_after, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
-from tercet.tasks.evaluation.suites.reranking import MTEB
+from tercet.tasks.evaluation.suites.reranking import MTEB, no_ranking
 from tercet.tasks.evaluation.suites.sts import STS_TASKS, ScoredTask
 from tercet.tasks.evaluation.suites.suite import (
     Suite,
@@ -141,6 +141,7 @@ class EvaluateConfig(EvaluateSettings):
         default="encoder",
         description="Recorded with each figure: encoder, or the name of an earlier phase.",
     )
+    trust_remote_code: bool = False
 
 
 @dataclass(frozen=True)
@@ -191,10 +192,20 @@ def run(work: Work) -> None:
     texts = material.texts()
     if not texts:
         return
+    for task in material.suite.reranking:
+        if task.skipped:
+            work.emit("rejects", no_ranking(task))
     path = work.models["model"]
     trained = "baseline" in work.inputs
     encoded, pooling = encoded_texts(
-        load(path, config, config.max_length, work.resources.device, untrained=not trained),
+        load(
+            path,
+            config,
+            config.max_length,
+            work.resources.device,
+            config.trust_remote_code,
+            untrained=not trained,
+        ),
         path,
         texts,
         work.resources.batch_size,

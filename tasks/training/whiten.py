@@ -53,6 +53,7 @@ class WhitenConfig(FormSettings, WhitenSettings):
     model_seed: int | None = Field(
         default=None, description="Of the training that made the encoder; null: the run's seed."
     )
+    trust_remote_code: bool = False
 
 
 def run(work: Work) -> Path:
@@ -67,6 +68,7 @@ def run(work: Work) -> Path:
             work.models["encoder"],
             config.pooling,
             device=work.resources.device,
+            trust_remote_code=config.trust_remote_code,
             prompt=config.prompt,
         )
         vectors = encoder.encode(

@@ -48,9 +48,15 @@ def encoder(monkeypatch):
     fake = SimpleNamespace(embed=words, seen=[], loaded=[])
 
     def load_encoder(
-        path, pooling=None, max_length=None, device="cpu", prompt=None, draws_cnn=False
+        path,
+        pooling=None,
+        max_length=None,
+        device="cpu",
+        trust_remote_code=False,
+        prompt=None,
+        draws_cnn=False,
     ):
-        fake.loaded.append((path, pooling, max_length, device))
+        fake.loaded.append((path, pooling, max_length, device, trust_remote_code))
         return [SimpleNamespace(), SimpleNamespace(pooling_mode=pooling or "mean")]
 
     def encode(model, texts, batch_size, precision, progress, normalise):

@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from tercet.tasks.corpus.sources import tables
 from tercet.tasks.evaluation.suites.layout import content_digest, is_text, named_file, named_files
+from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput
 
 FOLDER = "reranking"
@@ -61,6 +64,12 @@ class RankedTask:
             (str(len(query.wordings)), str(len(query.positive)), *query.texts())
             for query in self.queries
         )
+
+
+def no_ranking(task: RankedTask) -> pa.Table:
+    """A reject for the task's queries that were left out."""
+    detail = f"{task.name}: queries without a positive or without a negative: {task.skipped}"
+    return rejects("evaluate", [None], "no_ranking", detail, None)
 
 
 def names(root: Path) -> list[str]:

@@ -56,11 +56,6 @@ class ScoredTask:
     split: Split
     parts: tuple[ScoredPairs, ...]
 
-    @property
-    def pairs(self) -> int:
-        """Number of scored pairs."""
-        return sum(len(part.scores) for part in self.parts)
-
     def texts(self) -> list[str]:
         """All first and second texts, part by part."""
         return [text for part in self.parts for text in (*part.first, *part.second)]

@@ -316,3 +316,12 @@ def test_gense_s_phases_follow_each_other_with_the_paper_s_numbers(name: str) ->
     writer = Made("fit_generator.writer")
     for step in ("synthesise.entailment", "synthesise.contradiction", "score.gense"):
         assert writer in found[step].models.values(), step
+
+
+def test_code_that_the_recipe_allows_runs_in_every_step_that_loads_the_encoder(
+    tmp_path: Path,
+) -> None:
+    for allowed in (False, True):
+        of = steps(tmp_path, "whiten={}", f"train.trust_remote_code={str(allowed).lower()}")
+        for name in ("evaluate.base", "train.warm", "train.main", "whiten", "evaluate.encoder"):
+            assert of[name].config.trust_remote_code is allowed, name

@@ -233,6 +233,11 @@ def test_a_constant_encoder_has_no_spearman_and_it_says_so(tmp_path, encoder, mo
         evaluate_model(model, suite, ["STS-B"])
 
 
+def test_code_of_the_model_runs_if_the_config_allows_it(tmp_path, encoder, model):
+    run_stage(tmp_path, model, many_pairs(5), trust_remote_code=True)
+    assert [loaded[-1] for loaded in encoder.loaded] == [True]
+
+
 def test_scores_that_are_all_equal_are_named(tmp_path, encoder, model):
     suite = write_stsb(tmp_path, [(3.0, a, b) for _, a, b in STSB])
     with pytest.raises(BadInput, match=r"STS-B .*undefined"):
@@ -242,7 +247,7 @@ def test_scores_that_are_all_equal_are_named(tmp_path, encoder, model):
 def test_pooling_and_length_reach_the_encoder(tmp_path, encoder, model):
     suite = write_stsb(tmp_path, STSB)
     table = evaluate_model(model, suite, ["STS-B"], pooling="cls", max_length=32)
-    assert encoder.loaded == [(model, "cls", 32, "cpu")]
+    assert encoder.loaded == [(model, "cls", 32, "cpu", False)]
     assert set(table["pooling"].to_pylist()) == {"cls"}
 
 

@@ -130,6 +130,19 @@ def test_reranking_by_hand_and_the_average_of_four(tmp_path, encoder, model):
     assert set(some["evaluations"]["task"].to_pylist()) == {"AskUbuntu", "Mind"}
 
 
+def test_queries_with_nothing_to_rank_are_told(tmp_path, encoder, model):
+    suite = write_reranking(tmp_path / "suite", "AskUbuntu", "ours")
+    with (suite / "reranking" / "ours.jsonl").open("a") as file:
+        for sides in ({"positive": []}, {"negative": []}, {"positive": [], "negative": []}):
+            query = {"query": "red", "positive": ["red boat"], "negative": ["fish"], **sides}
+            file.write(json.dumps(query) + "\n")
+    out = measured(tmp_path, model, suite, "reranking")
+    told = [row for row in out["rejects"].to_pylist() if row["reason"] == "no_ranking"]
+    assert [row["detail"] for row in told] == [
+        "ours: queries without a positive or without a negative: 3"
+    ]
+
+
 def test_transfer_has_what_was_right_and_the_f1_of_mrpc(tmp_path, encoder, model):
     encoder.embed = lambda text: words(text).reshape(32, -1).sum(axis=1)
     out = measured(tmp_path, model, write_mrpc(tmp_path / "suite"), "MRPC")

@@ -20,12 +20,17 @@ def replace(path: Path, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new, 1))
 
 
+def count(task: suites.ScoredTask) -> int:
+    """Scored pairs of all its parts."""
+    return sum(len(part.scores) for part in task.parts)
+
+
 def test_reads_the_seven_and_leaves_out_unscored_pairs(suite):
     tasks = suites.read_suite(suite)
     assert [task.name for task in tasks] == list(suites.STS_TASKS)
     year = tasks[1]
     assert [part.name for part in year.parts] == ["FNWN", "headlines", "OnWN"]
-    assert year.pairs == 6
+    assert count(year) == 6
     part = year.parts[0]
     assert part.first == ("a FNWN STS13 0 .", "a FNWN STS13 2 .")
     assert part.scores.tolist() == [1.5, 5.0]
@@ -124,7 +129,7 @@ def test_a_missing_file_is_named_and_other_tasks_still_read(suite, file):
     (suite / file).unlink()
     with pytest.raises(BadInput, match=file.rsplit("/", 1)[1]):
         suites.read_suite(suite)
-    assert suites.read_suite(suite, ("STS12",))[0].pairs == 10
+    assert count(suites.read_suite(suite, ("STS12",))[0]) == 10
 
 
 @pytest.mark.parametrize("content", ["", SICK_HEADER])
@@ -170,7 +175,7 @@ def test_the_digest_follows_the_content_alone(suite, tmp_path):
 
 def test_real_files_hold_the_known_numbers_of_pairs(shared_data):
     found = suites.read_suite(shared_data / "downstream", splits=("test", "dev"))
-    pairs = {(task.name, task.split): task.pairs for task in found}
+    pairs = {(task.name, task.split): count(task) for task in found}
     assert pairs == {
         ("STS12", "test"): 3108,
         ("STS13", "test"): 1500,
