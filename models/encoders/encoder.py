@@ -85,7 +85,7 @@ def load_encoder(
         if "custom code" in str(error):
             reason = (
                 "it comes with Python code of its own, which runs only if the recipe sets "
-                "trust_remote_code: true"
+                "trust_remote_code: true, and never in a guide, a teacher or `tercet eval`"
             )
         raise ValueError(f"No sentence encoder can be loaded from {path}: {reason}") from error
     has_cnn = own and any(isinstance(module, TokenCnn) for module in model)
