@@ -24,12 +24,14 @@ from tercet.models.encoders.token_cnn import TokenCnn
 OWN: tuple[type[nn.Module], ...] = (TemplateEncoder, MarkedState, TokenCnn)
 
 _LIBRARY = "sentence_transformers."
+# The package under which transformers loads code that came with a model.
+_FOREIGN = "transformers_modules."
 
 
 def save_encoder(model: SentenceTransformer, directory: Path) -> Path:
     """Writes the encoder as a SentenceTransformer directory of safetensors and JSON.
 
-    Beside modules of ours lies their source.
+    Beside modules of ours lies their source, and beside foreign ones theirs.
     """
     shutil.rmtree(directory, ignore_errors=True)
     model.save_pretrained(str(directory), create_model_card=False)
@@ -43,7 +45,18 @@ def save_encoder(model: SentenceTransformer, directory: Path) -> Path:
         listed.write_text(json.dumps(entries, indent=2), encoding="utf-8")
         for source in {Path(inspect.getfile(kind)) for kind in own}:
             shutil.copyfile(source, directory / f"tercet_{source.name}")
+    for source in _foreign(model):
+        shutil.copyfile(source, directory / source.name)
     return directory
+
+
+def _foreign(model: SentenceTransformer) -> set[Path]:
+    """The files of code that came with the model, which trust_remote_code has loaded."""
+    parts = [*model.modules(), *(getattr(module, "config", None) for module in model.modules())]
+    kinds = {type(part) for part in parts if type(part).__module__.startswith(_FOREIGN)}
+    # What such a file imports lies beside it.
+    folders = {Path(inspect.getfile(kind)).parent for kind in kinds}
+    return {path for folder in folders for path in folder.glob("*.py") if path.stem != "__init__"}
 
 
 def has_own(path: Path) -> bool:

@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
 from tiny_t5 import tiny_t5
 
 from tercet.models.encoders.encoder import encode, load_encoder
@@ -66,6 +68,46 @@ def test_our_loader_needs_no_trust_and_keeps_the_form(tmp_path: Path, tiny_backb
     assert (again.max_seq_length, again.default_prompt_name) == (20, "short")
     np.testing.assert_array_equal(encode(made, TEXTS), encode(again, TEXTS))
     assert not np.allclose(encode(again, TEXTS), encode(load_encoder(tiny_backbone, "mask"), TEXTS))
+
+
+_FOREIGN = """
+import json, pathlib
+from torch import nn
+from .foreign_number import NUMBER
+
+class Twice(nn.Module):
+    def forward(self, features):
+        features["sentence_embedding"] = NUMBER * features["sentence_embedding"]
+        return features
+
+    def save(self, output_path, *given, **named):
+        pathlib.Path(output_path, "config.json").write_text("{}")
+
+    @classmethod
+    def load(cls, *given, **named):
+        return cls()
+"""
+
+
+def test_code_that_came_with_a_model_is_saved_with_it(tmp_path: Path, tiny_backbone: Path) -> None:
+    path = tmp_path / "foreign"
+    SentenceTransformer(modules=list(load_encoder(tiny_backbone)), device="cpu").save(str(path))
+    entries = json.loads((path / "modules.json").read_text())
+    entries.append({"idx": 2, "name": "2", "path": "2_Twice", "type": "foreign_module.Twice"})
+    (path / "modules.json").write_text(json.dumps(entries))
+    (path / "2_Twice").mkdir()
+    (path / "foreign_module.py").write_text(_FOREIGN)
+    (path / "foreign_number.py").write_text("NUMBER = 2\n")
+    model = load_encoder(path, trust_remote_code=True)
+    saved = save_encoder(model, tmp_path / "saved")
+    shutil.rmtree(path)
+    with pytest.raises(ValueError, match="Python code of its own"):
+        load_encoder(saved)
+    again = load_encoder(saved, trust_remote_code=True)
+    found = encode(again, TEXTS, normalise=False)
+    np.testing.assert_array_equal(found, encode(model, TEXTS, normalise=False))
+    plain = encode(load_encoder(tiny_backbone), TEXTS, normalise=False)
+    np.testing.assert_allclose(found, 2 * plain, atol=1e-5)
 
 
 def test_source_that_was_tampered_with_is_not_run(tmp_path: Path, tiny_backbone: Path) -> None:
