@@ -347,7 +347,8 @@ def _sweep(scratch: Path) -> None:
             pids = json.loads((folder / "vllm.json").read_text())
         except (OSError, ValueError):
             continue
-        if not any(locks.alive(pid) for pid in pids.values() if isinstance(pid, int)):
+        # The file names a port too, whose number is some other process's id.
+        if not any(locks.alive(pids[name]) for name in ("server", "warden") if pids.get(name)):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -72,17 +72,23 @@ _ADVERBS = word_set(
     again too very quite rather almost more most less least much well so perhaps therefore thus
     however instead yet first together usually"""
 )
+_NO_ADVERBS = word_set(
+    """apply comply imply multiply reply supply rally tally family assembly anomaly monopoly
+    butterfly italy belly bully jelly"""
+)
 # Openers that are as often nouns or adjectives: "Mean pressure", "Log scale".
 DOUBTFUL_OPENERS = word_set(
     """mean log list plot sample test sort stack sum split round count draw fill fit format handle
     join map pass print switch wait check copy build call cause load move need release start store
     support update use cost cut deal drink drive fall feed fight hit hold hurt lead lie light meet
     read ride ring run set shake show sleep spread stand stick strike swim tear think throw wake
-    wear win try reset feel find cast shut put leave left open live attempt"""
+    wear win try reset feel find cast shut put leave left open live attempt
+    bear beat bet bite breed burst forecast override shed slide spin spring sting stride string
+    swing upset"""
 )
 # Without those that are as often something else: "the training set", "the left side".
 _PAST = frozenset(form for pair in IRREGULAR.values() for form in pair) - frozenset(IRREGULAR)
-_PAST -= word_set("left found felt bound ground cut built read")
+_PAST -= word_set("left found felt bound ground bit cut built read")
 # Of the closed classes those that stand before a noun as adjectives do: "an average little story".
 _BEFORE_NOUNS = word_set(
     """little last next first second third fourth fifth own same other such more most fewer less"""
@@ -189,7 +195,9 @@ def is_verb_like(word: str) -> bool:
 
 def is_adverb_form(word: str) -> bool:
     """Whether a word is mostly an adverb, by list and ending."""
-    return word in _ADVERBS or (len(word) > 4 and word.endswith("ly"))
+    if word in _ADVERBS:
+        return True
+    return len(word) > 4 and word.endswith("ly") and word not in _NO_ADVERBS
 
 
 def is_noun(here: Around, plural: bool) -> bool:

@@ -1,9 +1,10 @@
 """Kinds of nouns so narrow that any of a kind can stand in another's place and only the fact
-changes: a month for a month, a metal for a metal. A word that has a further sense is in none."""
+changes: a month for a month, a metal for a metal. A word that is as
+often something else, such as "spring", is in none."""
 
 _KINDS = """
 January February March April May June July August September October November December | Monday
-Tuesday Wednesday Thursday Friday Saturday Sunday | spring summer autumn winter | morning
+Tuesday Wednesday Thursday Friday Saturday Sunday | summer autumn winter | morning
 afternoon evening | week month year | decade century | north south east west | Africa America Asia
 Australia Europe | Brazil Canada China Egypt England France Germany India Italy Japan Russia Spain
 Poland Austria Sweden Norway Denmark Finland Iceland Ireland Scotland Portugal Greece Hungary
@@ -27,7 +28,7 @@ dinner | wheat rice barley | salt sugar | gold silver copper iron tin zinc bronz
 oxygen nitrogen helium | cotton silk wool leather | birch maple oak | lily tulip daisy | axe
 hammer knife shovel | coat jacket dress skirt shirt sweater scarf | ankle elbow knee shoulder
 wrist hip | liver lung kidney stomach | asthma malaria tuberculosis influenza pneumonia diabetes |
-football basketball baseball hockey tennis cricket golf rugby volleyball | physics chemistry
+football basketball baseball hockey tennis golf rugby volleyball | physics chemistry
 biology mathematics astronomy geology economics | Buddhism Christianity Islam | rain snow | flood
 drought earthquake hurricane | novel poem biography | brother father uncle grandfather |
 sister mother aunt grandmother | king emperor prince | queen princess | baker butcher

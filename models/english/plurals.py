@@ -14,7 +14,8 @@ spectrum spectra|maximum maxima|minimum minima|corpus corpora|nucleus nuclei|rad
 alumnus alumni|stimulus stimuli|formula formulae|larva larvae|leaf leaves|loaf loaves|half halves
 calf calves|thief thieves|shelf shelves|wolf wolves|elf elves|self selves|knife knives|life lives
 wife wives|quiz quizzes|hero heroes|potato potatoes|tomato tomatoes|echo echoes|bus buses|gas gases
-lens lenses|status statuses|virus viruses|campus campuses
+lens lenses|status statuses|virus viruses|campus campuses|stomach stomachs|epoch epochs
+monarch monarchs|patriarch patriarchs|matriarch matriarchs|eunuch eunuchs|loch lochs|tech techs
 """
 # Whose plural in -s is as good, and is the one that we write.
 _ALSO_REGULAR = word_set("formula medium maximum minimum")
@@ -23,7 +24,10 @@ _SAME_IN_BOTH = word_set(
 )
 # The last two are collective nouns, which have a regular plural too.
 _INVARIANT = _SAME_IN_BOTH - word_set("staff crew")
-_NOT_OF_MAN = word_set("human german roman norman")
+# Nouns that end in one of these have its plural.
+_HEADS = ("woman", "man", "child", "wife", "shelf", "tooth", "foot", "goose", "mouse", "wolf")
+_NOT_OF_MEN = word_set("abdomen acumen bitumen lumen omen regimen semen specimen stamen yemen")
+_NOT_OF_MAN = word_set("human german roman norman ottoman shaman talisman mongoose afoot")
 
 
 def _pairs() -> list[tuple[str, str]]:
@@ -39,13 +43,15 @@ def plural(text: str) -> str:
     """The plural of a noun, or of the last word of a noun phrase; of a plural the same text."""
     head, space, word = text.rpartition(" ")
     lower = word.lower()
-    if lower in _INVARIANT or lower in _SINGULARS or not word:
+    if lower in _INVARIANT or _irregular_singular(lower) or not word:
         return text
     if lower in _PLURALS:
         return head + space + in_shape_of(word, _PLURALS[lower])
-    for suffix in ("woman", "man"):
+    for suffix in _HEADS:
         if lower.endswith(suffix) and lower not in _NOT_OF_MAN:
             return head + space + word[: -len(suffix)] + _PLURALS[suffix]
+    if lower.endswith(("gnosis", "phasis", "thesis", "lysis", "crisis")):
+        return head + space + word[:-2] + "es"
     return text if _ends_as_plural(lower) else head + space + with_s(word)
 
 
@@ -56,26 +62,23 @@ def is_plural(text: str, lemma: str | None = None) -> bool:
         own = lemma.casefold()
         return folded != own and folded == plural(own)
     last = folded.rpartition(" ")[2]
-    return last in _SINGULARS or (len(last) > 3 and _ends_as_plural(last))
+    return bool(_irregular_singular(last)) or (len(last) > 3 and _ends_as_plural(last))
 
 
 def may_be_plural(word: str) -> bool:
     """Whether the casefolded word can be read as a plural noun, "sheep" and "firemen" included."""
     return (
-        word in _SINGULARS
-        or word in _SAME_IN_BOTH
+        word in _SAME_IN_BOTH
+        or bool(_irregular_singular(word))
         or (len(word) > 3 and _ends_as_plural(word))
-        or (len(word) > 4 and word.endswith("men"))
     )
 
 
 @lru_cache(maxsize=1 << 16)
 def singulars(word: str) -> tuple[str, ...]:
     """Forms that the casefolded word may be the plural of, likeliest first; () for none."""
-    if word in _SINGULARS:
-        return (_SINGULARS[word],)
-    if len(word) > 4 and word.endswith("men"):
-        return (word[:-3] + "man",)
+    if irregular := _irregular_singular(word):
+        return (irregular,)
     if len(word) < 4 or not word.endswith("s") or word.endswith("ss"):
         return ()
     if word.endswith("ies"):
@@ -87,6 +90,18 @@ def singulars(word: str) -> tuple[str, ...]:
     if word.endswith("ves"):
         return (word[:-1], word[:-3] + "f", word[:-3] + "fe")
     return () if word.endswith(("us", "is")) else (word[:-1],)
+
+
+def _irregular_singular(word: str) -> str:
+    """ "child" of "children", "grandchild" of "grandchildren"; "" of any other plural."""
+    if word in _SINGULARS:
+        return _SINGULARS[word]
+    if word not in _NOT_OF_MEN:
+        for one in _HEADS:
+            many = _PLURALS[one]
+            if len(word) > len(many) + 1 and word.endswith(many):
+                return word[: -len(many)] + one
+    return ""
 
 
 def _ends_as_plural(word: str) -> bool:

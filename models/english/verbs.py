@@ -7,23 +7,34 @@ from tercet.models.english.words import third_person, word_set
 
 # base past participle; the participle is left out where it is the past
 _IRREGULAR_FORMS = """
-be was been|become became become|begin began begun|bend bent|bind bound|blow blew blown
-break broke broken|bring brought|build built|burn burned|buy bought|catch caught
-choose chose chosen|come came come|cost cost|cut cut|deal dealt|dig dug|do did done
-draw drew drawn|drink drank drunk|drive drove driven|eat ate eaten|fall fell fallen|feed fed
-feel felt|fight fought|find found|flee fled|fly flew flown|forbid forbade forbidden
-forget forgot forgotten|forgive forgave forgiven|freeze froze frozen|get got got|give gave given
-go went gone|grow grew grown|hang hung|have had|hear heard|hide hid hidden|hit hit|hold held
-hurt hurt|keep kept|know knew known|lay laid|lead led|leave left|lend lent|let let|lie lay lain
-light lit|lose lost|make made|mean meant|meet met|outdo outdid outdone|overcome overcame overcome
-pay paid|put put|quit quit|read read|rebuild rebuilt|ride rode ridden|ring rang rung
-rise rose risen|run ran run|say said|see saw seen|seek sought|sell sold|send sent|set set
-shake shook shaken|shine shone|shoot shot|show showed shown|shrink shrank shrunk|shut shut
-sing sang sung|sink sank sunk|sit sat|sleep slept|speak spoke spoken|spend spent|split split
-spread spread|stand stood|steal stole stolen|stick stuck|strike struck|swim swam swum
-take took taken|teach taught|tear tore torn|tell told|think thought|throw threw thrown
-understand understood|undergo underwent undergone|undo undid undone|wake woke woken
-wear wore worn|win won|withdraw withdrew withdrawn|write wrote written|rewrite rewrote rewritten
+arise arose arisen|awake awoke awoken|be was been|bear bore borne|beat beat beaten
+become became become|begin began begun|bend bent|bet bet|bind bound|bite bit bitten|bleed bled
+blow blew blown|break broke broken|breed bred|bring brought|broadcast broadcast|build built
+burn burned|burst burst|buy bought|cast cast|catch caught|choose chose chosen|cling clung
+come came come|cost cost|creep crept|cut cut|deal dealt|dig dug|do did done|draw drew drawn
+drink drank drunk|drive drove driven|dwell dwelt|eat ate eaten|fall fell fallen|feed fed|feel felt
+fight fought|find found|flee fled|fling flung|fly flew flown|forbid forbade forbidden
+forecast forecast|foresee foresaw foreseen|foretell foretold|forget forgot forgotten
+forgive forgave forgiven|forgo forwent forgone|freeze froze frozen|get got got|give gave given
+go went gone|grind ground|grow grew grown|hang hung|have had|hear heard|hide hid hidden|hit hit
+hold held|hurt hurt|keep kept|kneel knelt|know knew known|lay laid|lead led|leap leapt|leave left
+lend lent|let let|lie lay lain|light lit|lose lost|make made|mean meant|meet met|mislead misled
+mistake mistook mistaken|misunderstand misunderstood|outdo outdid outdone
+overcome overcame overcome|override overrode overridden|oversee oversaw overseen
+overtake overtook overtaken|partake partook partaken|pay paid|put put|quit quit|read read
+rebuild rebuilt|regrow regrew regrown|remake remade|rerun reran rerun|resell resold|reset reset
+retake retook retaken|retell retold|rethink rethought|rewrite rewrote rewritten|ride rode ridden
+ring rang rung|rise rose risen|run ran run|say said|see saw seen|seek sought|sell sold|send sent
+set set|shake shook shaken|shed shed|shine shone|shoot shot|show showed shown|shrink shrank shrunk
+shut shut|sing sang sung|sink sank sunk|sit sat|sleep slept|slide slid|sling slung|slit slit
+speak spoke spoken|spend spent|spin spun|spit spat|split split|spread spread|spring sprang sprung
+stand stood|steal stole stolen|stick stuck|sting stung|stink stank stunk|stride strode stridden
+strike struck|string strung|strive strove striven|swear swore sworn|sweep swept|swim swam swum
+swing swung|take took taken|teach taught|tear tore torn|tell told|think thought|throw threw thrown
+thrust thrust|tread trod trodden|undergo underwent undergone|understand understood
+undertake undertook undertaken|undo undid undone|uphold upheld|upset upset|wake woke woken
+wear wore worn|weave wove woven|weep wept|win won|withdraw withdrew withdrawn|withhold withheld
+withstand withstood|wring wrung|write wrote written
 """
 _DOUBLED = word_set(
     """admit begin commit compel control defer deter equip forbid forget infer omit occur
@@ -79,9 +90,9 @@ def _pasts(verb: str) -> tuple[str, str]:
 def _doubles(verb: str) -> bool:
     if verb in _DOUBLED:
         return True
-    for prefix in _PREFIXES:
-        if verb.startswith(prefix) and len(verb) - len(prefix) >= 3:
-            return _doubles(verb.removeprefix(prefix))
+    rests = [verb.removeprefix(prefix) for prefix in _PREFIXES if verb.startswith(prefix)]
+    if rests:
+        return any(_doubles(rest) for rest in rests if len(rest) >= 3)
     vowels = [c in "aeiou" for c in verb]
     return (
         3 <= len(verb) <= 5
@@ -96,7 +107,7 @@ def _with_ed(verb: str) -> str:
         return verb + "d"
     if verb.endswith("y") and verb[-2:-1] not in "aeiou":
         return verb[:-1] + "ied"
-    return (verb + verb[-1] if _doubles(verb) else verb) + "ed"
+    return _before_ending(verb) + "ed"
 
 
 def _with_ing(verb: str) -> str:
@@ -104,4 +115,11 @@ def _with_ing(verb: str) -> str:
         return verb[:-2] + "ying"
     if verb.endswith("e") and not verb.endswith(("ee", "oe", "ye")) and verb != "be":
         return verb[:-1] + "ing"
-    return (verb + verb[-1] if _doubles(verb) else verb) + "ing"
+    return _before_ending(verb) + "ing"
+
+
+def _before_ending(verb: str) -> str:
+    """ "stopp" of "stop", "mimick" of "mimic"."""
+    if verb.endswith("ic"):
+        return verb + "k"
+    return verb + verb[-1] if _doubles(verb) else verb

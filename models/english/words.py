@@ -4,6 +4,8 @@ import re
 
 WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
+_WITH_ES = frozenset(("do", "go", "undo", "redo", "outdo", "overdo", "forgo", "undergo"))
+
 
 def word_set(text: str) -> frozenset[str]:
     """The words of a text, split at white space."""
@@ -13,7 +15,7 @@ def word_set(text: str) -> frozenset[str]:
 def with_s(word: str) -> str:
     """The word with the ending -s, as a plural or a third person has it."""
     lower = word.lower()
-    if lower in ("do", "go") or lower.endswith(("s", "x", "z", "ch", "sh")):
+    if lower in _WITH_ES or lower.endswith(("s", "x", "z", "ch", "sh")):
         return word + "es"
     if lower.endswith("y") and len(lower) > 1 and lower[-2] not in "aeiou":
         return word[:-1] + "ies"

@@ -128,6 +128,12 @@ class Reader:
                 one.strip() if isinstance(one := item.get(key), str) and one.strip() else None
                 for key in ("unit", "counts")
             )
+            if counts is not None:
+                # Of "two dogs and two cats" the "two" that stands nearest before "cats".
+                counted = [start for start, _ in self._occurrences(counts)]
+                fitting.sort(
+                    key=lambda q: min((s - q.end for s in counted if s >= q.end), default=math.inf)
+                )
             spans = [(quantity.start, quantity.end) for quantity in fitting]
             yield Item(text, spans, readings=fitting, unit=unit, counts=counts)
 

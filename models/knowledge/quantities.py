@@ -35,17 +35,19 @@ def _either_case(words: list[str]) -> str:
     )
 
 
-_SCALE = "|".join(SCALE_VALUES)
+_SCALE = _either_case([*SCALE_VALUES])
 _NUMBER = r"(?:\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?+(?:[eE][+-]?\d++)?+"
 _VULGAR = {"¼": 0.25, "½": 0.5, "¾": 0.75, "⅓": 1 / 3, "⅔": 2 / 3, "⅛": 0.125, "⅜": 0.375}
 _VULGAR |= {"⅝": 0.625, "⅞": 0.875}
+# "Two and a half million": the half is one of what the scale counts.
+_HALF = rf"(?P<half>[ ]and[ ](?:a|one)[ ]half(?!\w)(?:[ ](?P<of_half>{_SCALE})(?!\w))?)?"
 _DIGITS = re.compile(
     r"(?<![\w.#])(?<!\d[:,/])(?<![^\W\d_][-–])"
     r"(?P<sign>(?<![\w)\]%])[-−](?=[.\d]))?"
     rf"(?:(?P<whole>\d++[ ])?(?P<top>\d++)/(?P<under>\d++)(?![\d/])"
     rf"|(?P<of>\d*)(?P<vulgar>[{''.join(_VULGAR)}])"
     rf"|(?P<number>{_NUMBER}|\.\d++)(?![:.,/]?\d|\.[a-z])"
-    rf"(?:[ -](?P<scale>{_SCALE})(?!\w))?(?P<half>[ ]and[ ](?:a|one)[ ]half(?!\w))?)"
+    rf"(?:[ -](?P<scale>{_SCALE})(?!\w))?{_HALF})"
 )
 _ONES = [word for word, value in UNIT_VALUES.items() if value]
 _WORD = _either_case([*UNIT_VALUES, *TEN_VALUES])
@@ -55,7 +57,7 @@ _WORDS = re.compile(
     rf"(?P<part>[Hh]alf)(?:(?=[ ](?:of|the)(?!\w))|[ ]an?[ ](?P<scale>{_SCALE})(?!\w))"
     rf"|(?P<top>{_either_case(_ONES[:9])})[ -](?P<under>{'|'.join(PARTS)})(?!\w)"
     rf"|(?P<run>(?:{_WORD}|[Aa](?=[ ](?:{_SCALE})(?!\w)))(?!\w)"
-    rf"(?:(?:[ -]|[ ]and[ ])(?:{_ANY})(?!\w))*)(?P<half>[ ]and[ ](?:a|one)[ ]half(?!\w))?)"
+    rf"(?:(?:[ -]|[ ]and[ ])(?:{_ANY})(?!\w))*){_HALF})"
 )
 _BETWEEN = re.compile(r"[ ]?%?(?:[ ]?[-–—−][ ]?|[ ]to[ ])")
 _BARE_HYPHEN = re.compile(r"[-–]")
@@ -132,8 +134,8 @@ def _digits(text: str) -> Iterator[Quantity]:
         form = "number"
         if match["number"]:
             value = float(match["number"].replace(",", ""))
-            value *= SCALE_VALUES[match["scale"]] if match["scale"] else 1
             value += 0.5 if match["half"] else 0
+            value *= _scale(match["scale"]) * _scale(match["of_half"])
         elif match["vulgar"]:
             value, form = float(match["of"] or 0) + _VULGAR[match["vulgar"]], "fraction"
         elif int(match["under"]):
@@ -142,6 +144,10 @@ def _digits(text: str) -> Iterator[Quantity]:
         else:
             continue
         yield _atom(match.start(), match.end(), -value if match["sign"] else value, form)
+
+
+def _scale(word: str | None) -> float:
+    return SCALE_VALUES[word.casefold()] if word else 1
 
 
 def _words(text: str) -> Iterator[Quantity]:
@@ -157,7 +163,7 @@ def _words(text: str) -> Iterator[Quantity]:
                     if text[end] != "-":
                         yield _one_flag(text, _atom(start, end, float(top)))
                 continue
-            value = top / PARTS[under.casefold()] * SCALE_VALUES.get(match["scale"] or "", 1.0)
+            value = top / PARTS[under.casefold()] * _scale(match["scale"])
             form = "number" if match["scale"] else "fraction"
             yield _atom(start, match.end(), value, form)
             continue
@@ -169,7 +175,7 @@ def _words(text: str) -> Iterator[Quantity]:
             if final and is_ordinal(text, end, run[first:last].split()[-1]):
                 continue
             if final and match["half"]:
-                value, end = value + 0.5, match.end()
+                value, end = (value + 0.5) * _scale(match["of_half"]), match.end()
             yield _one_flag(text, _atom(start + first, end, value))
 
 

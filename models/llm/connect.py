@@ -112,5 +112,5 @@ def _get(endpoint: Endpoint, url: "httpx.URL") -> tuple[int, Any]:
         raise no_proxy(error) from None
     try:
         return found.status_code, found.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return found.status_code, None

@@ -197,7 +197,7 @@ def _changes(said: pa.Table) -> list[tuple[str, str] | None]:
             continue
         # A record's change says where the entity came from; a number comes from nowhere.
         if operation == "revise_quantity" or (operation == _RECORD and pool is None):
-            if not _is_said(text, source or "", new):
+            if not _is_said(text, source or "", old, new):
                 found[row] = ("missing_number", f"{new} is not there")
             elif operation == "revise_quantity" and _is_left(text, source or "", old, new):
                 found[row] = ("unchanged_number", f"{old} is still there beside {new}")
@@ -237,13 +237,18 @@ def _whole(text: str, name: str) -> bool:
     return False
 
 
-def _is_said(text: str, source: str, number: str) -> bool:
-    """Whether the text has the number, in digits or in words, more often than the source has."""
+def _is_said(text: str, source: str, old: str | None, number: str) -> bool:
+    """Whether the text has the number, in digits or in words, more often than the source has.
+
+    Where the old number is the whole part of another, "2" of "2 and a half", so may the new one be.
+    """
     wanted = _values(number)
     if not wanted:
         return _whole(text.lower(), number.lower())
-    there = _values(text) + _otherwise(text)
-    before = _values(source) + _otherwise(source)
+    part = bool(_values(old or "") - _values(source))
+    values = _separate_values if part else _values
+    there = values(text) + _otherwise(text)
+    before = values(source) + _otherwise(source)
     return all(there[value] > before[value] for value in wanted)
 
 
@@ -269,6 +274,11 @@ def _values(text: str) -> Counter[Fraction]:
             values[one.value] += 1
             whole = one if one.value.denominator == 1 else None
     return +values
+
+
+def _separate_values(text: str) -> Counter[Fraction]:
+    """How often each number occurs; of "three and a half" both."""
+    return Counter(one.value for one in numbers_in(text))
 
 
 def _otherwise(text: str) -> Counter[Fraction]:

@@ -12,18 +12,26 @@ from tercet.models.english.context import (
     AUXILIARIES,
     DETERMINERS,
     DOUBTFUL_OPENERS,
+    MODALS,
     OBJECTS,
     around,
     is_adverb_form,
+    is_number,
     is_past,
     is_third_person,
 )
 from tercet.models.english.opening_verbs import DOCUMENTATION_VERBS, PLAIN_VERBS
 from tercet.models.english.verbs import IRREGULAR, forms_of
+from tercet.models.english.word_classes import NUMBER_WORDS, STOP_WORDS
 from tercet.models.english.words import capitalised, in_shape_of, third_person, word_set
 from tercet.models.generation import Given, Method, Output, Several, methods
 
-_PAST = {past: base for base, (past, _) in IRREGULAR.items() if past != base and base != "be"}
+# Without "be" and "have", which take their negation as auxiliaries do, or none.
+_PAST = {
+    past: base
+    for base, (past, _) in IRREGULAR.items()
+    if past != base and base not in ("be", "have") and past not in ("arose", "bit", "ground")
+}
 _PARTICIPLES = frozenset(participle for _, participle in IRREGULAR.values())
 # Their third person is as often a plural noun.
 _NOUNS_TOO = word_set("attempt call cause load live move need release start store support update")
@@ -37,7 +45,7 @@ _POINTERS = frozenset(("see", "refer"))
 
 _AUXILIARY = re.compile(
     # "May not" is as often what is possible as what is forbidden.
-    r"\b(?:is|are|was|were|can|could|should|will|would|must|shall|does|do|did|has|have|had)\b"
+    r"\b(?:is|are|was|were|can|could|should|will|would|must|shall|has|have|had)\b"
     r"(?!['’])(?= )"
 )
 _CONTRACTED = {
@@ -77,7 +85,7 @@ _TO = frozenset(("to", "not", "never", "cannot"))
 _POSSIBLE = frozenset(("may", "might"))
 # Behind a negation these say that something is: without it they are wrong, or say nothing new.
 _BOUND = re.compile(
-    r"[^.;:,]{0,60}\b(?:any(?:more|one|thing|where)?|yet|at all|either|ever|until|but|much|"
+    r"[^.;:,]{0,60}\b(?:any(?:body|more|one|thing|where)?|yet|at all|either|ever|until|but|much|"
     r"nor|necessarily)\b|[^.;:]{0,200}\bonly\b",
     re.IGNORECASE,
 )
@@ -118,9 +126,15 @@ _INVERTED = word_set(
     "having as so nor than neither only how whatever what why where when and or but"
 )
 _STILTED = word_set("also already still thus therefore either indeed both often now then next only")
-_NO_VERB = word_set(
-    "so the a an this that these those it its his her their all both some any not never"
-)
+# Before these "has" is a verb; before other small words it is mostly an auxiliary ("has all gone").
+_HAD = (DETERMINERS | NUMBER_WORDS | OBJECTS | {"to", "lots"}) - word_set("all both each such")
+_ABOUT = word_set("about over around almost nearly")
+# Behind "can" or "is" these show that it was a noun, or that a name ends with it.
+_NOUNS_VERBS = AUXILIARIES - word_set("be been being do have had")
+# Before these "did" is a verb ("did the work"), and stresses no other ("did like it").
+_DONE = DETERMINERS | OBJECTS | {"everything", "so", "well"}
+# Of the small words those that are verbs behind "did not".
+_VERBS_TOO = word_set("be do have get let own last")
 _WORD_BEFORE = re.compile(r"([\w'’]+)[\s,\"(]*$")
 _WORD_AFTER = re.compile(r"[\s]*([\w'’]+)")
 _FIRST_WORD = re.compile(r"[A-Z][a-z]+(?= [\w`\"'(:])")
@@ -191,7 +205,9 @@ def _without_negation(text: str, match: re.Match[str]) -> str | None:
             return None
         return "" if last in AUXILIARIES and here.after != "to" else None
     if kind == "never":
-        if around(text, match.start(), match.end()).before in _POSSIBLE:
+        here = around(text, match.start(), match.end() - 1)
+        # "Never had she seen it": without it that is a question.
+        if here.before in _POSSIBLE or (here.opens and here.after in AUXILIARIES):
             return None
         return None if text.startswith(("again", "before"), match.end()) else ""
     behind = _WORD_AFTER.match(text, match.end())
@@ -201,11 +217,11 @@ def _without_negation(text: str, match: re.Match[str]) -> str | None:
     return in_shape_of(match["without"], "with")
 
 
-def _supported(auxiliary: str, verb: str) -> str:
-    """ "does not return" to "returns"; where the verb is none we know, the auxiliary stays."""
+def _supported(auxiliary: str, verb: str) -> str | None:
+    """ "does not return" to "returns"; None where the word behind "not" is no verb."""
     low = auxiliary.lower()
-    if verb.endswith("ly") or verb in ("only", "yet", "always", "even", "necessarily", "any"):
-        return f"{auxiliary} {verb}"
+    if verb not in _VERBS_TOO and (verb in STOP_WORDS or is_adverb_form(verb)):
+        return None
     if low == "does":
         return in_shape_of(auxiliary, third_person(verb))
     if low == "do":
@@ -277,11 +293,14 @@ def _behind_auxiliaries(text: str, draw: float, limit: int) -> list[_Edit]:
             continue
         if last in _INVERTED or following in _STILTED or following.endswith(("n't", "n’t")):
             continue
-        if _DENIES_NEAR.search(text, max(0, match.start() - 14), match.start()) or (
-            _DENIES_NEXT.match(text, match.end())
-        ):
+        # "The trash can is", "the king's will was": nouns.
+        if following in _NOUNS_VERBS or (word in ("can", "will") and last.endswith(("'s", "’s"))):
             continue
-        new = _negated(word, following, last, draw)
+        if _is_denied(text, match):
+            continue
+        later = _WORD_AFTER.match(text, after.end())
+        beyond = later.group(1).lower() if later is not None else ""
+        new = _negated(word, (following, beyond), last, draw)
         if new is not None:
             edits.append((match.start(), match.end(), new))
             if len(edits) == limit:
@@ -289,13 +308,22 @@ def _behind_auxiliaries(text: str, draw: float, limit: int) -> list[_Edit]:
     return edits
 
 
-def _negated(word: str, following: str, last: str, draw: float) -> str | None:
+def _is_denied(text: str, verb: re.Match[str]) -> bool:
+    """Whether a negation stands near the verb already."""
+    before = _DENIES_NEAR.search(text, max(0, verb.start() - 14), verb.start())
+    return before is not None or _DENIES_NEXT.match(text, verb.end()) is not None
+
+
+def _negated(word: str, behind: tuple[str, str], last: str, draw: float) -> str | None:
+    """The auxiliary with its negation, or None. behind: the two words after it."""
+    following, later = behind
     if word in ("has", "have", "had") and not _is_participle(following):
-        if last in ("will", "would", "can", "could", "may", "might", "must", "should"):
+        small = following in STOP_WORDS or is_adverb_form(following) or following == "better"
+        counted = following in _ABOUT and (later in _HAD or is_number(later))
+        more = following in ("more", "less") and later != "than"
+        if last in MODALS or (small and not (following in _HAD or counted or more)):
             return None
         return {"has": "does not have", "have": "do not have", "had": "did not have"}[word]
-    if word in ("do", "does", "did") and following in _NO_VERB:
-        return None
     if following in _SUBJECTS and last in ("what", "where", "when", "why", "how"):
         return None
     if draw < 0.2 and word in _CONTRACTED:
@@ -319,10 +347,12 @@ def _before_verbs(text: str, limit: int) -> list[_Edit]:
             continue
         before = _WORD_BEFORE.search(text, max(0, match.start() - 40), match.start())
         last = before.group(1) if before is not None else ""
-        if last.lower() in _NOUN_BEFORE or last.lower() in _TO:
+        if last.lower() in _NOUN_BEFORE or last.lower() in _TO or _is_denied(text, match):
             continue
         here = around(text, match.start(), match.end())
         if not (is_third_person(here) if word in _THIRD else is_past(here)):
+            continue
+        if word == "did" and here.after not in _DONE:
             continue
         if word in _THIRD:
             edits.append((match.start(), match.end(), f"does not {_THIRD[word]}"))

@@ -23,7 +23,10 @@ from tercet.models.text.word_noise import (
 
 _WORD = re.compile(r"\S+")
 # A digit, a number word or a negation, with whatever is written to it.
-_NEGATIONS = "no|not|never|none|nor|neither|nobody|nothing|nowhere|without|cannot|hardly|scarcely"
+_NEGATIONS = (
+    "no|not|never|none|nor|neither|nobody|nothing|nowhere|without|cannot|hardly|scarcely|barely"
+    "|rarely|seldom|few|little|unless|except"
+)
 _FACT = re.compile(
     rf"\d|n['’]t\b|\b(?:{_NEGATIONS}|{'|'.join(sorted(NUMBER_WORDS))})\b", re.IGNORECASE
 )

@@ -18,6 +18,8 @@ _BEFORE = re.compile(
 )
 _AFTER = re.compile(rf" (?:of )?{_MONTH}\b|['’]s\b|[-–—−](?:\d|[A-Z])|\s?[=<>*^+°]|[\w\])]")
 _PERCENT = re.compile(r"\s?%| per ?cent\b")
+# "2 1/2", "a half": the fraction is a part of what is said.
+_MIXED = re.compile(r"(?:\d|\ban?|\bone)[ -]$", re.IGNORECASE)
 _LONGEST_IN_WORDS = 3
 _NEXT = re.compile(r"[ -]([^\W\d_]+)")
 # "1" as a word is no count before these, and "one" is one only behind those.
@@ -93,17 +95,23 @@ def rewritten(text: str, begin: int, end: int, number: Number) -> tuple[int, str
     """
     if _BEFORE.search(text[max(0, begin - 12) : begin]):
         return None
+    if number.form.startswith("fraction") and _MIXED.search(text, max(0, begin - 4), begin):
+        return None
     percent = _PERCENT.match(text, end)
     if percent and number.form in ("digits", "words") and not number.scale:
-        return _other_percent(text, number, percent)
+        return _other_percent(text, begin, number, percent)
     if _AFTER.match(text, end) or (number.value > 12 and text[end : end + 1] == "-"):
         return None
     new = _other_form(text, end, number)
     if new is None or new == number.text or not _counts(text, begin, end, number):
         return None
-    # The head of a sentence keeps its capital; digits there become a word with one.
+    return end, _with_capital(begin, number, new)
+
+
+def _with_capital(begin: int, number: Number, new: str) -> str:
+    """The head of a sentence keeps its capital; digits there become a word with one."""
     at_head = begin == 0 or number.text[0].isupper()
-    return end, in_shape_of("A" if at_head else "a", new)
+    return in_shape_of("A" if at_head else "a", new)
 
 
 def _counts(text: str, begin: int, end: int, number: Number) -> bool:
@@ -140,9 +148,11 @@ def _is_content(word: str) -> bool:
     return word.islower() and word not in STOP_WORDS and len(word) > 2
 
 
-def _other_percent(text: str, number: Number, percent: re.Match[str]) -> tuple[int, str] | None:
+def _other_percent(
+    text: str, begin: int, number: Number, percent: re.Match[str]
+) -> tuple[int, str] | None:
     if number.value == 50 and text.startswith(" of ", percent.end()):
-        return percent.end(), in_shape_of(number.text, "half")
+        return percent.end(), _with_capital(begin, number, "half")
     if text[percent.end() : percent.end() + 1] in ("-", "–", "/"):
         return None
     if "%" in percent.group():

@@ -362,11 +362,15 @@ def _other_words(number: Number, draw: int) -> str | None:
 def _with_noun(
     text: str, begin: int, end: int, number: Number, new: str, counted: int | None
 ) -> str | None:
-    """The text with the new number, and the noun behind it in the plural if it was one of it."""
+    """The text with the new number, and the noun behind it in the plural if it was one of it.
+
+    None where a noun seems to stand there, and where it ends is not known.
+    """
     if number.value == 1:
+        behind = around(text, begin, end).after
         if counted is not None and end < counted <= end + _NEAR:
             text = text[:end] + plural(text[end:counted]) + text[counted:]
-        elif number.form == "words":
+        elif number.form == "words" or (behind.isalpha() and behind not in STOP_WORDS):
             return None
     return replaced(text, begin, end, new)
 

@@ -11,8 +11,11 @@ from pydantic import Field
 from tercet.models import seeding
 from tercet.models.english.articles import replaced
 from tercet.models.english.context import (
+    BE,
     BOUNDARY,
     DETERMINERS,
+    HAVE,
+    MODALS,
     POSSESSIVES,
     PREPOSITIONS,
     Around,
@@ -29,6 +32,10 @@ from tercet.models.generation import Given, Method, Output, Several, methods
 _NUMBER = rf"(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))})\b)"
 _UNIT = "(?:seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|decades?|centuries)"
 _MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_YEAR_ENDS = (
+    r"(?:[^\w\s]|$| (?:and|but|because|when|where|while"
+    rf"|{'|'.join(sorted(PREPOSITIONS))})\b)"
+)
 _DAY = "(?:Mondays?|Tuesdays?|Wednesdays?|Thursdays?|Fridays?|Saturdays?|Sundays?)"
 _SUBJECT = r"(?:he|she|it|they|we|you|I)\b"
 _DONE = "|".join(sorted({participle for _, participle in IRREGULAR.values()} - {"been", "had"}))
@@ -47,21 +54,26 @@ _UNITS = tuple(
         r"^Please\s",
         r"^There (?:is|are|was|were)\s(?=[a-z]+\s)",
         r"^This is\s(?=(?:a|an|the)\b)",
-        rf",\s(?:{_MID}),\s",
+        rf",\s(?:{_MID}),(?=\s)",
         r"\bin order\s(?=to\b)",
         r"\s\((?:e\.g|i\.e|see|for example|such as|for instance)\b[^()]*\)",
         # "The town of Assen", "the month of June".
         r"(?<=[a-z] )the (?:town|city|village|port|island|county|region|month) of\s(?=[A-Z])",
         # "A boat that was built in", "the men who are waiting".
-        rf"\b(?:who|which|that) (?:is|are|was|were)\s(?=(?:[a-z]+ed|[a-z]+ing|{_DONE})\s)",
-        rf"(?<=[a-z] )that\s(?={_SUBJECT})",
+        rf"\b(?P<relative>(?:who|which|that) (?:is|are|was|were)\s)"
+        rf"(?=(?:[a-z]+ed|[a-z]+ing|{_DONE})\s)",
+        rf"(?<=[a-z] )(?P<that>that\s)(?={_SUBJECT})",
         r"\b(?:said|says|knew|know|thought|think|found|told|believe|believed|ensures?|means"
         r"|assumes?|hoped?|feared|shows?|showed|heard|learned|learnt|noted?|claimed) (that\s)"
         r"(?=(?:the|a|an|his|her|its|their|all|no|each)\b)",
-        rf"\b(?:has|have|had)\s(?=(?:[a-z]+[^e]ed|{_SAME})\s(?:the|a|an|its|his|her|their|to|in|by"
-        rf"|from|on|at|for|with|into|up|out|over|off|{_NUMBER})\b)",
-        rf"\bfor\s(?=(?:more than |almost |nearly |about |at least )?{_NUMBER}[\w-]* {_UNIT}\b)",
-        rf"(?<=[a-z] )(?:on\s(?={_DAY}\b)|in\s(?=(?:{_MONTH}|[12]\d\d\d)\b))",
+        rf"\b(?P<perfect>(?:has|have|had)\s)(?=(?:[a-z]+[^e]ed|{_SAME})\s"
+        rf"(?:the|a|an|its|his|her|their|to|in|by|from|on|at|for|with|into|up|out|over|off"
+        rf"|{_NUMBER})\b)",
+        rf"\b(?P<during>for\s)"
+        rf"(?=(?:more than |almost |nearly |about |at least )?{_NUMBER}[\w-]* {_UNIT}\b"
+        rf"(?! (?:{'|'.join(sorted(MODALS | BE | HAVE))})\b))",
+        # "In 1500 villages" says no year.
+        rf"(?<=[a-z] )(?:on\s(?={_DAY}\b)|in\s(?={_MONTH}\b|[12]\d\d\d{_YEAR_ENDS}))",
         r"\b(?:all|both|inside|outside) (of\s)"
         r"(?=(?:the|its|their|his|her|these|those|our|my)\b)",
         r"\bboth\s(?=\w+ and\b)",
@@ -76,7 +88,17 @@ _PARTICIPLES = frozenset(participle for _, participle in IRREGULAR.values()) - {
 _PREDICATES = word_set(
     "afraid alive asleep awake aware ready welcome ill angry worth cheaper bigger"
 )
-_PERHAPS = re.compile(r"\b(?:may|might|can|could|will|would|shall|should|must|to|not|never)\s$")
+# Behind these "have done" is not "did", nor where something is only wished or supposed.
+_PERHAPS = re.compile(
+    r"\b(?:may|might|can|could|will|would|shall|should|must|to|not|never)\s(?:\w+\s)?$"
+)
+_SUPPOSED = re.compile(
+    r"\b(?:if|wish|wishes|wished|unless|supposing)\b|\bas though\b", re.IGNORECASE
+)
+_ASKED_FOR = word_set(
+    """ask asks asked asking pay pays paid paying call calls called calling apply applied vote voted
+    charged wish wished hope hoped pray prayed"""
+)
 # Words without which the sentence says the same, where a word stands behind them.
 _FILLERS = word_set(
     """also still already just very quite really indeed simply actually again even rather thus
@@ -86,8 +108,8 @@ _FILLERS = word_set(
     obviously clearly certainly merely softly loudly eagerly warmly badly deeply bravely"""
 )
 _BEFORE_FILLERS = word_set(
-    """not never more less most as so too how n't no and or but by since than back once yet again
-    be one"""
+    """not never more less most as so too how no and or but by since than back once yet again
+    be one cannot"""
 )
 _AFTER_FILLERS = word_set(
     """though if when as than so or and but of because more less few little much many with for"""
@@ -213,8 +235,9 @@ def pieces(text: str, spared: Iterable[tuple[int, int]] = ()) -> list[_Piece]:
     for pattern in _UNITS:
         for match in pattern.finditer(text):
             start, end = match.span(pattern.groups)
-            if not (text.startswith(("has", "hav"), start) and _PERHAPS.search(text[:start])):
-                found.append(_Piece(start, end, len(text[start:end].split()), False))
+            if _can_go(text, match):
+                words = len(text[start:end].strip(" ,").split())
+                found.append(_Piece(start, end, words, False))
     contrast = _CONTRAST.search(text) is not None
     for match in WORD.finditer(text):
         start, end = match.span()
@@ -229,6 +252,24 @@ def pieces(text: str, spared: Iterable[tuple[int, int]] = ()) -> list[_Piece]:
             taken.append((piece.start, piece.end))
             kept.append(piece)
     return sorted(kept, key=lambda piece: piece.start)
+
+
+def _can_go(text: str, unit: re.Match[str]) -> bool:
+    """Whether the words before the unit let it go."""
+    here = around(text, unit.start(), unit.end())
+    if unit.lastgroup == "relative":
+        # "I saw who was driving" asks, "she said that was boring" has a pronoun.
+        led = here.earlier in DETERMINERS or is_adjective_form(here.earlier)
+        named = (led or is_number(here.earlier)) and here.before not in STOP_WORDS
+        return named or text[: unit.start()].endswith(", ")
+    if unit.lastgroup == "that":
+        # "What is that you hold", "such that it is".
+        return here.before not in STOP_WORDS
+    if unit.lastgroup == "perfect":
+        return not _PERHAPS.search(text[: unit.start()]) and not _SUPPOSED.search(text)
+    if unit.lastgroup == "during":
+        return here.before not in _ASKED_FOR
+    return True
 
 
 def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
@@ -249,7 +290,10 @@ def _kind(text: str, word: str, start: int, end: int, contrast: bool) -> str:
         here = around(text, start, end)
         bare = here.before in _BEFORE_FILLERS or here.after in _AFTER_FILLERS
         stands = here.opens or here.after == BOUNDARY or here.before == BOUNDARY
-        bare = bare or (low == "rather" and "than" in text)
+        bare = bare or here.before.endswith(("n't", "n’t"))
+        preferred = here.before == "would" or here.before.endswith(("'d", "’d"))
+        bare = bare or (low == "rather" and ("than" in text or preferred))
+        bare = bare or (low == "quite" and here.after in DETERMINERS)
         bare = bare or (low in ("even", "just") and here.before in DETERMINERS)
         return "" if bare or stands or here.after in PREPOSITIONS else "filler"
     if low in _QUALITIES and (not contrast or low == "own"):

@@ -11,6 +11,7 @@ import pyarrow as pa
 from tercet.models import seeding
 from tercet.models.english.articles import replaced
 from tercet.models.english.context import (
+    BE,
     BOUNDARY,
     DETERMINERS,
     RELATIVES,
@@ -57,10 +58,12 @@ _BEFORE_PARTICLE = word_set(
     """named patterned modelled modeled look looks looking looked ever never soon shortly long day
     year time as sought right one and or"""
 )
+# Where one of these opens a sentence, its verb comes before its subject.
+_INVERTING = word_set("never rarely seldom infrequently hardly")
 # Verbs whose exchanges take an infinitive as they do.
 _BEFORE_INFINITIVE = word_set(
     """begin begins beginning start starts starting commence commences commenced commencing attempt
-    attempts attempting attempted began begun started"""
+    attempts attempting attempted began begun started try tries trying tried"""
 )
 _MOVES = word_set(
     "falls fall fell drop drops dropped sink sinks sank rise rises rose climbs climbed"
@@ -211,6 +214,10 @@ def _settles(form: str, new: str, here: Around, text: str, end: int) -> bool:
         return False
     if new == "about" and not (is_number(here.after) or here.after in DETERMINERS):
         return False
+    if new in _INVERTING and here.opens:
+        return False  # "rarely is it": not "rarely it is"
+    if form == "due to" and here.before in BE:
+        return False  # "is due to arrive"
     if new == "got" and not is_past(here):
         return False  # "the values got for it"
     if form in ("first", "last") and (here.after in OPENERS or here.before in RELATIVES):
@@ -234,8 +241,10 @@ def _others(sense: Sense, here: Around, form: str) -> tuple[str, ...]:
     """What may replace the word in this reading; () unless the word is surely that."""
     if sense.part in _READINGS:
         # "begin to", "helps to": what stands before an infinitive differs from verb to verb.
-        if here.after == "to" and form.partition(" ")[0] not in _BEFORE_INFINITIVE:
-            return ()
+        if here.after == "to":
+            if not _takes_infinitive(form):
+                return ()
+            return tuple(o for o in _of_verb(sense, here, " " in form) if _takes_infinitive(o))
         return _of_verb(sense, here, " " in form)
     fits = {
         "noun": lambda: is_noun(here, plural=False),
@@ -246,6 +255,10 @@ def _others(sense: Sense, here: Around, form: str) -> tuple[str, ...]:
         "linking": lambda: here.before == BOUNDARY and here.after == BOUNDARY,
     }[sense.part]()
     return sense.others if fits else ()
+
+
+def _takes_infinitive(form: str) -> bool:
+    return form.partition(" ")[0] in _BEFORE_INFINITIVE
 
 
 def _of_verb(sense: Sense, here: Around, phrase: bool) -> tuple[str, ...]:

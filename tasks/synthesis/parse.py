@@ -210,7 +210,8 @@ _JUDGED = rf"""
     SELECT reason,
         md5_number_lower(
             concat_ws(chr(31), sentence_id::VARCHAR, method, purpose, text)) AS candidate_id,
-        CASE WHEN reason = answer_fault THEN answer_detail ELSE CASE reason
+        CASE WHEN reason = answer_fault AND digest IS DISTINCT FROM source
+            THEN answer_detail ELSE CASE reason
             WHEN 'cut_off' THEN 'the length limit ended it'
             WHEN 'too_short' THEN words || ' words, fewer than ' || $min_words
             WHEN 'too_long' THEN words || ' words, more than ' || $max_words

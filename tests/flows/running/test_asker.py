@@ -1,10 +1,13 @@
 """Asking that is cancelled before there is anything to cancel."""
 
+import json
+import os
+import subprocess
 from types import SimpleNamespace
 
 import pytest
 
-from tercet.flows.running.asker import Asker
+from tercet.flows.running.asker import ENGINE, Asker
 from tercet.models.generators import local
 from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.errors import Stopped
@@ -46,3 +49,19 @@ def test_a_model_that_was_loading_when_it_was_cancelled_is_not_asked(tmp_path, m
     assert len(ended) == 1
     asker.close()
     assert len(ended) == 1
+
+
+def test_remains_are_swept_though_a_live_process_has_their_ports_number(tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    for name, server in (("gone", ended.pid), ("alive", os.getpid())):
+        folder = store.root / "scratch" / f"{ENGINE}{name}"
+        folder.mkdir(parents=True)
+        said = {"server": server, "warden": None, "port": os.getpid()}
+        (folder / "vllm.json").write_text(json.dumps(said))
+    run = SimpleNamespace(llm=AskingSettings(), device="cpu", batch_size=2)
+    Asker(store, SimpleNamespace(name="small", run=run), "r", lambda said: None)
+    left = [folder.name for folder in (store.root / "scratch").glob(f"{ENGINE}*")]
+    assert f"{ENGINE}alive" in left
+    assert f"{ENGINE}gone" not in left

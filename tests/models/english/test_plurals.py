@@ -15,6 +15,12 @@ from tercet.models.english.plurals import is_plural, may_be_plural, plural, sing
         ("fireman", "firemen"),
         ("human", "humans"),
         ("child", "children"),
+        ("grandchild", "grandchildren"),
+        ("housewife", "housewives"),
+        ("bookshelf", "bookshelves"),
+        ("diagnosis", "diagnoses"),
+        ("epoch", "epochs"),
+        ("specimen", "specimens"),
         ("matrix", "matrices"),
         ("bus stop", "bus stops"),
         ("sheep", "sheep"),
@@ -41,7 +47,10 @@ def test_is_plural_goes_by_the_lemma_where_it_is_known() -> None:
     assert not is_plural("bus")
 
 
-@pytest.mark.parametrize("noun", ["dog", "city", "hero", "lens", "corpus", "formula"])
+@pytest.mark.parametrize(
+    "noun",
+    ["dog", "city", "hero", "lens", "corpus", "formula", "grandchild", "chairman", "midwife"],
+)
 def test_what_is_written_as_a_plural_is_read_as_one(noun: str) -> None:
     assert may_be_plural(plural(noun))
     assert noun in singulars(plural(noun))

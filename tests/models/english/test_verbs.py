@@ -20,6 +20,11 @@ from tercet.models.english.verbs import forms_of
         ("overfit", ("overfits", "overfitting", "overfitted", "overfitted")),
         ("unbind", ("unbinds", "unbinding", "unbound", "unbound")),
         ("unload", ("unloads", "unloading", "unloaded", "unloaded")),
+        ("underfit", ("underfits", "underfitting", "underfitted", "underfitted")),
+        ("mimic", ("mimics", "mimicking", "mimicked", "mimicked")),
+        ("beat", ("beats", "beating", "beat", "beaten")),
+        ("undertake", ("undertakes", "undertaking", "undertook", "undertaken")),
+        ("undo", ("undoes", "undoing", "undid", "undone")),
         ("render", ("renders", "rendering", "rendered", "rendered")),
     ],
 )

@@ -168,6 +168,15 @@ def test_what_a_quantity_counts() -> None:
     assert found.start.tolist() == [0, 4, 13, 17, 25, 36]
 
 
+def test_of_two_like_numbers_each_counts_its_own() -> None:
+    text = "Two dogs and two cats slept."
+    for order in (("cats", "dogs"), ("dogs", "cats")):
+        quantities = [{"text": "two", "value": 2, "counts": counted} for counted in order]
+        found, faults = read([answer("dogs", "cats", quantities=quantities)], [text], ALLOWED)
+        assert (found.text, faults) == (["Two", "dogs", "two", "cats"], [])
+        assert found.counted.tolist() == [1, -1, 3, -1]
+
+
 def test_a_number_that_needs_a_noun_counts_one() -> None:
     counted = {"text": "one", "value": 1, "counts": "dog"}
     found, faults = read([answer("dog", quantities=[counted])], ["It had one dog."], ALLOWED)

@@ -62,6 +62,12 @@ def test_a_vllm_is_known_by_the_page_beside_its_api() -> None:
     assert server.looked == ["/version?code=word"]
 
 
+def test_a_page_of_endless_brackets_is_no_answer() -> None:
+    nested = {"/v1/models": b"[" * 200_000, "/version": b"[" * 200_000}
+    with FaultyServer(pages=nested) as server, pytest.raises(Unusable, match="lists 0 models"):
+        endpoints(asked_at(server.url), FILES)
+
+
 def test_a_query_is_in_no_message() -> None:
     # Nobody else gets the port when the server has let it go.
     with silent_port() as port:

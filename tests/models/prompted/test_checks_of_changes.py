@@ -102,6 +102,9 @@ def test_a_revised_number(text: str, new: str, reason: str | None, operation: st
         ("It took 3 days.", "3", "3.5", "It took three and a half days.", None),
         ("Part 2 has 2 halves.", "2", "3", "Part 2 has 3 halves.", None),
         ("One dog ran.", "One", "2", "Two dogs ran across a mat.", None),
+        # The whole part of a mixed number is changed by itself.
+        ("It took 2 and a half days.", "2", "8", "It took 8 and a half days.", None),
+        ("It took 1 1/2 cups.", "1", "3", "It took 3 1/2 cups.", None),
         ("It has 5 GB.", "5", "5.0", "It has 5 GB, or 5.0 GB.", None),
     ],
 )

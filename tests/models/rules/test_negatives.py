@@ -121,6 +121,11 @@ def test_quantity_change_leaves_what_is_no_statement(text: str) -> None:
     assert all(generated("quantity_change", alone([text]), seed=seed) == [] for seed in range(5))
 
 
+@pytest.mark.parametrize("text", ["She has 1 grandchild.", "She has one grandchild."])
+def test_quantity_change_knows_where_its_noun_ends(text: str) -> None:
+    assert generated("quantity_change", alone([text])) == []
+
+
 def test_quantity_change_without_a_quantity() -> None:
     assert generated("quantity_change", alone(["The dog sleeps."])) == []
 
@@ -201,6 +206,8 @@ def test_quantity_change_always_changes_the_value(said_number: str, draws: list[
         ("They keep the peace with Austria.", None),
         ("There are two national parks.", None),
         ("They range from small boats to ships.", None),
+        ("It started to rain.", None),
+        ("Usually the shop is there.", None),
     ],
 )
 def test_antonym(text: str, wanted: str | None) -> None:
@@ -327,6 +334,32 @@ def test_antonym_changes_one_word() -> None:
         ("It is a ratio, and so has no unit.", None),
         ("It will read the rows and will sort them.", None),
         ("It will read the rows and the columns.", "It will not read the rows and the columns."),
+        # A sentence that denies already is denied no second time.
+        ("He did not have any money.", None),
+        ("She didn't know anybody.", None),
+        ("The ship had not yet left the port.", None),
+        # "Has" before its verb, at a distance, and "has" that is the verb.
+        ("She has always loved music.", None),
+        ("They have all left.", None),
+        ("The price has more than doubled.", None),
+        ("You had better go home.", None),
+        ("He has beaten them.", "He has not beaten them."),
+        ("It has more dogs than cats.", "It does not have more dogs than cats."),
+        ("It has about 300 dogs.", "It does not have about 300 dogs."),
+        # "Did" that is the verb, and "did" that stresses another.
+        ("They did well.", "They did not do well."),
+        ("They did their homework.", "They did not do their homework."),
+        ("He did like the film.", None),
+        ("She does yoga.", None),
+        # What stands behind "did not" is no verb.
+        ("She did not often visit her aunt.", None),
+        ("I did not either.", None),
+        ("The dog did not bite.", "The dog bit."),
+        ("It does not apply to us.", "It applies to us."),
+        ("Never had she seen it.", None),
+        ("Never sleep here.", "Sleep here."),
+        ("The trash can is full.", "The trash can is not full."),
+        ("The king's will was read.", "The king's will was not read."),
     ],
 )
 def test_negation(text: str, wanted: str | None) -> None:

@@ -82,9 +82,9 @@ def test_what_states_the_opposite_case_is_no_positive(anchor: str, behind: str, 
 
 
 def test_cutoff_keeps_every_fact() -> None:
-    text = "It was not so there , and yet he never has Seen 12 red dogs or twenty owls n't 3rd ."
+    text = "It was not so there , and yet he never has Seen 12 red dogs or few owls n't 3rd ."
     # "Seen" may be a name: it begins with a capital where no sentence begins.
-    facts = {"not", "never", "Seen", "12", "dogs", "twenty", "owls", "n't", "3rd"}
+    facts = {"not", "never", "Seen", "12", "dogs", "few", "owls", "n't", "3rd"}
     rest = set()
     for seed in range(60):
         for row in _cut(text, seed):
@@ -136,6 +136,8 @@ def test_synonym_leaves_what_has_several_senses(text: str) -> None:
         "The cat of one of them slept.",
         "The 3 are equal.",
         "It calls `3` dogs.",
+        "He ran 2 1/2 miles.",
+        "He drank a half of the milk.",
     ],
 )
 def test_number_form_leaves_what_counts_nothing(text: str) -> None:
@@ -192,6 +194,8 @@ def _cut(text: str, seed: int) -> list[dict[str, str]]:
         ("He purchased a car.", {"He bought a car.", "He bought an automobile."}),
         ("The Open University", set()),
         ("Numerous dogs sat.", {"Many dogs sat."}),
+        ("They were defeated there.", {"They were beaten there."}),
+        ("It is due to close.", set()),
         ("It is my_car, car.start, a/car and car()", set()),
     ],
 )
@@ -222,6 +226,7 @@ def test_synonym_says_what_it_changed() -> None:
         ("It has 2.5 million users.", "It has 2,500,000 users."),
         ("Some 30% of dogs sleep.", "Some 30 percent of dogs sleep."),
         ("About 50 % of dogs sleep.", "About half of dogs sleep."),
+        ("50% of dogs sleep.", "Half of dogs sleep."),
         ("Half of the dogs sleep.", "50% of the dogs sleep."),
         ("It uses 1/2 cup of milk.", "It uses one half cup of milk."),
         ("He has an 8 dog team.", "He has an eight dog team."),
