@@ -39,7 +39,7 @@ def export(
     from tercet.flows.exports.table import is_table
 
     opened = open_store(store, create=False)
-    if destination.endswith(SUFFIX):
+    if destination.lower().endswith(SUFFIX):
         if onnx or int8 or public or push is not None:
             raise BadInput(f"A {SUFFIX} file takes no --onnx, --int8, --push or --public.")
         _graph(_of_graph(opened, ref, run_ref), Path(destination).expanduser())

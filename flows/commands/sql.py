@@ -63,9 +63,14 @@ def answer(
 def _format(format_: str, output: str | None) -> str:
     if format_ not in FORMATS:
         raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
-    ending = Path(output).suffix.removeprefix(".") if output is not None else ""
+    ending = Path(output).suffix.removeprefix(".").lower() if output is not None else ""
     if format_ in ("table", "json") and ending in rows_out.FORMATS:
         return ending if format_ == "table" or ending == "jsonl" else format_
+    if format_ == "table" and ending not in ("", "txt"):
+        raise BadInput(
+            f"{output}: no format ends in .{ending}; use {', '.join(rows_out.FORMATS)}, or .txt "
+            "for the table as it is shown"
+        )
     if format_ == "parquet" and output is None:
         raise BadInput("Parquet is a binary format: name a file with -o FILE.")
     return format_

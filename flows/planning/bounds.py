@@ -116,6 +116,8 @@ def _sentences(config: IngestConfig) -> Rows:
 
 def _by_lines(corpus: CorpusConfig) -> bool:
     plain = corpus.source.removesuffix(".gz").removesuffix(".zst").endswith(".txt")
+    if corpus.source == "pydocs":
+        return False
     return corpus.query is None and (corpus.prose is False or (corpus.prose is None and plain))
 
 

@@ -149,7 +149,7 @@ def _method(
     if method_of(name).purpose == "negative":
         foreign = ["positive_min"]
     elif name in select.swap_roles:
-        foreign = ["negative_min"]
+        foreign = []
     else:
         foreign = ["negative_min", "negative_max"]
     for key in foreign:

@@ -1,6 +1,7 @@
 """A text cut in two near its middle, where a reader would pause."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 LEAST = 4  # words of a half
 _PAUSES = (",", ";", ":", "–", "—", "--", "…", "...", ")")
@@ -14,8 +15,8 @@ def halves(sentences: Sequence[str], least_words: int) -> tuple[str, str] | None
     sides differ least in words. A half has at least four words.
     """
     if len(sentences) > 1:
-        counts = [_words(sentence) for sentence in sentences]
-        place = min(range(1, len(counts)), key=lambda cut: _difference(counts, cut))
+        before = list(accumulate(map(_words, sentences)))
+        place = min(range(1, len(before)), key=lambda cut: abs(2 * before[cut - 1] - before[-1]))
         both = " ".join(sentences[:place]), " ".join(sentences[place:])
         if min(map(_words, both)) >= LEAST:
             return both
@@ -31,7 +32,3 @@ def halves(sentences: Sequence[str], least_words: int) -> tuple[str, str] | None
 
 def _words(text: str) -> int:
     return text.count(" ") + 1
-
-
-def _difference(counts: Sequence[int], cut: int) -> int:
-    return abs(sum(counts[:cut]) - sum(counts[cut:]))

@@ -222,7 +222,8 @@ def _bound(db: Any, config: SelectConfig) -> None:
     """Table `bounds`: (role, method) with thresholds as numbers, quantiles resolved."""
     db.execute(
         """CREATE TEMP TABLE bounds(role VARCHAR, method VARCHAR, low DOUBLE, high DOUBLE,
-            swap_high DOUBLE, p_min DOUBLE, weight DOUBLE, reserved BOOLEAN)"""
+            swaps BOOLEAN, swap_low DOUBLE, swap_high DOUBLE,
+            p_min DOUBLE, weight DOUBLE, reserved BOOLEAN)"""
     )
     pairs = db.execute("SELECT DISTINCT role, relation, method FROM scored ORDER BY ALL").fetchall()
     for role, relation, method in pairs:
@@ -245,14 +246,16 @@ def _bound(db: Any, config: SelectConfig) -> None:
         positive = role == "positive"
         low = number("positive_min") if positive else number("negative_min")
         high = None if positive else number("negative_max")
-        swap = number("negative_max") if positive and method in config.swap_roles else None
+        swaps = positive and method in config.swap_roles
+        swap_low = number("negative_min") if swaps else None
+        swap_high = number("negative_max") if swaps else None
         # What is only on the topic, or unrelated, neither follows from a sentence nor denies it.
         p_min = number("p_min") if relation in JUDGED else None
         # The random candidate is kept for the fallback unless the config gives it a place.
         reserved = method == RANDOM and RANDOM not in config.methods
         db.execute(
-            "INSERT INTO bounds VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [role, method, low, high, swap, p_min, own.weight, reserved],
+            "INSERT INTO bounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [role, method, low, high, swaps, swap_low, swap_high, p_min, own.weight, reserved],
         )
 
 
@@ -284,8 +287,10 @@ def _judge(db: Any) -> None:
                 WHEN weight = 0 THEN 'no_weight'
             END AS refused,
             CASE WHEN refused IS NULL THEN s.role
-                WHEN refused IN ('below_positive_min', 'below_p_min') AND value <= swap_high
-                    AND weight > 0 AND (p_min IS NULL OR 1 - p_true >= p_min) THEN 'negative'
+                WHEN refused IN ('below_positive_min', 'below_p_min') AND swaps AND weight > 0
+                    AND (swap_low IS NULL OR value >= swap_low)
+                    AND (swap_high IS NULL OR value <= swap_high)
+                    AND (p_min IS NULL OR 1 - p_true >= p_min) THEN 'negative'
             END AS role
         FROM scored s JOIN bounds b ON s.role = b.role AND s.method = b.method))"""
     )

@@ -23,18 +23,9 @@ def row(values: Mapping[str, Any]) -> Labelled | Bad:
     return pairs.row({**given, "label": values["label"]})
 
 
-_COMBINE = """
-WITH said AS (
-    SELECT *, row_number() OVER (PARTITION BY anchor, positive, word ORDER BY number) AS again,
-        min(word) OVER (PARTITION BY anchor, positive)
-            <> max(word) OVER (PARTITION BY anchor, positive) AS unclear
-    FROM read
-), classed AS (
-    SELECT *, row_number() OVER (PARTITION BY anchor, word ORDER BY number) - 1 AS nth,
-        count(*) FILTER (word = 'entailment') OVER (PARTITION BY anchor) AS entailed,
-        count(*) FILTER (word = 'contradiction') OVER (PARTITION BY anchor) AS denied
-    FROM said WHERE again = 1 AND NOT unclear
-), denial AS (SELECT anchor, nth, positive FROM classed WHERE word = 'contradiction')
+_COMBINE = f"""{pairs.CLASSED}, denial AS (
+    SELECT anchor, nth, positive FROM classed WHERE word = 'contradiction'
+)
 SELECT one.number, one.anchor,
     CASE WHEN one.word <> 'contradiction' THEN one.positive END AS positive,
     CASE WHEN one.word = 'contradiction' THEN one.positive ELSE denial.positive END AS negative,
@@ -49,14 +40,7 @@ SELECT one.number, one.anchor,
 FROM classed one LEFT JOIN denial
     ON one.word = 'entailment' AND denial.anchor = one.anchor
         AND denial.nth = one.nth % nullif(one.denied, 0)
-UNION ALL
-SELECT number, anchor, positive, NULL, label,
-    CASE WHEN unclear THEN 'ambiguous' ELSE 'duplicate' END,
-    CASE WHEN unclear THEN 'the pair stands under another class too'
-        ELSE 'the same pair stands further up' END,
-    NULL::VARCHAR[]
-FROM said WHERE again > 1 OR unclear
-"""
+{pairs.UNCLEAR}"""
 
 KIND = Kind(
     texts=("premise", "hypothesis"),

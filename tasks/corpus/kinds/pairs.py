@@ -10,7 +10,8 @@ With one, each row says whether the hypothesis (`positive`) follows from the pre
   entailment the first one, and so on, starting over where the entailments are more. Premises count
   as the same if their folded texts are equal.
 - Contradictions beyond those are rejected as `surplus`, those of a premise without an entailment as
-  `no_positive`, and neutral rows as `neutral`.
+  `no_positive`, neutral rows as `neutral`, and pairs that stand under several classes as
+  `ambiguous`.
 
 So a premise with one of each gives one triplet, which is how supervised SimCSE uses NLI.
 """
@@ -38,19 +39,38 @@ def row(values: Mapping[str, Any]) -> Labelled | Bad:
     return Bad("bad_label", f"{shown(given)} is none of {', '.join(_CLASSES)}, nor 0, 1 or 2")
 
 
-_COMBINE = """
-WITH classed AS (
+# Each pair's first row among those of its class, numbered within premise and class; UNCLEAR has the
+# others, and pairs of several classes.
+CLASSED = """
+WITH said AS (
+    SELECT *, row_number() OVER (PARTITION BY anchor, positive, word ORDER BY number) AS again,
+        coalesce(min(word) OVER (PARTITION BY anchor, positive)
+            <> max(word) OVER (PARTITION BY anchor, positive), false) AS unclear
+    FROM read
+), classed AS (
     SELECT *, row_number() OVER (PARTITION BY anchor, word ORDER BY number) - 1 AS nth,
         count(*) FILTER (word = 'entailment') OVER (PARTITION BY anchor) AS entailed,
         count(*) FILTER (word = 'contradiction') OVER (PARTITION BY anchor) AS denied
-    FROM read
-), denial AS (SELECT anchor, nth, positive FROM classed WHERE word = 'contradiction')
+    FROM said WHERE again = 1 AND NOT unclear
+)"""
+UNCLEAR = """
+UNION ALL
+SELECT number, anchor, positive, NULL, label,
+    CASE WHEN unclear THEN 'ambiguous' ELSE 'duplicate' END,
+    CASE WHEN unclear THEN 'the pair stands under another class too'
+        ELSE 'the same pair stands further up' END,
+    NULL::VARCHAR[]
+FROM said WHERE again > 1 OR unclear
+"""
+_COMBINE = f"""{CLASSED}, denial AS (
+    SELECT anchor, nth, positive FROM classed WHERE word = 'contradiction'
+)
 SELECT one.number, one.anchor, one.positive, denial.positive AS negative, one.label,
     CASE
         WHEN one.word = 'neutral' THEN 'neutral'
         WHEN one.word = 'contradiction' AND one.entailed = 0 THEN 'no_positive'
-        WHEN one.word = 'contradiction' AND one.nth >= one.entailed THEN 'surplus'
-        WHEN one.word = 'contradiction' THEN 'used'
+        WHEN one.word = 'contradiction' AND one.nth < one.entailed THEN 'used'
+        WHEN one.word = 'contradiction' THEN 'surplus'
     END AS reason,
     CASE
         WHEN one.word = 'neutral' THEN 'the hypothesis neither follows nor contradicts'
@@ -63,7 +83,7 @@ SELECT one.number, one.anchor, one.positive, denial.positive AS negative, one.la
 FROM classed one LEFT JOIN denial
     ON one.word = 'entailment' AND denial.anchor = one.anchor
         AND denial.nth = one.nth % nullif(one.denied, 0)
-"""
+{UNCLEAR}"""
 
 KIND = Kind(
     texts=("anchor", "positive"),

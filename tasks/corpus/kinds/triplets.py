@@ -8,6 +8,8 @@ from tercet.tasks.corpus.kinds.kind import Bad, Kind, Labelled, number, shown
 
 def row(values: Mapping[str, Any]) -> Labelled | Bad:
     """The three texts; the label is the cosine, or None if the row has none."""
+    if values["positive"] == values["negative"]:
+        return Bad("same_text", "the negative is the positive")
     given = values.get("label")
     label = number(given)
     blank = given is None or (isinstance(given, str) and not given.strip())

@@ -12,7 +12,14 @@ from tercet.tasks.corpus.sources.columns import labels_of, pair_of
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
 from tercet.tasks.corpus.sources.reader import reader_of
 from tercet.tasks.corpus.sources.registry import FILES, module_of
-from tercet.tasks.corpus.sources.streams import PLAIN, conversion, decompressed, format_of, lines
+from tercet.tasks.corpus.sources.streams import (
+    PLAIN,
+    conversion,
+    decompressed,
+    format_of,
+    lines,
+    readable,
+)
 from tercet.tasks.corpus.sources.tables import Row
 from tercet.tasks.stage import BadInput
 
@@ -278,7 +285,8 @@ class _Start(NamedTuple):
 
 def _start(path: Path) -> _Start:
     breaks, done = 0, 0
-    with path.open("rb") as file, decompressed(file, format_of(path)[1]) as stream:
+    compression = format_of(path)[1]
+    with readable(path), path.open("rb") as file, decompressed(file, compression) as stream:
         while done < _COUNTED and (chunk := stream.read(1 << 18)):
             breaks += chunk.count(b"\n")
             done += len(chunk)

@@ -25,7 +25,7 @@ from tercet.tasks.corpus.sources.streams import (
     lines,
 )
 from tercet.tasks.corpus.sources.tables import NO_ROWS, columns_of, first_rows, rows
-from tercet.tasks.corpus.sources.values import documents, wanted_columns
+from tercet.tasks.corpus.sources.values import documents, refuse_columns, wanted_columns
 from tercet.tasks.package_files import PACKAGE, package_file
 from tercet.tasks.stage import BadInput
 
@@ -44,7 +44,7 @@ def files_of(source: str) -> list[tuple[str, Path]]:
     """
     if source.startswith(PACKAGE):
         source = str(package_file(source))
-    if glob.has_magic(source) and not Path(source).exists():
+    if glob.has_magic(source) and not _is_there(source):
         matches = sorted(map(Path, glob.iglob(source, recursive=True)))  # noqa: PTH207
         found = [path for path in matches if path.is_file()]
         if not found:
@@ -55,12 +55,19 @@ def files_of(source: str) -> list[tuple[str, Path]]:
         named = [(path.relative_to(base).as_posix(), path) for path in found]
     else:
         path = Path(source)
-        if not path.exists():
+        if not _is_there(source):
             raise BadInput(f"{source}: no such file{_where(source)}; give {known_sources()}")
         named = _of_folder(path) if path.is_dir() else [(path.name, path)]
     for _, path in named:
         format_of(path)
     return sorted(named)
+
+
+def _is_there(source: str) -> bool:
+    try:
+        return Path(source).exists()
+    except OSError:  # a name longer than any file's
+        return False
 
 
 def _where(source: str) -> str:
@@ -80,13 +87,17 @@ def _of_folder(folder: Path) -> list[tuple[str, Path]]:
 def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
     """(relative name, path) of a folder's readable files by kind, the most frequent kind first.
 
-    Hidden ones are left out, and a store: its tables are no texts of the user's.
+    Hidden ones are left out, and a store: its tables are no texts of the user's. Links to folders
+    are followed, each folder once.
     """
     found: dict[str, list[tuple[str, Path]]] = {}
-    for place, folders, names in os.walk(folder):
-        if MARKER in names and "artifacts" in folders:
+    seen: set[Path] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        real = Path(place).resolve()
+        if real in seen or (MARKER in names and "artifacts" in folders):
             folders.clear()
             continue
+        seen.add(real)
         folders[:] = [name for name in folders if not name.startswith(".")]
         for path in (Path(place, name) for name in names if not name.startswith(".")):
             known = known_format(path)
@@ -130,6 +141,7 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
     for _, path in files_of(corpus.source):
         form, _ = format_of(path)
         if form in PLAIN:
+            refuse_columns(corpus, f"{path} has lines of text")
             empty = empty and not any(line.text.strip() for line in lines(path, max_bytes))
             continue
         columns = columns_of(path, max_bytes)
@@ -166,7 +178,8 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
                 f"{path}: lines of text have no columns, which the labelled corpus "
                 f"{corpus.name!r} needs; save it as .tsv, .csv, .jsonl or .parquet"
             )
-        if columns := columns_of(path, max_bytes):
+        columns = columns_of(path, max_bytes)
+        if columns or next(rows(path, max_bytes), None) is not None:
             yield Table(name, columns, partial(rows, path, max_bytes))
 
 
@@ -177,7 +190,7 @@ def has_pairs(corpus: CorpusConfig) -> bool:
 
 def portable(source: str) -> str:
     """The source with its full path; of a glob, that of the folder where it begins."""
-    if Path(source).exists():
+    if _is_there(source):
         return str(Path(source).resolve())
     if not glob.has_magic(source):
         return source
@@ -194,6 +207,10 @@ def _readings(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
                 chosen = wanted_columns(corpus, str(path), columns, first_rows(path, max_bytes))
                 found = rows(path, max_bytes, chosen.named())
                 yield from documents(corpus, name, chosen, found)
+            else:  # empty, or all its rows are at fault
+                for row in rows(path, max_bytes):
+                    if row.fault:
+                        yield Fault(name, f"{name}:{row.number}", *row.fault)
         elif form == ".md" and corpus.prose is not False:
             yield from _prose(name, plain_lines(lines(path, max_bytes)), max_bytes)
         elif corpus.prose is True:

@@ -32,6 +32,7 @@ from tercet.tasks.corpus.sources.corpora import (
 )
 from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.streams import SHOWN
+from tercet.tasks.corpus.sources.values import refuse_columns
 from tercet.tasks.stage import BadInput
 
 DEFAULT_PACKAGES = (
@@ -78,11 +79,12 @@ def digest(corpus: CorpusConfig) -> str:
 
 
 def check(corpus: CorpusConfig, max_bytes: int) -> None:
-    """See that every package is installed and has source files.
+    """See that every package is installed and has source files, and that no column is asked for.
 
     Raises:
         BadInput: one is not, or has none.
     """
+    refuse_columns(corpus, "the source pydocs has docstrings")
     for name in packages_of(corpus):
         if not source_files(name):
             raise BadInput(

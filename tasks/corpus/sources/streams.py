@@ -2,7 +2,6 @@
 
 import errno
 import gzip
-import io
 import shlex
 import zlib
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias, cast
 
-import zstandard
+import pyarrow as pa
 
 from tercet.tasks.stage import BadInput
 
@@ -36,7 +35,7 @@ _MAGIC = (
     (b"\x28\xb5\x2f\xfd", "zstandard data", ".zst"),
     (b"PAR1", "Parquet data", ".parquet"),
 )
-_DAMAGE = (zlib.error, EOFError, gzip.BadGzipFile, zstandard.ZstdError)
+_DAMAGE = (zlib.error, EOFError, gzip.BadGzipFile, pa.ArrowException)
 
 
 class Line(NamedTuple):
@@ -78,28 +77,36 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         BadInput: the file cannot be opened or read, or its compressed data are damaged.
     """
     _, compression = format_of(path)
+    with readable(path), path.open("rb") as file, decompressed(file, compression) as stream:
+        yield stream
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """What goes wrong inside, while the file is read, as one sentence.
+
+    Raises:
+        BadInput: the file cannot be opened or read, or its compressed data are damaged.
+    """
     try:
-        with path.open("rb") as file, decompressed(file, compression) as stream:
-            yield stream
-    except _DAMAGE as error:
+        yield
+    except (*_DAMAGE, OSError) as error:
+        number = getattr(error, "errno", None)
+        if number == errno.ENOSPC:  # of whoever writes what is read here
+            raise
+        if isinstance(error, OSError) and number is not None:
+            raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
         raise BadInput(
             f"{path}: the compressed data are damaged ({error}); fetch it again"
         ) from None
-    except OSError as error:
-        if error.errno == errno.ENOSPC:  # of whoever writes what is read here
-            raise
-        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def decompressed(file: BinaryIO, compression: str) -> BinaryIO:
-    """The content of an open file; closing it leaves a compressed file itself open."""
+    """The content of an open file, of one frame or several; a cut one is an error at its end."""
     if compression == ".gz":
         return cast(BinaryIO, gzip.open(file, "rb"))
     if compression == ".zst":
-        reader = zstandard.ZstdDecompressor().stream_reader(
-            file, read_across_frames=True, closefd=False
-        )
-        return cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, reader), CHUNK))
+        return cast(BinaryIO, pa.CompressedInputStream(file, "zstd"))
     return file
 
 

@@ -4,7 +4,9 @@ import csv
 import json
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
@@ -59,13 +61,14 @@ def rows(path: Path, max_bytes: int, columns: Sequence[str] | None = None) -> It
 
 
 def columns_of(path: Path, max_bytes: int) -> list[str]:
-    """The names of the table's columns; for .jsonl, the keys of its first 100 rows."""
+    """The names of the table's columns; for .jsonl, the keys of its first 100 good rows."""
     form, _ = format_of(path)
     if form == ".parquet":
         with _parquet_bytes(path) as source:
             return list(_parquet_file(path, source).schema_arrow.names)
     if form == ".jsonl":
-        sample = islice(_json_rows(path, max_bytes), SAMPLE_ROWS)
+        good = (row for row in _json_rows(path, max_bytes) if row.fault is None)
+        sample = islice(good, SAMPLE_ROWS)
         return list(dict.fromkeys(key for row in sample for key in row.values))
     return _header(path, max_bytes, _delimiter(path, max_bytes))
 
@@ -154,6 +157,9 @@ def _separated_rows(path: Path, max_bytes: int) -> Iterator[Row]:
             header = record
         elif not isinstance(record, list):
             yield Row(number, {}, record)
+        elif any(record[len(header) :]):
+            detail = f"line {number} has {len(record)} fields, the header {len(header)}"
+            yield Row(number, {}, ("bad_csv", detail, " ".join(record)[:SHOWN]))
         else:
             yield Row(number, dict(zip(header, record, strict=False)), None)
 
@@ -189,7 +195,8 @@ def _records(
 
     csv.field_size_limit(max(max_bytes, 1))
     if quoted:
-        parser = csv.reader(feed(), delimiter=delimiter)
+        # Strict: else a quotation mark that is never closed takes the rest of the file along.
+        parser = csv.reader(feed(), delimiter=delimiter, strict=True)
     else:
         parser = csv.reader(feed(), delimiter=delimiter, quoting=csv.QUOTE_NONE)
     while True:
@@ -236,12 +243,19 @@ def _parquet_bytes(path: Path) -> BinaryIO:
     return whole
 
 
-def _parquet_file(path: Path, source: BinaryIO) -> pq.ParquetFile:
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """What goes wrong inside, while the Parquet file is read, as one sentence."""
     try:
-        return pq.ParquetFile(source)
+        yield
     except (pa.ArrowException, OSError) as error:
         first = str(error).splitlines()[0]
         raise BadInput(f"{path} is not a whole Parquet file ({first}); fetch it again") from None
+
+
+def _parquet_file(path: Path, source: BinaryIO) -> pq.ParquetFile:
+    with _whole(path):
+        return pq.ParquetFile(source)
 
 
 def parquet_rows(path: Path) -> int:
@@ -253,9 +267,17 @@ def parquet_rows(path: Path) -> int:
 def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> Iterator[Row]:
     with _parquet_bytes(path) as source:
         file = _parquet_file(path, source)
-        names = list(file.schema_arrow.names) if columns is None else list(columns)
+        there = Counter(file.schema_arrow.names)
+        names = list(there) if columns is None else list(columns)
+        if twice := [name for name in names if there[name] > 1]:
+            raise BadInput(f"{path} has {there[twice[0]]} columns {twice[0]!r}: rename all but one")
         number = 0
-        for batch in file.iter_batches(PARQUET_ROWS, columns=names, use_threads=False):
+        batches = file.iter_batches(PARQUET_ROWS, columns=names, use_threads=False)
+        while True:
+            with _whole(path):
+                batch = next(batches, None)
+            if batch is None:
+                return
             held = [_values(batch.column(name)) for name in names]
             for values in zip(*held, strict=True):
                 number += 1
@@ -265,7 +287,8 @@ def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> 
 def _values(column: pa.Array) -> list[Any]:
     """The column's values, strings as bytes: Parquet does not promise that they are UTF-8.
 
-    Of nested columns lists of strings alone are read.
+    Of nested columns lists of strings alone are read. What Python has no value for, such as a date
+    beyond the year 9999, makes its column one without values.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -273,11 +296,16 @@ def _values(column: pa.Array) -> list[Any]:
         kind = kind.value_type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return list(column.cast(pa.large_binary()).to_pylist())
-    if kind in (pa.list_(pa.string()), pa.large_list(pa.large_string())):
+    if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and (
+        pa.types.is_string(kind.value_type) or pa.types.is_large_string(kind.value_type)
+    ):
         return list(column.cast(pa.large_list(pa.large_binary())).to_pylist())
     if pa.types.is_nested(kind):
         return [None] * len(column)
-    return list(column.to_pylist())
+    try:
+        return list(column.to_pylist())
+    except (ArithmeticError, LookupError, ValueError):
+        return [None] * len(column)
 
 
 def _parquet_row(number: int, values: dict[str, Any], max_bytes: int) -> Row:

@@ -59,6 +59,16 @@ def wanted_columns(
     return Columns(text_column(where, others, sample), None, None, corpus.labels)
 
 
+def refuse_columns(corpus: CorpusConfig, what: str) -> None:
+    """Raises: BadInput where the recipe names a column of a source that has none."""
+    for key in Columns._fields:
+        if getattr(corpus, key) is not None:
+            raise BadInput(
+                f"{what} and no columns: leave {key} of the corpus {corpus.name!r} out, or name a "
+                ".jsonl, .csv, .tsv or .parquet file"
+            )
+
+
 def documents(
     corpus: CorpusConfig,
     name: str,

@@ -49,7 +49,7 @@ def test_long_results_are_counted_but_not_all_shown(
 
 
 def test_csv_goes_through_a_reader(store: str, tmp_path: Path) -> None:
-    out = tmp_path / "rows.csv"
+    out = tmp_path / "rows.CSV"
     query = "SELECT sentence_id, text, [1, 2] AS l, NULL AS x FROM sentences ORDER BY 1"
     answer(query, "table", str(out), store, None)
     with out.open(newline="") as file:
@@ -110,6 +110,7 @@ def test_options_that_cannot_be(store: str, tmp_path: Path) -> None:
         ("xml", None, "must be one of"),
         ("parquet", None, "-o FILE"),
         ("csv", str(tmp_path), "is a directory"),
+        ("table", str(tmp_path / "x.xlsx"), "no format ends in .xlsx; use csv"),
         ("csv", str(tmp_path / "no" / "x.csv"), "no directory"),
     ):
         with pytest.raises(BadInput, match=said):

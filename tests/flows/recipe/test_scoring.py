@@ -80,7 +80,7 @@ def test_what_applies_is_not_refused() -> None:
             "negative_max never applies, since cutoff makes positives",
         ),
         (
-            {"methods": {"cutoff": {"negative_min": 0.5}}, "swap_roles": ["cutoff"]},
+            {"methods": {"cutoff": {"negative_min": 0.5}}},
             "methods.cutoff.negative_min",
             "negative_min never applies",
         ),

@@ -156,6 +156,11 @@ def test_inference_pairs_become_triplets(run: Run, tmp_path: Path) -> None:
         ["bird sings", "?", -1],
         ["bird sings", "?", None],
         ["bird sings", "?", True],
+        ["fish swims", "dives", 0],
+        ["fish swims", "dives", 2],
+        ["fish swims", "floats", 0],
+        ["fish swims", "walks", 2],
+        ["fish swims", "walks", 2],
     ]
     path = write(tmp_path / "nli.jsonl", rows, ["premise", "hypothesis", "label"])
     made = run({"source": path, "kind": "pairs"})
@@ -164,12 +169,16 @@ def test_inference_pairs_become_triplets(run: Run, tmp_path: Path) -> None:
         ("man walks", "goes", "sits", None),  # one contradiction serves both
         ("dog barks", "noise", "is mute", None),
         ("bird sings", "song", None, None),
+        ("fish swims", "floats", "walks", None),
     ]
     assert sorted(reasons(made)) == [
+        ("ambiguous", "fish swims"),
+        ("ambiguous", "fish swims"),
         ("bad_label", "bird sings"),
         ("bad_label", "bird sings"),
         ("bad_label", "bird sings"),
         ("bad_label", "bird sings"),
+        ("duplicate", "fish swims"),
         ("neutral", "man walks"),
         ("no_positive", "cat purrs"),
         ("surplus", "dog barks"),

@@ -162,6 +162,27 @@ def test_roles_are_swapped_only_where_the_config_says_so(tmp_path: Path) -> None
     assert result.reasons() == {"stayed": "above_negative_max"}
 
 
+@pytest.mark.parametrize(
+    ("bounds", "swapped"),
+    [
+        ({"negative_min": 0.6}, ["between"]),
+        ({"negative_min": None}, ["between", "far"]),
+        ({"negative_max": None}, ["between", "far", "near"]),
+        ({"methods": {"rewrite": {"negative_min": 0.6, "negative_max": 0.9}}}, ["between", "near"]),
+    ],
+)
+def test_a_swapped_candidate_is_bound_as_a_negative_is(
+    bounds: dict[str, Any], swapped: list[str], tmp_path: Path
+) -> None:
+    rows: list[Row] = [
+        ("x", "positive", "rewrite", "far", 0.5),
+        ("y", "positive", "rewrite", "between", 0.7),
+        ("z", "positive", "rewrite", "near", 0.85),
+    ]
+    result = selected(tmp_path, rows, swap_roles=("rewrite",), **bounds)
+    assert sorted(negative for _, _, negative in result.texts()) == swapped
+
+
 def test_a_swapped_candidate_must_be_as_probable_in_its_new_role(tmp_path: Path) -> None:
     rows: list[Row] = [
         ("x", "positive", "rewrite", "follows", 0.5, 0.97),

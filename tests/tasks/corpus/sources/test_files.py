@@ -9,10 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 
 from tercet.storage.store import open_store
-from tercet.tasks.corpus.sources import files
+from tercet.tasks.corpus.sources import files, tables
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault
 from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.stage import BadInput
@@ -43,7 +42,7 @@ def write(path: Path, data: bytes) -> Path:
     if path.suffix == ".gz":
         data = gzip.compress(data)
     elif path.suffix == ".zst":
-        data = zstandard.ZstdCompressor().compress(data)
+        data = pa.compress(data, codec="zstd", asbytes=True)
     path.write_bytes(data)
     return path
 
@@ -193,6 +192,64 @@ def test_csv_with_a_line_that_is_not_utf8_inside_quotes(tmp_path: Path) -> None:
     ]
 
 
+def test_fields_beyond_a_csvs_header_are_told_and_not_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('id,text\n1,Good.\n2,first, and then the rest\n3,"Better, too.",\n')
+    documents, faults = read(path, text="text")
+    assert texts(documents) == ["Good.", "Better, too."]
+    assert [(fault.reason, fault.detail) for fault in faults] == [
+        ("bad_csv", "line 3 has 3 fields, the header 2")
+    ]
+
+
+def test_a_csv_quotation_that_is_never_closed_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('id,text\n1,Good.\n2,"open\n' + "3,Lost.\n" * 20)
+    documents, faults = read(path, text="text")
+    assert texts(documents) == ["Good."]
+    assert [fault.reason for fault in faults] == ["bad_csv"]
+    assert faults[0].detail.startswith("lines 3 to 23: ")
+
+
+def test_a_jsonl_of_unusable_lines_loses_none_in_silence(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("#comment\n" * 150 + '{"text": "Good."}\n')
+    (tmp_path / "b.jsonl").write_text("#comment\n" * 3)
+    (tmp_path / "c.jsonl").write_text("")
+    documents, faults = read(tmp_path / "*.jsonl")
+    assert texts(documents) == ["Good."]
+    assert len(faults) == 153
+    assert {fault.reason for fault in faults} == {"bad_json"}
+
+
+def test_columns_of_other_types_do_not_stop_a_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.table(
+        {
+            "text": ["Good.", "Better."],
+            "far": pa.array([10**7, 1], pa.date32()),
+            "zone": pa.array([0, 1], pa.timestamp("s", "Foo/Bar")),
+            "lists": pa.array([["a"], ["b", "c"]], pa.list_(pa.large_string())),
+        }
+    )
+    pq.write_table(table, path)
+    assert texts(read(path)[0]) == ["Good.", "Better."]
+    (first, second) = tables.rows(path, LIMIT)
+    assert (first.values["lists"], second.values["lists"]) == (["a"], ["b", "c"])
+    pq.write_table(table.rename_columns(["text", "text", "zone", "lists"]), path)
+    with pytest.raises(BadInput, match="has 2 columns 'text': rename all but one"):
+        read(path)
+
+
+def test_a_parquet_damaged_within_is_told_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": [f"Text {i} is here." for i in range(5000)]}), path)
+    data = bytearray(path.read_bytes())
+    data[200:3000] = b"\xff" * 2800
+    path.write_bytes(data)
+    with pytest.raises(BadInput, match=r"a\.parquet is not a whole Parquet file"):
+        read(path)
+
+
 def test_csv_quotation_left_open_costs_a_bounded_stretch(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('text\nGood.\n"open\n' + "filler line\n" * 500)
@@ -239,6 +296,8 @@ def test_limit_counts_rows_of_the_source(tmp_path: Path) -> None:
         ("e.parquet", b"PAR1 and nothing else", "not a whole Parquet"),
         ("f.csv", b"title,abstract\nA,B\n", "no column 'body'.*'title', 'abstract'"),
         ("g.jsonl", b'{"title": "A"}\n', "no column 'body'.*'title'"),
+        ("lines.txt", b"A line.\n", "and no columns: leave text of the corpus 'c'"),
+        ("n" * 300 + ".txt", None, "no such file"),
     ],
 )
 def test_bad_corpora_are_told_in_a_sentence(
@@ -289,6 +348,36 @@ def test_a_store_in_a_folder_is_no_corpus(tmp_path: Path) -> None:
     assert [name for name, _ in found] == ["notes.md", "shop/more.md"]
     assert describe(str(tmp_path)).left_out == {".txt": 1}
     assert files.digest(corpus(tmp_path)) == files.digest(corpus(tmp_path / "**/*.md"))
+
+
+def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "a.txt").write_text("Some text.")
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus" / "b.txt").write_text("More text.")
+    (tmp_path / "corpus" / "link").symlink_to(tmp_path / "there")
+    (tmp_path / "there" / "round").symlink_to(tmp_path / "corpus")
+    found = files.files_of(str(tmp_path / "corpus"))
+    assert [name for name, _ in found] == ["b.txt", "link/a.txt"]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("cut", [3, 200, -4])
+def test_a_file_that_is_cut_off_is_never_taken_for_a_whole_one(
+    suffix: str, cut: int, tmp_path: Path
+) -> None:
+    path = write(tmp_path / f"a.txt{suffix}", b"".join(b"line %d\n" % i for i in range(90_000)))
+    path.write_bytes(path.read_bytes()[:cut])
+    for use in (lambda: read(path), lambda: describe(str(path))):
+        with pytest.raises(BadInput, match="damaged"):
+            use()
+
+
+def test_zstandard_frames_one_after_another_are_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt.zst"
+    frames = [pa.compress(text, codec="zstd", asbytes=True) for text in (b"One.\n", b"Two.\n")]
+    path.write_bytes(b"".join(frames))
+    assert texts(read(path)[0]) == ["One.", "Two."]
 
 
 def test_folder_and_damaged_file(tmp_path: Path) -> None:

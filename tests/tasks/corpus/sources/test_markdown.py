@@ -1,7 +1,11 @@
 from pathlib import Path
 
+import pytest
+
 from tercet.tasks.corpus.sources import files
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document
+from tercet.tasks.corpus.sources.markdown import plain_lines
+from tercet.tasks.corpus.sources.streams import Line
 
 PAGE = """\
 ---
@@ -43,3 +47,29 @@ def test_a_folder_of_markdown_becomes_prose(tmp_path: Path) -> None:
         ["It sleeps standing."],
         ["Snake_case_words and 2 * 3 * 4 stay."],
     ]
+
+
+def prose_of(text: str) -> list[str]:
+    given = (Line(number, line, "", 0) for number, line in enumerate(text.split("\n"), 1))
+    return [line.text for line in plain_lines(given) if line.text]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("```x``` prints x.\nMore.", ["x prints x.", "More."]),
+        ("---\na: b\n---\nText.", ["Text."]),
+        ("---\nText.\nMore.", ["Text.", "More."]),
+        ("````\n```\ncode\n```\n````\nAfter.", ["After."]),
+        ("~~~\n```\n~~~\nAfter.", ["After."]),
+        ("```py\ncode\n```py\ncode\n```\nAfter.", ["After."]),
+    ],
+)
+def test_what_stands_in_a_fence_and_what_behind_it(text: str, lines: list[str]) -> None:
+    assert prose_of(text) == lines
+
+
+@pytest.mark.parametrize("mark", ["a`", "*x ", "[", "<!--", "![[", "**a "])
+def test_a_long_line_of_marks_is_read(mark: str) -> None:
+    # In time that grows with the line, not with its square: 40,000 backticks took hours.
+    assert prose_of(mark * 10_000)
