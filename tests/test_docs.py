@@ -255,3 +255,20 @@ def test_every_make_target_of_the_docs_has_a_rule() -> None:
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
         named = re.findall(r"(?:`|^)make ([a-z]+)", page.read_text(encoding="utf-8"), re.M)
         assert set(named) <= rules, page.name
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))])
+def test_every_table_has_as_many_cells_in_a_row_as_in_its_header(page: str) -> None:
+    # GitHub drops what is beyond them; a table that lost its line breaks is no table at all.
+    text = re.sub(r"```.*?```", "", read(page), flags=re.DOTALL)
+    width = 0
+    for line in text.splitlines():
+        row = line.strip()
+        if row.startswith("|"):
+            cells = len(re.findall(r"(?<!\\)\|", row)) - 1
+            width = width or cells
+            assert cells == width, row
+            assert row.endswith("|"), row
+        else:
+            width = 0
+            assert "|---" not in row, row
