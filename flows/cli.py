@@ -146,7 +146,9 @@ def sql(
     query: Annotated[
         str | None, typer.Argument(help="one SELECT; opens a prompt if omitted")
     ] = None,
-    format_: Annotated[str, typer.Option("--format", help="table, csv, json or parquet")] = "table",
+    format_: Annotated[
+        str | None, typer.Option("--format", help="table, csv, json or parquet")
+    ] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", help="write to a file")] = None,
     store: StoreOption = _STORE,
     run_ref: RunOption = None,

@@ -33,11 +33,12 @@ A query ends with a semicolon or an empty line; only SELECT and EXPLAIN run here
 
 
 def answer(
-    query: str | None, format_: str, output: str | None, store: str, run_ref: str | None
+    query: str | None, format_: str | None, output: str | None, store: str, run_ref: str | None
 ) -> None:
     """Answers a query, or those from standard input: typed at a prompt, or piped in.
 
-    With `output` the rows go to a file, by default in the format that its ending names.
+    With `output` the rows go to a file, by default in the format that its ending names;
+    format_ None: not asked for by name.
     Raises: BadInput for a faulty query or format, StoreError for a missing store or run.
     """
     format_ = _format(format_, output)
@@ -60,16 +61,17 @@ def answer(
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _format(format_: str, output: str | None) -> str:
+def _format(asked: str | None, output: str | None) -> str:
+    format_ = asked or FORMATS[0]
     if format_ not in FORMATS:
         raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
     ending = Path(output).suffix.removeprefix(".").lower() if output is not None else ""
     if format_ in ("table", "json") and ending in rows_out.FORMATS:
         return ending if format_ == "table" or ending == "jsonl" else format_
-    if format_ == "table" and ending not in ("", "txt"):
+    if asked is None and ending not in ("", "txt"):
         raise BadInput(
             f"{output}: no format ends in .{ending}; use {', '.join(rows_out.FORMATS)}, or .txt "
-            "for the table as it is shown"
+            "for the table as it is shown."
         )
     if format_ == "parquet" and output is None:
         raise BadInput("Parquet is a binary format: name a file with -o FILE.")

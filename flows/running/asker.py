@@ -348,7 +348,8 @@ def _sweep(scratch: Path) -> None:
         except (OSError, ValueError):
             continue
         # The file names a port too, whose number is some other process's id.
-        if not any(locks.alive(pids[name]) for name in ("server", "warden") if pids.get(name)):
+        ours = [pids.get(name) for name in ("server", "warden")]
+        if not any(locks.alive(pid) for pid in ours if isinstance(pid, int)):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -74,7 +74,7 @@ _ADVERBS = word_set(
 )
 _NO_ADVERBS = word_set(
     """apply comply imply multiply reply supply rally tally family assembly anomaly monopoly
-    butterfly italy belly bully jelly"""
+    butterfly italy belly bully jelly friendly lovely lonely daily weekly monthly yearly early"""
 )
 # Openers that are as often nouns or adjectives: "Mean pressure", "Log scale".
 DOUBTFUL_OPENERS = word_set(

@@ -26,8 +26,14 @@ _SAME_IN_BOTH = word_set(
 _INVARIANT = _SAME_IN_BOTH - word_set("staff crew")
 # Nouns that end in one of these have its plural.
 _HEADS = ("woman", "man", "child", "wife", "shelf", "tooth", "foot", "goose", "mouse", "wolf")
-_NOT_OF_MEN = word_set("abdomen acumen bitumen lumen omen regimen semen specimen stamen yemen")
-_NOT_OF_MAN = word_set("human german roman norman ottoman shaman talisman mongoose afoot")
+_NO_PLURALS = word_set(
+    """abdomen acumen albumen bitumen bremen cyclamen dolmen hymen lumen omen pumice ramen regimen
+    semen specimen stamen yemen"""
+)
+_NOT_OF_HEADS = word_set(
+    """afoot barefoot bigfoot bluetooth german human mongoose norman ottoman roman sawtooth shaman
+    talisman"""
+)
 
 
 def _pairs() -> list[tuple[str, str]]:
@@ -48,7 +54,7 @@ def plural(text: str) -> str:
     if lower in _PLURALS:
         return head + space + in_shape_of(word, _PLURALS[lower])
     for suffix in _HEADS:
-        if lower.endswith(suffix) and lower not in _NOT_OF_MAN:
+        if lower.endswith(suffix) and lower not in _NOT_OF_HEADS:
             return head + space + word[: -len(suffix)] + _PLURALS[suffix]
     if lower.endswith(("gnosis", "phasis", "thesis", "lysis", "crisis")):
         return head + space + word[:-2] + "es"
@@ -93,10 +99,10 @@ def singulars(word: str) -> tuple[str, ...]:
 
 
 def _irregular_singular(word: str) -> str:
-    """ "child" of "children", "grandchild" of "grandchildren"; "" of any other plural."""
+    """ "child" of "children", "grandchild" of "grandchildren"; "" of any other word."""
     if word in _SINGULARS:
         return _SINGULARS[word]
-    if word not in _NOT_OF_MEN:
+    if word not in _NO_PLURALS:
         for one in _HEADS:
             many = _PLURALS[one]
             if len(word) > len(many) + 1 and word.endswith(many):

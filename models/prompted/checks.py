@@ -240,7 +240,8 @@ def _whole(text: str, name: str) -> bool:
 def _is_said(text: str, source: str, old: str | None, number: str) -> bool:
     """Whether the text has the number, in digits or in words, more often than the source has.
 
-    Where the old number is the whole part of another, "2" of "2 and a half", so may the new one be.
+    Where the old number is the whole part of another, "2" of "2 and a half", the new one may be
+    too.
     """
     wanted = _values(number)
     if not wanted:

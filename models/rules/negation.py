@@ -16,7 +16,6 @@ from tercet.models.english.context import (
     OBJECTS,
     around,
     is_adverb_form,
-    is_number,
     is_past,
     is_third_person,
 )
@@ -45,7 +44,7 @@ _POINTERS = frozenset(("see", "refer"))
 
 _AUXILIARY = re.compile(
     # "May not" is as often what is possible as what is forbidden.
-    r"\b(?:is|are|was|were|can|could|should|will|would|must|shall|has|have|had)\b"
+    r"\b(?:is|are|was|were|can|could|should|will|would|must|shall|does|do|did|has|have|had)\b"
     r"(?!['’])(?= )"
 )
 _CONTRACTED = {
@@ -126,15 +125,31 @@ _INVERTED = word_set(
     "having as so nor than neither only how whatever what why where when and or but"
 )
 _STILTED = word_set("also already still thus therefore either indeed both often now then next only")
-# Before these "has" is a verb; before other small words it is mostly an auxiliary ("has all gone").
-_HAD = (DETERMINERS | NUMBER_WORDS | OBJECTS | {"to", "lots"}) - word_set("all both each such")
-_ABOUT = word_set("about over around almost nearly")
-# Behind "can" or "is" these show that it was a noun, or that a name ends with it.
+# "Crew and cast", "timer and reset button": no other deed.
+_NOUNS_AS_WELL = word_set(
+    "cast broadcast forecast burst reset shed bet bore spat slit thrust upset"
+)
+# Behind "has" these show that it is the verb; before other small words it is mostly an auxiliary.
+_OWNS = re.compile(
+    r" (?:(?:about|over|around|almost|nearly|roughly|approximately|exactly|just|at least|at most"
+    r"|up to|more than|less than|fewer than) )?"
+    rf"(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))}|half|an?)\b)"
+    rf"| (?:{'|'.join(sorted((DETERMINERS | OBJECTS) - word_set('all both each')))}"
+    r"|to|lots|very|quite|other|much)\b"
+    r"| (?:more|less|fewer)\b(?! than\b)"
+    rf"| (?:all|both|each) (?!\w+ed\b|(?:{'|'.join(sorted(_PARTICIPLES))})\b)"
+)
+# Behind "do" these are its verb; other words mostly make "do" the verb ("did well", "did yoga").
+_DEEDS = (PLAIN_VERBS | frozenset(IRREGULAR) | word_set("like need want seem work help matter")) - {
+    "be",
+    "do",
+}
+# Behind "can" and "will" these show that they were nouns: "the trash can is full".
 _NOUNS_VERBS = AUXILIARIES - word_set("be been being do have had")
-# Before these "did" is a verb ("did the work"), and stresses no other ("did like it").
+# Before these "did" is a verb ("did the work").
 _DONE = DETERMINERS | OBJECTS | {"everything", "so", "well"}
 # Of the small words those that are verbs behind "did not".
-_VERBS_TOO = word_set("be do have get let own last")
+_VERBS_TOO = word_set("be do have get let like own last")
 _WORD_BEFORE = re.compile(r"([\w'’]+)[\s,\"(]*$")
 _WORD_AFTER = re.compile(r"[\s]*([\w'’]+)")
 _FIRST_WORD = re.compile(r"[A-Z][a-z]+(?= [\w`\"'(:])")
@@ -272,7 +287,7 @@ def _reaches_all(text: str, start: int, end: int) -> bool:
 @cache
 def _second_deed() -> re.Pattern[str]:
     """ "And", or a comma, with another verb behind it."""
-    known = sorted({*_PAST, *_PARTICIPLES, *_THIRD, *_FIRST_THIRD})
+    known = sorted({*_PAST, *_PARTICIPLES, *_THIRD, *_FIRST_THIRD} - _NOUNS_AS_WELL)
     return re.compile(
         rf"(?:\b(?:and|or)|,) (?:(?:have|has|had|\w+ly|never|not) )?(?:\w+ed|{'|'.join(known)})\b"
     )
@@ -298,9 +313,8 @@ def _behind_auxiliaries(text: str, draw: float, limit: int) -> list[_Edit]:
             continue
         if _is_denied(text, match):
             continue
-        later = _WORD_AFTER.match(text, after.end())
-        beyond = later.group(1).lower() if later is not None else ""
-        new = _negated(word, (following, beyond), last, draw)
+        owns = _OWNS.match(text, match.end()) is not None
+        new = _negated(word, following, last, owns, draw)
         if new is not None:
             edits.append((match.start(), match.end(), new))
             if len(edits) == limit:
@@ -314,16 +328,15 @@ def _is_denied(text: str, verb: re.Match[str]) -> bool:
     return before is not None or _DENIES_NEXT.match(text, verb.end()) is not None
 
 
-def _negated(word: str, behind: tuple[str, str], last: str, draw: float) -> str | None:
-    """The auxiliary with its negation, or None. behind: the two words after it."""
-    following, later = behind
-    if word in ("has", "have", "had") and not _is_participle(following):
+def _negated(word: str, following: str, last: str, owns: bool, draw: float) -> str | None:
+    """The auxiliary with its negation, or None. owns: whether "has" is a verb there."""
+    if word in ("has", "have", "had") and (owns or not _is_participle(following)):
         small = following in STOP_WORDS or is_adverb_form(following) or following == "better"
-        counted = following in _ABOUT and (later in _HAD or is_number(later))
-        more = following in ("more", "less") and later != "than"
-        if last in MODALS or (small and not (following in _HAD or counted or more)):
+        if last in MODALS or (small and not owns):
             return None
         return {"has": "does not have", "have": "do not have", "had": "did not have"}[word]
+    if word in ("do", "does", "did") and following not in _DEEDS:
+        return None
     if following in _SUBJECTS and last in ("what", "where", "when", "why", "how"):
         return None
     if draw < 0.2 and word in _CONTRACTED:
@@ -333,7 +346,8 @@ def _negated(word: str, behind: tuple[str, str], last: str, draw: float) -> str 
 
 def _is_participle(word: str) -> bool:
     return (
-        word.endswith(("ed", "ly"))
+        word.endswith("ed")
+        or (word.endswith("ly") and is_adverb_form(word))
         or word in _PARTICIPLES
         or word in ("also", "since", "long", "ever")
     )

@@ -16,6 +16,7 @@ from tercet.models.english.context import (
     DETERMINERS,
     HAVE,
     MODALS,
+    OBJECTS,
     POSSESSIVES,
     PREPOSITIONS,
     Around,
@@ -23,6 +24,7 @@ from tercet.models.english.context import (
     is_adjective_form,
     is_number,
     is_past_form,
+    is_plural_subject,
 )
 from tercet.models.english.verbs import IRREGULAR
 from tercet.models.english.word_classes import NUMBER_WORDS, STOP_WORDS
@@ -33,7 +35,7 @@ _NUMBER = rf"(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))})\b)"
 _UNIT = "(?:seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|decades?|centuries)"
 _MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _YEAR_ENDS = (
-    r"(?:[^\w\s]|$| (?:and|but|because|when|where|while"
+    r"(?:[^\w\s]|$| (?:and|or|but|because|when|where|while|then|which|who|although|if"
     rf"|{'|'.join(sorted(PREPOSITIONS))})\b)"
 )
 _DAY = "(?:Mondays?|Tuesdays?|Wednesdays?|Thursdays?|Fridays?|Saturdays?|Sundays?)"
@@ -95,6 +97,7 @@ _PERHAPS = re.compile(
 _SUPPOSED = re.compile(
     r"\b(?:if|wish|wishes|wished|unless|supposing)\b|\bas though\b", re.IGNORECASE
 )
+_PEOPLE = word_set("people men women children those others anyone everyone someone")
 _ASKED_FOR = word_set(
     """ask asks asked asking pay pays paid paying call calls called calling apply applied vote voted
     charged wish wished hope hoped pray prayed"""
@@ -261,12 +264,14 @@ def _can_go(text: str, unit: re.Match[str]) -> bool:
         # "I saw who was driving" asks, "she said that was boring" has a pronoun.
         led = here.earlier in DETERMINERS or is_adjective_form(here.earlier)
         named = (led or is_number(here.earlier)) and here.before not in STOP_WORDS
-        return named or text[: unit.start()].endswith(", ")
+        several = is_plural_subject(here) or here.before in _PEOPLE
+        return named or several or text[: unit.start()].endswith(", ")
     if unit.lastgroup == "that":
         # "What is that you hold", "such that it is".
-        return here.before not in STOP_WORDS
+        return here.before not in STOP_WORDS or here.before in OBJECTS | {"out"}
     if unit.lastgroup == "perfect":
-        return not _PERHAPS.search(text[: unit.start()]) and not _SUPPOSED.search(text)
+        clause = re.split("[,;]", text[: unit.start()])[-1]
+        return not (_PERHAPS.search(clause) or _SUPPOSED.search(clause))
     if unit.lastgroup == "during":
         return here.before not in _ASKED_FOR
     return True

@@ -214,9 +214,9 @@ def _settles(form: str, new: str, here: Around, text: str, end: int) -> bool:
         return False
     if new == "about" and not (is_number(here.after) or here.after in DETERMINERS):
         return False
-    if new in _INVERTING and here.opens:
+    if here.opens and (new in _INVERTING) != (form in _INVERTING):
         return False  # "rarely is it": not "rarely it is"
-    if form == "due to" and here.before in BE:
+    if form == "due to" and here.before in BE and here.after not in DETERMINERS:
         return False  # "is due to arrive"
     if new == "got" and not is_past(here):
         return False  # "the values got for it"

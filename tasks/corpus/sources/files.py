@@ -1,5 +1,6 @@
 """Corpora in files: which files a source means, their digest, and their documents."""
 
+import errno
 import glob
 import hashlib
 import os
@@ -66,8 +67,10 @@ def files_of(source: str) -> list[tuple[str, Path]]:
 def _is_there(source: str) -> bool:
     try:
         return Path(source).exists()
-    except OSError:  # a name longer than any file's
-        return False
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise BadInput(f"{source} cannot be read: {error.strerror}") from None
 
 
 def _where(source: str) -> str:
@@ -88,16 +91,13 @@ def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
     """(relative name, path) of a folder's readable files by kind, the most frequent kind first.
 
     Hidden ones are left out, and a store: its tables are no texts of the user's. Links to folders
-    are followed, each folder once.
+    are not followed.
     """
     found: dict[str, list[tuple[str, Path]]] = {}
-    seen: set[Path] = set()
-    for place, folders, names in os.walk(folder, followlinks=True):
-        real = Path(place).resolve()
-        if real in seen or (MARKER in names and "artifacts" in folders):
+    for place, folders, names in os.walk(folder):
+        if MARKER in names and "artifacts" in folders:
             folders.clear()
             continue
-        seen.add(real)
         folders[:] = [name for name in folders if not name.startswith(".")]
         for path in (Path(place, name) for name in names if not name.startswith(".")):
             known = known_format(path)
@@ -138,10 +138,12 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
         BadInput: they do not.
     """
     empty, header = True, False
-    for _, path in files_of(corpus.source):
+    named = files_of(corpus.source)
+    if all(format_of(path)[0] in PLAIN for _, path in named):
+        refuse_columns(corpus, f"{corpus.source} has lines of text")
+    for _, path in named:
         form, _ = format_of(path)
         if form in PLAIN:
-            refuse_columns(corpus, f"{path} has lines of text")
             empty = empty and not any(line.text.strip() for line in lines(path, max_bytes))
             continue
         columns = columns_of(path, max_bytes)

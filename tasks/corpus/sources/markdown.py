@@ -2,38 +2,44 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from tercet.tasks.corpus.sources.streams import Line
 
-# Of backticks, none may stand behind the fence: "```x``` prints x" is a line of text.
-_FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
+# What opens a fence has none of its marks behind it: "```x``` prints x" is a line of text.
+_FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,}(?=[^~]*$))")
+_CLOSING = re.compile(r"\s*(`{3,}|~{3,})")
 _HEADING = re.compile(r"\s*#{1,6}\s+")
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
 _QUOTE = re.compile(r"\s*>+\s?")
 _TABLE = re.compile(r"\s*\|.*\|?\s*$")
 _RULE = re.compile(r"\s*([-*_=]\s*){3,}$")
-# Spans have an end, so that a long line of nothing but brackets or asterisks takes no hours.
-_IMAGE = re.compile(r"!\[[^\]]{0,300}\]\([^)]{0,2000}\)")
-_LINK = re.compile(r"\[([^\]]{1,300})\](?:\([^)]{0,2000}\)|\[[^\]]{0,300}\])")
-_TAG = re.compile(r"<!--.{0,2000}?-->|</?[A-Za-z][^>]{0,2000}>")
+# No span may begin within another, and of emphasis the length is limited: else a long line of
+# nothing but brackets or asterisks takes hours.
+_TARGET = r"\((?:[^()]|\([^()]*\))*+\)"
+_IMAGE = re.compile(rf"!\[[^\[\]]*+\]{_TARGET}")
+_LINK = re.compile(rf"\[([^\[\]]++)\](?:{_TARGET}|\[[^\[\]]*+\])")
+_COMMENT = re.compile(r"<!--.*?-->")
+_TAG = re.compile(r"</?[A-Za-z][^<>]*+>")
 _STRONG = re.compile(r"(\*\*|__|\*|(?<!`)`{1,4}(?!`))(\S(?:.{0,300}?\S)?)\1")
-# Lines of front matter, at most: a "---" that nothing closes is a rule.
-_FRONT = 200
+# Lines of front matter and of code, at most: a "---" that nothing closes is a rule, and a fence
+# that nothing closes fences nothing.
+_FRONT, _CODE = 1_000, 5_000
 
 
 def plain_lines(lines: Iterable[Line]) -> Iterator[Line]:
     """The lines without Markdown; headings and list items become paragraphs of their own."""
-    fence: str | None = None
-    for line in _behind_front_matter(iter(lines)):
+    rest = _behind_front_matter(iter(lines))
+    while (line := next(rest, None)) is not None:
         text = line.text
-        if found := _FENCE.match(text):
-            if fence is None:
-                fence = found[1]
-            elif found[1].startswith(fence) and text.strip() == found[1]:
-                fence = None
+        if opened := _FENCE.match(text):
+            code, closed = _code(rest, opened[1])
             yield line._replace(text="")
-        elif line.fault or (fence is None and not _RULE.match(text) and not _TABLE.match(text)):
+            if closed:
+                yield from (one for one in code if one.fault)
+            else:
+                rest = chain(code, rest)
+        elif line.fault or not (_RULE.match(text) or _TABLE.match(text)):
             alone = _HEADING.match(text)
             if alone or _ITEM.match(text):
                 yield line._replace(text="", fault="")
@@ -44,12 +50,24 @@ def plain_lines(lines: Iterable[Line]) -> Iterator[Line]:
             yield line._replace(text="")
 
 
+def _code(lines: Iterator[Line], fence: str) -> tuple[list[Line], bool]:
+    """The lines up to the one that closes the fence, and whether there is such a one."""
+    held = []
+    for line in islice(lines, _CODE):
+        found = _CLOSING.match(line.text)
+        if found and found[1].startswith(fence):
+            return held, True
+        held.append(line)
+    return held, False
+
+
 def _behind_front_matter(lines: Iterator[Line]) -> Iterator[Line]:
     held = list(islice(lines, 1))
-    if held and held[0].text.strip() == "---":
+    mark = held[0].text.strip() if held else ""
+    if mark in ("---", "+++"):
         for line in islice(lines, _FRONT):
             held.append(line)
-            if line.text.strip() in ("---", "..."):
+            if line.text.strip() in (mark, "..."):
                 held = []
                 break
     yield from held
@@ -60,5 +78,7 @@ def _plain(text: str) -> str:
     for mark in (_QUOTE, _HEADING, _ITEM):
         if found := mark.match(text):
             text = text[found.end() :]
+    if "-->" in text:
+        text = _COMMENT.sub("", text)
     text = _LINK.sub(r"\1", _IMAGE.sub("", _TAG.sub("", text)))
     return _STRONG.sub(r"\2", text)

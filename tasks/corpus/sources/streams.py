@@ -83,7 +83,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """What goes wrong inside, while the file is read, as one sentence.
+    """Turns an error of reading the file into one sentence.
 
     Raises:
         BadInput: the file cannot be opened or read, or its compressed data are damaged.

@@ -25,6 +25,7 @@ from tercet.tasks.corpus.sources.streams import (
 from tercet.tasks.stage import BadInput
 
 SAMPLE_ROWS = 100
+LOOKED_AT = 10_000  # rows among which a whole one is looked for
 USUAL_TEXT = "text"
 PARQUET_ROWS = 1024
 NO_ROWS = "has a header and no rows"
@@ -42,8 +43,12 @@ class Row(NamedTuple):
 
 
 def first_rows(path: Path, max_bytes: int) -> Iterator[Row]:
-    """The table's first 100 rows, read on demand."""
-    yield from islice(rows(path, max_bytes), SAMPLE_ROWS)
+    """The table's first 100 rows, read on demand; where none is whole, whole ones further on."""
+    sample = list(islice(rows(path, max_bytes), SAMPLE_ROWS))
+    if sample and all(row.fault for row in sample):
+        beyond = islice(rows(path, max_bytes), LOOKED_AT)
+        sample = list(islice((row for row in beyond if row.fault is None), SAMPLE_ROWS)) or sample
+    yield from sample
 
 
 def rows(path: Path, max_bytes: int, columns: Sequence[str] | None = None) -> Iterator[Row]:
@@ -61,14 +66,13 @@ def rows(path: Path, max_bytes: int, columns: Sequence[str] | None = None) -> It
 
 
 def columns_of(path: Path, max_bytes: int) -> list[str]:
-    """The names of the table's columns; for .jsonl, the keys of its first 100 good rows."""
+    """The names of the table's columns; for .jsonl, the keys of its first rows."""
     form, _ = format_of(path)
     if form == ".parquet":
         with _parquet_bytes(path) as source:
             return list(_parquet_file(path, source).schema_arrow.names)
     if form == ".jsonl":
-        good = (row for row in _json_rows(path, max_bytes) if row.fault is None)
-        sample = islice(good, SAMPLE_ROWS)
+        sample = first_rows(path, max_bytes)
         return list(dict.fromkeys(key for row in sample for key in row.values))
     return _header(path, max_bytes, _delimiter(path, max_bytes))
 
@@ -89,8 +93,11 @@ def text_column(where: str, columns: Sequence[str], sample: Iterable[Row]) -> st
     means = {name: mean for name, mean in string_lengths(looked_at).items() if name in columns}
     if not means:
         hint = f"its columns are {', '.join(map(repr, columns))}"
-        if any(row.fault is not None and row.fault[0] == "not_utf8" for row in looked_at):
+        faults = [row.fault for row in looked_at if row.fault is not None]
+        if any(fault[0] == "not_utf8" for fault in faults):
             hint = f"if it is Latin-1: {conversion(where)}"
+        elif len(faults) == len(looked_at):
+            hint = f"none of its first rows can be read ({faults[0][1]})"
         raise BadInput(f"{where}: no column holds text; {hint}")
     return max(means, key=lambda column: means[column])
 
@@ -146,7 +153,8 @@ def _header(path: Path, max_bytes: int, delimiter: str) -> list[str]:
 
 def _separated_rows(path: Path, max_bytes: int) -> Iterator[Row]:
     header: list[str] | None = None
-    for number, record in _records(path, max_bytes, _delimiter(path, max_bytes)):
+    delimiter = _delimiter(path, max_bytes)
+    for number, record in _records(path, max_bytes, delimiter):
         if header is None:
             if not isinstance(record, list):
                 hint = f"; if it is Latin-1: {conversion(str(path))}"
@@ -157,7 +165,9 @@ def _separated_rows(path: Path, max_bytes: int) -> Iterator[Row]:
             header = record
         elif not isinstance(record, list):
             yield Row(number, {}, record)
-        elif any(record[len(header) :]):
+        elif len(header) == 1:
+            yield Row(number, {header[0]: delimiter.join(record)}, None)
+        elif any(field.strip() for field in record[len(header) :]):
             detail = f"line {number} has {len(record)} fields, the header {len(header)}"
             yield Row(number, {}, ("bad_csv", detail, " ".join(record)[:SHOWN]))
         else:
@@ -176,10 +186,10 @@ def _records(
     quoted = format_of(path)[0] == ".csv"
     faults: dict[int, RowFault] = {}
     last = 0
-    inside = False
+    inside = ended = False
 
     def feed() -> Iterator[str]:
-        nonlocal last, inside
+        nonlocal last, inside, ended
         for line in lines(path, max_bytes):
             last = line.number
             odd = line.quotes % 2 == 1 and quoted
@@ -192,11 +202,11 @@ def _records(
                 text += "\n"
             inside ^= odd
             yield text
+        ended = True
 
     csv.field_size_limit(max(max_bytes, 1))
     if quoted:
-        # Strict: else a quotation mark that is never closed takes the rest of the file along.
-        parser = csv.reader(feed(), delimiter=delimiter, strict=True)
+        parser = csv.reader(feed(), delimiter=delimiter)
     else:
         parser = csv.reader(feed(), delimiter=delimiter, quoting=csv.QUOTE_NONE)
     while True:
@@ -209,6 +219,11 @@ def _records(
             inside = False
             fields = []
             yield start, ("bad_csv", f"lines {start} to {last}: {error}", "")
+        if ended and inside and last > start and fields:
+            # The rest of the file is no text of the record in which the mark stands.
+            detail = f"lines {start} to {last}: a quotation mark is never closed"
+            faults[start] = ("bad_csv", detail, " ".join(fields)[:SHOWN])
+        inside = False
         if faults:
             known, faults = faults, {}
             yield from known.items()
@@ -245,7 +260,7 @@ def _parquet_bytes(path: Path) -> BinaryIO:
 
 @contextmanager
 def _whole(path: Path) -> Iterator[None]:
-    """What goes wrong inside, while the Parquet file is read, as one sentence."""
+    """Turns an error of reading the Parquet file into one sentence."""
     try:
         yield
     except (pa.ArrowException, OSError) as error:
@@ -287,8 +302,8 @@ def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> 
 def _values(column: pa.Array) -> list[Any]:
     """The column's values, strings as bytes: Parquet does not promise that they are UTF-8.
 
-    Of nested columns lists of strings alone are read. What Python has no value for, such as a date
-    beyond the year 9999, makes its column one without values.
+    Of nested columns, only lists of strings are read. A value that Python cannot hold, such as a
+    date beyond the year 9999, is read as missing.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -305,7 +320,14 @@ def _values(column: pa.Array) -> list[Any]:
     try:
         return list(column.to_pylist())
     except (ArithmeticError, LookupError, ValueError):
-        return [None] * len(column)
+        return [_value(scalar) for scalar in column]
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except (ArithmeticError, LookupError, ValueError):
+        return None
 
 
 def _parquet_row(number: int, values: dict[str, Any], max_bytes: int) -> Row:

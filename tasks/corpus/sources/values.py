@@ -60,11 +60,15 @@ def wanted_columns(
 
 
 def refuse_columns(corpus: CorpusConfig, what: str) -> None:
-    """Raises: BadInput where the recipe names a column of a source that has none."""
+    """Refuse the recipe's columns for a source that has none.
+
+    Raises:
+        BadInput: the recipe names one.
+    """
     for key in Columns._fields:
         if getattr(corpus, key) is not None:
             raise BadInput(
-                f"{what} and no columns: leave {key} of the corpus {corpus.name!r} out, or name a "
+                f"{what} and no columns: leave out `{key}` of corpus {corpus.name!r}, or name a "
                 ".jsonl, .csv, .tsv or .parquet file"
             )
 

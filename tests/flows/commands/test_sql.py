@@ -110,7 +110,7 @@ def test_options_that_cannot_be(store: str, tmp_path: Path) -> None:
         ("xml", None, "must be one of"),
         ("parquet", None, "-o FILE"),
         ("csv", str(tmp_path), "is a directory"),
-        ("table", str(tmp_path / "x.xlsx"), "no format ends in .xlsx; use csv"),
+        (None, str(tmp_path / "x.xlsx"), "no format ends in .xlsx; use csv"),
         ("csv", str(tmp_path / "no" / "x.csv"), "no directory"),
     ):
         with pytest.raises(BadInput, match=said):

@@ -21,6 +21,8 @@ from tercet.models.english.plurals import is_plural, may_be_plural, plural, sing
         ("diagnosis", "diagnoses"),
         ("epoch", "epochs"),
         ("specimen", "specimens"),
+        ("bigfoot", "bigfoots"),
+        ("talisman", "talismans"),
         ("matrix", "matrices"),
         ("bus stop", "bus stops"),
         ("sheep", "sheep"),

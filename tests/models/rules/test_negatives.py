@@ -349,7 +349,13 @@ def test_antonym_changes_one_word() -> None:
         # "Did" that is the verb, and "did" that stresses another.
         ("They did well.", "They did not do well."),
         ("They did their homework.", "They did not do their homework."),
-        ("He did like the film.", None),
+        ("He did like the film.", "He did not like the film."),
+        ("It does return a list.", "It does not return a list."),
+        ("He did not like the film.", "He liked the film."),
+        ("It has up to six dogs.", "It does not have up to six dogs."),
+        ("It has very long legs.", "It does not have very long legs."),
+        ("It has daily flights.", "It does not have daily flights."),
+        ("The film has a crew and cast.", "The film does not have a crew and cast."),
         ("She does yoga.", None),
         # What stands behind "did not" is no verb.
         ("She did not often visit her aunt.", None),

@@ -196,6 +196,7 @@ def _cut(text: str, seed: int) -> list[dict[str, str]]:
         ("Numerous dogs sat.", {"Many dogs sat."}),
         ("They were defeated there.", {"They were beaten there."}),
         ("It is due to close.", set()),
+        ("Rarely, it rains.", {"Seldom, it rains."}),
         ("It is my_car, car.start, a/car and car()", set()),
     ],
 )

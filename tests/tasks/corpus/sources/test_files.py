@@ -202,6 +202,20 @@ def test_fields_beyond_a_csvs_header_are_told_and_not_dropped(tmp_path: Path) ->
     ]
 
 
+def test_a_csv_of_one_column_keeps_its_commas(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('sentence\nWell, it rains.\n"Good, too."\n')
+    assert texts(read(path)[0]) == ["Well, it rains.", "Good, too."]
+
+
+def test_sloppy_quotation_marks_cost_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('"id" ,text\n1,5" nails\n2,"closed" \n3,"A\nB"\n4,Last.\n')
+    documents, faults = read(path, text="text", prose=False)
+    assert texts(documents) == ['5" nails', "closed", "A B", "Last."]
+    assert not faults
+
+
 def test_a_csv_quotation_that_is_never_closed_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('id,text\n1,Good.\n2,"open\n' + "3,Lost.\n" * 20)
@@ -221,6 +235,12 @@ def test_a_jsonl_of_unusable_lines_loses_none_in_silence(tmp_path: Path) -> None
     assert {fault.reason for fault in faults} == {"bad_json"}
 
 
+def test_a_jsonl_that_begins_badly_is_read_by_its_longest_strings(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("#\n" * 150 + '{"id": "a", "body": "A good text."}\n' * 2)
+    assert texts(read(path)[0]) == ["A good text."] * 2
+
+
 def test_columns_of_other_types_do_not_stop_a_parquet(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table = pa.table(
@@ -235,6 +255,7 @@ def test_columns_of_other_types_do_not_stop_a_parquet(tmp_path: Path) -> None:
     assert texts(read(path)[0]) == ["Good.", "Better."]
     (first, second) = tables.rows(path, LIMIT)
     assert (first.values["lists"], second.values["lists"]) == (["a"], ["b", "c"])
+    assert (first.values["far"], str(second.values["far"])) == (None, "1970-01-02")
     pq.write_table(table.rename_columns(["text", "text", "zone", "lists"]), path)
     with pytest.raises(BadInput, match="has 2 columns 'text': rename all but one"):
         read(path)
@@ -296,8 +317,9 @@ def test_limit_counts_rows_of_the_source(tmp_path: Path) -> None:
         ("e.parquet", b"PAR1 and nothing else", "not a whole Parquet"),
         ("f.csv", b"title,abstract\nA,B\n", "no column 'body'.*'title', 'abstract'"),
         ("g.jsonl", b'{"title": "A"}\n', "no column 'body'.*'title'"),
-        ("lines.txt", b"A line.\n", "and no columns: leave text of the corpus 'c'"),
+        ("lines.txt", b"A line.\n", "and no columns: leave out `text` of corpus 'c'"),
         ("n" * 300 + ".txt", None, "no such file"),
+        ("i.csv", b"id,body\n1,so,long\n", "none of .* read .line 2 has 3 fields, the header 2"),
     ],
 )
 def test_bad_corpora_are_told_in_a_sentence(
@@ -348,17 +370,6 @@ def test_a_store_in_a_folder_is_no_corpus(tmp_path: Path) -> None:
     assert [name for name, _ in found] == ["notes.md", "shop/more.md"]
     assert describe(str(tmp_path)).left_out == {".txt": 1}
     assert files.digest(corpus(tmp_path)) == files.digest(corpus(tmp_path / "**/*.md"))
-
-
-def test_links_to_folders_are_followed_once(tmp_path: Path) -> None:
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "a.txt").write_text("Some text.")
-    (tmp_path / "corpus").mkdir()
-    (tmp_path / "corpus" / "b.txt").write_text("More text.")
-    (tmp_path / "corpus" / "link").symlink_to(tmp_path / "there")
-    (tmp_path / "there" / "round").symlink_to(tmp_path / "corpus")
-    found = files.files_of(str(tmp_path / "corpus"))
-    assert [name for name, _ in found] == ["b.txt", "link/a.txt"]
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])

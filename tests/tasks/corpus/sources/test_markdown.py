@@ -62,7 +62,12 @@ def prose_of(text: str) -> list[str]:
         ("---\nText.\nMore.", ["Text.", "More."]),
         ("````\n```\ncode\n```\n````\nAfter.", ["After."]),
         ("~~~\n```\n~~~\nAfter.", ["After."]),
-        ("```py\ncode\n```py\ncode\n```\nAfter.", ["After."]),
+        ("```py\ncode\n```: \nAfter.", ["After."]),
+        ("+++\na = 1\n+++\nText.", ["Text."]),
+        # A fence that nothing closes fences nothing.
+        ("````\ncode\n```\nAfter.", ["code", "After."]),
+        ("~~~ Title ~~~\nAfter.", ["~~~ Title ~~~", "After."]),
+        (f"A ![p](data:image/png;base64,{'A' * 5000}) b [c](http://d_(e)).", ["A  b c."]),
     ],
 )
 def test_what_stands_in_a_fence_and_what_behind_it(text: str, lines: list[str]) -> None:
