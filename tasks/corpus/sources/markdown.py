@@ -52,7 +52,7 @@ def plain_lines(lines: Iterable[Line]) -> Iterator[Line]:
 
 def _code(lines: Iterator[Line], fence: str) -> tuple[list[Line], bool]:
     """The lines up to the one that closes the fence, and whether there is such a one."""
-    held = []
+    held: list[Line] = []
     for line in islice(lines, _CODE):
         found = _CLOSING.match(line.text)
         if found and found[1].startswith(fence):
