@@ -12,8 +12,7 @@ OF_A_FOLDER = {
     "tasks/test_closures.py": "the modules in each stage's version",
     "flows/report/test_sections.py": "every section of a report, of a store that is written down",
     "flows/report/test_in_browser.py": "the page in a browser",
-    "models/rules/test_negatives.py": "what all rules for negatives have in common, and each one",
-    "models/rules/test_positives.py": "the same for positives",
+    "models/rules/test_positives.py": "what all rules for positives have in common, and each one",
     "models/prompted/test_methods.py": "what all prompted methods have in common",
 }
 

@@ -1,6 +1,6 @@
 """Kinds of nouns so narrow that any of a kind can stand in another's place and only the fact
-changes: a month for a month, a metal for a metal. A word that is as
-often something else, such as "spring", is in none."""
+changes: a month for a month, a metal for a metal. A word that is as often something else, such as
+"spring", is in none."""
 
 _KINDS = """
 January February March April May June July August September October November December | Monday

@@ -1,0 +1,172 @@
+"""A quantity changed: what is a statement, and what its number may become."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rules_given import alone, generated
+
+from tercet.models.english.numbers import in_words, numbers_in
+from tercet.models.rules import quantity_change
+from tercet.models.rules.quantity_change import changed
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("The box holds 3 apples.", "The box holds {} apples."),
+        ("It costs 1,000 dollars.", "It costs {},000 dollars."),
+        ("It takes 0.05 seconds.", "It takes 0.0{} seconds."),
+        ("She bought twenty-five horses.", "She bought {} horses."),
+        ("Two hundred dogs ran.", "{} hundred dogs ran."),
+        ("It has 2.5 million dogs.", "It has {} million dogs."),
+        ("Two of the dogs sleep.", "{} of the dogs sleep."),
+        ("The sum is 1.", "The sum is {}."),
+        ("It was -5 degrees.", "It was -{} degrees."),
+        ("It has one input array.", "It has {} input arrays."),
+        ("Two thirds of the dogs sleep.", "{} of the dogs sleep."),
+    ],
+)
+def test_quantity_change_keeps_the_form(text: str, pattern: str) -> None:
+    before, _, after = pattern.partition("{}")
+    seen = set()
+    for seed in range(20):
+        rows = generated("quantity_change", alone([text]), seed=seed)
+        assert len(rows) == 1
+        raw = rows[0]["raw"]
+        assert raw.startswith(before)
+        assert raw.endswith(after)
+        assert raw != text
+        old, new = numbers_in(text)[0], numbers_in(raw)[0]
+        assert new.form == old.form
+        assert new.value not in (old.value, 1)
+        assert rows[0]["detail"]["old"] in text
+        assert rows[0]["detail"]["new"] in raw
+        seen.add(raw)
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "One of the dogs sleeps.",
+        "It needs one or more dogs.",
+        "It needs at least one dog.",
+        "It needs at most one dog.",
+        "It is either one of the dogs.",
+        "It is either ten of the dogs.",
+        "It was two of the best years.",
+        "It returns 0 if the list is empty.",
+        "Return 1 for a dog.",
+        "The shape is (n, 1).",
+        "All values are between 0 and 1.",
+        "The labels are 0, 1.",
+        "It makes a 2-D array.",
+        "It computes exp(x) - 1 of the array.",
+        "It is x - 1 of the array.",
+        "It is 2 * x of the array.",
+        "It holds where n > 5.",
+        # What "one" or "two" is not, what a verb agrees with, what stands in a pair or a list.
+        "There is one dog here.",
+        "One dog is asleep.",
+        "It's one tough dog.",
+        "Add one array to another.",
+        "It gives the difference of two arrays.",
+        "It lies between two walls.",
+        "The two are equal.",
+        "It was seen in 28 out of 36 cases.",
+        "They came at 10, 20, 30 and 40 minutes.",
+        "It was seen in 5 dogs, and 5 dogs died.",
+        "It follows ISO 8601 here.",
+        "An hour-and-a-half of noise.",
+        "The risk is lower (OR 0.93, 95% CI 0.61-1.47).",
+        "It turns `1` into a list.",
+        # Parts of a term, labels and codes.
+        "It opens a two-way channel.",
+        "The nine-point circle is here.",
+        "It penalizes 2-grams in dogs.",
+        "Section 4.3 tells of dogs.",
+        "It is used for case 2, not for dogs.",
+        "If the error has a 412 status code, stop.",
+        "DTA 118 and 119 format files hold dogs.",
+        "It is a 3 x N array of dogs.",
+        "It holds the paper (§2).",
+        # What the sentence spells out, or has told before.
+        "It compares two dogs, a and b.",
+        "Given two polynomials a1 and a2, it adds them.",
+        "Four methods are missing: initialize, update, dot and get_matrix.",
+        "Two dogs sleep, the other runs.",
+        "The smaller of the two churches is open.",
+        "Those two dogs are asleep.",
+        "It took some hours and twenty minutes.",
+        "It has three dogs, Rex, Fido and Bello.",
+        "It leaves two columns, 'variable' and 'value'.",
+        "Half of the dogs sleep.",
+        "Thirty-one of the forty wells sleep.",
+        "The pair half of the conditioning.",
+        "The three values are the name, a list of dogs and a list of cats.",
+        "If it has fewer than two dogs, it becomes 2-D.",
+        "All two dogs are asleep.",
+        "Any dog whose two neighbours bark.",
+        "It reads 16B-wide dogs.",
+    ],
+)
+def test_quantity_change_leaves_what_is_no_statement(text: str) -> None:
+    assert all(generated("quantity_change", alone([text]), seed=seed) == [] for seed in range(5))
+
+
+@pytest.mark.parametrize("text", ["She has 1 grandchild.", "She has one grandchild."])
+def test_quantity_change_knows_where_its_noun_ends(text: str) -> None:
+    assert generated("quantity_change", alone([text])) == []
+
+
+def test_quantity_change_without_a_quantity() -> None:
+    assert generated("quantity_change", alone(["The dog sleeps."])) == []
+
+
+def test_quantity_change_puts_the_article_right() -> None:
+    texts = {generated("quantity_change", alone(["An 8 dog team."]), seed=s)[0]["raw"]
+             for s in range(20)}  # fmt: skip
+    assert {text.split()[0] for text in texts} == {"A"}
+
+
+def test_quantity_change_keeps_years_near_and_ranges_rising() -> None:
+    for seed in range(20):
+        year = generated("quantity_change", alone(["He was born in 1987."]), seed=seed)[0]["raw"]
+        assert 1927 <= int(year[-5:-1]) <= 2026
+        raw = generated("quantity_change", alone(["They saw 10-20 dogs."]), seed=seed)[0]["raw"]
+        low, high = (number.value for number in numbers_in(raw))
+        assert low < high
+
+
+DRAWS = st.lists(st.integers(0, 2**64 - 1), min_size=8, max_size=8)
+NUMBERS = st.one_of(
+    st.integers(0, 10**12).map(str),
+    st.integers(0, 10**9).map("{:,}".format),
+    st.tuples(st.integers(0, 9999), st.integers(0, 999)).map(lambda p: f"{p[0]}.{p[1]}"),
+    st.integers(0, 10**6).map(in_words),
+    st.tuples(st.integers(0, 40), st.integers(1, 40)).map(lambda p: f"{p[0]}/{p[1]}"),
+)
+
+
+@settings(max_examples=300)
+@given(NUMBERS, DRAWS)
+def test_quantity_change_always_changes_the_value(said_number: str, draws: list[int]) -> None:
+    text = f"They saw {said_number} dogs."
+    change = changed(text, said_number, 9, None, draws)
+    if change is not None:
+        raw, old, new = change
+        assert raw == text.replace(old, new, 1)
+        before, after = numbers_in(text), numbers_in(raw)
+        assert len(after) == len(before) == 1
+        assert after[0].value != before[0].value
+
+
+def test_numbers_in_words_of_any_make_end_in_another_or_in_none() -> None:
+    words = ["a", "one", "seven", "twelve", "twenty", "forty", "hundred", "thousand", "million"]
+    for parts in itertools.product(words, repeat=3):
+        for between in (" ", "-", " and ", "-and-"):
+            for number in numbers_in(between.join(parts)):
+                new = quantity_change._other_words(number, 5)
+                assert new is None or numbers_in(new)
