@@ -10,6 +10,7 @@ import typer
 
 from tercet.flows.commands.export import encoder_dir
 from tercet.flows.pipeline.fingerprints import made_model
+from tercet.flows.results.encoder_form import runs_own_code
 from tercet.flows.results.refs import artifact_of
 from tercet.flows.terminal import text_table
 from tercet.models.encoders.pooling import PoolingMode
@@ -53,7 +54,7 @@ def define(
     from tercet.models.losses.definition_loss import nearest_entries, read_projection
 
     try:
-        encoder = load_encoder(folder, way.pooling, trust_remote_code=_runs_own_code(artifact))
+        encoder = load_encoder(folder, way.pooling, trust_remote_code=runs_own_code(artifact))
     except ValueError as error:
         raise BadInput(str(error)) from None
     space = read_space(way.space)
@@ -116,11 +117,6 @@ def _part(artifact: Artifact, wanted: str | None) -> str:
     if wanted is not None and wanted not in parts:
         raise BadInput(f"{step} has no part {wanted!r} with definitions, only {named}.")
     return wanted or parts[0]
-
-
-def _runs_own_code(artifact: Artifact) -> bool:
-    """Whether the recipe let the backbone's own Python code run, which the encoder then needs."""
-    return bool((_components(artifact).get("config") or {}).get("trust_remote_code", False))
 
 
 def _models(artifact: Artifact) -> Mapping[str, str]:

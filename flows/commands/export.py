@@ -8,7 +8,13 @@ from typing import Any, Literal
 import typer
 
 from tercet.flows.exports.whole import check_free, whole_directory
-from tercet.flows.results.encoder_form import Reformed, how_to_load, measured_form, reformed
+from tercet.flows.results.encoder_form import (
+    Reformed,
+    how_to_load,
+    measured_form,
+    reformed,
+    runs_own_code,
+)
 from tercet.flows.results.refs import artifact_of
 from tercet.models.encoders.pooling import FormSettings
 from tercet.storage import runs
@@ -18,6 +24,8 @@ from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput
 
 SUFFIX = ".graphml"
+# Endings of files that an export never writes: a directory so named would pass for one.
+FOREIGN = (".csv", ".json", ".jsonl", ".onnx", ".parquet", ".safetensors", ".tsv", ".zip")
 
 
 def export(
@@ -44,6 +52,11 @@ def export(
             raise BadInput(f"A {SUFFIX} file takes no --onnx, --int8, --push or --public.")
         _graph(_of_graph(opened, ref, run_ref), Path(destination).expanduser())
         return
+    if destination.lower().endswith(FOREIGN):
+        raise BadInput(
+            f"{destination} is named like a file, but an export is a directory: leave its ending "
+            "out, or write a table's rows to a file with `tercet sql 'FROM TABLE' -o FILE`."
+        )
     kind: Literal["model", "dataset"] = "dataset" if is_table(opened, ref) else "model"
     if kind == "dataset" and (onnx or int8):
         raise BadInput(f"--onnx and --int8 apply to encoders only, but {ref} is a table.")
@@ -87,6 +100,8 @@ def export_model(
         raise BadInput(
             "No run in this store has trained yet: `tercet run RECIPE` makes an encoder."
         ) from None
+    if artifact.step == "graph":
+        raise BadInput(f"The knowledge graph is written to a file: name one that ends in {SUFFIX}.")
     source = encoder_dir(artifact)
     target = Path(destination).expanduser()
     if onnx or int8:
@@ -207,27 +222,27 @@ def _copy(
         closing(connect(store, None if run is None else run["run_id"])) as connection,
         whole_directory(target) as aside,
     ):
-        form = measured_form(store, run, artifact)
+        form, trust = measured_form(store, run, artifact), runs_own_code(artifact)
         other = reformed(source, form)
         if other is None:
             _copy_tree(source, aside)
         else:
-            _write_in(form, source, aside)
+            _write_in(form, source, aside, trust)
         if onnx or int8:
             from tercet.flows.exports.onnx import add_onnx
 
-            measured = add_onnx(aside, connection, full=onnx, int8=int8)
+            measured = add_onnx(aside, connection, full=onnx, int8=int8, trust_remote_code=trust)
         card = model_card(artifact, aside, run, connection, measured, other)
         (aside / "README.md").write_text(card, encoding="utf-8")
     return measured, other
 
 
-def _write_in(form: FormSettings, source: Path, aside: Path) -> None:
+def _write_in(form: FormSettings, source: Path, aside: Path, trust: bool) -> None:
     from tercet.models.encoders.encoder import load_encoder
     from tercet.models.encoders.own_modules import save_encoder
 
     try:
-        model = load_encoder(source, form.pooling, prompt=form.prompt)
+        model = load_encoder(source, form.pooling, prompt=form.prompt, trust_remote_code=trust)
     except ValueError as error:
         raise BadInput(str(error)) from error
     save_encoder(model, aside)

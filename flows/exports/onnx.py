@@ -43,12 +43,18 @@ def check_installed() -> None:
 
 
 def add_onnx(
-    folder: Path, connection: duckdb.DuckDBPyConnection, full: bool, int8: bool, seed: int = 0
+    folder: Path,
+    connection: duckdb.DuckDBPyConnection,
+    full: bool,
+    int8: bool,
+    seed: int = 0,
+    trust_remote_code: bool = False,
 ) -> _Row:
     """Writes the files into an encoder's directory; returns their measurements for the card.
 
     full: keep the fp32 file; int8: make the quantised one. They are measured on the run's dev
-    sentences and on its document pairs, if any.
+    sentences and on its document pairs, if any. trust_remote_code: whether code that came with the
+    backbone may run.
     Raises: BadInput if the run has no sentences to measure on, or if the encoder cannot be written
         as ONNX.
     """
@@ -64,7 +70,7 @@ def add_onnx(
     place.mkdir()
     written = {place / "model.onnx": "fp32"}
     try:
-        model = load_encoder(folder, device="cpu")
+        model = load_encoder(folder, device="cpu", trust_remote_code=trust_remote_code)
         onnx_files.write_onnx(model, place / "model.onnx")
     except ValueError as error:
         raise BadInput(f"{error}: export without --onnx and --int8.") from error

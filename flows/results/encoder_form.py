@@ -79,10 +79,21 @@ def form_of(folder: Path) -> tuple[str | None, str | None]:
     return said, template
 
 
+def runs_own_code(artifact: Artifact) -> bool:
+    """Whether the recipe let the backbone's own Python code run, which the encoder then needs."""
+    components = (artifact.manifest() or {}).get("components") or {}
+    return bool((components.get("config") or {}).get("trust_remote_code", False))
+
+
 def needs_trust(folder: Path) -> bool:
     """Whether plain sentence-transformers loads the directory only with trust_remote_code."""
-    names = [str(entry.get("type")) for entry in _modules(folder)]
-    return any(not name.startswith("sentence_transformers.") for name in names)
+    modules = _modules(folder)
+    if any(not str(m.get("type")).startswith("sentence_transformers.") for m in modules):
+        return True
+    # An encoder whose backbone's code was not run still has the auto_map, but not the code.
+    places = {folder, *(folder / str(m.get("path", "")) for m in modules)}
+    mapped = any("auto_map" in _json(place / "config.json", {}) for place in places)
+    return mapped and any(folder.rglob("*.py"))
 
 
 def _modules(folder: Path) -> list[dict[str, Any]]:

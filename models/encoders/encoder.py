@@ -59,7 +59,8 @@ def load_encoder(
         more than its positions allow.
     draws_cnn: whether pooling "token_cnn" gives random weights to an encoder that has none, which
         is where its training starts; else that is refused.
-    Modules of ours are loaded without trust_remote_code, and no file beside the weights is run.
+    trust_remote_code: whether code that came with the model may run. Modules of ours are loaded
+        without it, and never from the files beside the weights.
     Raises ValueError with one sentence when no encoder can be loaded from there.
     """
     own = (Path(path) / "modules.json").is_file()
@@ -71,7 +72,7 @@ def load_encoder(
         soundness.check_files(Path(path), trust_remote_code)
         with missing_weights.refused():
             if own and own_modules.has_own(Path(path)):
-                model = own_modules.load_own(Path(path), device, weights)
+                model = own_modules.load_own(Path(path), device, weights, trust_remote_code)
             elif own:
                 model = SentenceTransformer(
                     str(path), device=device, model_kwargs=weights, **remote

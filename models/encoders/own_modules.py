@@ -68,9 +68,12 @@ def has_own(path: Path) -> bool:
     )
 
 
-def load_own(path: Path, device: str, model_kwargs: dict[str, Any]) -> SentenceTransformer:
+def load_own(
+    path: Path, device: str, model_kwargs: dict[str, Any], trust_remote_code: bool
+) -> SentenceTransformer:
     """The encoder of a directory of which `has_own` is true.
 
+    trust_remote_code: whether the transformer's own code may run; never that of the modules.
     Raises: ValueError, OSError or KeyError for a damaged one.
     """
     own, modules = _by_name(), OrderedDict()
@@ -84,7 +87,7 @@ def load_own(path: Path, device: str, model_kwargs: dict[str, Any]) -> SentenceT
             str(path),
             subfolder=entry["path"],
             local_files_only=True,
-            trust_remote_code=False,
+            trust_remote_code=trust_remote_code,
             model_kwargs=model_kwargs,
         )
     settings = json.loads((path / "config_sentence_transformers.json").read_text(encoding="utf-8"))

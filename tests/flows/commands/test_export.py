@@ -111,6 +111,7 @@ def test_what_is_no_encoder_is_refused(store: str, tmp_path: Path) -> None:
         ("train", {"public": True}, "--push REPO"),
         ("sentences@1234", {}, "called 'sentences@1234'"),
         ("triplets", {}, "No run has reached the table triplets"),
+        ("sentense", {}, "called 'sentense'; the nearest is 'sentences'"),
         ("train", {"push": "no good name"}, "OWNER/NAME"),
     ],
 )
@@ -120,6 +121,19 @@ def test_what_cannot_be_is_said_before_anything_is_written(
     with pytest.raises((BadInput, StoreError), match=said):
         export(ref, str(tmp_path / "out"), store, None, **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_name_of_a_file_is_refused_where_a_directory_is_written(
+    store: str, tmp_path: Path
+) -> None:
+    for ref, name in (("sentences", "s.parquet"), ("train", "encoder.ONNX")):
+        with pytest.raises(BadInput, match="is named like a file, but an export is a directory"):
+            export(ref, str(tmp_path / name), store, None)
+        assert not (tmp_path / name).exists()
+    export("sentences", str(tmp_path / "v1.2"), store, None)
+    make_artifact(open_store(store), "graph", "9999", {})
+    with pytest.raises(BadInput, match=r"is written to a file: .* ends in \.graphml"):
+        export("graph", str(tmp_path / "g"), store, None)
 
 
 def test_onnx_without_its_packages_says_what_to_install(

@@ -1,17 +1,21 @@
 """What is exported is what was measured."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from commands_store import make_artifact, make_run
+from own_code import own_code
+from tiny_models import WORDS
 
 from tercet.flows.commands.export import export
-from tercet.flows.results.encoder_form import measured_form, reformed
+from tercet.flows.results.encoder_form import measured_form, needs_trust, reformed
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.own_modules import save_encoder
-from tercet.models.encoders.pooling import FormSettings
+from tercet.models.encoders.pooling import FormSettings, PoolingMode
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.runs import resolve_run
 from tercet.storage.store import Store, open_store
@@ -91,6 +95,63 @@ def test_an_export_of_what_was_measured_as_it_was_trained_is_a_copy(
             copied = tmp_path / "out" / file.relative_to(tmp_path / "encoder")
             assert copied.read_bytes() == file.read_bytes()
     assert "evaluated with" not in (tmp_path / "out" / "README.md").read_text()
+
+
+def _own_code_store(tmp_path: Path, encoder: Path, measured: PoolingMode) -> Store:
+    """A run whose recipe trusts the backbone's code, and measured the encoder in this form."""
+    store = open_store(str(tmp_path / "store"))
+    texts = {"sentence_id": pa.array(range(9), pa.uint64()), "text": WORDS[:9]}
+    tables = {"sentences": pa.table({**texts, "split": ["dev"] * 9})}
+    trust = {"components": {"config": {"trust_remote_code": True}}}
+    make_artifact(store, "train", "bbbb", tables, trust, encoder)
+    evaluated = {"stage": "evaluate", "config": {"pooling": measured}, "models": {"model": "bbbb"}}
+    make_artifact(store, "evaluate.encoder", "eeee", {}, {"components": evaluated})
+    steps: dict[str, Any] = {
+        "train": ("bbbb", "made", {}),
+        "evaluate.encoder": ("eeee", "made", {}),
+    }
+    make_run(store, "birds", steps)
+    return store
+
+
+@pytest.mark.parametrize(("trained", "measured"), [("cls", "mean"), ("token_cnn", "cls")])
+def test_a_backbone_with_code_of_its_own_is_exported_and_its_trust_is_told(
+    tmp_path: Path,
+    tiny_backbone: Path,
+    capsys: pytest.CaptureFixture[str],
+    trained: PoolingMode,
+    measured: PoolingMode,
+) -> None:
+    backbone = own_code(tiny_backbone, tmp_path / "backbone")
+    model = load_encoder(backbone, trained, trust_remote_code=True, draws_cnn=True)
+    store = _own_code_store(tmp_path, save_encoder(model, tmp_path / "encoder"), measured)
+    export("train", str(tmp_path / "out"), store.location, None)
+    found = encode(load_encoder(tmp_path / "out", trust_remote_code=True), TEXTS)
+    expected = load_encoder(backbone, measured, trust_remote_code=True)
+    np.testing.assert_array_equal(found, encode(expected, TEXTS))
+    for said in (capsys.readouterr().out, (tmp_path / "out" / "README.md").read_text()):
+        assert "trust_remote_code=True)" in said
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("onnx")
+def test_nor_do_its_onnx_files_lack_that_trust(tmp_path: Path, tiny_backbone: Path) -> None:
+    backbone = own_code(tiny_backbone, tmp_path / "backbone")
+    model = load_encoder(backbone, "cls", trust_remote_code=True)
+    store = _own_code_store(tmp_path, save_encoder(model, tmp_path / "encoder"), "cls")
+    export("train", str(tmp_path / "out"), store.location, None, onnx=True)
+    assert (tmp_path / "out" / "onnx" / "model.onnx").is_file()
+
+
+def test_an_auto_map_without_its_code_needs_no_trust(tmp_path: Path, tiny_backbone: Path) -> None:
+    """transformers has the class, and so the recipe need not trust the model's own."""
+    backbone = own_code(tiny_backbone, tmp_path / "backbone")
+    config = json.loads((backbone / "config.json").read_text())
+    (backbone / "config.json").write_text(json.dumps(config | {"model_type": "bert"}))
+    folder = save_encoder(load_encoder(backbone), tmp_path / "encoder")
+    assert "auto_map" in (folder / "config.json").read_text()
+    assert not needs_trust(folder)
+    load_encoder(folder)
 
 
 def test_evaluations_that_disagree_are_one_sentence(tmp_path: Path, tiny_backbone: Path) -> None:

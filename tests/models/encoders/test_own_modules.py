@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from own_code import own_code
 from sentence_transformers import SentenceTransformer
 from tiny_t5 import tiny_t5
 
@@ -108,6 +109,23 @@ def test_code_that_came_with_a_model_is_saved_with_it(tmp_path: Path, tiny_backb
     np.testing.assert_array_equal(found, encode(model, TEXTS, normalise=False))
     plain = encode(load_encoder(tiny_backbone), TEXTS, normalise=False)
     np.testing.assert_allclose(found, 2 * plain, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mask", "token_cnn"])
+def test_a_transformer_with_code_of_its_own_is_loaded_again_where_that_is_trusted(
+    tmp_path: Path, tiny_backbone: Path, pooling: StatePooling | CnnPooling
+) -> None:
+    backbone = own_code(tiny_backbone, tmp_path / "backbone")
+    model = load_encoder(backbone, pooling, trust_remote_code=True, draws_cnn=True)
+    saved = save_encoder(model, tmp_path / "saved")
+    with pytest.raises(ValueError, match="Python code of its own"):
+        load_encoder(saved)
+    # Not even then does the file of our own module run.
+    ran, (source,) = tmp_path / "ran", saved.glob("tercet_*.py")
+    source.write_text(f"open({str(ran)!r}, 'w')\n")
+    again = load_encoder(saved, trust_remote_code=True)
+    np.testing.assert_array_equal(encode(again, TEXTS), encode(model, TEXTS))
+    assert not ran.exists()
 
 
 def test_source_that_was_tampered_with_is_not_run(tmp_path: Path, tiny_backbone: Path) -> None:
