@@ -66,8 +66,16 @@ def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> Run
     )
     steps = steps_to_run(recipe, arguments.until)
     _check_inputs(steps, [] if checked is None else checked)
-    check_model_files(steps, _tagged_models(steps, arguments.store))
+    check_models(steps, arguments.store)
     return RunPlan(recipe, steps, arguments, content, chosen)
+
+
+def check_models(steps: Sequence[Step], location: str) -> None:
+    """Raises BadInput for a model that cannot do what a step wants of it.
+
+    As far as its files are here: after models were fetched, this finds more than before.
+    """
+    check_model_files(steps, _tagged_models(steps, location))
 
 
 def _tagged_models(steps: Sequence[Step], location: str) -> dict[str, Path]:

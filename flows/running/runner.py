@@ -19,7 +19,7 @@ from tercet.flows.running.asker import Asker
 from tercet.flows.running.device import device
 from tercet.flows.running.one_part import PartOrder, part_order
 from tercet.flows.running.processes import commit_asking_parts, commit_parts
-from tercet.flows.running.run_plan import RunPlan
+from tercet.flows.running.run_plan import RunPlan, check_models
 from tercet.models.llm.messages import Ask
 from tercet.storage import locks, runs
 from tercet.storage.artifacts import Artifact, find_part, open_artifact
@@ -66,6 +66,8 @@ def open_run(plan: RunPlan, say: Say = lambda text: None) -> Iterator[RunHandle]
     """
     store = open_store(plan.store)
     prints = _fingerprints(plan, store, say)
+    # Models that had to be fetched can only be looked at now.
+    check_models(plan.steps, plan.store)
     arguments = plan.arguments.parameters()
     # The store's path is left out so that its records stay true if it is moved.
     del arguments["store"]
