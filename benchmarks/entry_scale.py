@@ -50,7 +50,7 @@ def main() -> None:
             fill_means(matrix, vectors, *pairs)
         if asked.ica:
             with told("ica"):
-                print(f"{make_independent(matrix, 0.26)} rounds")
+                print(f"{make_independent(matrix, 0.26).rounds} rounds")
         space = read_space(folder / "space")
         texts = torch.randn(asked.batch, width, requires_grad=True)
         owners = torch.randint(0, count, (asked.batch, 2))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.torch import load_file
-from torch import Tensor
+from safetensors.torch import load_file, save_file
+from torch import Tensor, from_numpy
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Floats: TypeAlias = npt.NDArray[np.float32]
 Integers: TypeAlias = npt.NDArray[np.int64]
 
-MATRIX, TEXTS = "entries.safetensors", "entries.json"
+MATRIX, TEXTS, TURN = "entries.safetensors", "entries.json", "turn.safetensors"
 # Definitions whose vectors are gathered at once, and rows that are looked at for the figures.
 _BLOCK = 16_384
 # FastICA as the paper has it.
@@ -39,18 +39,23 @@ class Space:
     """matrix: (entries, width), memory-mapped. entry_ids: (entries,), int32, rising. texts: theirs.
 
     An entry without definitions has no row.
+    turn: weight (width, width) and bias (width,) of the linear map that made the rows independent
+        components; None where they are as the encoder gave them.
     """
 
     matrix: Tensor
     entry_ids: Tensor
     texts: list[str]
+    turn: tuple[Tensor, Tensor] | None = None
 
 
 def read_space(folder: Path) -> Space:
     """The space that the stage `entry_matrix` has left."""
     tensors = load_file(folder / MATRIX)
     texts = json.loads((folder / TEXTS).read_text(encoding="utf-8"))
-    return Space(tensors["matrix"], tensors["entry_ids"], texts)
+    turn = load_file(folder / TURN) if (folder / TURN).is_file() else None
+    turned = None if turn is None else (turn["weight"], turn["bias"])
+    return Space(tensors["matrix"], tensors["entry_ids"], texts, turned)
 
 
 def create_space(folder: Path, entry_ids: Integers, texts: Sequence[str], width: int) -> Floats:
@@ -100,15 +105,33 @@ def fill_means(matrix: Floats, vectors: Floats, rows: Integers, definitions: Int
         first = last
 
 
-def make_independent(matrix: Floats, deviation: float, rows: int = _SAMPLE) -> int:
+@dataclass(frozen=True)
+class Independent:
+    """What made rows independent: each became weight @ row + bias.
+
+    weight: (width, width). bias: (width,). rounds: of FastICA; 1,000, the most, means that it has
+    not converged.
+    """
+
+    weight: Floats
+    bias: Floats
+    rounds: int
+
+
+def write_turn(folder: Path, turn: Independent) -> None:
+    """Leaves the map beside the space that it was applied to."""
+    tensors = {"weight": from_numpy(turn.weight), "bias": from_numpy(turn.bias)}
+    save_file(tensors, folder / TURN)
+
+
+def make_independent(matrix: Floats, deviation: float, rows: int = _SAMPLE) -> Independent:
     """Turns the matrix into independent components of this standard deviation, in place.
 
     Every column is standardised first. There are as many components as directions in which the
     entries vary, one fewer than columns behind a layer norm, whose outputs lie in a hyperplane;
     columns that remain are 0. rows: how many rows of a larger matrix are drawn to find the
-    directions of the components; means and variances are those of all rows. Returns the number of
-    rounds; 1,000, the most, means that it has not converged. Raises ValueError with one sentence if
-    there are too few entries.
+    directions of the components; means and variances are those of all rows. Raises ValueError with
+    one sentence if there are too few entries.
     """
     from sklearn.decomposition import FastICA
     from sklearn.exceptions import ConvergenceWarning
@@ -146,7 +169,11 @@ def make_independent(matrix: Floats, deviation: float, rows: int = _SAMPLE) -> i
         block = matrix[start : start + _BLOCK]
         block[:, : turned.shape[1]] = (block.astype(np.float64) - mean) @ turned
         block[:, turned.shape[1] :] = 0
-    return int(components.n_iter_)
+    weight = np.zeros((width, width), np.float32)
+    weight[: turned.shape[1]] = turned.T
+    bias = np.zeros(width, np.float32)
+    bias[: turned.shape[1]] = -mean @ turned
+    return Independent(weight, bias, int(components.n_iter_))
 
 
 def _whitening(matrix: Floats) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -195,7 +222,8 @@ class Shape:
     singular: (width,), falling. directions: (width, width), in rows, in the same order.
     mean: (width,), of all entries. components: (width, width), the principal ones, in rows, by
         falling variance around the mean.
-    mean_cosine: of two entries, on average; 0 where they point everywhere.
+    mean_cosine: of two entries, on average; 0 where they point everywhere. An entry of zeros has
+        cosine 0 with all others; a single entry has 1.
     isotropy: the smallest over the largest of the partition functions sum_e exp(a . e) along the
         directions a, both ways, with entries of mean length one (Mu and Viswanath 2018,
         arXiv:1702.01417, eq. 5); 1 where all directions are alike.
@@ -215,13 +243,14 @@ def shape_of(matrix: Floats) -> Shape:
     """The shape of these entries, read in blocks."""
     count, width = matrix.shape
     gram, ends, mean = np.zeros((width, width)), np.zeros(width), np.zeros(width)
-    total, squares, length = 0.0, 0.0, 0.0
+    total, squares, length, pointing = 0.0, 0.0, 0.0, 0
     for start in range(0, count, _BLOCK):
         rows = matrix[start : start + _BLOCK].astype(np.float64)
         lengths = np.linalg.norm(rows, axis=1)
         gram += rows.T @ rows
         mean += rows.sum(axis=0) / count
-        ends += (rows / np.maximum(lengths, 1e-12)[:, None]).sum(axis=0)
+        ends += (rows[lengths > 0] / lengths[lengths > 0, None]).sum(axis=0)
+        pointing += int((lengths > 0).sum())
         total, squares = total + rows.sum(), squares + (rows**2).sum()
         length += lengths.sum()
     values, directions = _axes(gram)
@@ -237,7 +266,7 @@ def shape_of(matrix: Floats) -> Shape:
         directions,
         mean,
         _axes(gram - count * np.outer(mean, mean))[1],
-        float((ends @ ends - count) / pairs) if pairs else 1.0,
+        float((ends @ ends - pointing) / pairs) if pairs else 1.0,
         float(sums.min() / sums.max()),
         float(np.sqrt(max(squares / size - (total / size) ** 2, 0.0))),
     )

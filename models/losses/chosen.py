@@ -16,6 +16,8 @@ def chosen(content: Any, default: str | None = None) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError("name a loss, or give a mapping of its name and its parameters")
     name = content.get("name", default)
+    if name is None:
+        raise ValueError(f"name the loss: one of {', '.join(LOSSES)}")
     if not isinstance(name, str) or name not in LOSSES:
         raise ValueError(f"there is no loss {name!r}; known: {', '.join(LOSSES)}")
     return {"name": name, **numbers(content, name).model_dump(mode="json")}

@@ -100,7 +100,8 @@ class Definition(Params):
     start: Literal["copied", "identity"] = Field(
         default="copied",
         description="Of the projection's dense layer: copied, the backbone's own where its files "
-        "have one (the paper); identity, so that entries are found before anything is learnt: "
+        "have one (the paper); identity, or what turned the entries into independent components, "
+        "so that entries are found before anything is learnt: "
         "the only definition of an entry then teaches next to nothing.",
     )
 
@@ -123,7 +124,7 @@ def build(
 
     space = read_space(slots[SLOT])
     width = int(space.matrix.shape[1])
-    projection = projection_for(model, width, params.activation, params.start)
+    projection = projection_for(model, width, params.activation, params.start, space.turn)
     return DefinitionLoss(model, space.matrix, space.entry_ids, projection)
 
 

@@ -56,7 +56,7 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
             total = total * shrink + weights.sum(1)
             mean = mean * shrink[:, None] + weights @ rows
             highest = new
-        own = _own(entries, owners, vectors)
+        own = _own(entries, owners, vectors, block)
         loss = highest + total.log() - (vectors * own).sum(1)
         ctx.save_for_backward(mean / total[:, None] - own)
         found = (owners == first[:, None]).any(1)
@@ -69,11 +69,19 @@ class _AgainstEntries(torch.autograd.Function):  # type: ignore[misc]
         return gradients[0][:, None] * slope, None, None, None, None
 
 
-def _own(entries: Tensor, owners: Tensor, like: Tensor) -> Tensor:
-    """The mean of each text's own entries, (batch, width)."""
-    there = owners >= 0
-    rows = entries[owners.clamp(min=0)].to(like) * there[..., None]
-    return rows.sum(1) / there.sum(1, keepdim=True)
+def _own(entries: Tensor, owners: Tensor, like: Tensor, block: int) -> Tensor:
+    """The mean of each text's own entries, (batch, width). block: how many are looked up at once.
+
+    Only those that are there: a batch may have one text of many owners. By products, as adding
+    in place (index_add_) differs from run to run on a GPU.
+    """
+    texts, places = (owners >= 0).nonzero(as_tuple=True)
+    own, batch = owners[texts, places], torch.arange(len(owners), device=owners.device)
+    total = torch.zeros_like(like)
+    for start in range(0, len(own), block):
+        whose = texts[start : start + block] == batch[:, None]  # (batch, block)
+        total += whose.to(like) @ entries[own[start : start + block]].to(like)
+    return total / (owners >= 0).sum(1, keepdim=True)
 
 
 def definition_loss(
@@ -182,12 +190,14 @@ def projection_for(
     width: int,
     activation: Literal["auto", "tanh", "gelu"],
     start: Literal["copied", "identity"] = "copied",
+    turn: tuple[Tensor, Tensor] | None = None,
 ) -> Projection:
     """The projection from the encoder's vectors, with the backbone's own layer where it has one.
 
     The layer of a RoBERTa-type model is that of its masked-LM head, else it is the pooler's. One
     of another width, or none, leaves random weights. start: "identity" leaves the vectors as they
-    are but for the activation.
+    are but for the activation, or with `turn`, the weight and bias that turned the entries, turns
+    them the same way.
     """
     dimension = int(model.get_embedding_dimension() or 0)
     normal = any(isinstance(module, Normalize) for module in model.modules())
@@ -203,6 +213,10 @@ def projection_for(
     if start == "identity":
         nn.init.eye_(projection.dense.weight)
         nn.init.zeros_(projection.dense.bias)
+        if turn is not None:
+            with torch.no_grad():
+                projection.dense.weight.copy_(turn[0] @ projection.dense.weight)
+                projection.dense.bias.copy_(turn[1])
     elif layer is not None and layer[1].shape == projection.dense.weight.shape:
         with torch.no_grad():
             projection.dense.weight.copy_(layer[1])
@@ -272,12 +286,10 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
         known = (labels >= 0) & (labels < len(self.rows) - 1)
         owners = self.rows[torch.where(known, labels.long(), -1)]
         owned = (owners >= 0).any(1)
-        # Logits of unnormalised products need more than bf16's 8 bits: no autocast here.
-        with torch.autocast(vectors.device.type, enabled=False):
-            projected = self.projection(vectors.float())[owned]
-            if not len(projected):
-                return vectors.sum() * 0.0
-            loss, found = loss_of_any_size(projected, self.matrix, owners[owned])
+        projected = self.projection(vectors)[owned]
+        if not len(projected):
+            return vectors.sum() * 0.0
+        loss, found = loss_of_any_size(projected, self.matrix, owners[owned])
         count = (owners[owned] >= 0).sum(1)
         self.terms = {"recall_1": found.float().mean(), "floor": count.float().log().mean()}
         return loss

@@ -98,7 +98,9 @@ def run(work: Work) -> Path:
             entry_space.fill_means(matrix, vectors, rows, owned.astype(np.int64))
         rounds = None
         if config.ica is not None:
-            rounds = entry_space.make_independent(matrix, config.ica)
+            turn = entry_space.make_independent(matrix, config.ica)
+            entry_space.write_turn(folder, turn)
+            rounds = turn.rounds
         matrix.flush()  # type: ignore[attr-defined]
     except ValueError as error:
         raise BadInput(f"entry_matrix: {config.name}: {error}") from error
@@ -169,22 +171,44 @@ def _encoded(work: Work, texts: pa.ChunkedArray) -> Any:
 
 
 def _encoder(work: Work) -> Any:
-    """The slot's encoder with the pooling of the entries, whose vectors keep their lengths."""
+    """The slot's encoder with the pooling of the entries, whose vectors keep their lengths.
+
+    Raises: ValueError with one sentence where that cannot be.
+    """
     from sentence_transformers.base.modules import Normalize
 
-    from tercet.models.encoders import encoder
+    config: EntryMatrixConfig = work.config
+    try:
+        model = _loaded(work, None if config.entries == "words" else config.entries)
+    except ValueError:
+        # The loader tells of a pooling, which the recipe may not have.
+        _check_transformer(work, _loaded(work, None))
+        raise
+    while isinstance(model[-1], Normalize):
+        del model[-1]
+    return model
+
+
+def _loaded(work: Work, pooling: Literal["mean", "cls"] | None) -> Any:
+    from tercet.models.encoders.encoder import load_encoder
 
     config: EntryMatrixConfig = work.config
-    model = encoder.load_encoder(
+    return load_encoder(
         work.models["encoder"],
-        None if config.entries == "words" else config.entries,
+        pooling,
         config.max_length,
         work.resources.device,
         config.trust_remote_code,
     )
-    while isinstance(model[-1], Normalize):
-        del model[-1]
-    return model
+
+
+def _check_transformer(work: Work, model: Any) -> None:
+    """Raises ValueError for an encoder without one."""
+    if getattr(model[0], "model", None) is None:
+        raise ValueError(
+            f"entries: {work.config.entries} needs a transformer, and the encoder in "
+            f"{work.models['encoder']} has none: name another encoder as its entry_matrix"
+        )
 
 
 def _from_words(work: Work, folder: Path, ids: Integers, texts: list[str]) -> Any:
@@ -192,13 +216,8 @@ def _from_words(work: Work, folder: Path, ids: Integers, texts: list[str]) -> An
     from tercet.models.encoders import entry_space
 
     model = _encoder(work)
-    network = getattr(model[0], "model", None)
-    if network is None:
-        raise ValueError(
-            "entries: words takes the word embeddings of a transformer, and the encoder in "
-            f"{work.models['encoder']} has none: set entries to mean"
-        )
-    table = network.get_input_embeddings().weight.detach().float().cpu().numpy()
+    _check_transformer(work, model)
+    table = model[0].model.get_input_embeddings().weight.detach().float().cpu().numpy()
     matrix = entry_space.create_space(folder, ids, texts, table.shape[1])
     # A byte-level tokenizer makes the space before a word part of it, and bare words are rare.
     lead = " " if model.tokenizer.tokenize(" a")[:1] == ["Ġa"] else ""

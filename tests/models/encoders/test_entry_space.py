@@ -46,8 +46,9 @@ def test_the_components_have_the_deviation_that_is_asked_for() -> None:
     sources = draw.laplace(size=(2_000, 3))
     matrix = (sources @ draw.normal(size=(3, 3)) + 5).astype(np.float32)
     before = matrix.copy()
-    rounds = make_independent(matrix, 0.26)
-    assert 1 <= rounds < 1_000
+    turn = make_independent(matrix, 0.26)
+    assert 1 <= turn.rounds < 1_000
+    assert np.allclose(before @ turn.weight.T + turn.bias, matrix, atol=1e-4)
     assert np.allclose(matrix.std(axis=0), 0.26, atol=1e-3)
     assert np.allclose(matrix.mean(axis=0), 0, atol=1e-4)
     assert np.allclose(np.corrcoef(matrix.T), np.eye(3), atol=1e-3)
@@ -79,7 +80,9 @@ def test_a_sample_finds_the_components_of_all_rows(monkeypatch: pytest.MonkeyPat
 def test_directions_in_which_nothing_varies_are_no_components() -> None:
     matrix = np.random.default_rng(3).laplace(size=(500, 4)).astype(np.float32)
     matrix[:, 3] = 2 * matrix[:, 0] - matrix[:, 1] + 1
-    make_independent(matrix, 0.5)
+    before = matrix.copy()
+    turn = make_independent(matrix, 0.5)
+    assert np.allclose(before @ turn.weight.T + turn.bias, matrix, atol=1e-5)
     assert np.allclose(matrix.std(axis=0), [0.5, 0.5, 0.5, 0], atol=1e-3)
     assert np.allclose(np.corrcoef(matrix[:, :3].T), np.eye(3), atol=1e-3)
 
@@ -92,9 +95,9 @@ def test_components_whose_inverse_is_not_found_are_kept_mocked_lapack(
 
     matrix = np.random.default_rng(6).laplace(size=(500, 4)).astype(np.float32)
     again = matrix.copy()
-    rounds = make_independent(matrix, 0.26)
+    rounds = make_independent(matrix, 0.26).rounds
     monkeypatch.setattr("sklearn.decomposition._fastica.linalg.pinv", fails)
-    assert make_independent(again, 0.26) == rounds
+    assert make_independent(again, 0.26).rounds == rounds
     assert np.array_equal(matrix, again)
 
 
@@ -121,6 +124,10 @@ def test_the_shape_of_a_space(monkeypatch: pytest.MonkeyPatch) -> None:
     scaled = matrix / np.linalg.norm(matrix, axis=1).mean()
     sums = [np.exp(sign * scaled @ a).sum() for a in shape.directions for sign in (1, -1)]
     assert shape.isotropy == pytest.approx(min(sums) / max(sums), rel=1e-5)
+    # A row of zeros has cosine 0 with all others.
+    sparse = np.insert(matrix, [0, 9, 40], 0, axis=0)
+    assert shape_of(sparse).mean_cosine == pytest.approx(np.sum(cosines) / (43 * 42), abs=1e-6)
+    assert shape_of(np.zeros((3, 4), np.float32)).mean_cosine == 0
     cone = shape_of(np.abs(matrix) + 5)
     assert cone.isotropy < shape.isotropy
     assert cone.mean_cosine > 0.9

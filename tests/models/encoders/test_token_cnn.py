@@ -1,6 +1,7 @@
 """SARCSE's embedding against literal loops, and what is part of a text."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,9 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
+from tokenizers import Tokenizer
+from tokenizers.processors import TemplateProcessing
+from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.own_modules import save_encoder
@@ -91,6 +95,32 @@ def test_padding_on_either_side_and_other_texts_play_no_part() -> None:
         found = module(given)
         torch.testing.assert_close(found["sentence_embedding"][:1], alone["sentence_embedding"])
         assert found["cnn_text"][0].nonzero().flatten().tolist() == [left + 1, left + 2, left + 3]
+
+
+@pytest.mark.parametrize("role", ["bos", "eos"])
+def test_a_tokenizers_only_special_token_is_no_part_of_the_text(
+    tiny_backbone: Path, tmp_path: Path, role: str
+) -> None:
+    backbone = shutil.copytree(tiny_backbone, tmp_path / role)
+    tokenizer = Tokenizer.from_file(str(backbone / "tokenizer.json"))
+    form = "<it> $A" if role == "bos" else "$A <it>"
+    tokenizer.add_special_tokens(["<it>"])
+    number = tokenizer.get_vocab()["<it>"]
+    tokenizer.post_processor = TemplateProcessing(single=form, special_tokens=[("<it>", number)])
+    named: dict[str, Any] = {f"{role}_token": "<it>", "pad_token": "[PAD]"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **named).save_pretrained(backbone)
+    torch.manual_seed(0)
+    BertModel(BertConfig.from_pretrained(backbone, vocab_size=number + 1)).save_pretrained(backbone)
+    model = load_encoder(backbone, SMALL, draws_cnn=True)
+    features = model(model.preprocess(TEXTS))
+    for row, text in enumerate(TEXTS):
+        with torch.inference_mode():
+            states = model[0](model.preprocess([text]))["token_embeddings"][0]
+        own = states[1:] if role == "bos" else states[:-1]
+        found = features["sentence_embedding"][row].detach()
+        np.testing.assert_allclose(found, _by_loops(model[1], own), atol=1e-5)
+        # What a decoder makes the text's tokens of.
+        assert int(features["cnn_text"][row].sum()) == len(text.split()) == len(own)
 
 
 def test_a_text_ends_with_its_last_own_token() -> None:

@@ -5,11 +5,14 @@ import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.encoders.own_modules import save_encoder
@@ -261,6 +264,15 @@ def test_from_the_identity_only_the_activation_changes_a_vector(tiny_backbone: P
     assert torch.allclose(projection(vectors), torch.tanh(vectors), atol=1e-6)
 
 
+def test_from_the_identity_vectors_are_turned_as_the_entries_were(tiny_backbone: Path) -> None:
+    turn = (torch.randn(32, 32), torch.randn(32))
+    encoder = load_encoder(tiny_backbone, "cls")
+    projection = projection_for(encoder, 32, "tanh", "identity", turn)
+    vectors = torch.randn(3, 32)
+    expected = torch.tanh(vectors @ turn[0].T + turn[1])
+    assert torch.allclose(projection(vectors), expected, atol=1e-5)
+
+
 def test_vectors_of_length_one_are_made_longer(tiny_backbone: Path) -> None:
     from sentence_transformers.base.modules import Normalize
 
@@ -279,18 +291,36 @@ def test_a_kept_projection_is_read_without_the_recipe(tmp_path: Path) -> None:
     assert torch.equal(read(vectors), projection(vectors))
 
 
-def test_blocks_bound_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No tensor of a step is larger than the batch times a block, but for the entries."""
-    largest = 0
-    exp = torch.exp
+class _Made(TorchDispatchMode):  # type: ignore[misc]
+    """Notes how many numbers each new tensor has; views of `entries` are none."""
 
-    def seen(tensor: Tensor) -> Tensor:
-        nonlocal largest
-        largest = max(largest, tensor.numel())
-        return exp(tensor)
+    def __init__(self, entries: Tensor) -> None:
+        super().__init__()
+        self.entries = entries.untyped_storage().data_ptr()
+        self.sizes: dict[bool, list[int]] = {True: [], False: []}
 
-    monkeypatch.setattr(module.torch, "exp", seen)
-    vectors = torch.randn(4, 2, requires_grad=True)
-    loss, _ = definition_loss(vectors, torch.randn(1000, 2), torch.zeros(4, 1).long(), block=10)
-    loss.backward()
-    assert largest == 4 * 10
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(found):
+            if isinstance(tensor, Tensor):
+                storage = tensor.untyped_storage()
+                if storage.data_ptr() != self.entries:
+                    size = storage.nbytes() // tensor.element_size()
+                    self.sizes[tensor.is_floating_point()].append(size)
+        return found
+
+
+def test_blocks_bound_the_memory() -> None:
+    """Vectors and logits are made by blocks, also of a text with many owners."""
+    batch, width, block, most = 4, 8, 10, 300
+    vectors, entries = torch.randn(batch, width, requires_grad=True), torch.randn(1000, width)
+    owners = torch.full((batch, most), -1)
+    owners[:, 0] = torch.arange(batch)
+    owners[2] = torch.arange(most)
+    with _Made(entries) as made:
+        loss, _ = definition_loss(vectors, entries, owners, block)
+        loss.backward()
+    assert max(made.sizes[True]) == block * width
+    assert max(made.sizes[False]) == batch * most
+    expected = literal(vectors, entries, [[0], [1], list(range(most)), [3]])
+    assert torch.allclose(loss, expected, atol=1e-4)

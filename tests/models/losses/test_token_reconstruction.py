@@ -35,6 +35,7 @@ def test_the_other_loss_has_numbers_of_its_own() -> None:
     [
         ({"with": NAME}, "cannot stand around the loss token_reconstruction"),
         ({"with": "guided"}, "cannot stand around the loss guided"),
+        ({"with": {"tau": 0.1}}, "name the loss: one of definition, "),
         ({"with": "cosine"}, "there is no loss 'cosine'"),
         ({"with": {"name": "in_batch", "tau": 0}}, "greater than 0"),
         ({"with": {"name": "in_batch", "width": 1}}, "Extra inputs"),

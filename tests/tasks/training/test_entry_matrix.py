@@ -137,8 +137,9 @@ def test_words_of_a_byte_level_tokenizer_are_those_within_a_sentence(
     assert np.allclose(space.matrix[space.texts.index("text")], table[own].mean(axis=0), atol=1e-6)
 
 
-def test_an_encoder_without_a_transformer_has_no_word_embeddings_to_take(
-    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
+@pytest.mark.parametrize("entries", ["words", "mean", "cls"])
+def test_an_encoder_without_a_transformer_gives_no_entries(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, entries: str
 ) -> None:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
@@ -148,9 +149,9 @@ def test_an_encoder_without_a_transformer_has_no_word_embeddings_to_take(
     weights = np.zeros((tokenizer.get_vocab_size(), 8), np.float32)
     SentenceTransformer(modules=[StaticEmbedding(tokenizer, weights)]).save(str(tmp_path / "made"))
     with pytest.raises(
-        BadInput, match=r"entry_matrix: first: entries: words .* set entries to mean"
+        BadInput, match=rf"entry_matrix: first: entries: {entries} needs a .* name another encoder"
     ):
-        made(inputs, tmp_path / "made", tmp_path / "work", entries="words")
+        made(inputs, tmp_path / "made", tmp_path / "work", entries=entries)
 
 
 def test_what_the_guard_has_found_is_left_out_and_an_entry_without_definition_is_a_reject(
@@ -222,7 +223,11 @@ def test_the_asked_for_deviation_is_that_of_every_component(
     slots = ("labelled", "entries")
     given = {name: rows_of({name: [tmp_path / f"{name}.parquet"]}) for name in slots}
     folder, found = made(given, tiny_backbone, tmp_path / "work", ica=0.26)
-    matrix = read_space(folder).matrix.numpy()
+    space = read_space(folder)
+    matrix = space.matrix.numpy()
+    # What made the rows so is kept: training can start from it.
+    assert space.turn is not None
+    assert space.turn[0].shape == (32, 32)
     # The outputs of a layer norm lie in a hyperplane.
     assert np.allclose(matrix.std(axis=0), [0.26] * 31 + [0], atol=1e-3)
     figures = {row["metric"]: row["value"] for row in found["entry_spaces"]}
