@@ -3,6 +3,7 @@
 import os
 import shlex
 import sys
+from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -23,13 +24,34 @@ RunOption = Annotated[str | None, typer.Option("--run", help="a run other than t
 DebugOption = Annotated[bool, typer.Option("--debug", help="show tracebacks")]
 CorpusOption = Annotated[str | None, typer.Option("--corpus", help="replace the recipe's corpus")]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change a recipe key")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="change a recipe key, such as train.phases.0.epochs=2; may be repeated",
+    ),
 ]
 UntilOption = Annotated[str | None, typer.Option("--until", help="stop after a stage or table")]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="rows per corpus, at most")]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="replace the recipe's seed")]
 
 _STORE = os.environ.get("TERCET_STORE") or DEFAULT_STORE
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tercet {metadata.version('tercet')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="show the version"),
+    ] = False,
+) -> None:
+    """Options of `tercet` itself."""
 
 
 @app.command()
@@ -50,7 +72,10 @@ def run(
     store: StoreOption = _STORE,
     debug: DebugOption = False,
 ) -> None:
-    """Run a recipe, reusing finished results and resuming interrupted ones."""
+    """Run a recipe, reusing what is finished.
+
+    An interrupted run goes on where it stopped.
+    """
     from tercet.flows.commands.run import run_recipe
 
     arguments = RunArguments(
@@ -91,7 +116,10 @@ def try_(
     store: StoreOption = _STORE,
     debug: DebugOption = False,
 ) -> None:
-    """Show a few rows of a method before a run: a rule's, or a language model's answers."""
+    """Show a few rows of a method before a run.
+
+    For a rule its texts, for a prompted method the language model's answers.
+    """
     from tercet.flows.commands.try_method import try_method
 
     arguments = RunArguments(recipe, store, tuple(set_ or ()), corpus, None, limit, seed)
@@ -119,7 +147,10 @@ def study(
     store: StoreOption = _STORE,
     debug: DebugOption = False,
 ) -> None:
-    """Run variants of a recipe and compare them in one table and one plot."""
+    """Run variants of a recipe and compare them.
+
+    Writes one table and one plot.
+    """
     from tercet.flows.commands.study import run_study
 
     arguments = RunArguments(recipe, store, tuple(set_ or ()), corpus, None, limit, seed)
@@ -177,7 +208,7 @@ def show(
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Show what an artifact was made from and what it contains."""
+    """Show what an artifact contains and what it was made from."""
     from tercet.flows.commands.browse import show_ref
 
     show_ref(ref, store, run_ref)
@@ -204,7 +235,10 @@ def accept(
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Keep a stage's existing results after a code edit that does not affect them."""
+    """Keep a stage's results after an edit of its code.
+
+    For edits that do not affect the results.
+    """
     from tercet.flows.commands.accept import accept_stage
 
     accept_stage(stage, recipe, store, run_ref)
@@ -243,7 +277,10 @@ def evaluate(
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Evaluate encoders on a suite or a run's pairs, with intervals and paired tests."""
+    """Evaluate encoders on a suite or a run's pairs.
+
+    Each score has its interval, each difference a paired test.
+    """
     from tercet.flows.commands.evaluate import evaluate_encoders
 
     evaluate_encoders(
@@ -258,7 +295,8 @@ def define(
         str, typer.Option("--model", help="a step that was trained on definitions")
     ] = "train",
     part: Annotated[
-        str | None, typer.Option("--part", help="of its phase, where several have a dictionary")
+        str | None,
+        typer.Option("--part", help="part of the phase, if several parts use a dictionary"),
     ] = None,
     count: Annotated[int, typer.Option("--count", min=1, help="entries per description")] = 10,
     format_: Annotated[str, typer.Option("--format", help="table or json")] = "table",
@@ -266,7 +304,7 @@ def define(
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """List the entries of a dictionary that a description fits best."""
+    """List the dictionary entries that a description fits best."""
     from tercet.flows.commands.define import define as define_texts
 
     define_texts(texts, model, part, count, format_, store, run_ref)
@@ -278,7 +316,7 @@ def export(
         str, typer.Argument(help="an encoder (train), a table (triplets), graph, or a tag")
     ],
     destination: Annotated[
-        str, typer.Argument(help="a directory that does not exist yet; of graph, FILE.graphml")
+        str, typer.Argument(help="a directory that does not exist yet; for graph, FILE.graphml")
     ],
     onnx: Annotated[bool, typer.Option("--onnx", help="also write the encoder as ONNX")] = False,
     int8: Annotated[bool, typer.Option("--int8", help="also write it as int8 ONNX")] = False,
@@ -288,7 +326,10 @@ def export(
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Write an encoder or a table with its card, or the graph, for use without Tercet."""
+    """Write an encoder, a table or the graph to files.
+
+    For use without Tercet; encoders and tables come with a card.
+    """
     from tercet.flows.commands.export import export as export_ref
 
     export_ref(ref, destination, store, run_ref, onnx, int8, push, public)
@@ -305,7 +346,10 @@ def report(
     run_ref: RunOption = None,
     debug: DebugOption = False,
 ) -> None:
-    """Write a report on one run, or two side by side, as a self-contained HTML file."""
+    """Write a report on one run, or two side by side.
+
+    As one self-contained HTML file.
+    """
     from tercet.flows.commands.report import make_report
 
     make_report([run_a or run_ref, *([run_b] if run_b else [])], output, store)
@@ -313,7 +357,10 @@ def report(
 
 @app.command()
 def doctor(store: StoreOption = _STORE, debug: DebugOption = False) -> None:
-    """Check whether this machine can run the quickstart, and what is missing."""
+    """Check whether this machine can run the quickstart.
+
+    Says what is missing.
+    """
     from tercet.flows.commands.doctor import examine
 
     raise typer.Exit(examine(store))
@@ -332,7 +379,10 @@ def serve(
     store: StoreOption = _STORE,
     debug: DebugOption = False,
 ) -> None:
-    """Run a recipe on a schedule, in this process, until stopped."""
+    """Run a recipe on a schedule until stopped.
+
+    Runs in this process.
+    """
     from tercet.flows.service.deployments import serve_recipe
 
     arguments = RunArguments(recipe, store, tuple(set_ or ()), corpus, until, limit, seed)

@@ -1,5 +1,6 @@
 """Tags for runs and artifacts, and the resolution of names on the command line."""
 
+import difflib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -71,9 +72,7 @@ def resolve_ref(store: Store, ref: str) -> Artifact:
             f"The tag {tag!r} names {tagged}, which was removed: `tercet tag REF {tag}` moves it."
         )
     if not matching:
-        raise UnknownRef(
-            f"No table, step, version or tag is called {ref!r}: `tercet ls` shows what there is."
-        )
+        raise UnknownRef(_unknown(store, ref))
     if version:
         return _single([artifact for artifact, _ in matching], ref, version)
     return _newest(store, name, [artifact for artifact, _ in matching])
@@ -89,6 +88,25 @@ def meant(name: str, steps: Sequence[str]) -> str:
         return name
     own = [step for step in steps if not _OTHER_SEED.search(step)]
     return (own or list(steps))[-1]
+
+
+def _unknown(store: Store, ref: str) -> str:
+    """What to say of a name that no artifact has: that it is a run's, or which name is near."""
+    try:
+        runs.resolve_run(store, ref)
+    except UnknownRef:
+        pass
+    else:
+        return f"{ref!r} is a run: `tercet ls --run {ref}` lists its artifacts."
+    known = set(list_tags(store))
+    for artifact, tables in _with_tables(store):
+        known |= {artifact.step, artifact.step.partition(".")[0], *tables}
+    near = difflib.get_close_matches(ref.partition("@")[0], sorted(known - {ref}), n=1)
+    return (
+        f"No table, step, version or tag is called {ref!r}"
+        + (f"; the nearest is {near[0]!r}" if near else "")
+        + ": `tercet ls --run RUN` lists a run's artifacts."
+    )
 
 
 def _with_tables(store: Store) -> list[tuple[Artifact, list[str]]]:

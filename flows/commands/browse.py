@@ -54,10 +54,10 @@ def show_ref(ref: str, store: str, run_ref: str | None) -> None:
     if folder is not None:
         typer.echo(f"model     {folder}")
     counts = totals(list(records.values()))
-    if manifest is not None:
-        _show_components(manifest)
     for table, total in counts.items():
         _show_table(artifact, table, total)
+    if manifest is not None:
+        _show_components(manifest)
 
 
 def tag_ref(ref: str, name: str, store: str) -> None:
@@ -214,7 +214,7 @@ def _show_components(manifest: Mapping[str, Any]) -> None:
         return
     said: dict[str, Any] = {"stage": components.pop("stage", manifest.get("stage"))}
     config = components.pop("config", None)
-    said |= {"config": config} if config else {}
+    said |= {"config": _set_keys(config)} if config else {}
     said |= {key: value for key, value in components.items() if value not in (None, {}, [])}
     modules = manifest.get("modules", {})
     if modules:
@@ -224,10 +224,20 @@ def _show_components(manifest: Mapping[str, Any]) -> None:
     typer.echo("\n".join(f"  {line}" for line in text.rstrip().splitlines()))
 
 
+def _set_keys(value: Any) -> Any:
+    """The settings without those that are null."""
+    if isinstance(value, list):
+        return [_set_keys(member) for member in value]
+    if isinstance(value, dict):
+        return {key: _set_keys(member) for key, member in value.items() if member is not None}
+    return value
+
+
 def _show_table(artifact: Artifact, table: str, total: Mapping[str, int]) -> None:
     rows = artifact.rows()
     schema = rows.schema(table)
-    typer.echo(f"\n{table}: {total['rows']:,} rows, {text_table.amount(total['bytes'])}")
+    rows_in_all = "1 row" if total["rows"] == 1 else f"{total['rows']:,} rows"
+    typer.echo(f"\n{table}: {rows_in_all}, {text_table.amount(total['bytes'])}")
     width = text_table.terminal_width() or 100
     typer.echo("  " + ", ".join(f"{field.name} {field.type}" for field in schema))
     if not total["rows"]:

@@ -151,15 +151,22 @@ def model_path(model: str, store: str, run_ref: str | None) -> Path:
 
     Raises: BadInput with one sentence when it is none of these.
     """
-    local = Path(model).expanduser()
-    if not local.is_dir() and "/" not in model and not model.startswith(weights.PACKAGE_PREFIX):
+    local = Path(model).expanduser().is_dir()
+    plain = not local and "/" not in model and not model.startswith(weights.PACKAGE_PREFIX)
+    if plain:
         in_store = _in_store(model, store, run_ref)
         if in_store is not None:
             return in_store
     try:
         return weights.fetch(model)
     except weights.ModelMissing as error:
-        raise BadInput(str(error)) from None
+        said = str(error)
+        if plain:
+            said = (
+                f"{model!r} is no step, version or tag of this store, no directory, and cannot be "
+                "fetched from the hub: check its name, --store, the network and HF_TOKEN."
+            )
+        raise BadInput(said) from None
 
 
 def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:

@@ -40,6 +40,12 @@ def write_recipe(corpus: str, output: str) -> None:
     short = _short(described, content.get("ingest", {}))
     if short is not None:
         typer.echo(short)
+    if (pair := described.repeated) is not None:
+        typer.echo(
+            f"{pair.query!r} and {pair.answer!r} look like a pair, but only {pair.distinct:,} of "
+            f"{pair.rows:,} values of {pair.query!r} differ: set corpora.0.query and "
+            "corpora.0.answer to take them."
+        )
     typer.echo(f"The recipe is in {path}. Next:")
     typer.echo(f"  tercet plan {said}")
     typer.echo(f"  tercet run {said}")

@@ -14,6 +14,7 @@ import pyarrow as pa
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step, until
 from tercet.flows.planning.estimates import requests_of, spread, work_of
+from tercet.flows.recipe.wording import nearest_said
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.one_part import PartOrder
 from tercet.flows.running.run_plan import RunPlan, prepare
@@ -136,7 +137,8 @@ def _step(steps: Sequence[Step], method: str) -> Step:
     names |= {step.name.partition(".")[2]: step for step in steps if _makes(step)}
     if method not in names:
         known = f"it has: {', '.join(names)}" if names else "it has none"
-        raise BadInput(f"The recipe has no method {method!r} ({known}).")
+        near = nearest_said(method, names)
+        raise BadInput(f"The recipe has no method {method!r} ({known}){near}.")
     return names[method]
 
 

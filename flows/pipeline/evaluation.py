@@ -54,7 +54,9 @@ def own_measures(recipe: Recipe) -> list[Step]:
     steps = []
     if recipe.evaluate.halves:
         inputs: dict[str, tuple[str, ...]] = {"sentences": ("ingest",)}
-        steps.append(Step("halves", halves.STAGE, halves.HalvesConfig(), inputs))
+        # Sentences of no field, which a recipe brings along, say nothing about the user's texts.
+        own = tuple(corpus.name for corpus in recipe.unlabelled if corpus.role == "domain")
+        steps.append(Step("halves", halves.STAGE, halves.HalvesConfig(corpora=own), inputs))
     columns = {corpus.name: corpus.labels for corpus in recipe.unlabelled if corpus.labels}
     if columns:
         inputs = {"sentences": ("ingest",), "documents": ("ingest",)}

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from tercet.flows.recipe.wording import nearest_said
 from tercet.tasks.stage import REJECTS, BadInput, Config, Stage
 
 
@@ -85,7 +86,8 @@ def until(steps: Sequence[Step], target: str) -> tuple[Step, ...]:
     if not wanted:
         names = sorted({s.stage.name for s in steps} | {t for s in steps for t in s.stage.tables})
         raise BadInput(
-            f"--until {target!r} is neither a stage nor a table of this recipe: "
+            f"--until {target!r} is neither a stage nor a table of this recipe"
+            f"{nearest_said(target, names)}: "
             f"choose one of {', '.join(names)}."
         )
     by_name = {step.name: step for step in steps}

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from tercet.flows.recipe import discriminators, model_checks
 from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.flows.recipe.scoring import faults
-from tercet.flows.recipe.wording import of_parameter
+from tercet.flows.recipe.wording import nearest_said, of_parameter
 from tercet.models.encoders.pooling import CNN, cnn_form
 from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
 from tercet.tasks.corpus.kinds.kind import columns_fault
@@ -134,7 +134,8 @@ def _methods(recipe: "Recipe") -> None:
         if method not in METHOD_NAMES:
             known = ", ".join(sorted(METHOD_NAMES))
             raise Misplaced(
-                f"unknown method {method!r} under `synthesise`; known: {known}",
+                f"unknown method {method!r} under `synthesise`"
+                f"{nearest_said(method, METHOD_NAMES)}; known: {known}",
                 *("synthesise", method),
             )
         _selected(recipe, settings.corpora, settings.role, ("synthesise", method))

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from tercet.flows.recipe.fitting import fitted, own_name
 from tercet.flows.recipe.misplaced import Misplaced
 from tercet.flows.recipe.model import Recipe, json_schema
-from tercet.flows.recipe.wording import nearest_key, wanted
+from tercet.flows.recipe.wording import nearest_key, nearest_said, wanted
 from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.stage import BadInput
 
@@ -46,8 +46,8 @@ def find(recipe: str) -> Path:
         if entry.is_file():
             return entry
     raise BadInput(
-        f"There is no recipe {recipe!r}: give a YAML file's path or one of the shipped names: "
-        f"{', '.join(shipped())}."
+        f"There is no recipe {recipe!r}{nearest_said(recipe, shipped())}: give a YAML file's path "
+        f"or one of the shipped names: {', '.join(shipped())}."
     )
 
 
@@ -182,10 +182,10 @@ def _apply(content: dict[str, Any], override: str) -> None:
     if not equals or not key.strip():
         raise BadInput(f"--set {override!r} has no value: write --set stage.key=value.")
     target: Any = content
-    *parents, last = key.strip().split(".")
+    names = key.strip().split(".")
     try:
-        for name in parents:
-            place: Any = int(name) if isinstance(target, list) else name
+        for depth, name in enumerate(names[:-1]):
+            place: Any = _place(target, names, depth, override)
             if isinstance(target, dict):
                 if target.get(name) is None:
                     target[name] = {}
@@ -195,14 +195,27 @@ def _apply(content: dict[str, Any], override: str) -> None:
             target[place] = copy(target[place])
             target = target[place]
         parsed = yaml.safe_load(value)
-        if isinstance(target, list):
-            target[int(last)] = parsed
-        else:
-            target[last] = parsed
+        target[_place(target, names, len(names) - 1, override)] = parsed
     except (ValueError, IndexError, AttributeError, TypeError):
         raise BadInput(f"--set {override!r}: the recipe has no key {key!r}.") from None
     except yaml.YAMLError:
         raise BadInput(f"--set {override!r}: {value!r} is not a valid YAML value.") from None
+
+
+def _place(target: Any, names: Sequence[str], depth: int, override: str) -> str | int:
+    """The key, or of a list the number, that stands at this depth of a dotted key.
+
+    Raises: BadInput where a member of a list is named.
+    """
+    name = names[depth]
+    if not isinstance(target, list):
+        return name
+    if name.removeprefix("-").isdecimal():
+        return int(name)
+    called = [member.get("name") if isinstance(member, dict) else None for member in target]
+    number = called.index(name) if name in called else 0
+    numbered = ".".join([*names[:depth], str(number), *names[depth + 1 :]])
+    raise BadInput(f"--set {override!r}: {'.'.join(names[:depth])} is a list: use {numbered}.")
 
 
 # Keys whose mapping may be written as a single value: `loss: in_batch`.

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from tercet.flows.recipe.wording import of_parameter
+from tercet.flows.recipe.wording import nearest_said, of_parameter
 from tercet.models.generation import Relation
 from tercet.tasks.scoring.pairing import RANDOM
 from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, giving, scorer_named
@@ -136,7 +136,7 @@ def _method(
     place = ("select", "methods", name)
     if name not in METHOD_NAMES:
         known = ", ".join(sorted(METHOD_NAMES))
-        yield f"unknown method {name!r}; known: {known}", place
+        yield f"unknown method {name!r}{nearest_said(name, METHOD_NAMES)}; known: {known}", place
         return
     if synthesised and name != RANDOM and name not in synthesised:
         yield (
@@ -163,7 +163,8 @@ def _swapped(name: str, synthesised: Sequence[str]) -> Iterator[tuple[str, Place
     place = ("select", "swap_roles")
     if name not in METHOD_NAMES:
         known = ", ".join(sorted(METHOD_NAMES))
-        yield f"unknown method {name!r} in swap_roles; known: {known}", place
+        near = nearest_said(name, METHOD_NAMES)
+        yield f"unknown method {name!r} in swap_roles{near}; known: {known}", place
     elif method_of(name).purpose == "negative":
         yield (
             f"{name} alters the meaning, so its candidates are always negatives and never change "

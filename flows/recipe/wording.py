@@ -1,7 +1,7 @@
 """What a recipe's key may hold, in words, and the key that a misspelt one was meant to be."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import ErrorDetails
@@ -57,6 +57,12 @@ def of_parameter(fault: ErrorDetails) -> str:
     elif fault["type"] == "value_error":
         said = fault["msg"].removeprefix("Value error, ")
     return f"parameter {name} {said}"
+
+
+def nearest_said(name: str, known: Iterable[str]) -> str:
+    """`; the nearest is 'NAME'` if a known name is like this one, else nothing."""
+    alike = difflib.get_close_matches(name, list(known), n=1)
+    return f"; the nearest is {alike[0]!r}" if alike else ""
 
 
 def nearest_key(

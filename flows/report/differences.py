@@ -101,7 +101,7 @@ def keys(a: Subject, b: Subject) -> Section:
     if not rows:
         return Section(title, [Note("None: both runs used the same recipe.")])
     told = [[row[0], *(_public(str(row[0]), value) for value in row[1:])] for row in rows]
-    caption = "– marks a missing key; paths are cut to their last names."
+    caption = "– marks a missing key; absolute paths are shortened to file names."
     return Section(title, [Table(["key", "A", "B"], told, caption)])
 
 

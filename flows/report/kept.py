@@ -163,8 +163,8 @@ def recipe(subjects: Sequence[Subject]) -> Section:
         else:
             blocks.append(Fold(f"{len(text.splitlines())} lines of YAML", [code]))
     lead = (
-        "With all defaults filled in. To keep this machine's layout private, paths are cut to "
-        "their last names and keys are removed."
+        "With all defaults filled in. To keep this machine's layout private, absolute "
+        "paths are shortened to file names, and keys are removed."
     )
     return Section("Recipe", blocks, lead)
 

@@ -9,56 +9,66 @@ import numpy as np
 
 from tercet.flows.recipe.model import Recipe
 from tercet.models import seeding
-from tercet.tasks.training.phases import OF_TRIPLETS
+from tercet.tasks.synthesis.methods import method_of
 
 # The natural pairs, as the table `evaluations` calls this task.
 DOCUMENT_PAIRS = "document_pairs"
 HALVES = "halves"
-_OF_TRAIN = "those of the split train"
-# What makes triplets of the pairs of documentation: a summary with its next paragraph.
-_SAME_QUESTION = "neighbour_paragraph"
+# Methods whose positives ask the question of the pairs of documentation (a summary with its next
+# paragraph) and of the halves (a sentence with what stands around it).
+_LIKE_PAIRS, _LIKE_HALVES = "neighbour_paragraph", "rest_of_paragraph"
 _QUERIES = 3
 _WIDTH = 100
 
 
 def trained_on(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> list[str]:
-    """Which of the questions is that of training rows too; empty if retrieval was not measured."""
+    """Which questions are those of training rows too; empty if retrieval was not measured."""
     asked = connection.execute(
         "SELECT DISTINCT task FROM evaluations WHERE suite = 'retrieval' ORDER BY task"
     ).fetchall()
     names = [task for (task,) in asked]
-    why = {DOCUMENT_PAIRS: _same_rows(connection, recipe), HALVES: _half_rows(recipe)}
-    trained = [name for name in names if why.get(name)]
-    if not trained:
-        return ["No question of retrieval is one that is trained on."] if names else []
-    listed = ", ".join(f"{_spaced(name)} ({why[name]})" for name in trained)
-    others = ", ".join(_spaced(name) for name in names if name not in trained)
+    rows = {DOCUMENT_PAIRS: _pair_rows(connection, recipe), HALVES: _half_rows(connection, recipe)}
+    told = {name: rows[name] for name in names if rows.get(name) is not None}
+    if not told:
+        return ["None of these retrieval tasks was trained on."] if names else []
+    listed = ", ".join(_spaced(name) + (f" ({of})" if of else "") for name, of in told.items())
+    others = ", ".join(_spaced(name) for name in names if name not in told)
     rest = f" Not trained on: {others}." if others else ""
-    return textwrap.wrap(f"Trained on as well: {listed}.{rest}", _WIDTH)
+    return textwrap.wrap(f"Also trained on, with other documents: {listed}.{rest}", _WIDTH)
 
 
 def _spaced(task: str) -> str:
     return task.replace("_", " ")
 
 
-def _half_rows(recipe: Recipe) -> str:
-    """The training rows that ask the question of the halves; empty without any."""
+def _half_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | None:
+    """Which training rows ask the question of the halves: "" for all of a source, None for none."""
     parts = [part for phase in recipe.train.phases for part in phase.parts]
-    return _OF_TRAIN if any(part.rows.positive == "half" for part in parts) else ""
-
-
-def _same_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str:
-    """The training rows that ask the question of the document pairs; empty without any."""
-    sources = {source for phase in recipe.train.phases for source in phase.sources()}
-    if DOCUMENT_PAIRS in sources:
-        return _OF_TRAIN
-    if sources.isdisjoint(OF_TRIPLETS) or all(c.source != "pydocs" for c in recipe.unlabelled):
+    if any(part.rows.positive == "half" for part in parts):
         return ""
+    return _of_triplets(connection, recipe, _LIKE_HALVES)
+
+
+def _pair_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | None:
+    """The same for the question of the document pairs."""
+    if any(DOCUMENT_PAIRS in phase.sources() for phase in recipe.train.phases):
+        return ""
+    if all(corpus.source != "pydocs" for corpus in recipe.unlabelled):
+        return None
+    return _of_triplets(connection, recipe, _LIKE_PAIRS)
+
+
+def _of_triplets(connection: duckdb.DuckDBPyConnection, recipe: Recipe, method: str) -> str | None:
+    """The method's share of the triplets, if it has any and its relation is trained on."""
+    rows = [part.rows for phase in recipe.train.phases for part in phase.parts]
+    relation = method_of(method).relation
+    if not any(r.reads_triplets and (not r.relation or relation in r.relation) for r in rows):
+        return None
     ((same, all_),) = connection.execute(
         "SELECT count(*) FILTER (positive_method = $method), count(*) FROM triplets",
-        {"method": _SAME_QUESTION},
+        {"method": method},
     ).fetchall()
-    return f"{same / all_:.0%} of the triplets are {_SAME_QUESTION}" if same else ""
+    return f"{same / all_:.0%} of the triplets are {method}" if same else None
 
 
 def first_look(connection: duckdb.DuckDBPyConnection, seed: int) -> list[str]:

@@ -12,7 +12,7 @@ from tercet.storage.rows import Rows, joined
 from tercet.storage.store import MARKER, Store, open_store
 from tercet.tasks.corpus import ingest
 from tercet.tasks.evaluation import awareness
-from tercet.tasks.evaluation.evaluate import EvaluateSettings
+from tercet.tasks.evaluation.evaluate import STAGE, EvaluateSettings
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs
 from tercet.tasks.evaluation.retrieval import drawn_pairs
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
@@ -48,7 +48,9 @@ class RunPairs:
 def read_pairs(
     location: str, run_ref: str | None, wanted: Collection[str], splits: Sequence[Split]
 ) -> RunPairs:
-    """The pairs of the named run, or of the newest, for the requested tasks of `OF_A_RUN`.
+    """The pairs of a run for the requested tasks of `OF_A_RUN`.
+
+    run_ref: None means the newest run that reached its evaluation, else the newest.
 
     Awareness pairs always consist of dev sentences.
     Raises: BadInput if there is no store, no such run, or a split without pairs.
@@ -82,9 +84,17 @@ def _run(location: str, run_ref: str | None, wanted: Collection[str]) -> tuple[S
         )
     store = open_store(location, create=False)
     try:
-        return store, runs.resolve_run(store, run_ref)
+        run = runs.resolve_run(store, run_ref)
     except runs.UnknownRef as error:
         raise BadInput(str(error)) from None
+    if run_ref is None:
+        # The newest may lack the pairs, such as one that `--until` stopped early.
+        run = next((other for other in runs.list_runs(store) if _evaluated(other)), run)
+    return store, run
+
+
+def _evaluated(run: Mapping[str, Any]) -> bool:
+    return any(entry.get("stage", entry["step"]) == STAGE.name for entry in run["steps"])
 
 
 def _settings(run: Mapping[str, Any]) -> EvaluateSettings:

@@ -9,6 +9,7 @@ import duckdb
 from tercet.flows.pipeline.making import MAKERS
 from tercet.flows.pipeline.training import trained_by
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.threshold_keys import threshold_keys
 from tercet.flows.results import definitions, discriminators, generated, lost_losses
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
@@ -215,7 +216,7 @@ def _before_and_after(
     if few:
         lines.append(WHY)
     if lows and not any(low > 0 for low in lows):
-        lines.append(f"The encoder is not measurably better.{_advice(recipe, stages)}")
+        lines.append(f"None of these figures is measurably better.{_advice(recipe, stages)}")
     elif few and not lows:
         lines.append(
             f"Whether the encoder is better is not known: no figure is of {FEW} questions"
@@ -233,7 +234,8 @@ def _advice(recipe: Recipe, stages: Collection[str]) -> str:
     if any(one.reads_triplets or one.source == "anchors" for one in rows):
         tries.append("more rows (sample.rows)")
     if "select" in stages:
-        tries += ["a lower select.negative_max", "other method weights"]
+        key = threshold_keys("negative_max", recipe.select.model_dump(mode="json"))
+        tries += [f"a lower {key}", "other method weights"]
     tries += ["more steps (epochs or max_steps)", "a larger learning_rate"]
     look = "; and look at the triplets with the query below" if "select" in stages else ""
     return f" Try: {', '.join(tries)}{look}."

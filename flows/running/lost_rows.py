@@ -18,6 +18,7 @@ _LOST = 0.1
 _REPEATED = ("duplicate_query", "duplicate_answer")
 # Where so many documents are asked for in dev or test, fewer than a third of them is no accident.
 _ASKED = 10
+_PARTED = "ingest.rare=1 parts them, and leaves out of train what they share with test"
 
 _Counts = Counter[tuple[str, str]]
 
@@ -43,7 +44,7 @@ def warnings(step: Step, artifact: Artifact) -> list[str]:
             _unreadable(counts, corpus.source),
             _unused(counts),
             _unpaired(counts),
-            _held_out(counts, asked),
+            _held_out(counts, asked, config.rare),
         )
         for line in lines:
             if line is not None:
@@ -92,7 +93,7 @@ def _unpaired(counts: _Counts) -> str | None:
     )
 
 
-def _held_out(counts: _Counts, asked: Mapping[str, float]) -> str | None:
+def _held_out(counts: _Counts, asked: Mapping[str, float], rare: int) -> str | None:
     documents = _of(counts, "document")
     kept = documents.total() - documents[NOTHING_KEPT]
     few = [
@@ -109,6 +110,9 @@ def _held_out(counts: _Counts, asked: Mapping[str, float]) -> str | None:
     if together:
         said += (
             f"; {together:,} are tied together by runs of eight words that they share, and went to "
-            "train (ingest.largest_cluster, ingest.rare)"
+            f"train (ingest.largest_cluster): {_PARTED}"
         )
+    elif rare > 1 and "test" in few:
+        # No document leaves test, so too few were drawn: those that are tied are drawn as one.
+        said += f"; documents that share runs of eight words stay together: {_PARTED}"
     return said

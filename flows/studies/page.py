@@ -21,8 +21,8 @@ _CSV = (
 )
 
 _AGAIN = (
-    "The same study; finished arms are reused. Paths are cut to their last names, so that the page "
-    "can be shared."
+    "The same study; finished arms are reused. Absolute paths are shortened to file "
+    "names, so that the page can be shared."
 )
 
 

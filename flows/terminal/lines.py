@@ -24,8 +24,10 @@ def step_line(result: StepResult) -> str:
     rows = ", ".join(
         f"{count:,} {_rows_of(name, count)}" for name, count in result.tables.items() if count
     )
+    if result.tables and not rows:
+        rows = "nothing"
     time = "" if result.state == "reused" else f" in {result.seconds:.1f} s"
-    return f"{result.step:<32} {result.state:<8}{time:<12} {rows}"
+    return f"{result.step:<32} {result.state:<8}{time:<12} {rows}".rstrip()
 
 
 def _rows_of(table: str, count: int) -> str:

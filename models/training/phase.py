@@ -42,15 +42,15 @@ class Numbers(BaseModel):
         default=0,
         ge=0,
         le=1000,
-        description="How many of the lowest layers stay as they are, and the token embeddings "
-        "with them: cheaper steps; 0: all train.",
+        description="How many of the lowest layers are frozen, along with the token embeddings, "
+        "which makes steps cheaper; 0: none.",
     )
     start_share: float = Field(
         default=0.0,
         ge=0.0,
         lt=1.0,
-        description="Share of the weights that the phase starts from in those that it leaves; "
-        "0: they are the trained ones.",
+        description="How much of the weights that the phase starts from is mixed into those that "
+        "it ends with; 0: none.",
     )
     word_repetition: bool = Field(
         default=False, description="Repeat some words of the anchor, drawn afresh each epoch."

@@ -1,8 +1,8 @@
 """Stage `halves`: held-out texts cut in two, for a corpus that has no natural pairs.
 
 The first half is a query that must find its second half among those of all other texts of its
-split. A text is a paragraph; nothing of dev and test is ever trained on, since splits are by
-document.
+split. A text is a paragraph of the field's own corpora; nothing of dev and test is ever trained
+on, since splits are by document.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tercet.tasks.corpus.questions import QUESTIONS
 from tercet.tasks.evaluation.evaluation_rows import HALVES as NAME
 from tercet.tasks.stage import Config, Stage, Work
 
-_COLUMNS = ("doc_id", "paragraph", "position", "text", "split")
+_COLUMNS = ("corpus", "doc_id", "paragraph", "position", "text", "split")
 
 
 class HalvesConfig(Config):
@@ -28,13 +28,14 @@ class HalvesConfig(Config):
     min_words: int = Field(
         default=20, ge=8, le=1000, description="words from which a single sentence is cut"
     )
+    corpora: tuple[str, ...] = Field(default=(), description="only texts of these; empty: of all")
 
 
 def run(work: Work) -> None:
     """Emits `questions`: a row for each paragraph of dev and test that is long enough."""
     config: HalvesConfig = work.config
     seen: dict[str, set[str]] = {}
-    for table in _held_out(work.inputs["sentences"]):
+    for table in _held_out(work.inputs["sentences"], config.corpora):
         found = []
         for doc_id, split, sentences in paragraphs(table):
             cut = halves(sentences, config.min_words)
@@ -51,12 +52,13 @@ def run(work: Work) -> None:
             work.emit("questions", pa.table(columns, schema=QUESTIONS))
 
 
-def _held_out(sentences: Rows) -> Iterator[pa.Table]:
+def _held_out(sentences: Rows, corpora: tuple[str, ...]) -> Iterator[pa.Table]:
     """The sentences of dev and test, file by file: no document lies in two."""
+    wanted = pc.field("split") != pc.scalar("train")
+    if corpora:
+        wanted &= pc.field("corpus").isin(list(corpora))
     for file in sentences.files("sentences"):
-        table = pq.read_table(
-            file, columns=list(_COLUMNS), filters=pc.field("split") != pc.scalar("train")
-        )
+        table = pq.read_table(file, columns=list(_COLUMNS), filters=wanted)
         if table.num_rows:
             yield table
 

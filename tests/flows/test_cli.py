@@ -22,6 +22,9 @@ USAGE: list[tuple[list[str], list[str]]] = [
         ["--set select.negative_max=-1: select.negative_max is -1"],
     ),
     (["run", "good.yaml", "--set", "select.best=1"], ["--set select.best=1: unknown key"]),
+    (["run", "quickstrat"], ["no recipe 'quickstrat'; the nearest is 'quickstart'"]),
+    (["plan", "good.yaml", "--until", "trian"], ["'trian' is neither", "the nearest is 'train'"]),
+    (["try", "good.yaml", "--method", "negations"], ["the nearest is 'negation'"]),
     (["run", "good.yaml", "--set", "select"], ["--set 'select'", "has no value"]),
     (["run", "good.yaml", "--seed", "4294967296"], ["--seed 4294967296: seed is"]),
     (["run"], ["Missing argument", "(tercet run --help)"]),
@@ -51,6 +54,11 @@ def test_without_a_command_the_usage_is_shown(place: Place) -> None:
     assert (shown.returncode, shown.stderr) == (0, "")
     assert shown.stdout == place.types("--help").stdout
     assert shown.stdout.startswith("Usage: tercet ")
+
+
+def test_the_version_and_whole_summaries_are_shown(place: Place) -> None:
+    assert place.types("--version").stdout.startswith("tercet 0.")
+    assert "..." not in place.types("--help").stdout.partition("Commands:")[2]
 
 
 def test_a_process_says_the_same_and_nothing_else(place: Place) -> None:

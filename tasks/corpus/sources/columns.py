@@ -1,7 +1,8 @@
 """Which columns of a table belong together as a pair, and which one holds labels."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from tercet.tasks.corpus.sources.tables import Row
 from tercet.tasks.corpus.sources.values import label_of, missing
@@ -40,21 +41,41 @@ VALUES = range(2, 21)
 LEAST_ROWS, LEAST_SHARE, LONGEST = 10, 0.01, 40
 
 
+class FilledPair(NamedTuple):
+    """Columns with the names of a pair, both filled in most rows. distinct: how many questions."""
+
+    query: str
+    answer: str
+    distinct: int
+    rows: int
+
+
 def pair_of(columns: Sequence[str], sample: Sequence[Row]) -> tuple[str, str] | None:
     """The columns of a natural pair (question, answer) by their names, whatever their case."""
+    for pair in _filled(columns, sample):
+        if pair.distinct >= FILLED * len(sample):
+            return pair.query, pair.answer
+    return None
+
+
+def repeated_pair(columns: Sequence[str], sample: Sequence[Row]) -> FilledPair | None:
+    """The columns that are no natural pair only since their questions are often the same."""
+    filled = _filled(columns, sample)
+    return next((pair for pair in filled if pair.distinct < FILLED * len(sample)), None)
+
+
+def _filled(columns: Sequence[str], sample: Sequence[Row]) -> Iterator[FilledPair]:
     there = {column.lower(): column for column in columns}
     for names in PAIRS:
         if all(name in there for name in names):
             query, answer = (there[name] for name in names)
-            both = [
-                (row.values[query], row.values[answer])
+            questions = [
+                row.values[query]
                 for row in sample
                 if _text(row.values.get(query)) and _text(row.values.get(answer))
             ]
-            distinct = len({question for question, _ in both})
-            if distinct and min(len(both), distinct) >= FILLED * len(sample):
-                return query, answer
-    return None
+            if questions and len(questions) >= FILLED * len(sample):
+                yield FilledPair(query, answer, len(set(questions)), len(questions))
 
 
 def labels_of(

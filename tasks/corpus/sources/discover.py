@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import files, prose, pydocs, tables
-from tercet.tasks.corpus.sources.columns import labels_of, pair_of
+from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, pair_of, repeated_pair
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
 from tercet.tasks.corpus.sources.reader import reader_of
 from tercet.tasks.corpus.sources.registry import FILES, module_of
@@ -21,6 +21,7 @@ from tercet.tasks.corpus.sources.streams import (
     readable,
 )
 from tercet.tasks.corpus.sources.tables import Row
+from tercet.tasks.corpus.sources.values import missing
 from tercet.tasks.stage import BadInput
 
 SAMPLE = 500  # rows looked at
@@ -50,6 +51,7 @@ class Description:
     not_utf8: how many of the rows looked at, `looked_at`, could not be decoded.
     left_out: of a folder, how many files of other kinds it holds.
     lengths: the words of each sentence looked at.
+    repeated: columns that would be the pair if fewer of their questions were the same.
     """
 
     source: str
@@ -72,6 +74,7 @@ class Description:
     looked_at: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)
     lengths: tuple[int, ...] = ()
+    repeated: FilledPair | None = None
 
     @property
     def counted(self) -> str:
@@ -113,7 +116,7 @@ def _sampled(source: str, limit: int | None) -> Description:
         source, source.partition(":")[0], "", None, "rows", seen.columns, seen.text, (),
         reader.has_pairs(corpus), len(readings), len(readings) < SAMPLE, words, sentences,
         sentences >= PROSE_SENTENCES, seen.pair, seen.labels, _not_utf8(readings), len(readings),
-        lengths=_lengths(readings),
+        lengths=_lengths(readings), repeated=seen.repeated,
     )  # fmt: skip
 
 
@@ -167,7 +170,7 @@ def _files(source: str, limit: int | None) -> Description:
     return Description(
         source, form, compression, len(named), unit, seen.columns, seen.text, (), False, rows,
         exact, words, sentences, is_prose, seen.pair, seen.labels, _not_utf8(readings),
-        len(readings), _left_out(Path(source)), _lengths(readings),
+        len(readings), _left_out(Path(source)), _lengths(readings), seen.repeated,
     )  # fmt: skip
 
 
@@ -185,6 +188,7 @@ class _Seen:
     text: str | None
     pair: tuple[str, str] | None
     labels: Mapping[str, tuple[str, ...]]
+    repeated: FilledPair | None = None
 
 
 def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> _Seen:
@@ -195,9 +199,31 @@ def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> _Seen:
         characters += sum(len(value) for value in row.values.values() if isinstance(value, str))
         if characters > _LABELLED_CHARACTERS:
             break
-    text = tables.text_column(where, columns, sample[: tables.SAMPLE_ROWS])
+    first = sample[: tables.SAMPLE_ROWS]
+    worded = [column for column in columns if not _numbers(column, first)]
+    if columns and not worded:
+        named = ", ".join(map(repr, columns))
+        raise BadInput(f"{where}: no column holds text; its columns, {named}, hold numbers alone")
+    text = tables.text_column(where, worded, first)
     pair = pair_of(columns, sample[:SAMPLE])
-    return _Seen(tuple(columns), text, pair, labels_of(columns, sample, (text, *(pair or ()))))
+    repeated = None if pair else repeated_pair(columns, sample[:SAMPLE])
+    labels = labels_of(columns, sample, (text, *(pair or ())))
+    return _Seen(tuple(columns), text, pair, labels, repeated)
+
+
+def _numbers(column: str, sample: Sequence[Row]) -> bool:
+    """Whether all values of a column are numbers; those of separated files come as strings."""
+    values = [row.values.get(column) for row in sample]
+    there = [value for value in values if not missing(value)]
+    return bool(there) and all(map(_number, there))
+
+
+def _number(value: object) -> bool:
+    try:
+        float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _not_utf8(readings: Sequence[Reading]) -> int:

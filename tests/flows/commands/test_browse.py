@@ -100,7 +100,25 @@ def test_show_tells_what_it_was_made_from_and_three_rows(
     assert {"size: 3", "code: c0de", "tercet.tasks.scoring.embed: '0123'"} <= set(lines)
     assert out.count("[0.5, 0.5, 0.5, 0.5, 0.5, 0.5, … 384 in all]") == 3
     assert any(line.startswith("rejects: 0 rows") for line in lines)
+    assert out.index("rejects: 0 rows") < out.index("made from")
     assert "vector list<element: float>" in out or "vector list<item: float>" in out
+
+
+def test_show_leaves_out_settings_without_a_value_and_points_a_run_to_ls(
+    made: tuple[Store, str], capsys: Capture
+) -> None:
+    store, run = made
+    config = {"size": 3, "limit": None, "corpora": [{"name": "birds", "text": None}]}
+    components = {"stage": "sample", "config": config}
+    one = {"sentences": SENTENCES.slice(0, 1)}
+    make_artifact(store, "sample", "abab1111", one, {"components": components})
+    show_ref("sample@abab", store.location, None)
+    out = capsys.readouterr().out
+    assert "sentences: 1 row, " in out
+    assert "size: 3" in out
+    assert "null" not in out
+    with pytest.raises(StoreError, match=f"is a run: `tercet ls --run {run}` lists its artifacts"):
+        show_ref(run, store.location, None)
 
 
 def test_show_goes_by_run_and_knows_what_is_unfinished(

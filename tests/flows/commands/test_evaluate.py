@@ -233,6 +233,20 @@ def test_files_of_fact_order_need_no_suite(
         ask("a/b", suite=None, tasks=f"fact_order:{file}", splits="dev", store=str(tmp_path))
 
 
+def test_a_name_that_is_nowhere_says_where_it_was_sought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> Path:
+        raise weights.ModelMissing(f"The model {name!r} is not to be had.")
+
+    monkeypatch.setattr(weights, "fetch", missing)
+    store, _ = small_store(tmp_path / "store")
+    with pytest.raises(BadInput, match="'trian' is no step, version or tag of this store, no dir"):
+        model_path("trian", store.location, None)
+    with pytest.raises(BadInput, match="'owner/name' is not to be had"):
+        model_path("owner/name", store.location, None)
+
+
 def test_a_name_is_the_stores_before_it_is_the_hubs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

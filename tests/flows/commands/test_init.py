@@ -130,3 +130,29 @@ def test_a_corpus_that_is_not_there_leaves_nothing(tmp_path: Path) -> None:
 )
 def test_a_recipe_is_called_after_its_source(source: str, name: str) -> None:
     assert recipe_name(source) == name
+
+
+def test_a_pair_with_repeated_queries_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, output = tmp_path / "tickets.csv", tmp_path / "recipe.yaml"
+    rows = "".join(f'Ticket {i // 2},"{line}"\n' for i, line in enumerate(LINES))
+    corpus.write_text("Subject,Body\n" + rows)
+    write_recipe(str(corpus), str(output))
+    assert recipe_file.load(str(output)).corpora[0].query is None
+    (told,) = [line for line in capsys.readouterr().out.splitlines() if "a pair" in line]
+    assert told == (
+        "'Subject' and 'Body' look like a pair, but only 20 of 40 values of 'Subject' differ: set "
+        "corpora.0.query and corpora.0.answer to take them."
+    )
+
+
+def test_numbers_are_no_text(tmp_path: Path) -> None:
+    corpus, output = tmp_path / "numbers.csv", tmp_path / "recipe.yaml"
+    corpus.write_text("id,n\n" + "".join(f"{i},{i / 7}\n" for i in range(40)))
+    with pytest.raises(BadInput, match="no column holds text; its columns, 'id', 'n', hold numb"):
+        write_recipe(str(corpus), str(output))
+    rows = "".join(f'{10**60 + i},"{line}"\n' for i, line in enumerate(LINES))
+    corpus.write_text("id,said\n" + rows)
+    write_recipe(str(corpus), str(output))
+    assert recipe_file.load(str(output)).corpora[0].text == "said"

@@ -104,7 +104,12 @@ def test_a_good_recipe_loads_and_defaults_are_filled(write) -> None:
         ("weight: 0.5", "weight: -1", 8, ["synthesise.entity_swap.weight is -1"]),
         ("{weight: 0.5}", "3", 8, ["synthesise.entity_swap is 3", "a mapping"]),
         ("weight: 0.5", "wait: 0.5", 8, ["entity_swap: parameter wait"]),
-        ("entity_swap:", "entity_swop:", 8, ["unknown method 'entity_swop'", "negation"]),
+        (
+            "entity_swap:",
+            "entity_swop:",
+            8,
+            ["'entity_swop'", "nearest is 'entity_swap'"],
+        ),
         ("weight: 0.5", "role: general", 8, ["no corpus has the role general"]),
         ("weight: 0.5", "corpora: [other]", 8, ["there is no corpus 'other', only: notes"]),
         ("weight: 0.5", "corpora: [notes], role: domain", 8, ["corpora or role"]),
@@ -324,6 +329,14 @@ def test_an_override_leaves_the_other_places_of_a_yaml_alias(write) -> None:
 @pytest.mark.parametrize("override", ["select.negative_max", "train.phases.9.batch_size=3", "=1"])
 def test_bad_overrides_are_told(write, override) -> None:
     assert "--set" in fault(write(GOOD), overrides=[override])
+
+
+def test_a_member_of_a_list_that_is_named_is_told_its_number(write) -> None:
+    text = GOOD.replace("corpora:\n", "corpora:\n  - {name: other, source: other.txt}\n")
+    second = recipe_file.load(write(text)).corpora[1].name
+    said = fault(write(text), overrides=[f"corpora.{second}.text=body"])
+    assert "corpora is a list: use corpora.1.text" in said
+    assert "use train.phases.0.name" in fault(write(text), overrides=["train.phases.x.name=y"])
 
 
 def test_the_shipped_schema_is_the_models_own() -> None:

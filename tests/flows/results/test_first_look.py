@@ -95,16 +95,31 @@ def test_lines_fit_a_terminal(connection) -> None:
 def test_which_question_is_trained_on(connection) -> None:
     recipe = recipe_file.load("quickstart")
     assert trained_on(connection, recipe) == [
-        "Trained on as well: document pairs (those of the split train). Not trained on: method to "
-        "class, name",
-        "to summary.",
+        "Also trained on, with other documents: document pairs. Not trained on: method to class, "
+        "name to",
+        "summary.",
     ]
     triplets = recipe_file.load("quickstart", ["train.phases=[{rows: triplets}]"])
-    none = ["No question of retrieval is one that is trained on."]
+    none = ["None of these retrieval tasks was trained on."]
     assert trained_on(connection, triplets) == none
     connection.execute("INSERT INTO triplets VALUES ('neighbour_paragraph'), ('cutoff')")
     assert trained_on(connection, triplets)[0].startswith(
-        "Trained on as well: document pairs (50% of the triplets are neighbour_paragraph)."
+        "Also trained on, with other documents: document pairs (50% of the triplets are"
     )
     connection.execute("DELETE FROM evaluations")
     assert trained_on(connection, recipe) == []
+
+
+def test_triplets_of_rest_of_paragraph_train_the_question_of_the_halves(connection) -> None:
+    connection.execute(
+        "INSERT INTO evaluations VALUES ('encoder', 'new', 1, 'retrieval', 'halves')"
+    )
+    connection.execute("INSERT INTO triplets VALUES ('rest_of_paragraph'), ('cutoff')")
+    recipe = recipe_file.load("quickstart", ["train.phases=[{rows: triplets}]"])
+    assert trained_on(connection, recipe)[0].startswith(
+        "Also trained on, with other documents: halves (50% of the triplets are rest_of_paragraph)."
+    )
+    altered = ["train.phases=[{rows: {from: triplets, relation: alters}}]"]
+    assert trained_on(connection, recipe_file.load("quickstart", altered)) == [
+        "None of these retrieval tasks was trained on."
+    ]

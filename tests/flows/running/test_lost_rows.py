@@ -18,12 +18,16 @@ CONFIG = ingest.IngestConfig.model_validate(
 )
 
 
-def said(pairs: Mapping[str, int]) -> list[str]:
+def said(
+    pairs: Mapping[str, int],
+    documents: int = 5,
+    config: ingest.IngestConfig = CONFIG,
+) -> list[str]:
     rows = [{"corpus": "tickets", "unit": "pair", "outcome": o, "n": n} for o, n in pairs.items()]
-    rows.append({"corpus": "tickets", "unit": "document", "outcome": "train", "n": 5})
+    rows.append({"corpus": "tickets", "unit": "document", "outcome": "train", "n": documents})
     table = pa.Table.from_pylist(rows, schema=CORPUS_OUTCOMES)
     made: Any = SimpleNamespace(rows=lambda: SimpleNamespace(table=lambda name: table))
-    step: Any = SimpleNamespace(stage=ingest.STAGE, config=CONFIG)
+    step: Any = SimpleNamespace(stage=ingest.STAGE, config=config)
     return lost_rows.warnings(cast(Step, step), cast(Artifact, made))
 
 
@@ -40,3 +44,14 @@ def test_a_tenth_is_told(lost: int, told: int) -> None:
     counts = {"train": 100 - lost, "incomplete_pair": lost, "duplicate_query": 50}
     assert len(said(counts)) == told
     assert said({}) == []
+
+
+def test_documents_that_stay_together_are_told_with_what_parts_them() -> None:
+    assert said({}, documents=296) == [
+        "ingest: corpus 'tickets': of 296 documents 0 are in test and 0 are in dev, where 20% and "
+        "5% were asked for; documents that share runs of eight words stay together: ingest.rare=1 "
+        "parts them, and leaves out of train what they share with test."
+    ]
+    assert said({}, documents=40) == []
+    parted = CONFIG.model_copy(update={"rare": 1})
+    assert said({}, documents=296, config=parted)[0].endswith("5% were asked for.")

@@ -24,3 +24,10 @@ def test_a_step_that_is_reused_took_no_time() -> None:
     said = step_line(StepResult("sample", "abc", "reused", 0.01, {"training_log": 5}))
     assert " in " not in said
     assert said.endswith(" 5 rows of training log")
+
+
+def test_a_step_without_rows_says_so_and_no_line_ends_in_blanks() -> None:
+    none = {"candidates": 0, "rejects": 0}
+    assert step_line(StepResult("synthesise", "abc", "made", 0.0, none)).endswith(" nothing")
+    assert step_line(StepResult("pretrain", "abc", "made", 0.0, {})).endswith(" in 0.0 s")
+    assert step_line(StepResult("pretrain", "abc", "reused", 0.0, {})).endswith(" reused")

@@ -58,7 +58,7 @@ def test_few_rows_are_told_before_they_train(tmp_path: Path, tiny_backbone: Path
     corpus.write_text("\n".join(lines) + "\n")
     _, told = run(tmp_path / "store", tiny_backbone, corpus)
     (line,) = [line for line in told.splitlines() if "there are only" in line]
-    assert "anchors for topical" in line
+    assert "anchors to train 'topical'" in line
     assert "batches of 12, which teach an encoder little" in line
     assert told.index(line) < told.index("train ")
 

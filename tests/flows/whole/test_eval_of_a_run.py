@@ -131,6 +131,15 @@ def test_a_run_says_which_pairs_are_drawn(tmp_path: Path) -> None:
     assert read_pairs(store.location, run, ["retrieval"], ["test"]).awareness == []
 
 
+def test_without_a_name_the_newest_run_that_was_evaluated_is_taken(tmp_path: Path) -> None:
+    store, _ = small_store(tmp_path / "store")
+    make_artifact(store, "ingest", "cccc3333", {"document_pairs": document_pairs(40)})
+    steps = {"ingest": ("cccc3333", "made", {"document_pairs": 40}), "evaluate": ("e", "made", {})}
+    run = make_run(store, "paired", steps)
+    make_run(store, "stopped", {})
+    assert read_pairs(store.location, None, ["retrieval"], ["test"]).run_id == run
+
+
 def test_the_settings_of_the_run_reach_the_measuring(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,12 +17,16 @@ LONG = (
 )
 
 
-def made(tmp_path: Path, rows: list[tuple[int, int, str, str]]) -> list[dict[str, object]]:
-    """rows: (document, paragraph, text, split), in the order of their positions."""
+def made(
+    tmp_path: Path,
+    rows: list[tuple[int, int, str, str]],
+    config: halves.HalvesConfig | None = None,
+) -> list[dict[str, object]]:
+    """rows: (document, paragraph, text, split), in order; document N is of corpus "cN"."""
     columns = {
         "sentence_id": seeding.text_ids([row[2] for row in rows]),
         "text": [row[2] for row in rows],
-        "corpus": ["c"] * len(rows),
+        "corpus": [f"c{row[0]}" for row in rows],
         "source": ["s"] * len(rows),
         "doc_id": [row[0] for row in rows],
         "paragraph": [row[1] for row in rows],
@@ -35,7 +39,7 @@ def made(tmp_path: Path, rows: list[tuple[int, int, str, str]]) -> list[dict[str
     emitted: list[pa.Table] = []
     halves.run(
         Work(
-            config=halves.HalvesConfig(),
+            config=config or halves.HalvesConfig(),
             seed=1,
             inputs={"sentences": rows_of({"sentences": [file]})},
             models={},
@@ -72,3 +76,9 @@ def test_a_half_that_another_text_has_too_is_no_question(tmp_path: Path) -> None
         (2, 0, "It waits for fish.", "test"),
     ]
     assert [row["doc_id"] for row in made(tmp_path, rows)] == [1]
+
+
+def test_only_texts_of_the_corpora_that_are_named_are_cut(tmp_path: Path) -> None:
+    rows = [(1, 0, LONG, "test"), (2, 0, LONG.replace("heron", "egret"), "test")]
+    found = made(tmp_path, rows, halves.HalvesConfig(corpora=("c2",)))
+    assert [row["doc_id"] for row in found] == [2]

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tercet.tasks.corpus.sources.columns import labels_of, pair_of
+from tercet.tasks.corpus.sources.columns import labels_of, pair_of, repeated_pair
 from tercet.tasks.corpus.sources.tables import Row
 
 
@@ -25,6 +25,13 @@ def test_a_question_that_is_often_missing_or_the_same_makes_no_pair() -> None:
     assert pair_of(*table(title=[*TEXTS[:50], *[""] * 50], body=TEXTS)) is None
     assert pair_of(*table(title=[*TEXTS[:50], *["NaN"] * 50], body=TEXTS)) is None
     assert pair_of(*table(title=["Re: hello"] * 100, body=TEXTS)) is None
+
+
+def test_a_pair_with_repeated_questions_is_known_as_such() -> None:
+    found = repeated_pair(*table(Title=[*TEXTS[:60], *TEXTS[:40]], Body=TEXTS))
+    assert found == ("Title", "Body", 60, 100)
+    assert repeated_pair(*table(title=TEXTS, body=TEXTS)) is None
+    assert repeated_pair(*table(title=[*TEXTS[:50], *[""] * 50], body=TEXTS)) is None
 
 
 @pytest.mark.parametrize(
