@@ -52,7 +52,7 @@ def export(
             raise BadInput(f"A {SUFFIX} file takes no --onnx, --int8, --push or --public.")
         _graph(_of_graph(opened, ref, run_ref), Path(destination).expanduser())
         return
-    if destination.lower().endswith(FOREIGN):
+    if ref.partition("@")[0] != "graph" and Path(destination).suffix.lower() in FOREIGN:
         raise BadInput(
             f"{destination} is named like a file, but an export is a directory: leave its ending "
             "out, or write a table's rows to a file with `tercet sql 'FROM TABLE' -o FILE`."

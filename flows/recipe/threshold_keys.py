@@ -5,10 +5,10 @@ from typing import Any
 
 
 def threshold_keys(name: str, select: Mapping[str, Any]) -> str:
-    """The keys to change, joined by "and", such as select.relations.topic.positive_min.
+    """The general key, and those of relations and methods that have a threshold of their own.
 
-    A relation's or a method's own threshold takes the general one's place for its texts, so that
-    changing the general one would do nothing to those.
+    Their own takes the general one's place for their texts, so that changing the general one would
+    do nothing to those.
     name: such as positive_min. select: the settings of `select`, as JSON has them.
     """
     own = [
@@ -17,4 +17,5 @@ def threshold_keys(name: str, select: Mapping[str, Any]) -> str:
         for one, settings in select.get(kind, {}).items()
         if settings.get(name) is not None
     ]
-    return " and ".join(own) or f"select.{name}"
+    listed = " and ".join(own)
+    return f"select.{name}" + (f" (where they count instead, {listed})" if own else "")

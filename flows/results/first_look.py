@@ -10,6 +10,7 @@ import numpy as np
 from tercet.flows.recipe.model import Recipe
 from tercet.models import seeding
 from tercet.tasks.synthesis.methods import method_of
+from tercet.tasks.training.phases import OF_TRIPLETS
 
 # The natural pairs, as the table `evaluations` calls this task.
 DOCUMENT_PAIRS = "document_pairs"
@@ -60,9 +61,11 @@ def _pair_rows(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> str | N
 
 def _of_triplets(connection: duckdb.DuckDBPyConnection, recipe: Recipe, method: str) -> str | None:
     """The method's share of the triplets, if it has any and its relation is trained on."""
-    rows = [part.rows for phase in recipe.train.phases for part in phase.parts]
+    parts = [part.rows for phase in recipe.train.phases for part in phase.parts]
+    # Elsewhere the positive is another text, or one that keeps the meaning.
+    rows = [part for part in parts if part.source in OF_TRIPLETS and part.positive != "anchor"]
     relation = method_of(method).relation
-    if not any(r.reads_triplets and (not r.relation or relation in r.relation) for r in rows):
+    if not any(not part.relation or relation in part.relation for part in rows):
         return None
     ((same, all_),) = connection.execute(
         "SELECT count(*) FILTER (positive_method = $method), count(*) FROM triplets",

@@ -50,7 +50,7 @@ def read_pairs(
 ) -> RunPairs:
     """The pairs of a run for the requested tasks of `OF_A_RUN`.
 
-    run_ref: None means the newest run that reached its evaluation, else the newest.
+    run_ref: None means the newest run that has trained or measured, else the newest.
 
     Awareness pairs always consist of dev sentences.
     Raises: BadInput if there is no store, no such run, or a split without pairs.
@@ -88,13 +88,15 @@ def _run(location: str, run_ref: str | None, wanted: Collection[str]) -> tuple[S
     except runs.UnknownRef as error:
         raise BadInput(str(error)) from None
     if run_ref is None:
-        # The newest may lack the pairs, such as one that `--until` stopped early.
-        run = next((other for other in runs.list_runs(store) if _evaluated(other)), run)
+        # The newest may lack the pairs, such as one that `--until` stopped early. But an encoder
+        # that is named `train` is of the newest run that has one: its own pairs are held out.
+        run = next((other for other in runs.list_runs(store) if _trained(other)), run)
     return store, run
 
 
-def _evaluated(run: Mapping[str, Any]) -> bool:
-    return any(entry.get("stage", entry["step"]) == STAGE.name for entry in run["steps"])
+def _trained(run: Mapping[str, Any]) -> bool:
+    stages = {entry.get("stage", entry["step"]).partition(".")[0] for entry in run["steps"]}
+    return not stages.isdisjoint({"train", STAGE.name})
 
 
 def _settings(run: Mapping[str, Any]) -> EvaluateSettings:

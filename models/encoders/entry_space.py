@@ -9,12 +9,12 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from safetensors.torch import load_file, save_file
-from torch import Tensor, from_numpy
+from torch import Tensor, from_numpy, tensor
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -34,28 +34,39 @@ _SAMPLE = 20_000
 _FLAT = 1e-6
 
 
+class Turn(NamedTuple):
+    """weight (width, width) and bias (width,) of a linear map. length: that of vectors, on average,
+    for which it is meant.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    length: float
+
+
 @dataclass(frozen=True)
 class Space:
     """matrix: (entries, width), memory-mapped. entry_ids: (entries,), int32, rising. texts: theirs.
 
     An entry without definitions has no row.
-    turn: weight (width, width) and bias (width,) of the linear map that made the rows independent
-        components; None where they are as the encoder gave them.
+    turn: what made the rows independent components; None where they are as the encoder gave them.
     """
 
     matrix: Tensor
     entry_ids: Tensor
     texts: list[str]
-    turn: tuple[Tensor, Tensor] | None = None
+    turn: Turn | None = None
 
 
 def read_space(folder: Path) -> Space:
     """The space that the stage `entry_matrix` has left."""
     tensors = load_file(folder / MATRIX)
     texts = json.loads((folder / TEXTS).read_text(encoding="utf-8"))
-    turn = load_file(folder / TURN) if (folder / TURN).is_file() else None
-    turned = None if turn is None else (turn["weight"], turn["bias"])
-    return Space(tensors["matrix"], tensors["entry_ids"], texts, turned)
+    turn = None
+    if (folder / TURN).is_file():
+        kept = load_file(folder / TURN)
+        turn = Turn(kept["weight"], kept["bias"], float(kept["length"]))
+    return Space(tensors["matrix"], tensors["entry_ids"], texts, turn)
 
 
 def create_space(folder: Path, entry_ids: Integers, texts: Sequence[str], width: int) -> Floats:
@@ -118,9 +129,16 @@ class Independent:
     rounds: int
 
 
-def write_turn(folder: Path, turn: Independent) -> None:
-    """Leaves the map beside the space that it was applied to."""
-    tensors = {"weight": from_numpy(turn.weight), "bias": from_numpy(turn.bias)}
+def write_turn(folder: Path, turn: Independent, vectors: Floats) -> None:
+    """Leaves the map beside the space that it was applied to, for vectors like these (n, width)."""
+    total = 0.0
+    for start in range(0, len(vectors), _BLOCK):
+        total += float(np.linalg.norm(vectors[start : start + _BLOCK], axis=1).sum())
+    tensors = {
+        "weight": from_numpy(turn.weight),
+        "bias": from_numpy(turn.bias),
+        "length": tensor(total / len(vectors)),
+    }
     save_file(tensors, folder / TURN)
 
 

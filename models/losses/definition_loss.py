@@ -18,7 +18,7 @@ from sentence_transformers.base.modules import Normalize
 from torch import Tensor, nn
 
 from tercet.models.encoders.encoder import encode
-from tercet.models.encoders.entry_space import Space
+from tercet.models.encoders.entry_space import Space, Turn
 from tercet.models.losses.definition import Activation, layer_of
 
 # Logits of a batch against this many entries are held at once.
@@ -190,33 +190,33 @@ def projection_for(
     width: int,
     activation: Literal["auto", "tanh", "gelu"],
     start: Literal["copied", "identity"] = "copied",
-    turn: tuple[Tensor, Tensor] | None = None,
+    turn: Turn | None = None,
 ) -> Projection:
     """The projection from the encoder's vectors, with the backbone's own layer where it has one.
 
     The layer of a RoBERTa-type model is that of its masked-LM head, else it is the pooler's. One
     of another width, or none, leaves random weights. start: "identity" leaves the vectors as they
-    are but for the activation, or with `turn`, the weight and bias that turned the entries, turns
-    them the same way.
+    are but for the activation, or with `turn`, which turned the entries, turns them the same way.
     """
     dimension = int(model.get_embedding_dimension() or 0)
     normal = any(isinstance(module, Normalize) for module in model.modules())
     layer = _layer(model)
     usual: Activation = "tanh" if layer is None else layer[0]
+    # As long as those that were turned, or as the states behind a layer norm without weights are.
+    length = math.sqrt(dimension) if start != "identity" or turn is None else turn.length
     projection = Projection(
         dimension,
         width,
         usual if activation == "auto" else activation,
-        # As long as the states behind a layer norm without weights are.
-        math.sqrt(dimension) if normal else 1.0,
+        length if normal else 1.0,
     )
     if start == "identity":
         nn.init.eye_(projection.dense.weight)
         nn.init.zeros_(projection.dense.bias)
         if turn is not None:
             with torch.no_grad():
-                projection.dense.weight.copy_(turn[0] @ projection.dense.weight)
-                projection.dense.bias.copy_(turn[1])
+                projection.dense.weight.copy_(turn.weight @ projection.dense.weight)
+                projection.dense.bias.copy_(turn.bias)
     elif layer is not None and layer[1].shape == projection.dense.weight.shape:
         with torch.no_grad():
             projection.dense.weight.copy_(layer[1])

@@ -88,7 +88,7 @@ def run(work: Work) -> Path:
     owners = lists.flatten().to_numpy(zero_copy_only=False)
     ids, rows = np.unique(owners, return_inverse=True)
     texts = _texts(work, ids.astype(np.int64), found)
-    folder = work.scratch / SPACE_FOLDER
+    folder, rounds = work.scratch / SPACE_FOLDER, None
     try:
         if config.entries == "words":
             matrix = _from_words(work, folder, ids, texts)
@@ -96,11 +96,10 @@ def run(work: Work) -> Path:
             vectors = _encoded(work, found["anchor"])
             matrix = entry_space.create_space(folder, ids, texts, vectors.shape[1])
             entry_space.fill_means(matrix, vectors, rows, owned.astype(np.int64))
-        rounds = None
-        if config.ica is not None:
-            turn = entry_space.make_independent(matrix, config.ica)
-            entry_space.write_turn(folder, turn)
-            rounds = turn.rounds
+            if config.ica is not None:
+                turn = entry_space.make_independent(matrix, config.ica)
+                entry_space.write_turn(folder, turn, vectors)
+                rounds = turn.rounds
         matrix.flush()  # type: ignore[attr-defined]
     except ValueError as error:
         raise BadInput(f"entry_matrix: {config.name}: {error}") from error

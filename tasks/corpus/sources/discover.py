@@ -200,7 +200,7 @@ def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> _Seen:
         if characters > _LABELLED_CHARACTERS:
             break
     first = sample[: tables.SAMPLE_ROWS]
-    worded = [column for column in columns if not _numbers(column, first)]
+    worded = [column for column in columns if not _numbers(column, sample)]
     if columns and not worded:
         named = ", ".join(map(repr, columns))
         raise BadInput(f"{where}: no column holds text; its columns, {named}, hold numbers alone")
@@ -221,6 +221,8 @@ def _numbers(column: str, sample: Sequence[Row]) -> bool:
 def _number(value: object) -> bool:
     try:
         float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return True
     except (TypeError, ValueError):
         return False
     return True

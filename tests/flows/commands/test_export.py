@@ -133,7 +133,7 @@ def test_the_name_of_a_file_is_refused_where_a_directory_is_written(
     export("sentences", str(tmp_path / "v1.2"), store, None)
     make_artifact(open_store(store), "graph", "9999", {})
     with pytest.raises(BadInput, match=r"is written to a file: .* ends in \.graphml"):
-        export("graph", str(tmp_path / "g"), store, None)
+        export("graph", str(tmp_path / "g.json"), store, None)
 
 
 def test_onnx_without_its_packages_says_what_to_install(

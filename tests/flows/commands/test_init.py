@@ -156,3 +156,20 @@ def test_numbers_are_no_text(tmp_path: Path) -> None:
     corpus.write_text("id,said\n" + rows)
     write_recipe(str(corpus), str(output))
     assert recipe_file.load(str(output)).corpora[0].text == "said"
+
+
+def test_text_behind_a_hundred_numbers_is_text(tmp_path: Path) -> None:
+    corpus, output = tmp_path / "late.csv", tmp_path / "recipe.yaml"
+    late = [f"Sentence {i} says something about herons and grebes." for i in range(200)]
+    rows = [*map(str, range(100)), *late]
+    corpus.write_text("id,body\n" + "".join(f"{i},{row}\n" for i, row in enumerate(rows)))
+    write_recipe(str(corpus), str(output))
+    assert recipe_file.load(str(output)).corpora[0].text == "body"
+
+
+def test_a_number_beyond_all_floats_is_a_number(tmp_path: Path) -> None:
+    corpus, output = tmp_path / "large.jsonl", tmp_path / "recipe.yaml"
+    rows = [f'{{"id": 1{"0" * 400}, "body": "Sentence {i} is about grebes."}}' for i in range(50)]
+    corpus.write_text("\n".join(rows))
+    write_recipe(str(corpus), str(output))
+    assert recipe_file.load(str(output)).corpora[0].text == "body"

@@ -15,10 +15,10 @@ def test_the_general_key_where_no_relation_has_its_own() -> None:
     )
 
 
-def test_each_key_that_takes_the_general_ones_place() -> None:
+def test_beside_the_general_key_each_that_takes_its_place() -> None:
     relations = {"topic": {"positive_min": 0.2}, "keeps": {"positive_min": 0.5}}
     methods = {"cutoff": {"positive_min": 0.4}, "negation": {"weight": 2.0}}
     assert keys("positive_min", relations=relations, methods=methods) == (
-        "select.relations.topic.positive_min and select.relations.keeps.positive_min "
-        "and select.methods.cutoff.positive_min"
+        "select.positive_min (where they count instead, select.relations.topic.positive_min and "
+        "select.relations.keeps.positive_min and select.methods.cutoff.positive_min)"
     )

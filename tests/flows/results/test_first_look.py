@@ -120,6 +120,8 @@ def test_triplets_of_rest_of_paragraph_train_the_question_of_the_halves(connecti
         "Also trained on, with other documents: halves (50% of the triplets are rest_of_paragraph)."
     )
     altered = ["train.phases=[{rows: {from: triplets, relation: alters}}]"]
-    assert trained_on(connection, recipe_file.load("quickstart", altered)) == [
-        "None of these retrieval tasks was trained on."
-    ]
+    itself = ["train.phases=[{rows: {from: triplets, positive: anchor}}]"]
+    for other in (altered, itself):
+        assert trained_on(connection, recipe_file.load("quickstart", other)) == [
+            "None of these retrieval tasks was trained on."
+        ]

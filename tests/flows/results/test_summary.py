@@ -79,7 +79,7 @@ def test_the_advice_names_what_the_run_has(recipe: Any) -> None:
     of_triplets = advice(recipe_file.load("quickstart"), "select")
     assert "sample.rows" in of_triplets
     # The recipe sets it for one relation, where the general key has no effect.
-    assert "a lower select.relations.alters.negative_max" in of_triplets
+    assert "a lower select.negative_max (where they count instead, select.rel" in of_triplets
     assert "triplets with the query below" in of_triplets
     assert advice(recipe(whiten={})) == better
 

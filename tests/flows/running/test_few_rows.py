@@ -56,7 +56,7 @@ def test_the_threshold_to_change_is_the_one_that_counts(tmp_path: Path) -> None:
     phase = {"batch_size": 8}
     said = told(tmp_path, phase, tables, relations={"topic": {"positive_min": 0.2}})
     assert said is not None
-    assert "lower select.relations.topic.positive_min" in said
+    assert "select.relations.topic.positive_min" in said
     said = told(tmp_path, phase, tables)
     assert said is not None
     assert "lower select.positive_min" in said

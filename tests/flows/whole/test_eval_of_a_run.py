@@ -131,13 +131,20 @@ def test_a_run_says_which_pairs_are_drawn(tmp_path: Path) -> None:
     assert read_pairs(store.location, run, ["retrieval"], ["test"]).awareness == []
 
 
-def test_without_a_name_the_newest_run_that_was_evaluated_is_taken(tmp_path: Path) -> None:
+def test_without_a_name_the_newest_run_that_has_trained_or_measured_is_taken(
+    tmp_path: Path,
+) -> None:
     store, _ = small_store(tmp_path / "store")
     make_artifact(store, "ingest", "cccc3333", {"document_pairs": document_pairs(40)})
     steps = {"ingest": ("cccc3333", "made", {"document_pairs": 40}), "evaluate": ("e", "made", {})}
     run = make_run(store, "paired", steps)
     make_run(store, "stopped", {})
     assert read_pairs(store.location, None, ["retrieval"], ["test"]).run_id == run
+    # Its encoder is what `train` names from now on: other pairs might be among those it saw.
+    make_artifact(store, "ingest", "dddd4444", {"document_pairs": document_pairs(40)})
+    steps = {"ingest": ("dddd4444", "made", {"document_pairs": 40}), "train": ("t", "made", {})}
+    trained = make_run(store, "trained", steps)
+    assert read_pairs(store.location, None, ["retrieval"], ["test"]).run_id == trained
 
 
 def test_the_settings_of_the_run_reach_the_measuring(
@@ -167,7 +174,7 @@ def test_what_cannot_be_measured_is_one_sentence(tmp_path: Path) -> None:
     empty = {"awareness_pairs": AWARENESS_PAIRS.empty_table()}
     make_artifact(open_store(str(place)), "awareness", "eeee5555", empty)
     few = make_run(store, "few", {"awareness": ("eeee5555", "made", {})})
-    newest = make_run(store, "newest", {})
+    newest = make_run(store, "newest", {"train": ("tttt", "made", {})})
     for options, said in (
         ({}, rf"Run {newest} of newest has no document pairs in split test: .*--run"),
         ({"run_ref": run, "splits": "dev"}, r"in split dev: .*`ingest\.dev`"),

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from tercet.models.encoders.encoder import load_encoder
+from tercet.models.encoders.entry_space import Turn
 from tercet.models.encoders.own_modules import save_encoder
 from tercet.models.losses import definition_loss as module
 from tercet.models.losses.definition_loss import (
@@ -265,12 +266,20 @@ def test_from_the_identity_only_the_activation_changes_a_vector(tiny_backbone: P
 
 
 def test_from_the_identity_vectors_are_turned_as_the_entries_were(tiny_backbone: Path) -> None:
-    turn = (torch.randn(32, 32), torch.randn(32))
+    from sentence_transformers.base.modules import Normalize
+
+    turn = Turn(torch.randn(32, 32), torch.randn(32), 4.9)
     encoder = load_encoder(tiny_backbone, "cls")
     projection = projection_for(encoder, 32, "tanh", "identity", turn)
     vectors = torch.randn(3, 32)
-    expected = torch.tanh(vectors @ turn[0].T + turn[1])
+    expected = torch.tanh(vectors @ turn.weight.T + turn.bias)
     assert torch.allclose(projection(vectors), expected, atol=1e-5)
+    # Vectors of length one become as long as those that were turned: else the bias is out of place.
+    encoder.append(Normalize())
+    projection = projection_for(encoder, 32, "tanh", "identity", turn)
+    same = torch.nn.functional.normalize(vectors)
+    expected = torch.tanh(4.9 * same @ turn.weight.T + turn.bias)
+    assert torch.allclose(projection(same), expected, atol=1e-5)
 
 
 def test_vectors_of_length_one_are_made_longer(tiny_backbone: Path) -> None:

@@ -227,7 +227,12 @@ def test_the_asked_for_deviation_is_that_of_every_component(
     matrix = space.matrix.numpy()
     # What made the rows so is kept: training can start from it.
     assert space.turn is not None
-    assert space.turn[0].shape == (32, 32)
+    assert space.turn.weight.shape == (32, 32)
+    encoded = encode(load_encoder(tiny_backbone, "mean"), tiny_texts, normalise=False)
+    lengths = np.linalg.norm(encoded, axis=1)
+    assert space.turn.length == pytest.approx(lengths.mean(), rel=1e-4)
+    turned = encoded @ space.turn.weight.numpy().T + space.turn.bias.numpy()
+    assert np.allclose(turned, matrix, atol=1e-3)
     # The outputs of a layer norm lie in a hyperplane.
     assert np.allclose(matrix.std(axis=0), [0.26] * 31 + [0], atol=1e-3)
     figures = {row["metric"]: row["value"] for row in found["entry_spaces"]}
