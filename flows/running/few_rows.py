@@ -24,7 +24,7 @@ MENDS: Mapping[str, str] = {
     "shared_with_dev": "lower ingest.dev",
     "like_dev": "lower ingest.dev",
 }
-_THRESHOLDS = {
+THRESHOLDS = {
     "below_positive_min": ("lower", "positive_min"),
     "above_negative_max": ("raise", "negative_max"),
     "below_negative_min": ("lower", "negative_min"),
@@ -96,7 +96,7 @@ def _of_thresholds(step: Step, artifact_of: Callable[[str], Artifact]) -> dict[s
         reason: f"{change} {threshold_keys(name, manifest['components']['config'])}"
         for manifest in made
         if manifest is not None
-        for reason, (change, name) in _THRESHOLDS.items()
+        for reason, (change, name) in THRESHOLDS.items()
     }
 
 

@@ -14,7 +14,7 @@ from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Model, Step, Tagged, Weights
 from tercet.flows.pipeline.step import schemas as step_schemas
-from tercet.flows.running import failed_rows, few_rows, lost_rows, parts
+from tercet.flows.running import failed_rows, few_rows, lost_rows, odd_rows, parts
 from tercet.flows.running.asker import Asker
 from tercet.flows.running.device import device
 from tercet.flows.running.one_part import PartOrder, part_order
@@ -154,6 +154,13 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
                 manifest = _make(handle, step, own, artifact, progress)
     for line in lost_rows.warnings(step, artifact):
         handle.say(line)
+    for odd in odd_rows.odd_rows(
+        step,
+        handle.plan.steps,
+        lambda made: artifact_of(handle, made),
+        handle.plan.recipe.run.memory_limit,
+    ):
+        handle.say(odd_rows.sentence(odd))
     if handle.asker is not None and not _asked_next(handle.plan, step):
         handle.asker.release()
     result = StepResult(
