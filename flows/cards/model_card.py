@@ -329,7 +329,7 @@ def _of_fitted(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _short(described: Mapping[str, Any], name: str) -> str:
-    """`gaussian_decay (tau 0.05, width 0.2)`: unset parameters are left out."""
+    """`gaussian_decay (tau 0.05, sigma_cosine 0.01)`: unset parameters are left out."""
     said = [
         f"{key} {_plainly(value)}"
         for key, value in described.items()

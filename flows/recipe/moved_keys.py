@@ -6,7 +6,15 @@ from typing import Any
 
 from tercet.flows.recipe.misplaced import Misplaced, Place
 
-_OF_THE_LOSS = ("tau", "width", "gate", "detach", "head")
+# Under their names of today.
+_OF_THE_LOSS = {
+    "tau": "tau",
+    "width": "sigma_cosine",
+    "gate": "gate",
+    "detach": "detach",
+    "head": "head",
+}
+_DETACH = {True: "opening", False: "none"}
 _OF_THE_ROWS = ("corpora", "max_rows")
 
 
@@ -43,16 +51,17 @@ def _refuse_moved_of_phase(phase: Mapping[str, Any], place: Place) -> None:
         raise Misplaced(f"this key has moved: write `backbone: {said}`", *place, "start")
     if "decay" in phase:
         raise Misplaced(
-            "this key is gone: write `loss: {name: gaussian_decay, width: 0}` for no decay, and "
-            "leave it out otherwise",
+            "this key is gone: write `loss: {name: gaussian_decay, sigma_cosine: 0}` for no decay, "
+            "and leave it out otherwise",
             *(*place, "decay"),
         )
-    for key in _OF_THE_LOSS:
+    for key, name_today in _OF_THE_LOSS.items():
         if key in phase:
             name = loss.get("name", "gaussian_decay") if isinstance(loss, Mapping) else loss
+            value = _DETACH.get(phase[key], phase[key]) if key == "detach" else phase[key]
             raise Misplaced(
                 "this key now belongs to the loss: write "
-                f"`loss: {{name: {name}, {key}: {_written(phase[key])}}}`",
+                f"`loss: {{name: {name}, {name_today}: {_written(value)}}}`",
                 *(*place, key),
             )
     for key in _OF_THE_ROWS:
@@ -63,6 +72,31 @@ def _refuse_moved_of_phase(phase: Mapping[str, Any], place: Place) -> None:
                 f"{_written(phase[key])}}}`",
                 *(*place, key),
             )
+    _refuse_moved_of_loss(loss, (*place, "loss"))
+    parts = phase.get("parts")
+    for index, part in enumerate(parts if isinstance(parts, list) else []):
+        if isinstance(part, Mapping):
+            _refuse_moved_of_loss(part.get("loss"), (*place, "parts", index, "loss"))
+
+
+def _refuse_moved_of_loss(loss: Any, place: Place) -> None:
+    if not isinstance(loss, Mapping):
+        return
+    _refuse_moved_of_loss(loss.get("with"), (*place, "with"))
+    if loss.get("name", "gaussian_decay") != "gaussian_decay":
+        return
+    if "width" in loss:
+        raise Misplaced(
+            "this key is now called sigma_cosine, the Gaussian's half-width in cosine: write "
+            f"`sigma_cosine: {_written(loss['width'])}`, or leave it out for the paper's 0.01",
+            *(*place, "width"),
+        )
+    if isinstance(loss.get("detach"), bool):
+        raise Misplaced(
+            "this key now names what is a constant in the gradient (opening, term or none): write "
+            f"`detach: {_DETACH[loss['detach']]}`",
+            *(*place, "detach"),
+        )
 
 
 def _written(value: Any) -> str:

@@ -64,13 +64,13 @@ def curves(subjects: Sequence[Subject]) -> Section:
 
 
 def gate(subjects: Sequence[Subject]) -> Section:
-    """The opening of the Gaussian decay's gate, and the cosines that decide it."""
+    """The opening of the Gaussian decay's gate, the gradient that it leaves, and the cosines."""
     title = "The gate"
     rows = [row for s in subjects for row in log(s) if row["gate_opening"] is not None]
     if not rows:
         text = (
-            "No gate was in use: phases whose loss is gaussian_decay, with a width above 0, record "
-            "its opening in the training log."
+            "No gate was in use: phases whose loss is gaussian_decay record its opening in the "
+            "training log."
         )
         return Section(title, [Note(text, "missing")])
     several = len(subjects) > 1
@@ -78,6 +78,10 @@ def gate(subjects: Sequence[Subject]) -> Section:
     for phase in dict.fromkeys(row["phase"] for row in rows):
         mine = [row for row in rows if row["phase"] == phase]
         shown.append(_chart(mine, "gate_opening", "opening", phase, "Opening", several, (0, 1)))
+        if any(row["gradient_share"] is not None for row in mine):
+            shown.append(
+                _chart(mine, "gradient_share", "share of gradient", phase, "Gradient", several)
+            )
         cosines = [
             {**row, "who": who + (f" {row['run']}" if several else ""), "cosine": row[column]}
             for row in mine
@@ -97,9 +101,11 @@ def gate(subjects: Sequence[Subject]) -> Section:
             alt = f"Cosine of anchor and hard negative in {phase}: student and teacher by step."
             shown.append(Chart(spec, "", alt, f"Hard negatives, {phase}"))
     caption = (
-        "The opening is the share of the hard negatives' logits that counts. It is near 0 while "
+        "The opening is the factor on the logit of a row's own hard negative. It is near 0 while "
         "the encoder in training (the student) gives a negative the same cosine as the evaluator "
-        "(the teacher), and rises as the two diverge."
+        "(the teacher), and rises as the two diverge. The gradient is the share that those "
+        "negatives keep of the gradient that they would have without decay: far less than the "
+        "opening, since the logit stands in an exponential."
     )
     lead = (
         "The Gaussian decay suppresses a hard negative as long as the encoder agrees with the "
@@ -114,7 +120,7 @@ def log(subject: Subject) -> list[Row]:
         return []
     absent = [
         f"NULL AS {column}"
-        for column in ("seed", "dev_metric", "dev_value", "chosen", "in_order")
+        for column in ("seed", "dev_metric", "dev_value", "chosen", "in_order", "gradient_share")
         if not subject.has("training_log", column)
     ]
     rows = subject.rows(
@@ -126,8 +132,8 @@ def log(subject: Subject) -> list[Row]:
                 min(epoch) OVER (PARTITION BY phase) AS first
             FROM told
         )
-        SELECT phase, step, seed, loss, gate_opening, student_negative, teacher_negative, in_order,
-            dev_metric, dev_value, coalesce(chosen, false) AS chosen
+        SELECT phase, step, seed, loss, gate_opening, gradient_share, student_negative,
+            teacher_negative, in_order, dev_metric, dev_value, coalesce(chosen, false) AS chosen
         FROM placed
         WHERE place % greatest(1, total // {MOST_POINTS}) = 0 OR place IN (1, total)
             OR dev_value IS NOT NULL

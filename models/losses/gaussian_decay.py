@@ -1,4 +1,4 @@
-"""The Gaussian-decayed contrastive loss of GCSE (eqs. 11-12): its numbers, and how it is built.
+"""The Gaussian-decayed contrastive loss of GCSE (eqs. 12-13): its numbers, and how it is built.
 
 The loss itself lies in `gaussian_decay_loss.py`, which needs torch.
 """
@@ -21,28 +21,33 @@ class GaussianDecay(Params):
     """The numbers of `gaussian_decay`."""
 
     tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
-    width: float = Field(
-        default=0.2,
+    sigma_cosine: float = Field(
+        default=0.01,
         ge=0.0,
         le=2.0,
-        description="Half-width of the gate in cosine; 0 means no decay.",
+        description="Half-width sigma of the Gaussian, in cosine: 0.01 in the paper, 0.0085 in its "
+        "code; 0 means no decay.",
     )
     gate: Literal["symmetric", "one_sided"] = Field(
         default="symmetric",
         description="symmetric (the paper), or one_sided (its code): decay only where the "
         "student's cosine is at most the teacher's.",
     )
-    detach: bool = Field(default=True, description="Keep the gate out of the gradient.")
+    detach: Literal["opening", "term", "none"] = Field(
+        default="opening",
+        description="What is a constant in the gradient: opening, the gate's; term, all that the "
+        "gate takes off the logit (the paper's code); none, nothing (its equation).",
+    )
     head: bool = Field(
         default=False, description="A dense layer with tanh on the vector, in training only."
     )
 
     @model_validator(mode="after")
     def _same_space(self) -> "GaussianDecay":
-        if self.head and self.width > 0:
+        if self.head and self.sigma_cosine > 0:
             raise ValueError(
                 "head: true with the Gaussian decay would compare the student's cosine after the "
-                "head with the teacher's, which has none: leave out head, or set width: 0"
+                "head with the teacher's, which has none: leave out head, or set sigma_cosine: 0"
             )
         return self
 
@@ -55,7 +60,9 @@ def build(
     from tercet.models.losses.heads import ProjectionHead
 
     head = ProjectionHead(int(model.get_embedding_dimension() or 0)) if params.head else None
-    return GaussianDecayLoss(model, params.tau, params.width, params.gate, params.detach, head)
+    return GaussianDecayLoss(
+        model, params.tau, params.sigma_cosine, params.gate, params.detach, head
+    )
 
 
 LOSS = Loss(
@@ -66,5 +73,5 @@ LOSS = Loss(
     optional=(),
     # The teacher's cosine of the negative, in [-1, 1]; without one the negative counts in full.
     labels={"label": pa.float32()},
-    terms=("gate_opening", "student_negative", "teacher_negative"),
+    terms=("gate_opening", "gradient_share", "student_negative", "teacher_negative"),
 )

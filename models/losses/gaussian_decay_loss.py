@@ -1,31 +1,36 @@
-"""The Gaussian-decayed contrastive loss of GCSE (eqs. 11-12; eq. 12 mended by an exponential).
+"""The Gaussian-decayed contrastive loss of GCSE (eqs. 12-13).
 
 A hard negative is suppressed while the student's cosine of it agrees with the teacher's; the
 further the two move apart, the more of the negative's logit counts.
+
+Two readings make the equations consistent. In eq. 12 the decayed logit stands in an exponential,
+as the others do; as printed, it is at most 1 beside terms of e^17. In eq. 13 s is a cosine over tau
+in both places: then tau cancels in the exponent, and sigma is a half-width in cosine.
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 Gate: TypeAlias = Literal["symmetric", "one_sided"]
+Detach: TypeAlias = Literal["opening", "term", "none"]
 
 
-def gate_opening(student: Tensor, teacher: Tensor, width: float, gate: Gate) -> Tensor:
+def gate_opening(student: Tensor, teacher: Tensor, sigma_cosine: float, gate: Gate) -> Tensor:
     """How much of the hard negative's logit counts, in [0, 1], elementwise.
 
-    1 - exp(-(student - teacher)^2 / (2 width^2)) of the two cosines. `one_sided`: 1 where the
-    student's is above the teacher's. Width 0, and a teacher's cosine that is not a number (a row
+    1 - exp(-(student - teacher)^2 / (2 sigma^2)) of the two cosines. `one_sided`: 1 where the
+    student's is above the teacher's. Sigma 0, and a teacher's cosine that is not a number (a row
     without one), open the gate fully.
     """
     known = ~torch.isnan(teacher)
-    if width == 0:
+    if sigma_cosine == 0:
         return torch.ones_like(student)
     apart = student - torch.where(known, teacher, torch.zeros_like(teacher))
-    opening = -torch.expm1(-(apart**2) / (2 * width**2))
+    opening = -torch.expm1(-(apart**2) / (2 * sigma_cosine**2))
     decayed = known & (apart <= 0) if gate == "one_sided" else known
     return torch.where(decayed, opening, torch.ones_like(opening))
 
@@ -36,22 +41,32 @@ def gaussian_decay_loss(
     negative: Tensor,
     teacher: Tensor,
     tau: float = 0.05,
-    width: float = 0.1,
+    sigma_cosine: float = 0.01,
     gate: Gate = "symmetric",
-    detach: bool = True,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean loss of a batch, the student's cosines of the hard negatives, the gate's openings.
+    detach: Detach = "opening",
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Mean loss of a batch, and of its hard negatives the cosines, openings and gradient's share.
 
     With u = cos / tau, row i has
     L_i = -log( e^{u_ii+} / (sum_j e^{u_ij+} + sum_{j != i} e^{u_ij-} + e^{G_i}) ),
-    G_i = u_ii- * opening_i: where the gate is shut the term is e^0 = 1. Width 0 gives the plain
+    G_i = u_ii- * opening_i: where the gate is shut the term is e^0 = 1. Sigma 0 gives the plain
     InfoNCE with hard negatives.
 
     anchor, positive, negative: vectors (batch, dimension), of any length and float type.
     teacher: its cosine of each row's hard negative (batch,), in [-1, 1]; nan: no decay in the row.
-    tau > 0, the temperature; width >= 0, the gate's half-width in cosine.
-    detach: no gradient through the opening. Without it the gradient's sign turns near the
-        teacher, and negatives are pinned there.
+    tau > 0, the temperature; sigma_cosine >= 0, the Gaussian's half-width in cosine.
+    detach: what is a constant in the gradient. The loss is the same; with p_i the share of e^{G_i}
+        in row i's sum, dL_i / du_ii- is
+        `opening`: p_i * opening_i, the opening being the constant;
+        `term`: p_i, the constant being all that the gate takes off, u_ii- * (1 - opening_i), as in
+            the authors' code: a negative on which student and teacher agree is still pushed by its
+            share of the sum, which is small;
+        `none`: p_i * dG_i / du_ii-, the equation as printed. Below the teacher its sign turns, and
+            negatives are pinned there.
+
+    Returns the loss, a scalar; the student's cosines and the openings (batch,); and the share of
+    the gradient on the rows' own negatives that the decay lets through, a scalar: the sum over the
+    batch of dL_i / du_ii-, over that sum without decay. All but the loss are detached.
     """
     anchor, positive, negative = (
         nn.functional.normalize(vectors, dim=-1) for vectors in (anchor, positive, negative)
@@ -59,14 +74,34 @@ def gaussian_decay_loss(
     to_positives = anchor @ positive.T / tau  # (batch, batch)
     to_negatives = anchor @ negative.T / tau  # (batch, batch)
     student = (anchor * negative).sum(-1)  # (batch,)
-    opening = gate_opening(student.detach() if detach else student, teacher, width, gate)
+    decayed, opening = _decayed_logits(student, teacher, tau, sigma_cosine, gate, detach)
     own = torch.eye(len(anchor), dtype=torch.bool, device=anchor.device)
-    decayed = (student / tau * opening).to(to_negatives.dtype)
-    to_negatives = torch.where(own, decayed[:, None], to_negatives)
+    to_negatives = torch.where(own, decayed[:, None].to(to_negatives.dtype), to_negatives)
     logits = torch.cat([to_positives, to_negatives], dim=1)  # (batch, 2 batch)
     targets = torch.arange(len(anchor), device=anchor.device)
     loss = nn.functional.cross_entropy(logits, targets)
-    return loss, student.detach(), opening.detach()
+
+    student = student.detach().requires_grad_()
+    with torch.enable_grad():
+        decayed, opening = _decayed_logits(student, teacher, tau, sigma_cosine, gate, detach)
+        (slope,) = torch.autograd.grad(decayed.sum() * tau, student)
+    ours = nn.functional.pad(own, (len(anchor), 0))
+    others = logits.detach().masked_fill(ours, -torch.inf).logsumexp(dim=1)
+    let_through = (torch.sigmoid(decayed.detach() - others) * slope).sum()
+    share = let_through / torch.sigmoid(student.detach() / tau - others).sum()
+    return loss, student.detach(), opening.detach(), share
+
+
+def _decayed_logits(
+    student: Tensor, teacher: Tensor, tau: float, sigma_cosine: float, gate: Gate, detach: Detach
+) -> tuple[Tensor, Tensor]:
+    """G of each row's own negative and the openings, with the gradient that `detach` leaves."""
+    seen = student if detach == "none" else student.detach()
+    opening = gate_opening(seen, teacher, sigma_cosine, gate)
+    plain = student / tau
+    if detach == "term":
+        return plain - (plain * (1 - opening)).detach(), opening
+    return plain * opening, opening
 
 
 class GaussianDecayLoss(nn.Module):  # type: ignore[misc]
@@ -75,10 +110,11 @@ class GaussianDecayLoss(nn.Module):  # type: ignore[misc]
     Args:
         model: the encoder to train.
         tau: temperature, > 0.
-        width: half-width of the gate in cosine, >= 0; 0 switches the decay off.
+        sigma_cosine: half-width sigma of the Gaussian in cosine, >= 0; 0 switches the decay off.
         gate: "symmetric" (the paper) or "one_sided" (its code: decay only where the student's
             cosine is at most the teacher's).
-        detach: keep the gate out of the gradient (the paper's prose and code).
+        detach: what is a constant in the gradient: "opening" (the gate's), "term" (all that the
+            gate takes off the logit: the authors' code), or "none" (the equation as printed).
         head: projection in training only. The teacher's cosine must come from the space that the
             loss uses: with a head the teacher's similarity has to pass through the same kind.
 
@@ -86,13 +122,15 @@ class GaussianDecayLoss(nn.Module):  # type: ignore[misc]
 
     After each forward pass `terms` has the batch's means: `gate_opening` in [0, 1], and the
     cosines of the hard negatives, `student_negative` and `teacher_negative` (nan where no row has
-    a teacher's cosine).
+    a teacher's cosine). `gradient_share` is the share of the gradient on the rows' own negatives
+    that the decay lets through: far less than the opening while the gate is half shut, since the
+    decayed logit stands in an exponential.
 
-    Reference: GCSE, eqs. 11-12.
+    Reference: GCSE, eqs. 12-13.
 
     Example::
 
-        loss = GaussianDecayLoss(model, width=0.1)
+        loss = GaussianDecayLoss(model, sigma_cosine=0.01)
         trainer = SentenceTransformerTrainer(model=model, train_dataset=dataset, loss=loss)
     """
 
@@ -100,21 +138,25 @@ class GaussianDecayLoss(nn.Module):  # type: ignore[misc]
         self,
         model: SentenceTransformer,
         tau: float = 0.05,
-        width: float = 0.1,
+        sigma_cosine: float = 0.01,
         gate: Gate = "symmetric",
-        detach: bool = True,
+        detach: Detach = "opening",
         head: nn.Module | None = None,
     ) -> None:
         super().__init__()
         if tau <= 0:
             raise ValueError(f"tau is {tau}: the temperature must be above 0, 0.05 is usual.")
-        if width < 0:
-            raise ValueError(f"width is {width}: pass a half-width in cosine >= 0, 0 for no decay.")
-        if gate not in ("symmetric", "one_sided"):
-            raise ValueError(f'gate is {gate!r}: pass "symmetric" or "one_sided".')
+        if sigma_cosine < 0:
+            raise ValueError(
+                f"sigma_cosine is {sigma_cosine}: pass a half-width in cosine >= 0, 0 for no decay."
+            )
+        if gate not in get_args(Gate):
+            raise ValueError(f"gate is {gate!r}: pass one of {', '.join(get_args(Gate))}.")
+        if detach not in get_args(Detach):
+            raise ValueError(f"detach is {detach!r}: pass one of {', '.join(get_args(Detach))}.")
         self.model = model
         self.head = head
-        self.tau, self.width, self.gate, self.detach = tau, width, gate, detach
+        self.tau, self.sigma_cosine, self.gate, self.detach = tau, sigma_cosine, gate, detach
         # They stay on the device: only the log reads the numbers.
         self.terms: dict[str, Tensor] = {}
 
@@ -134,11 +176,12 @@ class GaussianDecayLoss(nn.Module):  # type: ignore[misc]
         teacher = torch.full_like(anchor[:, 0], torch.nan) if labels is None else labels.to(anchor)
         # Logits of cosine / tau need more than bf16's 8 bits: no autocast here.
         with torch.autocast(anchor.device.type, enabled=False):
-            loss, student, opening = gaussian_decay_loss(
-                anchor, positive, negative, teacher, self.tau, self.width, self.gate, self.detach
+            loss, student, opening, share = gaussian_decay_loss(
+                anchor, positive, negative, teacher, **self.get_config_dict()
             )
         self.terms = {
             "gate_opening": opening.mean(),
+            "gradient_share": share,
             "student_negative": student.mean(),
             "teacher_negative": teacher.detach().nanmean(),
         }
@@ -146,7 +189,12 @@ class GaussianDecayLoss(nn.Module):  # type: ignore[misc]
 
     def get_config_dict(self) -> dict[str, Any]:
         """The loss's numbers, as the library's losses report theirs."""
-        return {"tau": self.tau, "width": self.width, "gate": self.gate, "detach": self.detach}
+        return {
+            "tau": self.tau,
+            "sigma_cosine": self.sigma_cosine,
+            "gate": self.gate,
+            "detach": self.detach,
+        }
 
     @property
     def citation(self) -> str:

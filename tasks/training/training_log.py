@@ -24,7 +24,10 @@ TRAINING_LOG = pa.schema(
     {
         name: "(list_filter(map_entries(terms), lambda e: "
         f"e.key = '{name}' OR ends_with(e.key, '.{name}')))[1].value"
-        for name in ("gate_opening", "student_negative", "teacher_negative", "in_order")
+        for name in (
+            *("gate_opening", "gradient_share", "student_negative", "teacher_negative"),
+            "in_order",
+        )
     },
 )
 

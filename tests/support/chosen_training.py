@@ -27,6 +27,6 @@ def train(
     backbone: Path, rows: pa.Table, directory: Path, choice: Choice | None, **changes: Any
 ) -> tuple[Weights, list[LogRow]]:
     torch.set_num_threads(1)
-    parts = [part(rows, width=0.1)]
+    parts = [part(rows, sigma_cosine=0.1)]
     weights, trained = training_run.train(backbone, parts, directory, choice=choice, **changes)
     return weights, trained.log

@@ -134,6 +134,7 @@ def trained(seeds: Sequence[int] = (42,)) -> Tables:
             | {
                 "terms": [
                     ("gate_opening", step / 20),
+                    ("gradient_share", step / 40),
                     ("student_negative", 0.6),
                     ("teacher_negative", 0.7),
                 ]

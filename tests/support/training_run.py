@@ -80,7 +80,7 @@ def mixed(rows: pa.Table) -> list[PartRows]:
     grouped = rows.append_column("group", groups)
     return [
         part(rows, "in_batch", name="topical", head=True, share=0.75),
-        part(grouped, name="strict", width=0.1, weight=0.5, share=0.25),
+        part(grouped, name="strict", sigma_cosine=0.1, weight=0.5, share=0.25),
     ]
 
 

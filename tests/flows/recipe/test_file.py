@@ -379,11 +379,11 @@ MOVED = [
     (PHASE, "      loss: contrastive", 17, "loss", "`loss: in_batch`"),
     (PHASE, "      start: backbone", 17, "start", "`backbone: base`"),
     (PHASE, "      start: previous", 17, "start", "`backbone: previous`"),
-    (PHASE, "      decay: false", 17, "decay", "`loss: {name: gaussian_decay, width: 0}`"),
+    (PHASE, "      decay: false", 17, "decay", "`loss: {name: gaussian_decay, sigma_cosine: 0}`"),
     (PHASE, "      tau: 0.1", 17, "tau", "`loss: {name: gaussian_decay, tau: 0.1}`"),
-    (PHASE, "      width: 0.1", 17, "width", "`loss: {name: gaussian_decay, width: 0.1}`"),
+    (PHASE, "      width: 0.1", 17, "width", "gaussian_decay, sigma_cosine: 0.1}`"),
     (PHASE, "      gate: one_sided", 17, "gate", 'gate: "one_sided"}`'),
-    (PHASE, "      detach: false", 17, "detach", "detach: false}`"),
+    (PHASE, "      detach: false", 17, "detach", 'detach: "none"}`'),
     (PHASE, "      head: true", 17, "head", "head: true}`"),
     (
         PHASE,
@@ -393,6 +393,23 @@ MOVED = [
         'corpora: ["notes"]}`',
     ),
     (PHASE, "      max_rows: 9", 17, "max_rows", "`rows: {from: triplets, max_rows: 9}`"),
+    (PHASE, "      loss: {width: 0.1}", 17, "loss.width", "write `sigma_cosine: 0.1`"),
+    (PHASE, "      loss: {detach: true}", 17, "loss.detach", "write `detach: opening`"),
+    (PHASE, "      loss: {detach: false}", 17, "loss.detach", "write `detach: none`"),
+    (
+        PHASE,
+        "      loss: {name: token_reconstruction, with: {name: gaussian_decay, width: 0}}",
+        17,
+        "loss.with.width",
+        "write `sigma_cosine: 0`",
+    ),
+    (
+        PHASE,
+        "      parts: [{name: a, loss: {name: gaussian_decay, width: 0}}]",
+        17,
+        "parts.0.loss.width",
+        "write `sigma_cosine: 0`",
+    ),
 ]
 
 
@@ -438,14 +455,14 @@ def test_the_schema_has_each_loss_with_its_parameters() -> None:
     import yaml
 
     schema = json_schema()
-    assert {"name", "tau", "width", "gate"} <= set(
+    assert {"name", "tau", "sigma_cosine", "gate"} <= set(
         schema["$defs"]["Loss_gaussian_decay"]["properties"]
     )
     good = yaml.safe_load(GOOD)
     for phase in (
         {"loss": "in_batch"},
         {"loss": {"name": "in_batch", "tau": 0.1}, "rows": {"from": "anchors", "max_rows": 3}},
-        {"parts": [{"name": "a", "loss": {"name": "gaussian_decay", "width": 0}}]},
+        {"parts": [{"name": "a", "loss": {"name": "gaussian_decay", "sigma_cosine": 0}}]},
     ):
         jsonschema.validate({**good, "train": {"phases": [phase]}}, schema)
     for phase in ({"loss": "hinge"}, {"loss": {"name": "in_batch", "width": 0.1}}, {"tau": 0.1}):

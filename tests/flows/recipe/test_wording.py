@@ -46,9 +46,9 @@ def test_every_pattern_of_a_recipe_is_told_in_words() -> None:
         ("sample.row=3", "unknown key 'sample.row'; the nearest is 'rows'."),
         ("corpora.0.sorce=a", "unknown key 'corpora.0.sorce'; the nearest is 'source'."),
         ("train.phases.0.lr=1", "unknown key 'train.phases.0.lr'."),
-        (f"{LOSS}={{name: gaussian_decay, widht: 1}}", f"'{LOSS}.widht'; the nearest is 'width'."),
+        (f"{LOSS}={{name: gaussian_decay, gat: 1}}", f"'{LOSS}.gat'; the nearest is 'gate'."),
         # Another loss's.
-        (f"{LOSS}={{name: in_batch, widht: 1}}", f"unknown key '{LOSS}.widht'."),
+        (f"{LOSS}={{name: in_batch, gat: 1}}", f"unknown key '{LOSS}.gat'."),
         (
             "models={m: {pretrain: {form: masked, init: x, tokns: 3}}}",
             "unknown key 'models.m.pretrain.tokns'; the nearest is 'tokens'.",

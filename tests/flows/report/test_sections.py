@@ -186,8 +186,10 @@ def test_the_gate_and_dev_are_drawn(whole: tuple[Subject, ...]) -> None:
     assert titles == ["Loss, triplets", "Dev, triplets"]
     (grid,) = of(trained.curves(whole), Grid)
     assert "Checkpoint kept for its value on dev: step 20 of triplets (seed 42)." in grid.caption
-    opening, _ = of(trained.gate(whole), Chart)
+    opening, gradient, _ = of(trained.gate(whole), Chart)
     assert [row["value"] for row in opening.spec["data"]["values"]][-1] == 1.0
+    assert gradient.title == "Gradient, triplets"
+    assert [row["value"] for row in gradient.spec["data"]["values"]][-1] == 0.5
 
 
 def test_contamination_is_counted_by_level(whole: tuple[Subject, ...]) -> None:

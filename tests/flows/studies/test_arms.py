@@ -30,7 +30,7 @@ from tercet.storage.store import Store, open_store
 from tercet.tasks.evaluation.items import EVALUATION_ITEMS
 from tercet.tasks.stage import BadInput
 
-BETA, DECAY = "select.negative_max", "train.phases.0.loss.detach"
+BETA, REPEATED = "select.negative_max", "train.phases.0.word_repetition"
 SHARE = "select.methods.word_repetition.weight"
 TEST = metric_of("retrieval document_pairs test recall@1")
 DEV = metric_of("retrieval document_pairs dev recall@1")
@@ -44,20 +44,20 @@ def given(recipe: Path | str, store: Path | str, *overrides: str) -> RunArgument
 
 def test_a_grid_is_every_combination() -> None:
     arms = arms_of(
-        "quickstart", [f"{BETA}=[0.6, 0.75]", f"{DECAY}=[true, false]"], None, ["seed=3"]
+        "quickstart", [f"{BETA}=[0.6, 0.75]", f"{REPEATED}=[true, false]"], None, ["seed=3"]
     )
     assert [arm.name for arm in arms] == [
-        "negative_max=0.6, detach=true",
-        "negative_max=0.6, detach=false",
-        "negative_max=0.75, detach=true",
-        "negative_max=0.75, detach=false",
+        "negative_max=0.6, word_repetition=true",
+        "negative_max=0.6, word_repetition=false",
+        "negative_max=0.75, word_repetition=true",
+        "negative_max=0.75, word_repetition=false",
     ]
     assert arms[2].overrides == (
         "seed=3",
         "select.negative_max=0.75",
-        "train.phases.0.loss.detach=true",
+        "train.phases.0.word_repetition=true",
     )
-    assert arms[2].values == {BETA: 0.75, DECAY: True}
+    assert arms[2].values == {BETA: 0.75, REPEATED: True}
 
 
 def test_values_are_said_as_they_were_typed(tmp_path: Path) -> None:
@@ -342,17 +342,17 @@ def test_a_metric_that_no_arm_has_is_one_sentence(store: Store) -> None:
 
 def test_the_plot_is_a_line_over_a_key_with_numbers_else_dots(store: Store) -> None:
     grid = [
-        arm_with(f"{b} {d}", {1: b, 2: b + 1}, {}, **{BETA: b, DECAY: d})
+        arm_with(f"{b} {d}", {1: b, 2: b + 1}, {}, **{BETA: b, REPEATED: d})
         for b in (0.6, 0.9)
         for d in (True, False)
     ]
     spec = study_page.spec_of(results(grid, None, store))
     points = spec["data"]["values"]
     assert [(p["x"], p["series"]) for p in points] == [
-        (0.6, "detach=true"),
-        (0.6, "detach=false"),
-        (0.9, "detach=true"),
-        (0.9, "detach=false"),
+        (0.6, "word_repetition=true"),
+        (0.6, "word_repetition=false"),
+        (0.9, "word_repetition=true"),
+        (0.9, "word_repetition=false"),
     ]
     assert any(layer["mark"]["type"] == "line" for layer in spec["layer"])
     named = [arm_with(name, {1: 1.0, 2: 2.0}, {}) for name in ("a", "b")]
@@ -375,7 +375,7 @@ def test_arms_share_what_is_the_same(
 ) -> None:
     store = copy_of(finished.store, tmp_path / "store")
     html = tmp_path / "study.html"
-    vary = [f"{SHARE}=[0.2, 0.5]", f"{DECAY}=[true, false]"]
+    vary = [f"{SHARE}=[0.2, 0.5]", f"{REPEATED}=[true, false]"]
     arguments = given(finished.tiny.recipe, store, BOTH)
     assert run_study(arguments, vary, None, None, str(html)) == 0
     said = capsys.readouterr()
@@ -394,7 +394,7 @@ def test_arms_share_what_is_the_same(
 
     with (tmp_path / "study.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [(row[SHARE], row[DECAY]) for row in rows] == [
+    assert [(row[SHARE], row[REPEATED]) for row in rows] == [
         ("0.2", "true"),
         ("0.2", "false"),
         ("0.5", "true"),
@@ -460,7 +460,7 @@ def test_killed_and_typed_again_it_goes_on_over_all_seeds(
     store = copy_of(finished.store, tmp_path / "store")
     html = tmp_path / "study.html"
     words = ["study", str(finished.tiny.recipe), "--store", str(store), "-o", str(html)]
-    words += ["--set", "seeds=2", "--vary", f"{DECAY}=[true, false]"]
+    words += ["--set", "seeds=2", "--vary", f"{REPEATED}=[true, false]"]
     child = start(*words, script=STOPS)
     made = store / "artifacts" / "train.seed8"
     deadline = time.monotonic() + LIMIT
@@ -486,5 +486,5 @@ def test_killed_and_typed_again_it_goes_on_over_all_seeds(
     assert float(rows[1]["difference"]) == pytest.approx((sum(ours) - sum(theirs)) / 2, abs=1e-3)
     found = runs.list_runs(open_store(str(store), create=False))
     assert json.dumps(found[0]["info"]["arguments"]["overrides"]) == json.dumps(
-        ["seeds=2", f"{DECAY}=false"]
+        ["seeds=2", f"{REPEATED}=false"]
     )

@@ -26,7 +26,12 @@ PHASES: list[dict[str, Any]] = [
         ],
         **STEPS,
     },
-    {"name": "main", "loss": {"name": "gaussian_decay", "width": 0.1}, "mini_batch": 3, **STEPS},
+    {
+        "name": "main",
+        "loss": {"name": "gaussian_decay", "sigma_cosine": 0.1},
+        "mini_batch": 3,
+        **STEPS,
+    },
 ]
 NAMES = [phase["name"] for phase in PHASES]
 TRAINED = [f"train.{name}" for name in NAMES]
@@ -110,7 +115,7 @@ def test_the_log_has_each_loss_s_terms_and_the_draws_join(undisturbed: Path) -> 
         "SELECT phase, list(DISTINCT key ORDER BY key) FROM (SELECT phase, "
         "unnest(map_keys(terms)) AS key FROM training_log) GROUP BY phase ORDER BY phase",
     )
-    gate = ["gate_opening", "student_negative", "teacher_negative"]
+    gate = ["gate_opening", "gradient_share", "student_negative", "teacher_negative"]
     parts = sorted(["topical.loss", *(f"strict.{name}" for name in (*gate, "loss"))])
     assert dict(log) == {"main": gate, "mixed": parts}
     ((rows, found, phases),) = query(

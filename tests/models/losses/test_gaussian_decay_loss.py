@@ -10,7 +10,8 @@ from torch import Tensor
 
 from tercet.models.losses.gaussian_decay_loss import GaussianDecayLoss, gaussian_decay_loss
 
-TAU, WIDTH, ROWS, DIMENSION = 0.05, 0.04, 5, 8
+TAU, SIGMA, ROWS, DIMENSION = 0.05, 0.04, 5, 8
+FORMS = ("opening", "term", "none")
 
 
 def cosine(a: Tensor, b: Tensor) -> Tensor:
@@ -22,21 +23,28 @@ def literal(
     positive: Tensor,
     negative: Tensor,
     teacher: Tensor,
-    width: float,
+    sigma: float,
     gate: str,
-    detach: bool,
+    detach: str,
+    students: Tensor | None = None,
     tau: float = TAU,
 ) -> Tensor:
-    """The formula as it is written, one row and one term at a time."""
+    """The formula as it is written, one row and one term at a time.
+
+    students: the own negatives' cosines; None: as the vectors have them.
+    """
     losses = []
     for i in range(len(anchor)):
-        student = cosine(anchor[i], negative[i])
+        student = cosine(anchor[i], negative[i]) if students is None else students[i]
         u_own = student / tau
-        moved = (student.detach() if detach else student) - teacher[i]
-        factor = 1 - torch.exp(-(moved**2) / (2 * width**2)) if width else torch.tensor(1.0)
-        if gate == "one_sided" and float(student.detach()) > float(teacher[i]):
-            factor = torch.tensor(1.0, dtype=anchor.dtype)
-        total = torch.exp(u_own * factor)
+        # Eq. 13 with cosines over tau in both places: tau cancels in the exponent.
+        moved = (student if detach == "none" else student.detach()) - teacher[i]
+        bell = torch.exp(-((moved / tau) ** 2) * tau**2 / (2 * sigma**2)) if sigma else 0 * moved
+        above = gate == "one_sided" and float(student.detach()) > float(teacher[i])
+        if above or math.isnan(float(teacher[i])):
+            bell = torch.zeros_like(student)
+        taken = u_own * bell
+        total = torch.exp(u_own - (taken.detach() if detach == "term" else taken))
         for j in range(len(anchor)):
             total = total + torch.exp(cosine(anchor[i], positive[j]) / tau)
             if j != i:
@@ -56,6 +64,13 @@ def student_cosines(vectors: list[Tensor]) -> Tensor:
     return torch.nn.functional.cosine_similarity(vectors[0], vectors[2])
 
 
+def negative_slope(anchor: Tensor, negative: Tensor) -> Tensor:
+    """The gradient of their cosines' sum at the negative."""
+    leaf = negative.clone().requires_grad_()
+    torch.nn.functional.cosine_similarity(anchor, leaf).sum().backward()
+    return leaf.grad  # type: ignore[return-value]
+
+
 def with_gradients(function: object, vectors: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
     leaves = [v.clone().requires_grad_() for v in vectors]
     loss = function(*leaves)  # type: ignore[operator]
@@ -65,17 +80,20 @@ def with_gradients(function: object, vectors: list[Tensor]) -> tuple[Tensor, lis
 
 @pytest.mark.parametrize("delta", [0.01, -0.01, 0.06, -0.06])
 @pytest.mark.parametrize("gate", ["symmetric", "one_sided"])
-@pytest.mark.parametrize("detach", [True, False])
-def test_equals_the_literal_reference_with_gradients(delta: float, gate: str, detach: bool) -> None:
+@pytest.mark.parametrize("detach", FORMS)
+@pytest.mark.parametrize("sigma", [SIGMA, 0.01, 0.0])
+def test_equals_the_literal_reference_with_gradients(
+    delta: float, gate: str, detach: str, sigma: float
+) -> None:
     vectors = batch()
     # student - teacher = delta in every row
     teacher = student_cosines(vectors) - delta
     ours = with_gradients(
-        lambda a, p, n: gaussian_decay_loss(a, p, n, teacher, TAU, WIDTH, gate, detach)[0],  # type: ignore[arg-type]
+        lambda a, p, n: gaussian_decay_loss(a, p, n, teacher, TAU, sigma, gate, detach)[0],  # type: ignore[arg-type]
         vectors,
     )
     reference = with_gradients(
-        lambda a, p, n: literal(a, p, n, teacher, WIDTH, gate, detach), vectors
+        lambda a, p, n: literal(a, p, n, teacher, sigma, gate, detach), vectors
     )
     torch.testing.assert_close(ours[0], reference[0], rtol=1e-12, atol=1e-12)
     for mine, theirs in zip(ours[1], reference[1], strict=True):
@@ -87,61 +105,88 @@ def test_the_gates_differ_only_above_the_teacher() -> None:
     for delta, same in ((-0.06, True), (0.06, False)):
         teacher = student_cosines(vectors) - delta
         both = [
-            gaussian_decay_loss(*vectors, teacher, TAU, WIDTH, gate)[0]
+            gaussian_decay_loss(*vectors, teacher, TAU, SIGMA, gate)[0]
             for gate in ("symmetric", "one_sided")
         ]
         assert torch.equal(both[0], both[1]) == same
 
 
-@pytest.mark.parametrize("detach", [True, False])
-def test_at_the_teacher_the_own_negative_counts_one(detach: bool) -> None:
-    """G = 0: e^0 = 1 stands in the sum, and the own negative gets no gradient of its own."""
+@pytest.mark.parametrize("detach", FORMS)
+def test_at_the_teacher_the_own_negative_counts_one(detach: str) -> None:
+    """G = 0: e^0 = 1 stands in the sum, whose share is the own negative's gradient with `term`."""
     vectors = [v[:1] for v in batch()]
     teacher = student_cosines(vectors)
     (loss, gradients) = with_gradients(
-        lambda a, p, n: gaussian_decay_loss(a, p, n, teacher, TAU, WIDTH, detach=detach)[0],
+        lambda a, p, n: gaussian_decay_loss(a, p, n, teacher, TAU, SIGMA, detach=detach)[0],  # type: ignore[arg-type]
         vectors,
     )
     positive = math.exp(float(cosine(vectors[0][0], vectors[1][0])) / TAU)
     assert float(loss) == pytest.approx(-math.log(positive / (positive + 1.0)), rel=1e-12)
-    assert float(gradients[2].abs().max()) < 1e-9
+    pushed = negative_slope(vectors[0], vectors[2]) / TAU / (positive + 1.0)
+    expected = pushed if detach == "term" else torch.zeros_like(pushed)
+    torch.testing.assert_close(gradients[2], expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("gate", ["symmetric", "one_sided"])
-def test_width_to_zero_is_the_plain_triplet_loss(gate: str) -> None:
+def test_sigma_to_zero_is_the_plain_triplet_loss(gate: str) -> None:
     vectors = batch()
     teacher = student_cosines(vectors) + 0.01
     a, p, n = (torch.nn.functional.normalize(v, dim=-1) for v in vectors)
     logits = torch.cat([a @ p.T, a @ n.T], dim=1) / TAU
     plain = torch.nn.functional.cross_entropy(logits, torch.arange(ROWS))
-    for width in (0.0, 1e-4):
-        loss, _, opening = gaussian_decay_loss(*vectors, teacher, TAU, width, gate)  # type: ignore[arg-type]
+    for sigma in (0.0, 1e-4):
+        loss, _, opening, share = gaussian_decay_loss(*vectors, teacher, TAU, sigma, gate)  # type: ignore[arg-type]
         torch.testing.assert_close(loss, plain, rtol=1e-12, atol=1e-12)
         assert float(opening.min()) == 1.0
+        assert float(share) == pytest.approx(1.0, abs=1e-12)
 
 
-def test_undetached_turns_the_gradient_near_the_teacher() -> None:
-    """Teacher 0.75, student 0.73: pushed towards the teacher instead of away from the anchor."""
+@pytest.mark.parametrize("detach", FORMS)
+@pytest.mark.parametrize("gate", ["symmetric", "one_sided"])
+def test_the_share_of_gradient_is_that_of_the_loss_itself(detach: str, gate: str) -> None:
+    """Against the slope of the literal loss as each own negative's cosine alone is moved."""
+    vectors = batch()
+    teacher = student_cosines(vectors) - torch.tensor([0.005, -0.02, 0.06, -0.1, torch.nan])
 
-    def slope(detach: bool) -> float:
+    def slopes(sigma: float) -> Tensor:
+        students = student_cosines(vectors).requires_grad_()
+        literal(*vectors, teacher, sigma, gate, detach, students).backward()
+        assert students.grad is not None
+        return students.grad
+
+    expected = slopes(SIGMA).sum() / slopes(0.0).sum()
+    share = gaussian_decay_loss(*vectors, teacher, TAU, SIGMA, gate, detach)[3]  # type: ignore[arg-type]
+    assert float(share) == pytest.approx(float(expected), rel=1e-9)
+
+
+def test_the_forms_of_detach_near_the_teacher() -> None:
+    """Teacher 0.75, student 0.73. Pushed towards the teacher where nothing is detached; else away
+    from the anchor, less by exactly the opening where that is the constant."""
+
+    def slope(detach: str) -> tuple[float, float]:
         c = torch.tensor(0.73, dtype=torch.float64, requires_grad=True)
         anchor = torch.tensor([[1.0, 0.0]], dtype=torch.float64)
         positive = torch.tensor([[0.8, 0.6]], dtype=torch.float64)
         negative = torch.stack([c, torch.sqrt(1 - c**2)])[None]
         teacher = torch.tensor([0.75], dtype=torch.float64)
-        gaussian_decay_loss(anchor, positive, negative, teacher, 0.05, 0.01, detach=detach)[
+        loss = gaussian_decay_loss(anchor, positive, negative, teacher, 0.05, 0.01, detach=detach)[  # type: ignore[arg-type]
             0
-        ].backward()
-        return float(c.grad)  # type: ignore[arg-type]
+        ]
+        loss.backward()
+        return float(loss.detach()), float(c.grad)  # type: ignore[arg-type]
 
-    assert slope(detach=True) > 0 > slope(detach=False)
+    (loss, opening), (same, term), (also, none) = (slope(form) for form in FORMS)
+    assert loss == pytest.approx(same, rel=1e-12)
+    assert loss == pytest.approx(also, rel=1e-12)
+    assert term > opening > 0 > none
+    assert opening / term == pytest.approx(1 - math.exp(-2.0), rel=1e-9)
 
 
-@pytest.mark.parametrize(("widths_away", "opening"), [(1, 0.393469), (2, 0.864665), (3, 0.988891)])
-def test_opening_at_one_two_three_widths(widths_away: int, opening: float) -> None:
+@pytest.mark.parametrize(("sigmas_away", "opening"), [(1, 0.393469), (2, 0.864665), (3, 0.988891)])
+def test_opening_at_one_two_three_sigmas(sigmas_away: int, opening: float) -> None:
     vectors = batch()
-    teacher = student_cosines(vectors) + widths_away * WIDTH
-    opened = gaussian_decay_loss(*vectors, teacher, TAU, WIDTH)[2]
+    teacher = student_cosines(vectors) + sigmas_away * SIGMA
+    opened = gaussian_decay_loss(*vectors, teacher, TAU, SIGMA)[2]
     assert opened.tolist() == pytest.approx([opening] * ROWS, abs=1e-6)
 
 
@@ -150,9 +195,9 @@ def test_a_row_without_a_teacher_has_no_decay() -> None:
     teacher = student_cosines(vectors)
     teacher[2] = torch.nan
     loss, gradients = with_gradients(
-        lambda a, p, n: gaussian_decay_loss(a, p, n, teacher, TAU, WIDTH, detach=False)[0], vectors
+        lambda a, p, n: gaussian_decay_loss(a, p, n, teacher, TAU, SIGMA, detach="none")[0], vectors
     )
-    opening = gaussian_decay_loss(*vectors, teacher, TAU, WIDTH)[2]
+    opening = gaussian_decay_loss(*vectors, teacher, TAU, SIGMA)[2]
     assert opening[2] == 1.0
     assert float(opening[[0, 1, 3, 4]].max()) < 1e-9
     assert torch.isfinite(loss)
@@ -161,18 +206,18 @@ def test_a_row_without_a_teacher_has_no_decay() -> None:
 
 @given(
     seed=st.integers(0, 1000),
-    width=st.floats(0.005, 0.5),
+    sigma=st.floats(0.005, 0.5),
     delta=st.floats(-0.5, 0.5),
     scale=st.floats(0.1, 30.0),
 )
 @settings(max_examples=40, deadline=None)
 def test_vector_lengths_do_not_matter_and_decay_never_adds(
-    seed: int, width: float, delta: float, scale: float
+    seed: int, sigma: float, delta: float, scale: float
 ) -> None:
     vectors = batch(seed)
     teacher = student_cosines(vectors) + delta
-    decayed = gaussian_decay_loss(*vectors, teacher, TAU, width)
-    scaled = gaussian_decay_loss(*(v * scale for v in vectors), teacher, TAU, width)
+    decayed = gaussian_decay_loss(*vectors, teacher, TAU, sigma)
+    scaled = gaussian_decay_loss(*(v * scale for v in vectors), teacher, TAU, sigma)
     torch.testing.assert_close(decayed[0], scaled[0], rtol=1e-9, atol=1e-9)
     plain = gaussian_decay_loss(*vectors, teacher, TAU, 0.0)
     if bool((decayed[1] > 0).all()):  # a negative cosine is raised towards e^0 instead
@@ -189,18 +234,20 @@ class Lookup(torch.nn.Module):
 def test_the_module_reports_the_batchs_means() -> None:
     vectors = batch()
     student = student_cosines(vectors)
-    loss = GaussianDecayLoss(Lookup(), TAU, WIDTH)
+    loss = GaussianDecayLoss(Lookup(), TAU, SIGMA)
     features = [{"vectors": v} for v in vectors]
-    value = loss(features, student + WIDTH)
+    value = loss(features, student + SIGMA)
     assert float(value) == pytest.approx(
-        float(gaussian_decay_loss(*vectors, student + WIDTH, TAU, WIDTH)[0]), rel=1e-5
+        float(gaussian_decay_loss(*vectors, student + SIGMA, TAU, SIGMA)[0]), rel=1e-5
     )
     assert loss.terms["gate_opening"] == pytest.approx(0.393469, abs=1e-4)
+    share = gaussian_decay_loss(*vectors, student + SIGMA, TAU, SIGMA)[3]
+    assert loss.terms["gradient_share"] == pytest.approx(float(share), rel=1e-4)
     assert loss.terms["student_negative"] == pytest.approx(float(student.mean()), abs=1e-5)
-    assert loss.terms["teacher_negative"] == pytest.approx(float(student.mean()) + WIDTH, abs=1e-5)
+    assert loss.terms["teacher_negative"] == pytest.approx(float(student.mean()) + SIGMA, abs=1e-5)
     assert not any(term.requires_grad for term in loss.terms.values())
     # Of rows with a teacher's cosine alone, and nan where there is none.
-    teacher = student + WIDTH
+    teacher = student + SIGMA
     teacher[1:] = torch.nan
     loss(features, teacher)
     assert loss.terms["teacher_negative"] == pytest.approx(float(teacher[0]), abs=1e-5)
@@ -210,7 +257,12 @@ def test_the_module_reports_the_batchs_means() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [({"tau": 0.0}, "tau"), ({"width": -0.1}, "width"), ({"gate": "open"}, "one_sided")],
+    [
+        ({"tau": 0.0}, "tau"),
+        ({"sigma_cosine": -0.1}, "sigma_cosine"),
+        ({"gate": "open"}, "one_sided"),
+        ({"detach": True}, "opening, term, none"),
+    ],
 )
 def test_arguments_out_of_range(arguments: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):

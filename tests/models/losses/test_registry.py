@@ -87,7 +87,7 @@ def test_no_torch_is_loaded_to_check_a_recipe() -> None:
 def test_numbers_out_of_range() -> None:
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("gaussian_decay", {"tau": 0.0}),
-        ("gaussian_decay", {"width": -0.1}),
+        ("gaussian_decay", {"sigma_cosine": -0.1}),
         ("gaussian_decay", {"gate": "open"}),
         ("in_batch", {"tau": 11.0}),
         ("in_batch", {"width": 0.1}),
@@ -97,7 +97,7 @@ def test_numbers_out_of_range() -> None:
             loss_named(name).params(**numbers)
     with pytest.raises(ValidationError, match="head: true with the Gaussian decay"):
         loss_named("gaussian_decay").params(head=True)
-    assert loss_named("gaussian_decay").params(head=True, width=0)
+    assert loss_named("gaussian_decay").params(head=True, sigma_cosine=0)
 
 
 def test_in_batch_is_cross_entropy_over_the_batch_behind_its_head(

@@ -24,8 +24,8 @@ def test_the_papers_numbers_are_the_defaults() -> None:
 
 
 def test_the_other_loss_has_numbers_of_its_own() -> None:
-    found = chosen({"name": NAME, "with": {"name": "gaussian_decay", "width": 0.1}})
-    assert (found["with"]["width"], found["with"]["tau"]) == (0.1, 0.05)
+    found = chosen({"name": NAME, "with": {"name": "gaussian_decay", "sigma_cosine": 0.1}})
+    assert (found["with"]["sigma_cosine"], found["with"]["tau"]) == (0.1, 0.05)
     assert loss_of(found).around == ("gaussian_decay",)
     assert loss_of(found).texts == ("anchor", "positive", "negative")
 

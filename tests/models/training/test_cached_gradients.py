@@ -24,8 +24,8 @@ from tercet.models.training.pieces import LengthGroups
 LOSSES: list[tuple[str, dict[str, Any]]] = [
     ("in_batch", {}),
     ("in_batch", {"head": True}),
-    ("gaussian_decay", {"width": 0.2}),
-    ("gaussian_decay", {"width": 0.0, "head": True}),
+    ("gaussian_decay", {"sigma_cosine": 0.2}),
+    ("gaussian_decay", {"sigma_cosine": 0.0, "head": True}),
     ("nt_xent", {}),
     # A milder temperature than the usual, which multiplies the float's noise by 20.
     ("strict", {"tau": 0.5}),

@@ -165,11 +165,13 @@ def test_the_log(undisturbed: tuple[Weights, Trained]) -> None:
             "topical.loss",
             "strict.loss",
             "strict.gate_opening",
+            "strict.gradient_share",
             "strict.student_negative",
             "strict.teacher_negative",
         }
         assert row["loss"] == pytest.approx(terms["topical.loss"] + 0.5 * terms["strict.loss"])
         assert 0 <= terms["strict.gate_opening"] <= 1
+        assert 0 <= terms["strict.gradient_share"] <= 1
         assert terms["strict.teacher_negative"] == pytest.approx(0.8)
         assert -1 <= terms["strict.student_negative"] <= 1
         assert row["rows_per_second"] > 0
@@ -182,11 +184,12 @@ def test_a_lone_part_logs_the_terms_as_they_are_called(
     labels = pa.array([0.8 if i % 3 else None for i in range(84)], pa.float32())
     some = rows.set_column(4, "label", labels)
     none = rows.set_column(4, "label", pa.array([None] * 84, pa.float32()))
-    _, trained = train(tiny_backbone, [part(some, width=0.1)], tmp_path / "some")
+    _, trained = train(tiny_backbone, [part(some, sigma_cosine=0.1)], tmp_path / "some")
     assert all(row["terms"]["teacher_negative"] == pytest.approx(0.8) for row in trained.log)
-    _, trained = train(tiny_backbone, [part(none, width=0.1)], tmp_path / "none")
+    _, trained = train(tiny_backbone, [part(none, sigma_cosine=0.1)], tmp_path / "none")
     # Without a teacher the hard negatives count in full, and there is no cosine to report.
     assert all(row["terms"]["gate_opening"] == 1.0 for row in trained.log)
+    assert all(row["terms"]["gradient_share"] == pytest.approx(1.0) for row in trained.log)
     assert all("teacher_negative" not in row["terms"] for row in trained.log)
 
 
