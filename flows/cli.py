@@ -3,12 +3,14 @@
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Annotated
 
 import typer
 
 from tercet.flows.running.arguments import DEFAULT_STORE, RunArguments
+from tercet.models.text.unicode import encodable
 
 app = typer.Typer(
     name="tercet",
@@ -429,6 +431,7 @@ for _name in COMING:
 def main() -> None:
     """Entry point: reports every failure as one sentence and an exit code."""
     try:
+        _check_words(sys.argv[1:])
         code = app(sys.argv[1:] or ["--help"], "tercet", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         command = shlex.join(["tercet", *sys.argv[1:]])
@@ -447,6 +450,18 @@ def main() -> None:
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else 1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Raises BadInput for a word that is not UTF-8, as file names may be: no recipe can hold it."""
+    from tercet.tasks.stage import BadInput
+
+    for word in words:
+        if not encodable(word):
+            said = os.fsencode(word).decode("utf-8", "backslashreplace")
+            raise BadInput(
+                f"The word {said!r} is not UTF-8: rename the file, or name its folder or a glob."
+            )
 
 
 def _explain(error: Exception) -> int:

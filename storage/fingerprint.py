@@ -125,7 +125,7 @@ def _cache_place(path: Path, stat: os.stat_result) -> str:
 
 
 def tree_digest(folder: Path, cache: Store | None = None, patterns: Sequence[str] = ("*",)) -> str:
-    """Digest of a directory: relative names and contents of its files, links followed.
+    """Digest of a directory: relative names and contents of its files, links followed but not back.
 
     Hidden files and `__pycache__` are left out, since models are not loaded from them, and so are
     files that match none of the patterns (as in `fnmatch`).
@@ -135,6 +135,9 @@ def tree_digest(folder: Path, cache: Store | None = None, patterns: Sequence[str
         raise FileNotFoundError(f"There is no directory {folder}.")
     contents: dict[str, str] = {}
     for place, folders, files in os.walk(folder, followlinks=True):
+        if _leads_back(folder, Path(place)):
+            folders.clear()
+            continue
         folders[:] = [name for name in folders if name[0] != "." and name != "__pycache__"]
         for name in files:
             path = Path(place, name)
@@ -142,3 +145,9 @@ def tree_digest(folder: Path, cache: Store | None = None, patterns: Sequence[str
             if name[0] != "." and any(fnmatchcase(inside, pattern) for pattern in patterns):
                 contents[inside] = file_digest(path, cache)
     return digest(contents)
+
+
+def _leads_back(top: Path, place: Path) -> bool:
+    """Whether a link on the way down from `top` has led to one of the folders on it."""
+    above = [place, *place.parents][: len(place.relative_to(top).parts) + 1]
+    return len({os.path.realpath(folder) for folder in above}) < len(above)

@@ -187,6 +187,12 @@ def open_store(location: str, create: bool = True) -> Store:
     if "://" in location:
         raise StoreError(f"{location} is not a local directory: only those can be stores today.")
     root = Path(location).expanduser().absolute()
+    said = os.fsencode(root).decode("utf-8", "backslashreplace")
+    if said != str(root):
+        raise StoreError(
+            f"The directory {said} is not named in UTF-8, as a catalog's paths must be: choose "
+            "another with --store."
+        )
     with clear_errors(root):
         there, is_folder = root.exists(), root.is_dir()
     if there and not is_folder:

@@ -49,6 +49,28 @@ def test_wrong_words(place: Place, words: list[str], told: list[str]) -> None:
     place.goes_on()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["init", "caf\udce9.txt"],
+        ["init", "notes.txt", "-o", "\udcff.yaml"],
+        ["run", "good.yaml", "--corpus", "\udce4/*.txt", "--no-server"],
+        ["run", "good.yaml", "--store", "st\udcf6re"],
+        ["run", "\udce9.yaml"],
+        ["report", "-o", "\udce9.html"],
+        ["sql", "SELECT 1", "-o", "\udce9.csv"],
+        ["export", "train", "mod\udce8le"],
+        ["eval", "\udce9"],
+    ],
+)
+def test_a_word_that_is_not_utf8(place: Place, words: list[str]) -> None:
+    before = sorted(place.folder.iterdir())
+    said = sentence(place.types(*words), 2)
+    assert "\\x" in said
+    assert "is not UTF-8: rename the file, or name its folder" in said
+    assert sorted(place.folder.iterdir()) == before
+
+
 def test_without_a_command_the_usage_is_shown(place: Place) -> None:
     shown = place.types()
     assert (shown.returncode, shown.stderr) == (0, "")

@@ -137,5 +137,8 @@ def test_a_tree_is_its_names_and_contents(tmp_path: Path) -> None:
     assert fingerprint.tree_digest(tmp_path / "more", patterns=["*.json"]) == one
     (tmp_path / "links").symlink_to(tmp_path / "one", target_is_directory=True)
     assert fingerprint.tree_digest(tmp_path / "links") == one
+    for place in ("again", "1_Pooling/up", "1_Pooling/round"):
+        (tmp_path / "two" / place).symlink_to(tmp_path / "two", target_is_directory=True)
+    assert fingerprint.tree_digest(tmp_path / "two") == one
     with pytest.raises(FileNotFoundError, match="absent"):
         fingerprint.tree_digest(tmp_path / "absent")

@@ -53,6 +53,13 @@ def test_a_store_in_a_place_with_an_odd_name(tmp_path: Path) -> None:
     assert store.list("a") == ["b"]
 
 
+@pytest.mark.parametrize("name", [b"st\xf6re", b"\xff", b"caf\xe9/store"])
+def test_a_store_in_a_place_whose_name_is_not_utf8(tmp_path: Path, name: bytes) -> None:
+    with pytest.raises(StoreError, match=r"is not named in UTF-8.*choose another"):
+        open_store(str(tmp_path / os.fsdecode(name)))
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_root_of_a_mounted_disk_is_empty(tmp_path: Path) -> None:
     (tmp_path / "disk" / "lost+found").mkdir(parents=True)
     assert open_store(str(tmp_path / "disk")).exists("store.json")

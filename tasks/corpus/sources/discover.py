@@ -139,7 +139,8 @@ def _files(source: str, limit: int | None) -> Description:
     named = files.files_of(source)
     _, first = named[0]
     form, compression = format_of(first)
-    corpus = CorpusConfig(name="corpus", source=str(first))
+    # Not validated: a file's name need not be UTF-8.
+    corpus = CorpusConfig(name="corpus", source=source).model_copy(update={"source": str(first)})
     files.check(corpus, MAX_BYTES)
     seen = _Seen((), None, None, {})
     is_prose: Prose = True

@@ -14,6 +14,7 @@ from tercet.storage.store import MARKER
 from tercet.tasks.corpus.sources import prose
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
 from tercet.tasks.corpus.sources.markdown import plain_lines
+from tercet.tasks.corpus.sources.matching import matches, once, readable_name
 from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.registry import known_sources
 from tercet.tasks.corpus.sources.streams import (
@@ -37,8 +38,9 @@ def files_of(source: str) -> list[tuple[str, Path]]:
     """(relative name, path) of each file that a source means, in the order of the names.
 
     Names are relative to the folder in front of the glob's first wild card, so that they do not
-    depend on where the corpus lies. A folder means its files of the readable kind that it has most
-    of, those of its folders included, hidden ones and those of a store left out.
+    depend on where the corpus lies. A file to which several names lead is one. A folder means its
+    files of the readable kind that it has most of, those of its folders included, hidden ones and
+    those of a store left out.
 
     Raises:
         BadInput: no such file, no match, or no file of a kind that a reader knows.
@@ -46,19 +48,18 @@ def files_of(source: str) -> list[tuple[str, Path]]:
     if source.startswith(PACKAGE):
         source = str(package_file(source))
     if glob.has_magic(source) and not _is_there(source):
-        matches = sorted(map(Path, glob.iglob(source, recursive=True)))  # noqa: PTH207
-        found = [path for path in matches if path.is_file()]
+        base = _fixed_part(source)
+        found = once(base, (path for path in matches(source) if path.is_file()))
         if not found:
             raise BadInput(
                 f"{source}: no file matches{_where(source)}; check the pattern and the folder"
             )
-        base = _fixed_part(source)
-        named = [(path.relative_to(base).as_posix(), path) for path in found]
+        named = [(readable_name(base, path), path) for path in found]
     else:
         path = Path(source)
         if not _is_there(source):
             raise BadInput(f"{source}: no such file{_where(source)}; give {known_sources()}")
-        named = _of_folder(path) if path.is_dir() else [(path.name, path)]
+        named = _of_folder(path) if path.is_dir() else [(readable_name(path.parent, path), path)]
     for _, path in named:
         format_of(path)
     return sorted(named)
@@ -93,17 +94,17 @@ def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
     Hidden ones are left out, and a store: its tables are no texts of the user's. Links to folders
     are not followed.
     """
-    found: dict[str, list[tuple[str, Path]]] = {}
+    there: list[Path] = []
     for place, folders, names in os.walk(folder):
         if MARKER in names and "artifacts" in folders:
             folders.clear()
             continue
         folders[:] = [name for name in folders if not name.startswith(".")]
-        for path in (Path(place, name) for name in names if not name.startswith(".")):
-            known = known_format(path)
-            if known and path.is_file():
-                named = (path.relative_to(folder).as_posix(), path)
-                found.setdefault(known[0], []).append(named)
+        there += (Path(place, name) for name in names if not name.startswith("."))
+    found: dict[str, list[tuple[str, Path]]] = {}
+    for path in once(folder, (path for path in there if known_format(path) and path.is_file())):
+        form, _ = format_of(path)
+        found.setdefault(form, []).append((readable_name(folder, path), path))
     return dict(sorted(found.items(), key=lambda kind: (-len(kind[1]), kind[0])))
 
 
