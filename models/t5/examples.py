@@ -1,8 +1,8 @@
 """The examples from which GenSE's T5 learns, half of them to write and half to judge.
 
-A labelled pair gives one of each: the sentence in the template of what the second text is to it
-(an entailment or a contradiction), with that text as the target; and the question about both,
-with its answer as the target.
+A labelled pair gives one of each (GenSE, section 2.1): the sentence in the template of what the
+second text is to it (an entailment or a contradiction), with that text as the target; and the
+question about both, with its answer as the target.
 """
 
 from collections.abc import Sequence

@@ -85,7 +85,7 @@ def objective_of(model: Any) -> Step:
 
 
 def choice(gense: Gense, held_out: pa.Table, every: int, batch_size: int) -> Choice:
-    """Measures 100 · accuracy - 10 · perplexity (GenSE, section 4.1); nothing is drawn.
+    """Measures 100 · accuracy - 10 · perplexity (GenSE, section 3.1); nothing is drawn.
 
     Perplexity is that of the examples that write, alone. A model whose weights are NaN or infinite
     has no figure. held_out: anchor, text, true; at least one row.

@@ -58,9 +58,9 @@ def logits(
 ) -> npt.NDArray[np.float64]:
     """log P(true) / P(false) of each pair, by the first token alone, before calibration.
 
-    The softmax of the two words' logits is the logistic function of their difference (GenSE,
-    section 3.2). A spoilt model gives NaN. Batches are made of pairs of similar length; the result
-    has the shape (pairs,).
+    The softmax of the two words' logits is the logistic function of their difference. GenSE
+    (section 2.1) does not say over which tokens; its public code takes these two. A spoilt model
+    gives NaN. Batches are made of pairs of similar length; the result has the shape (pairs,).
     """
     asked = wording.questions(judge.tokenizer, judge.question, firsts, seconds)
     true, false, place = wording.answers(judge.tokenizer, judge.question)

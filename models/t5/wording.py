@@ -1,7 +1,7 @@
 """The words in which GenSE's T5 is taught, asked and judges. No torch here.
 
-The paper has a template for each of three tasks (section 3.1; ours are in our own words): to write
-what follows from a sentence, to write what contradicts it, and to tell whether the second of two
+The paper has a template for each of three tasks (table 1; ours are in our own words): to write what
+follows from a sentence, to write what contradicts it, and to tell whether the second of two
 sentences follows from the first. The pieces of a template are tokenised apart from the sentences,
 so that a sentence has the same tokens wherever it stands, and only sentences are ever cut.
 """
