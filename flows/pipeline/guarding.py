@@ -61,10 +61,11 @@ def labelled_guard(recipe: Recipe) -> Step:
 
 
 def triplets_guard(recipe: Recipe) -> Step:
-    """Whether the evaluator's vectors of all texts are stored, as for triplets scored here."""
+    """By the evaluator's vectors of all texts, which are stored; without one, by the shortlist."""
     name, inputs = "guard.triplets", {"triplets": ("select",)}
-    if recipe.guard.embedding_min is None:
-        return Step(name, guard.TRIPLETS, guard_config(recipe), inputs)
+    if recipe.guard.embedding_min is None or recipe.evaluator is None:
+        models = shortlist_encoder(recipe)
+        return Step(name, guard.TRIPLETS, guard_config(recipe), inputs, models)
     inputs["embeddings"] = ("embed",)
     models = {"encoder": evaluator(recipe)}
     return Step(name, guard.TRIPLETS, guard_config(recipe, stored=True), inputs, models)

@@ -19,16 +19,21 @@ def evaluator(recipe: Recipe) -> Model:
 
 
 def scoring_steps(recipe: Recipe) -> list[Step]:
-    """The candidates' vectors, one step per scorer, and the selection."""
-    embedding = Step(
-        "embed",
-        embed.STAGE,
-        recipe.embed,
-        {"candidates": ("parse",), "sentences": ("ingest",)},
-        {"evaluator": evaluator(recipe)},
-    )
-    scoring = [_score_step(recipe, name) for name in scorers(recipe.score)]
-    return [embedding, *scoring, *_mine_steps(recipe), _select_step(recipe)]
+    """The candidates' vectors if there is an evaluator, one step per scorer, and the selection."""
+    scoring = [_score_step(recipe, name) for name in _scorers(recipe)]
+    return [*_embed_steps(recipe), *scoring, *_mine_steps(recipe), _select_step(recipe)]
+
+
+def _embed_steps(recipe: Recipe) -> list[Step]:
+    if recipe.evaluator is None:
+        return []
+    inputs = {"candidates": ("parse",), "sentences": ("ingest",)}
+    models = {"evaluator": evaluator(recipe)}
+    return [Step("embed", embed.STAGE, recipe.embed, inputs, models)]
+
+
+def _scorers(recipe: Recipe) -> list[str]:
+    return scorers(recipe.score, evaluator=recipe.evaluator is not None)
 
 
 def _score_step(recipe: Recipe, name: str) -> Step:
@@ -57,8 +62,8 @@ def _select_step(recipe: Recipe) -> Step:
     for measure in MEASURES:
         named = getattr(config, measure)
         wanted = measure == "similarity" or asks_p
-        own = giving(measure, scorers(recipe.score)) if wanted else []
-        asked[measure] = (named or own[0]) if wanted else None
+        own = giving(measure, _scorers(recipe)) if wanted else []
+        asked[measure] = (named or own[0]) if own else None
     steps = tuple(dict.fromkeys(f"score.{name}" for name in asked.values() if name is not None))
     mined = ("mine",) if recipe.mine is not None else ()
     inputs = {
@@ -68,5 +73,6 @@ def _select_step(recipe: Recipe) -> Step:
         "document_pairs": ("ingest",),
     }
     below = {"mined_below": recipe.mine.below} if recipe.mine is not None else {}
-    paired = select.PairedConfig(**{**config.model_dump(), **asked, **below})
+    given = {"by_similarity": asked["similarity"] is not None}
+    paired = select.PairedConfig(**{**config.model_dump(), **asked, **below, **given})
     return Step("select", select.STAGE, paired, inputs)

@@ -79,11 +79,35 @@ def check(recipe: "Recipe") -> None:
             "the teacher is the backbone itself, so they always agree: name a stronger model",
             *("awareness", "teacher"),
         )
-    if recipe.synthesise and recipe.evaluator is None:
+    if recipe.evaluator is None:
+        _without_evaluator(recipe)
+
+
+def _without_evaluator(recipe: "Recipe") -> None:
+    """What compares vectors of candidates has none."""
+    if recipe.mine is not None:
         raise Misplaced(
-            "there is no evaluator to score the candidates: name one under `evaluator`",
-            "synthesise",
+            "mined negatives are found by the evaluator's vectors, and there is none: name one "
+            "under `evaluator`, or leave mine out",
+            "mine",
         )
+    if recipe.guard.embedding_min is not None and recipe.guard.encoder is None:
+        raise Misplaced(
+            "the guard has nothing to encode texts with: name guard.encoder or an evaluator, or "
+            "leave this key out",
+            *("guard", "embedding_min"),
+        )
+    for index, phase in enumerate(recipe.train.phases):
+        for number, part in enumerate(phase.parts):
+            # Without decay (width: 0) the cosine is read and changes nothing.
+            reads = "label" in part.resolved().labels and part.loss.get("width") != 0
+            if part.rows.source == "triplets" and reads:
+                raise Misplaced(
+                    f"the loss {part.loss['name']} reads the evaluator's cosine of each negative, "
+                    "and there is no evaluator: name one under `evaluator`, or take another loss "
+                    "such as in_batch",
+                    *("train", "phases", index, "parts", number, "loss"),
+                )
 
 
 def _trained(recipe: "Recipe") -> None:
@@ -169,7 +193,8 @@ def _selecting(recipe: "Recipe") -> None:
             "one such as rest_of_paragraph under `synthesise`, or leave mine out",
             "mine",
         )
-    for message, place in faults(recipe.score, recipe.select, list(recipe.synthesise)):
+    evaluator = recipe.evaluator is not None
+    for message, place in faults(recipe.score, recipe.select, list(recipe.synthesise), evaluator):
         raise Misplaced(message, *place)
     for message, place in discriminators.scorer_faults(recipe):
         raise Misplaced(message, *place)

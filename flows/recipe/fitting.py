@@ -176,6 +176,8 @@ def _without_pairs(content: dict[str, Any], kind: str) -> None:
     if kind == "paragraphs":
         added = {method: {"role": "domain"} for method in SURROUNDINGS}
         content["synthesise"] = added | (content.get("synthesise") or {})
+        if not content.get("evaluator"):
+            return  # a judge decides, which has no say on texts on a topic
         select = content.get("select") or {}
         relations = {"topic": {"positive_min": _ON_TOPIC}} | (select.get("relations") or {})
         content["select"] = {**select, "relations": relations}

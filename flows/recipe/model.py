@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from tercet.flows.recipe.checks import check
 from tercet.flows.recipe.moved_keys import refuse_moved
 from tercet.flows.recipe.named_models import ModelSettings
+from tercet.flows.recipe.scoring import COSINES
 from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
@@ -150,6 +151,20 @@ class Recipe(Config):
         if isinstance(content, dict):
             refuse_moved(content)
         return content
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_cosines(cls, content: Any) -> Any:
+        """Without an evaluator no threshold of a cosine has a default, so that any is a wish."""
+        if not isinstance(content, dict) or content.get("evaluator") is not None:
+            return content
+        select, guard = content.get("select") or {}, content.get("guard") or {}
+        without = {}
+        if content.get("synthesise") and isinstance(select, dict):
+            without["select"] = {**dict.fromkeys(COSINES), **select}
+        if isinstance(guard, dict) and guard.get("encoder") is None:
+            without["guard"] = {"embedding_min": None, **guard}
+        return {**content, **without}
 
     @model_validator(mode="after")
     def _consistent(self) -> "Recipe":

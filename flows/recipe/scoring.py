@@ -14,19 +14,25 @@ from tercet.tasks.synthesis.methods import METHOD_NAMES, method_of
 
 Place = tuple[str, ...]
 MEASURES: Sequence[Literal["similarity", "p_true"]] = ("similarity", "p_true")
+# Thresholds of cosines; the general ones have defaults wherever there is an evaluator.
+COSINES = ("positive_min", "negative_min", "negative_max")
 
 
-def scorers(score: Mapping[str, Any]) -> list[str]:
-    """The names of a recipe's scorers, which always include the evaluator."""
-    return [EVALUATOR, *(name for name in score if name != EVALUATOR)]
+def scorers(score: Mapping[str, Any], evaluator: bool) -> list[str]:
+    """The names of a recipe's scorers, of which the evaluator is one wherever there is one."""
+    return [*([EVALUATOR] if evaluator else []), *(name for name in score if name != EVALUATOR)]
 
 
 def faults(
-    score: Mapping[str, dict[str, Any] | None], select: SelectConfig, synthesised: Sequence[str]
+    score: Mapping[str, dict[str, Any] | None],
+    select: SelectConfig,
+    synthesised: Sequence[str],
+    evaluator: bool,
 ) -> Iterator[tuple[str, Place]]:
     """The faults of `score` and `select`, each with its place in the recipe.
 
-    synthesised: the recipe's methods; without any, no method threshold can apply.
+    synthesised: the recipe's methods; without any, no method threshold can apply. evaluator:
+        whether the recipe has one.
     """
     for name, given in score.items():
         if name not in SCORERS:
@@ -39,7 +45,16 @@ def faults(
             first = error.errors()[0]
             place = tuple(map(str, first["loc"]))
             yield f"{name}: {of_parameter(first)}", ("score", name, *place)
-    yield from _measures(scorers(score), select)
+        if "embeddings" in scorer_named(name).reads and not evaluator:
+            yield (
+                f"{name} reads the vectors of an evaluator, and there is none: name one under "
+                "`evaluator`, or leave this scorer out",
+                ("score", name),
+            )
+    named = scorers(score, evaluator)
+    yield from _measures(named, select)
+    if synthesised and not giving("similarity", named):
+        yield from _without_similarity(select)
     for relation, thresholds in select.relations.items():
         yield from _relation(relation, thresholds, select)
     if select.pairing == "relation" and select.fallback_negative:
@@ -52,6 +67,33 @@ def faults(
         yield from _method(name, settings, select, synthesised)
     for name in select.swap_roles:
         yield from _swapped(name, synthesised)
+
+
+def _without_similarity(select: SelectConfig) -> Iterator[tuple[str, Place]]:
+    """Without a cosine some probability must decide, and what compares cosines means nothing."""
+    if not bounds_probability(select):
+        yield (
+            "there is no evaluator to score the candidates: name one under `evaluator`, or let a "
+            "judge decide (`score.gense`, and select.p_min)",
+            ("synthesise",),
+        )
+    levels: list[tuple[RelationConfig | SelectConfig, Place]] = [(select, ())]
+    levels += [(own, ("relations", name)) for name, own in select.relations.items()]
+    levels += [(own, ("methods", name)) for name, own in select.methods.items()]
+    for level, place in levels:
+        for key in COSINES:
+            if getattr(level, key) is not None:
+                yield _no_cosine(key, (*place, key))
+    if select.prefer == "similarity":
+        yield _no_cosine("prefer: similarity", ("prefer",))
+
+
+def _no_cosine(what: str, place: Place) -> tuple[str, Place]:
+    return (
+        f"{what} compares cosines, and there is no evaluator to give any: leave it out, or name "
+        "one under `evaluator`",
+        ("select", *place),
+    )
 
 
 def _measures(names: Sequence[str], select: SelectConfig) -> Iterator[tuple[str, Place]]:
@@ -83,16 +125,20 @@ def _measures(names: Sequence[str], select: SelectConfig) -> Iterator[tuple[str,
         )
 
 
+def bounds_probability(select: SelectConfig) -> bool:
+    """Whether some texts are refused by the probability that their role is right."""
+    others: list[RelationConfig] = [*select.relations.values(), *select.methods.values()]
+    return select.p_min is not None or any(own.p_min is not None for own in others)
+
+
 def asks_probability(select: SelectConfig) -> bool:
     """Whether the selection reads the probability that a role is right."""
-    others: list[RelationConfig] = [*select.relations.values(), *select.methods.values()]
-    bounded = select.p_min is not None or any(own.p_min is not None for own in others)
-    return bounded or select.prefer == "p_true"
+    return bounds_probability(select) or select.prefer == "p_true"
 
 
 def unused(score: Mapping[str, Any], select: SelectConfig) -> str | None:
     """A sentence that says which scorers nothing selects by; None if there are none."""
-    idle = [] if asks_probability(select) else giving("p_true", scorers(score))
+    idle = [] if asks_probability(select) else giving("p_true", score)
     if not idle:
         return None
     return (

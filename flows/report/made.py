@@ -97,6 +97,9 @@ def scores(subjects: Sequence[Subject]) -> Section:
         return Section(title, [Note(_NO_SCORES, "missing")])
     bins = {subject.name: _bins(subject) for subject in subjects}
     starts = [row["start"] for found in bins.values() for row in found]
+    if not starts:
+        tables: list[Block] = [_acceptance(subject, len(subjects) > 1) for subject in subjects]
+        return Section(title, tables, _BY_A_JUDGE)
     domain = (min([0.0, *starts]), 1.0)
     shown: dict[str, list[Block]] = {}
     for (role, method), having in methods.items():
@@ -118,6 +121,7 @@ def scores(subjects: Sequence[Subject]) -> Section:
     return Section(title, blocks, lead)
 
 
+_BY_A_JUDGE = "No candidate has a cosine: a judge's probability decided alone (`select.p_min`)."
 _NO_SCORES = (
     "No candidate was scored: this run has no synthesis, or it has not reached the stage "
     "`select` yet."

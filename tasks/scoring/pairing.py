@@ -172,6 +172,8 @@ def _refuse(db: Any, config: "PairedConfig") -> None:
             SELECT positive_id AS candidate_id FROM {source} WHERE positive_id IS NOT NULL
             UNION SELECT negative_id FROM {source} WHERE negative_id IS NOT NULL"""
         )
+    # Null, and so left out, where the recipe has no scorer that gives one.
+    said = "printf('similarity %.4f', j.value)"
     # `reason` of each candidate that no triplet holds, with the number and the bound it met.
     db.execute(
         f"""CREATE TEMP TABLE refusals AS
@@ -192,10 +194,10 @@ def _refuse(db: Any, config: "PairedConfig") -> None:
                 WHEN 'above_negative_max' THEN printf('similarity %.4f, above %.4f',
                     j.value, high)
                 WHEN 'no_weight' THEN 'its method has the weight 0'
-                WHEN 'unused_fallback' THEN printf('similarity %.4f, not needed', j.value)
+                WHEN 'unused_fallback' THEN concat_ws(', ', {said}, 'not needed')
                 WHEN 'no_pair' THEN 'nothing was accepted that it could be paired with'
-                WHEN 'surplus' THEN printf('similarity %.4f', j.value)
-                    || coalesce(printf(', rank %d of its role', r.rank), ', not needed')
+                WHEN 'surplus' THEN concat_ws(', ', {said},
+                    coalesce(printf('rank %d of its role', r.rank), 'not needed'))
                 ELSE printf('similarity %.4f, below %.4f', j.value, low) END AS detail
         FROM judged j LEFT JOIN ranked r USING (candidate_id)
         LEFT JOIN unpaired u USING (candidate_id)

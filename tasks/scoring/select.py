@@ -1,7 +1,8 @@
 """Stage `select`: which candidates become triplets; each of the others is a reject with a reason.
 
 Thresholds apply to all methods, to those of one relation or to one, as numbers or as quantiles of
-the method's scores. A candidate that shares a mark (eight words in a row, see
+the method's scores. Where no scorer of the recipe gives a similarity, a probability alone decides,
+and columns of similarities are null. A candidate that shares a mark (eight words in a row, see
 `models/text/marks.py`) with a text of dev or test is refused: a rule may write by chance what
 stands there. How accepted candidates are paired is in `pairing.py`.
 """
@@ -145,6 +146,10 @@ class SelectConfig(Config):
 class PairedConfig(SelectConfig):
     """The same with what the recipe says elsewhere."""
 
+    by_similarity: bool = Field(
+        default=True,
+        description="Whether a candidate needs a similarity; without a scorer of it none has one.",
+    )
     mined_below: float = Field(
         default=1.0, gt=0.0, le=1.0, description="Largest share of its positive's similarity."
     )
@@ -157,7 +162,7 @@ def run(work: Work) -> None:
         find_held_out(db, work)
         _load(db, work)
         _bound(db, work.config)
-        _judge(db)
+        _judge(db, work.config)
         pair(db, work.config, work.seed)
         for table, query in QUERIES.items():
             for name, rows in work.inputs.items():
@@ -259,14 +264,15 @@ def _bound(db: Any, config: SelectConfig) -> None:
         )
 
 
-def _judge(db: Any) -> None:
+def _judge(db: Any, config: PairedConfig) -> None:
     """Table `judged`: each candidate with the role it may serve in, or the reason why it has none.
 
     A text that several methods give in one role counts once; a candidate made for the role comes
     before one that changed roles, and the method of more weight before the others.
     """
+    unscored = "value IS NULL" if config.by_similarity else "FALSE"
     db.execute(
-        """CREATE TEMP TABLE judged AS
+        f"""CREATE TEMP TABLE judged AS
         SELECT * REPLACE (
             CASE WHEN role IS NOT NULL AND nth > 1 THEN 'duplicate' ELSE refused END AS refused,
             CASE WHEN nth = 1 THEN role END AS role,
@@ -277,7 +283,7 @@ def _judge(db: Any) -> None:
         FROM (SELECT candidate_id, sentence_id, s.role AS made_as, relation, s.method, text_id,
             value, p_true, weight, reserved, low, high, p_min, words,
             CASE WHEN words IS NOT NULL THEN 'held_out_text'
-                WHEN value IS NULL THEN 'no_score'
+                WHEN {unscored} THEN 'no_score'
                 WHEN p_min IS NOT NULL AND p_true IS NULL THEN 'no_score'
                 WHEN (CASE s.role WHEN 'positive' THEN p_true ELSE 1 - p_true END) < p_min
                     THEN 'below_p_min'

@@ -5,9 +5,24 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tercet.flows.pipeline.compile import compile_steps
+from tercet.flows.pipeline.step import Weights
 from tercet.flows.recipe.model import Recipe
 
 STS = {"name": "sts", "source": "sts.csv", "role": "labelled", "kind": "scored"}
+
+
+# A judge decides, so that no candidate needs a cosine.
+JUDGED: dict[str, Any] = {
+    "name": "j",
+    "backbone": "a/b",
+    "corpora": [{"name": "field", "source": "field.txt"}],
+    "generators": {"t5": {"model": "some/t5"}},
+    "synthesise": {"entailment": {"generator": "t5"}, "contradiction": {"generator": "t5"}},
+    "score": {"gense": {"model": "some/t5"}},
+    "select": {"p_min": 0.9},
+    "train": {"phases": [{"name": "synthetic", "rows": "triplets", "loss": "in_batch"}]},
+}
 
 
 def recipe(corpora: list[dict[str, str]], train: dict[str, Any]) -> Recipe:
@@ -34,3 +49,55 @@ def test_no_step_is_chosen_by_other_weights_than_are_left() -> None:
     with pytest.raises(ValidationError, match=r"before the starting ones are blended in"):
         recipe([pairs], train)
     assert recipe([pairs], {"phases": [phase]})
+
+
+def test_where_a_judge_decides_nothing_is_embedded() -> None:
+    found = {step.name: step for step in compile_steps(Recipe.model_validate(JUDGED))}
+    assert not {"embed", "score.evaluator"} & set(found)
+    assert found["select"].inputs["scores"] == ("score.gense",)
+    config: Any = found["select"].config
+    assert (config.by_similarity, config.positive_min, config.negative_max) == (False, None, None)
+    # With one, both are there, whoever decides.
+    given = {**JUDGED, "evaluator": {"model": "a/b"}}
+    found = {step.name: step for step in compile_steps(Recipe.model_validate(given))}
+    assert found["select"].inputs["scores"] == ("score.evaluator", "score.gense")
+    config = found["select"].config
+    assert (config.by_similarity, config.positive_min, config.negative_max) == (True, 0.9, 0.75)
+
+
+def test_the_guard_compares_triplets_without_stored_vectors() -> None:
+    measured = {**JUDGED, "evaluate": {"suite": "suite"}}
+    steps = {step.name: step for step in compile_steps(Recipe.model_validate(measured))}
+    guard = steps["guard.triplets"]
+    assert guard.inputs == {"triplets": ("select",)}
+    assert guard.models == {}
+    given = {**measured, "guard": {"encoder": "a/guard"}}
+    steps = {step.name: step for step in compile_steps(Recipe.model_validate(given))}
+    assert steps["guard.triplets"].models == {"encoder": Weights("a/guard")}
+
+
+GAUSSIAN = {"name": "decayed", "rows": "triplets"}
+MINED = {"rest_of_paragraph": None, **JUDGED["synthesise"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"mine": {}, "synthesise": MINED}, "mined negatives are found by the evaluator's vectors"),
+        ({"guard": {"embedding_min": 0.9}}, "name guard.encoder or an evaluator"),
+        ({"train": {"phases": [GAUSSIAN]}}, "the loss gaussian_decay reads the evaluator's cosine"),
+    ],
+)
+def test_what_reads_vectors_of_candidates_is_refused_without_an_evaluator(
+    changes: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValidationError, match=said):
+        Recipe.model_validate({**JUDGED, **changes})
+    assert Recipe.model_validate({**JUDGED, **changes, "evaluator": {"model": "a/b"}})
+
+
+def test_without_decay_no_cosine_is_needed() -> None:
+    phase = {**GAUSSIAN, "loss": {"name": "gaussian_decay", "width": 0}}
+    assert Recipe.model_validate({**JUDGED, "train": {"phases": [phase]}})
+    encoder = {"encoder": "a/guard", "embedding_min": 0.9}
+    assert Recipe.model_validate({**JUDGED, "guard": encoder})

@@ -19,10 +19,14 @@ SYNTHESISED = ("cutoff", "synonym", "entity_swap", "negation")
 def found(
     score: dict[str, dict[str, Any] | None] | None = None,
     synthesised: tuple[str, ...] = SYNTHESISED,
+    evaluator: bool = True,
     **select: Any,
 ) -> list[tuple[str, str]]:
     """Place and sentence of each fault."""
-    given = faults(score or {}, SelectConfig(**select), synthesised)
+    if not evaluator:
+        # As the recipe's defaults are then.
+        select = {"positive_min": None, "negative_max": None, **select}
+    given = faults(score or {}, SelectConfig(**select), synthesised, evaluator)
     return [(".".join(place), message) for message, place in given]
 
 
@@ -119,7 +123,47 @@ def test_scorers_are_known_and_their_parameters_too() -> None:
         ("score.nonsense", "unknown scorer 'nonsense'; known: evaluator, gense, pair")
     ]
     assert found({"evaluator": {"depth": 3}})[0][0] == "score.evaluator.depth"
-    assert scorers({}) == scorers({"evaluator": None}) == ["evaluator"]
+    assert scorers({}, True) == scorers({"evaluator": None}, True) == ["evaluator"]
+    assert scorers({"gense": None}, False) == ["gense"]
+
+
+GENSE = {"gense": {"model": "t5"}}
+
+
+def test_without_an_evaluator_a_judge_decides() -> None:
+    told = found(GENSE, evaluator=False)
+    assert [place for place, _ in told] == ["synthesise"]
+    assert "name one under `evaluator`, or let a judge decide" in told[0][1]
+    assert found(GENSE, evaluator=False, p_min=0.9) == []
+    assert found(GENSE, evaluator=False, relations={"keeps": {"p_min": 0.9}}) == []
+    # A model that only makes others, or a training on labelled rows, scores nothing.
+    assert found(synthesised=(), evaluator=False) == []
+
+
+@pytest.mark.parametrize(
+    ("select", "place"),
+    [
+        ({"positive_min": 0.0}, "positive_min"),
+        ({"negative_max": {"quantile": 0.5}}, "negative_max"),
+        ({"relations": {"keeps": {"positive_min": 0.5}}}, "relations.keeps.positive_min"),
+        ({"methods": {"negation": {"negative_min": 0.1}}}, "methods.negation.negative_min"),
+        ({"prefer": "similarity"}, "prefer"),
+    ],
+)
+def test_what_compares_cosines_is_refused_without_an_evaluator(
+    select: dict[str, Any], place: str
+) -> None:
+    ((where, told),) = found(GENSE, evaluator=False, p_min=0.9, **select)
+    assert where == f"select.{place}"
+    assert told.endswith("leave it out, or name one under `evaluator`")
+    assert found(GENSE, p_min=0.9, **select) == []
+
+
+@pytest.mark.parametrize("name", ["evaluator", "pair"])
+def test_a_scorer_that_reads_vectors_needs_an_evaluator(name: str) -> None:
+    config = {"model": "judge"} if name == "pair" else None
+    told = dict(found({**GENSE, name: config}, evaluator=False, p_min=0.9, p_true="gense"))
+    assert told[f"score.{name}"].startswith(f"{name} reads the vectors of an evaluator")
 
 
 @pytest.mark.usefixtures("others")
