@@ -99,8 +99,8 @@ def _without_evaluator(recipe: "Recipe") -> None:
         )
     for index, phase in enumerate(recipe.train.phases):
         for number, part in enumerate(phase.parts):
-            # Without decay (width: 0) the cosine is read and changes nothing.
-            reads = "label" in part.resolved().labels and part.loss.get("width") != 0
+            # Without decay (sigma_cosine: 0) the cosine is read and changes nothing.
+            reads = "label" in part.resolved().labels and part.loss.get("sigma_cosine") != 0
             if part.rows.source == "triplets" and reads:
                 raise Misplaced(
                     f"the loss {part.loss['name']} reads the evaluator's cosine of each negative, "
