@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -47,7 +48,7 @@ def load_encoder(
     device: str = "cpu",
     trust_remote_code: bool = False,
     prompt: str | None = None,
-    draws_cnn: bool = False,
+    cnn_seed: int | None = None,
 ) -> SentenceTransformer:
     """The encoder at `path`, in fp32 and in eval mode.
 
@@ -57,13 +58,17 @@ def load_encoder(
         keeps the encoder's own, else takes the default.
     max_length: longest input in tokens, special ones included; None keeps the model's own. Never
         more than its positions allow.
-    draws_cnn: whether pooling "token_cnn" gives random weights to an encoder that has none, which
-        is where its training starts; else that is refused.
+    cnn_seed: draws the weights of pooling "token_cnn" where an encoder has none, which is where its
+        training starts, unless the pooling names a seed of its own; None: that is refused.
     trust_remote_code: whether code that came with the model may run. Modules of ours are loaded
         without it, and never from the files beside the weights.
     Raises ValueError with one sentence when no encoder can be loaded from there.
     """
     own = (Path(path) / "modules.json").is_file()
+    form = None if pooling is None else cnn_form(pooling)
+    drawn = form
+    if form is not None and form.seed is None:
+        drawn = replace(form, seed=cnn_seed or 0)
     remote = {"trust_remote_code": trust_remote_code}
     # safetensors alone: a checkpoint that is a pickle is refused.
     weights = {"dtype": "float32", "use_safetensors": True}
@@ -78,7 +83,7 @@ def load_encoder(
                     str(path), device=device, model_kwargs=weights, **remote
                 )
             else:
-                modules = forms.form_modules(path, pooling or "mean", prompt, weights, remote)
+                modules = forms.form_modules(path, drawn or pooling or "mean", prompt, weights, remote)
                 model = SentenceTransformer(modules=list(modules), device=device)
         soundness.check_model(model)
     except _FAULTS as error:
@@ -90,7 +95,7 @@ def load_encoder(
             )
         raise ValueError(f"No sentence encoder can be loaded from {path}: {reason}") from error
     has_cnn = own and any(isinstance(module, TokenCnn) for module in model)
-    if pooling is not None and cnn_form(pooling) is not None and not (has_cnn or draws_cnn):
+    if form is not None and not has_cnn and cnn_seed is None:
         raise ValueError(
             f"The encoder at {path} has no {CNN}, and one with random weights would say nothing: "
             f"train it with pooling: {CNN} first, or leave pooling out."
@@ -99,7 +104,8 @@ def load_encoder(
         module.requires_grad_(False)
     if own and pooling is not None:
         with missing_weights.refused():
-            forms.set_form(model, Path(path), pooling, prompt, weights, remote)
+            wanted = pooling if has_cnn else drawn or pooling
+            forms.set_form(model, Path(path), wanted, prompt, weights, remote)
     # Static embeddings have no longest input, and none can be set.
     if (own_length := model.max_seq_length) != math.inf:
         asked = own_length if max_length is None else max_length

@@ -90,7 +90,8 @@ def _first_last(reader: Any) -> WeightedLayerPooling:
 
 
 def _token_cnn(reader: Any, form: TokenCnnForm) -> TokenCnn:
-    """The form's module with fresh weights, the same for every encoder of this width."""
+    """The form's module with fresh weights, which its seed and the encoder's width decide."""
+    assert form.seed is not None, "the loader names one"
     tokenizer = reader.tokenizer
     special = [getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "bos", "eos")]
     left_out = sorted({number for number in special if number is not None})
@@ -107,10 +108,13 @@ def _token_cnn(reader: Any, form: TokenCnnForm) -> TokenCnn:
 
 
 def _check_same(held: TokenCnn, form: TokenCnnForm, path: Path) -> None:
-    """Weights that were trained stay, so another form of the same name cannot be set."""
+    """Weights that were trained stay, so another form of the same name cannot be set.
+
+    A form without a seed takes them from whichever seed they came.
+    """
     for key in ("channels", "filters", "activation", "seed"):
         has, asked = getattr(held, key), getattr(form, key)
-        if has != asked:
+        if asked is not None and has != asked:
             raise ValueError(
                 f"The encoder at {path} has a token_cnn of {key}: {has}, so {key}: {asked} cannot "
                 "be set: leave pooling out, or name these numbers."

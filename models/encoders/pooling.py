@@ -32,17 +32,18 @@ CNN: CnnPooling = "token_cnn"
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class TokenCnnForm:
-    """SARCSE's two convolutions over the tokens, whose weights are drawn by `seed`.
+    """SARCSE's two convolutions over the tokens, whose first weights are random.
 
     channels: of each TextCNN. filters: of the CNN after them; the vector has filters × (channels
-    − 1) numbers. activation: between the two, which the paper leaves open.
+    − 1) numbers. activation: between the two, which the paper leaves open. seed: draws the first
+    weights; null: that of the training.
     """
 
     name: CnnPooling
     channels: Annotated[int, Field(ge=2, le=10_000)] = 500
     filters: Annotated[int, Field(ge=1, le=100)] = 3
     activation: Literal["none", "relu", "tanh"] = "none"
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**32)] | None = None
 
 
 def _filled_in(pooling: Any) -> Any:

@@ -1,6 +1,6 @@
 """SARCSE's reconstruction of a text's tokens from its vector, beside another loss.
 
-Liu et al. 2023, eqs. 5-12. The decoder belongs to the loss and is trained with it; the encoder is
+Liu et al. 2023, sections 2.2 to 2.4, eqs. 5-12. The decoder belongs to the loss and is trained with it; the encoder is
 one of `pooling: token_cnn`. The modules lie in `token_reconstruction_loss.py`, which needs torch.
 """
 
@@ -54,7 +54,7 @@ class TokenReconstruction(Params):
         gt=0.0,
         le=1000.0,
         description="Of each text's reconstruction, whose squared errors are summed over the "
-        "width of a token's state.",
+        "width of a token's state (β and γ of the paper, which speaks of a mean).",
     )
     adaptive: bool = Field(
         default=True, description="Frequent tokens count less; false: all tokens alike."
@@ -74,9 +74,9 @@ class TokenReconstruction(Params):
         "maximum was, or everywhere.",
     )
     detach: bool = Field(
-        default=True,
-        description="No gradient through the states that are to be reconstructed, which could "
-        "else shrink.",
+        default=False,
+        description="true, unlike in the paper: no gradient through the states that are to be "
+        "reconstructed, so that the encoder learns from them through its vectors alone.",
     )
 
     @model_validator(mode="after")

@@ -25,10 +25,10 @@ def token_weights(frequencies: Frequencies | None, floor: float, slope: float) -
 
 
 def reconstruction_error(states: Tensor, made: Tensor, text: Tensor, weights: Tensor) -> Tensor:
-    """Mean over the texts of L_R (eq. 9), with squared errors summed over the width.
+    """Mean over the texts of L_R (eqs. 9 and 10), with squared errors summed over the width.
 
-    Summed, not averaged: at the paper's weight of 2.5e-4 an average leaves the encoder a gradient
-    of some hundredth of a percent of the contrastive loss's.
+    The paper's MSE would be their mean, which at its weight of 2.5e-4 leaves the encoder a gradient
+    smaller by the width, of next to nothing.
 
     states, made: (texts, tokens, width). text: (texts, tokens), true for a text's own tokens.
     weights: f(w) of each token (texts, tokens). A text without tokens counts as 0.
@@ -111,7 +111,8 @@ class TokenReconstructionLoss(nn.Module):  # type: ignore[misc]
         decoder: trained with the loss, and dropped after it.
         weight: β and γ of the paper.
         weights: f(w) by token id; None: 1.
-        detach: the states to be reconstructed are a fixed target.
+        detach: the states to be reconstructed are a fixed target, which the paper does not make
+            them.
 
     After each forward pass `terms` has `contrastive`, `reconstruction` and
     `reconstruction_positive`, each without its weight, and what the other loss reports.
@@ -124,7 +125,7 @@ class TokenReconstructionLoss(nn.Module):  # type: ignore[misc]
         decoder: TokenDecoder,
         weight: float,
         weights: Tensor | None,
-        detach: bool = True,
+        detach: bool = False,
     ) -> None:
         super().__init__()
         self.encoder, self.contrastive, self.decoder = encoder, contrastive, decoder

@@ -42,11 +42,12 @@ def load(
     max_length: int | None,
     device: str,
     trust_remote_code: bool = False,
-    untrained: bool = False,
+    cnn_seed: int | None = None,
 ) -> Any:
     """The encoder in this form, ready to use. Raises BadInput if it cannot be loaded.
 
-    untrained: training will start from this encoder, and from the form's weights as drawn for it.
+    cnn_seed: of the training that starts from this encoder, and from the form's weights as it draws
+        them; None: the encoder is trained.
     """
     from tercet.models.encoders.encoder import load_encoder
 
@@ -58,7 +59,7 @@ def load(
             device,
             trust_remote_code,
             form.prompt,
-            draws_cnn=untrained,
+            cnn_seed=cnn_seed,
         )
     except ValueError as error:
         raise BadInput(str(error)) from error

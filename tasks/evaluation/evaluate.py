@@ -204,7 +204,7 @@ def run(work: Work) -> None:
             config.max_length,
             work.resources.device,
             config.trust_remote_code,
-            untrained=not trained,
+            cnn_seed=None if trained else work.seed,
         ),
         path,
         texts,

@@ -48,7 +48,7 @@ def fitted(
             device=work.resources.device,
             trust_remote_code=config.trust_remote_code,
             prompt=config.prompt,
-            draws_cnn=True,
+            cnn_seed=seed,
         )
         trained = train_encoder(model, numbers, parts, setting, mini_batch)
     except (ValueError, choosing.NothingToChoose) as error:

@@ -54,7 +54,7 @@ def encoder(monkeypatch):
         device="cpu",
         trust_remote_code=False,
         prompt=None,
-        draws_cnn=False,
+        cnn_seed=None,
     ):
         fake.loaded.append((path, pooling, max_length, device, trust_remote_code))
         return [SimpleNamespace(), SimpleNamespace(pooling_mode=pooling or "mean")]

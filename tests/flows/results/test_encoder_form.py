@@ -123,7 +123,7 @@ def test_a_backbone_with_code_of_its_own_is_exported_and_its_trust_is_told(
     measured: PoolingMode,
 ) -> None:
     backbone = own_code(tiny_backbone, tmp_path / "backbone")
-    model = load_encoder(backbone, trained, trust_remote_code=True, draws_cnn=True)
+    model = load_encoder(backbone, trained, trust_remote_code=True, cnn_seed=0)
     store = _own_code_store(tmp_path, save_encoder(model, tmp_path / "encoder"), measured)
     export("train", str(tmp_path / "out"), store.location, None)
     found = encode(load_encoder(tmp_path / "out", trust_remote_code=True), TEXTS)

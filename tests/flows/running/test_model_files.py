@@ -414,7 +414,7 @@ def test_states_are_not_pooled_by_a_cnn_that_was_never_trained(
     tiny_backbone: Path, tmp_path: Path
 ) -> None:
     here, form = Weights(str(tiny_backbone)), {"pooling": "token_cnn"}
-    has_one = encoder.load_encoder(tiny_backbone, "token_cnn", draws_cnn=True)
+    has_one = encoder.load_encoder(tiny_backbone, "token_cnn", cnn_seed=0)
     own_modules.save_encoder(has_one, tmp_path / "kept")
     kept = {"kept": tmp_path / "kept"}
 

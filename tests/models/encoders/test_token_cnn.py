@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def _by_loops(module: Any, states: torch.Tensor) -> list[float]:
 
 
 def test_the_embedding_is_that_of_literal_loops(tiny_backbone: Path) -> None:
-    model = load_encoder(tiny_backbone, SMALL, draws_cnn=True)
+    model = load_encoder(tiny_backbone, SMALL, cnn_seed=0)
     found = encode(model, TEXTS, batch_size=3, normalise=False)
     assert found.shape == (5, 12) == (5, model.get_embedding_dimension())
     for text, vector in zip(TEXTS, found, strict=True):
@@ -69,7 +70,7 @@ def test_the_embedding_is_that_of_literal_loops(tiny_backbone: Path) -> None:
 
 
 def test_the_papers_shapes(tiny_backbone: Path) -> None:
-    model = load_encoder(tiny_backbone, "token_cnn", draws_cnn=True)
+    model = load_encoder(tiny_backbone, "token_cnn", cnn_seed=0)
     module: Any = model[1]
     features = model[0](model.preprocess(TEXTS[:2]))
     multi = features["token_embeddings"].new_zeros(2, 1, 3, 500)
@@ -111,7 +112,7 @@ def test_a_tokenizers_only_special_token_is_no_part_of_the_text(
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **named).save_pretrained(backbone)
     torch.manual_seed(0)
     BertModel(BertConfig.from_pretrained(backbone, vocab_size=number + 1)).save_pretrained(backbone)
-    model = load_encoder(backbone, SMALL, draws_cnn=True)
+    model = load_encoder(backbone, SMALL, cnn_seed=0)
     features = model(model.preprocess(TEXTS))
     for row, text in enumerate(TEXTS):
         with torch.inference_mode():
@@ -139,26 +140,44 @@ def test_a_text_ends_with_its_last_own_token() -> None:
 
 def test_the_first_weights_follow_from_the_seed_alone(tiny_backbone: Path) -> None:
     torch.manual_seed(1)
-    first = encode(load_encoder(tiny_backbone, SMALL, draws_cnn=True), TEXTS)
+    first = encode(load_encoder(tiny_backbone, SMALL, cnn_seed=0), TEXTS)
     before = torch.get_rng_state()
     np.testing.assert_array_equal(
-        encode(load_encoder(tiny_backbone, SMALL, draws_cnn=True), TEXTS), first
+        encode(load_encoder(tiny_backbone, SMALL, cnn_seed=0), TEXTS), first
     )
     assert torch.equal(torch.get_rng_state(), before)
     other = TokenCnnForm("token_cnn", channels=7, filters=2, activation="tanh", seed=4)
     assert (
-        np.abs(encode(load_encoder(tiny_backbone, other, draws_cnn=True), TEXTS) - first).max()
+        np.abs(encode(load_encoder(tiny_backbone, other, cnn_seed=0), TEXTS) - first).max()
         > 0.01
     )
+
+
+def test_a_form_without_a_seed_is_drawn_by_that_of_its_training(
+    tiny_backbone: Path, tmp_path: Path
+) -> None:
+    free, fixed = replace(SMALL, seed=None), SMALL
+    first = load_encoder(tiny_backbone, free, cnn_seed=42)
+    other = load_encoder(tiny_backbone, free, cnn_seed=43)
+    assert np.abs(encode(first, TEXTS) - encode(other, TEXTS)).max() > 0.01
+    again = load_encoder(tiny_backbone, replace(free, seed=42), cnn_seed=43)
+    np.testing.assert_array_equal(encode(first, TEXTS), encode(again, TEXTS))
+    np.testing.assert_array_equal(
+        encode(load_encoder(tiny_backbone, fixed, cnn_seed=42), TEXTS),
+        encode(load_encoder(tiny_backbone, fixed, cnn_seed=43), TEXTS),
+    )
+    # What has weights keeps them, whatever seed the next training has.
+    kept = load_encoder(save_encoder(first, tmp_path / "saved"), free, cnn_seed=43)
+    np.testing.assert_array_equal(encode(kept, TEXTS), encode(first, TEXTS))
 
 
 def test_an_encoder_takes_the_form_keeps_it_and_gives_it_up(
     tiny_backbone: Path, tmp_path: Path
 ) -> None:
     mean = save_encoder(load_encoder(tiny_backbone, "mean"), tmp_path / "mean")
-    fresh = load_encoder(tiny_backbone, SMALL, draws_cnn=True)
+    fresh = load_encoder(tiny_backbone, SMALL, cnn_seed=0)
     np.testing.assert_array_equal(
-        encode(load_encoder(mean, SMALL, draws_cnn=True), TEXTS), encode(fresh, TEXTS)
+        encode(load_encoder(mean, SMALL, cnn_seed=0), TEXTS), encode(fresh, TEXTS)
     )
     with torch.no_grad():
         fresh[1].cnn.bias.add_(1.0)
@@ -185,7 +204,7 @@ def test_an_encoder_takes_the_form_keeps_it_and_gives_it_up(
 def test_a_damaged_directory_is_one_sentence(
     tiny_backbone: Path, tmp_path: Path, spoil: Any, said: str
 ) -> None:
-    path = save_encoder(load_encoder(tiny_backbone, SMALL, draws_cnn=True), tmp_path / "saved")
+    path = save_encoder(load_encoder(tiny_backbone, SMALL, cnn_seed=0), tmp_path / "saved")
     spoil(path / "1_TokenCnn")
     with pytest.raises(ValueError, match="No sentence encoder can be loaded") as raised:
         load_encoder(path)
@@ -197,7 +216,7 @@ def test_onnx_gives_the_same_vectors(tiny_backbone: Path, tmp_path: Path) -> Non
     pytest.importorskip("onnxruntime")
     from tercet.models.encoders.onnx_files import OnnxEncoder, write_onnx
 
-    model = load_encoder(tiny_backbone, SMALL, draws_cnn=True)
+    model = load_encoder(tiny_backbone, SMALL, cnn_seed=0)
     write_onnx(model, tmp_path / "model.onnx")
     exported: Any = OnnxEncoder(tmp_path / "model.onnx", model, threads=1)
     np.testing.assert_allclose(encode(exported, TEXTS), encode(model, TEXTS), atol=1e-6)

@@ -32,7 +32,7 @@ def test_the_librarys_own_trainer_takes_it(
     assert loss.name == name
     loss = loss.with_numbers(loss.params())
     model = load_encoder(
-        tiny_backbone, "token_cnn" if "frequencies" in loss.slots else "mean", draws_cnn=True
+        tiny_backbone, "token_cnn" if "frequencies" in loss.slots else "mean", cnn_seed=0
     )
     before = {key: value.clone() for key, value in model.state_dict().items()}
     slots = dict.fromkeys(loss.slots, tiny_backbone)

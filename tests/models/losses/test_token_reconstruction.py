@@ -20,6 +20,8 @@ def test_the_papers_numbers_are_the_defaults() -> None:
     found = chosen(NAME)
     assert found["with"] == {"name": "in_batch", "tau": 0.05, "head": False}
     assert (found["weight"], found["floor"], found["slope"]) == (2.5e-4, 0.1, 50.0)
+    # The paper has no stop-gradient.
+    assert found["detach"] is False
     assert numbers(found).model_dump() == {k: v for k, v in found.items() if k != "name"}
 
 
@@ -54,7 +56,7 @@ def test_an_encoder_or_counts_that_do_not_fit_are_one_sentence(
 ) -> None:
     loss = loss_named(NAME)
     mean = load_encoder(tiny_backbone, "mean")
-    model = load_encoder(tiny_backbone, TokenCnnForm("token_cnn", channels=4), draws_cnn=True)
+    model = load_encoder(tiny_backbone, TokenCnnForm("token_cnn", channels=4), cnn_seed=0)
     other = AutoTokenizer.from_pretrained(tiny_backbone)
     other.add_tokens(["heron"])
     foreign = frequencies(tmp_path / "foreign", other, ["the old file"])

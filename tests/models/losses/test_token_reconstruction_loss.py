@@ -33,7 +33,7 @@ AROUND = [
 @pytest.fixture
 def model(tiny_backbone: Path) -> Any:
     """In eval mode: no dropout, so that a text is encoded the same way each time."""
-    return load_encoder(tiny_backbone, FORM, draws_cnn=True)
+    return load_encoder(tiny_backbone, FORM, cnn_seed=0)
 
 
 def built(model: Any, folder: Path, texts: list[str], **numbers: Any) -> Any:
@@ -238,8 +238,8 @@ def test_summed_squares_have_a_gradient_that_matters_where_a_batch_is_known_by_h
     tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
     """At the paper's weight, where the contrast has no more to teach; an average's would not."""
-    model: Any = load_encoder(tiny_backbone, "token_cnn", draws_cnn=True).train()
-    loss = built(model, tmp_path, tiny_texts)
+    model: Any = load_encoder(tiny_backbone, "token_cnn", cnn_seed=0).train()
+    loss = built(model, tmp_path, tiny_texts, detach=True)
     optimizer = torch.optim.AdamW(loss.parameters(), lr=1e-3)
     texts = tiny_texts[:8]
     for _ in range(30):
@@ -254,7 +254,7 @@ def test_summed_squares_have_a_gradient_that_matters_where_a_batch_is_known_by_h
 def test_a_target_with_a_gradient_outweighs_the_vectors(
     tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
-    model: Any = load_encoder(tiny_backbone, "token_cnn", draws_cnn=True)
-    _, fixed = _gradients(model, built(model, tmp_path, tiny_texts), tiny_texts[:8])
-    _, free = _gradients(model, built(model, tmp_path, tiny_texts, detach=False), tiny_texts[:8])
+    model: Any = load_encoder(tiny_backbone, "token_cnn", cnn_seed=0)
+    _, fixed = _gradients(model, built(model, tmp_path, tiny_texts, detach=True), tiny_texts[:8])
+    _, free = _gradients(model, built(model, tmp_path, tiny_texts), tiny_texts[:8])
     assert free > 3 * fixed > 0

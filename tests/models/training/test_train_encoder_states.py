@@ -28,7 +28,7 @@ def test_stopped_and_resumed_it_ends_with_the_same_weights(
     numbers = NUMBERS.model_copy(update={"max_steps": 12})
 
     def train(folder: str, stop: int = 99) -> tuple[dict[str, torch.Tensor], Trained]:
-        model = load_encoder(tiny_backbone, FORM, draws_cnn=True)
+        model = load_encoder(tiny_backbone, FORM, cnn_seed=0)
         counts = frequencies(tmp_path / "counts", model.tokenizer, tiny_texts)
         decoded = part(rows, "token_reconstruction", slots={"frequencies": counts}, weight=0.5)
 
