@@ -97,6 +97,7 @@ def _entries_step(recipe: Recipe, phase: PhaseSettings, part: PartConfig, seed: 
         corpus=part.rows.source,
         entries=loss.entries,
         ica=loss.ica,
+        ica_rows=None if loss.ica is None else loss.ica_rows,
         max_length=phase.max_length,
         precision=recipe.train.precision,
         trust_remote_code=recipe.train.trust_remote_code,
@@ -124,7 +125,7 @@ def _define_steps(
         config = entries.config
         assert isinstance(config, entry_matrix.EntryMatrixConfig)
         pooled: Literal["cls", "mean"] = "cls" if config.entries == "cls" else "mean"
-        wanted = config.model_copy(update={"entries": pooled, "ica": None})
+        wanted = config.model_copy(update={"entries": pooled, "ica": None, "ica_rows": None})
         made = next((s for s in against.values() if _same_entries(s, wanted, trained)), None)
         if made is None:
             name = _of_seed(recipe, f"{entry_matrix.STAGE.name}.{config.name}.own", seed)

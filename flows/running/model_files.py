@@ -8,7 +8,7 @@ from typing import Any
 from tercet.flows.pipeline.step import Made, Model, Step, Tagged, Weights
 from tercet.models import weights
 from tercet.models.encoders.pooling import CNN, cnn_form
-from tercet.models.losses.definition import Definition, Layer, layer_of
+from tercet.models.losses.definition import DONOR, Definition, Layer, is_roberta, layer_of
 from tercet.models.losses.token_reconstruction import SLOT as FREQUENCIES
 from tercet.models.pretraining.forms import described, form_fault, transformer_folder
 from tercet.models.t5 import wording
@@ -60,8 +60,10 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
             if folder is not None:
                 _check_encoder(step, source, folder)
                 _check_frozen(step, folder)
+            layer = None if folder is None else _layer(folder)
+            if folder is not None and is_roberta(folder) and (layer is None or layer.survives):
+                _check_lost_head(step)
             if trained:
-                layer = None if folder is None else _layer(folder)
                 config = by_name[source.step].config if isinstance(source, Made) else None
                 if layer is not None and not layer.survives:
                     _check_head(step, layer.name)
@@ -228,6 +230,21 @@ def _check_head(step: Step, layer: str) -> None:
             f"{step.name}: the loss definition starts from the layer {layer} of the original "
             "model, which an encoder trained before no longer has: give the phase `backbone: "
             "base`, or the loss `start: identity`."
+        )
+
+
+def _check_lost_head(step: Step) -> None:
+    """Raises BadInput where a phase would start from a RoBERTa's head, which its files lack."""
+    config: Any = step.config
+    for part in config.phase.parts:
+        loss = part.params()
+        if not isinstance(loss, Definition) or (loss.start, loss.activation) != ("copied", "auto"):
+            continue
+        raise BadInput(
+            f"{step.name}: the loss definition starts from the masked-LM head of a RoBERTa, which "
+            f"this backbone's files do not have: give the loss `start: {DONOR}` and name a model "
+            f"that has it (models: {{{DONOR}: roberta-base}}), or go on without it by `activation: "
+            "tanh`, from the files' pooler if they have one."
         )
 
 

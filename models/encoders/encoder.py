@@ -83,7 +83,9 @@ def load_encoder(
                     str(path), device=device, model_kwargs=weights, **remote
                 )
             else:
-                modules = forms.form_modules(path, drawn or pooling or "mean", prompt, weights, remote)
+                modules = forms.form_modules(
+                    path, drawn or pooling or "mean", prompt, weights, remote
+                )
                 model = SentenceTransformer(modules=list(modules), device=device)
         soundness.check_model(model)
     except _FAULTS as error:

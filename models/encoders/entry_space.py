@@ -1,7 +1,7 @@
 """The space of a dictionary's entries: one row per entry, in a file that is never read whole.
 
-An entry's row is the mean of its definitions' vectors (DefSent+, eqs. 4, 7 and 10), optionally
-turned into independent components (eq. 11).
+An entry's row is the mean of its definitions' vectors (DefSent+, eq. 2; eqs. 4, 7 and 10 step by
+step), optionally turned into independent components (eq. 11 and appendix A).
 """
 
 import json
@@ -25,11 +25,8 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 MATRIX, TEXTS, TURN = "entries.safetensors", "entries.json", "turn.safetensors"
 # Definitions whose vectors are gathered at once, and rows that are looked at for the figures.
 _BLOCK = 16_384
-# FastICA as the paper has it.
+# FastICA as the paper has it: scikit-learn's tolerance, and rounds and seed of its own.
 _TOLERANCE, _ROUNDS, _SEED = 1e-4, 1_000, 42
-# Rows that ICA is fitted to, at most: 50 for each of 384 columns, and 60 MB in float64, of which
-# FastICA holds a few copies.
-_SAMPLE = 20_000
 # A direction of standardised vectors with less variance is noise.
 _FLAT = 1e-6
 
@@ -142,14 +139,14 @@ def write_turn(folder: Path, turn: Independent, vectors: Floats) -> None:
     save_file(tensors, folder / TURN)
 
 
-def make_independent(matrix: Floats, deviation: float, rows: int = _SAMPLE) -> Independent:
+def make_independent(matrix: Floats, deviation: float, rows: int | None = None) -> Independent:
     """Turns the matrix into independent components of this standard deviation, in place.
 
     Every column is standardised first. There are as many components as directions in which the
     entries vary, one fewer than columns behind a layer norm, whose outputs lie in a hyperplane;
     columns that remain are 0. rows: how many rows of a larger matrix are drawn to find the
-    directions of the components; means and variances are those of all rows. Raises ValueError with
-    one sentence if there are too few entries.
+    directions of the components, None for all; means and variances are those of all rows. Raises
+    ValueError with one sentence if there are too few entries or rows.
     """
     from sklearn.decomposition import FastICA
     from sklearn.exceptions import ConvergenceWarning
@@ -159,6 +156,11 @@ def make_independent(matrix: Floats, deviation: float, rows: int = _SAMPLE) -> I
         raise ValueError(
             f"ica needs more entries than the {width} numbers of a vector, and there are only "
             f"{count}: leave ica out, or take a larger dictionary"
+        )
+    if rows is not None and rows <= width:
+        raise ValueError(
+            f"ica_rows: {rows} are no more than the {width} numbers of a vector: raise it, or set "
+            "it to null for all entries"
         )
     mean, whitening = _whitening(matrix)
     if not whitening.shape[1]:

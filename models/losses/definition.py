@@ -1,9 +1,11 @@
-"""Definitions against all entries of a dictionary (DefSent+, eqs. 3-12): its numbers.
+"""Definitions against all entries of a dictionary (DefSent+, sections 3.1 and 3.2): its numbers.
 
 The loss itself lies in `definition_loss.py`, which needs torch.
 """
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -16,12 +18,14 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from torch import nn
 
-SLOT = "entry_matrix"
+SLOT, DONOR = "entry_matrix", "donor"
 KEPT = "projection"
 
 Activation: TypeAlias = Literal["tanh", "gelu"]
 # BERT's and ALBERT's.
 _POOLERS = ("pooler.dense", "pooler")
+# Models whose pooler no pre-training has taught anything.
+_UNTAUGHT = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert")
 # The layer between states and words in checkpoints, and what stands behind it there. RoBERTa-type
 # models have no pooler that was trained, so that the masked-LM head comes first.
 _LAYERS: tuple[tuple[str, Activation], ...] = (
@@ -66,6 +70,17 @@ def layer_of(folder: Path) -> Layer | None:
     return None
 
 
+def is_roberta(folder: Path) -> bool:
+    """Whether a model's files say that it is of RoBERTa's kind; False where they cannot be read."""
+    try:
+        for file in (folder / "config.json", *folder.glob("0_*/config.json")):
+            if file.is_file():
+                return json.loads(file.read_text(encoding="utf-8"))["model_type"] in _UNTAUGHT
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return False
+
+
 def projection_file(folder: Path, part: str) -> Path | None:
     """Where the part's training has left its projection beside the encoder; None without one.
 
@@ -82,14 +97,22 @@ class Definition(Params):
         default="mean",
         description="An entry's row: mean, the mean over its definitions of the means of their "
         "states (the paper's AMP); cls, of their first states (AC); words, of the embeddings of "
-        "its own word pieces (DefSent).",
+        "its own word pieces, as in DefSent, which sets the masked-LM head, frozen, before them.",
     )
     ica: float | None = Field(
         default=None,
         gt=0.0,
         le=100.0,
         description="Turns the entries' space into independent components of this standard "
-        "deviation (0.26 in the paper); null: left as it is.",
+        "deviation; null: left as it is. The paper multiplies what scikit-learn gives by 100: 0.26 "
+        "where components had the deviation 1/√n, over its 150,518 entries; 100 in the authors' "
+        "code, which asks for unit variance.",
+    )
+    ica_rows: int | None = Field(
+        default=20_000,
+        ge=2,
+        description="Entries that the components are found on, at most, drawn; null: all, as in "
+        "the paper, which takes memory for several float64 copies.",
     )
     activation: Literal["auto", "tanh", "gelu"] = Field(
         default="auto",
@@ -97,11 +120,12 @@ class Definition(Params):
         "a masked-LM head; auto: that of the layer which the backbone's files have.",
     )
 
-    start: Literal["copied", "identity"] = Field(
+    start: Literal["copied", "donor", "identity"] = Field(
         default="copied",
         description="Of the projection's dense layer: copied, the backbone's own where its files "
-        "have one (the paper); identity, or what turned the entries into independent components, "
-        "so that entries are found before anything is learnt: "
+        "have one (the paper); donor, that of the model which the slot donor names (the authors' "
+        "code for every RoBERTa: roberta-base); identity, or what turned the entries into "
+        "independent components, so that entries are found before anything is learnt: "
         "the only definition of an entry then teaches next to nothing.",
     )
 
@@ -118,14 +142,25 @@ class Definition(Params):
 def build(
     model: "SentenceTransformer", params: Definition, slots: Mapping[str, Path]
 ) -> "nn.Module":
-    """The loss module around the encoder."""
+    """The loss module around the encoder.
+
+    slots: `entry_matrix`, a space of that stage; `donor`, a model's directory, with start: donor.
+    Raises ValueError with one sentence where the donor has no fitting layer.
+    """
     from tercet.models.encoders.entry_space import read_space
     from tercet.models.losses.definition_loss import DefinitionLoss, projection_for
 
     space = read_space(slots[SLOT])
     width = int(space.matrix.shape[1])
-    projection = projection_for(model, width, params.activation, params.start, space.turn)
+    projection = projection_for(
+        model, width, params.activation, params.start, space.turn, slots.get(DONOR)
+    )
     return DefinitionLoss(model, space.matrix, space.entry_ids, projection)
+
+
+def with_numbers(params: Definition) -> Loss:
+    """The loss with the models that it reads."""
+    return LOSS if params.start == "donor" else replace(LOSS, slots=(SLOT,))
 
 
 LOSS = Loss(
@@ -136,7 +171,8 @@ LOSS = Loss(
     optional=(),
     # Every entry that owns the definition.
     labels={"entries": pa.list_(pa.int32())},
-    slots=(SLOT,),
+    slots=(SLOT, DONOR),
     terms=("recall_1", "floor"),
     keeps=(KEPT,),
+    resolve=with_numbers,
 )

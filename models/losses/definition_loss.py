@@ -94,8 +94,9 @@ def definition_loss(
     """Mean loss of a batch, and of each text whether its best entry is one of its own.
 
     Cross-entropy between softmax(vectors @ entries.T) and a target that is uniform over the text's
-    own entries (DefSent+, eqs. 5, 8 and 12, for a single one). With several, the loss cannot fall
-    below the mean of log(count): a definition does not tell its owners apart.
+    own entries (DefSent+, eqs. 5, 8 and 12, where each pair of an entry and a definition is a row).
+    With several, the loss cannot fall below the mean of log(count): a definition does not tell its
+    owners apart.
 
     vectors: (batch, width), the projected definitions. entries: (entries, width), frozen.
     owners: (batch, most), rows of `entries`, -1 where a text has fewer; at least one each.
@@ -189,18 +190,26 @@ def projection_for(
     model: SentenceTransformer,
     width: int,
     activation: Literal["auto", "tanh", "gelu"],
-    start: Literal["copied", "identity"] = "copied",
+    start: Literal["copied", "donor", "identity"] = "copied",
     turn: Turn | None = None,
+    donor: Path | None = None,
 ) -> Projection:
     """The projection from the encoder's vectors, with the backbone's own layer where it has one.
 
-    The layer of a RoBERTa-type model is that of its masked-LM head, else it is the pooler's. One
-    of another width, or none, leaves random weights. start: "identity" leaves the vectors as they
-    are but for the activation, or with `turn`, which turned the entries, turns them the same way.
+    The layer of a RoBERTa-type model is that of its masked-LM head, else it is the pooler's
+    (DefSent+, section 3.2). One of another width, or none, leaves random weights. start: "identity"
+    leaves the vectors as they are but for the activation, or with `turn`, which turned the entries,
+    turns them the same way. donor: the model whose layer is taken instead of the backbone's.
+    Raises ValueError with one sentence where it has none that fits.
     """
     dimension = int(model.get_embedding_dimension() or 0)
     normal = any(isinstance(module, Normalize) for module in model.modules())
-    layer = _layer(model)
+    layer = _layer(_folder(model) if donor is None else donor)
+    if donor is not None and (layer is None or layer[1].shape != (width, dimension)):
+        raise ValueError(
+            f"the donor at {donor} has no layer before its words that takes {dimension} numbers to "
+            f"{width}: name the model that the backbone was made from, or set start: identity"
+        )
     usual: Activation = "tanh" if layer is None else layer[0]
     # As long as those that were turned, or as the states behind a layer norm without weights are.
     length = math.sqrt(dimension) if start != "identity" or turn is None else turn.length
@@ -224,10 +233,15 @@ def projection_for(
     return projection
 
 
-def _layer(model: SentenceTransformer) -> tuple[Activation, Tensor, Tensor] | None:
-    """The layer before the backbone's words: its activation, weight and bias."""
+def _folder(model: SentenceTransformer) -> Path:
+    """Where the backbone was loaded from."""
     paths = (getattr(module, "name_or_path", "") for module in model.modules())
-    found = layer_of(Path(next((path for path in paths if path), "no folder")))
+    return Path(next((path for path in paths if path), "no folder"))
+
+
+def _layer(folder: Path) -> tuple[Activation, Tensor, Tensor] | None:
+    """The layer before a model's words: its activation, weight and bias."""
+    found = layer_of(folder)
     if found is None:
         return None
     with safe_open(found.file, framework="pt") as tensors:
@@ -255,7 +269,7 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
     whose nearest entry is one of their own, and `floor`, below which the loss cannot fall. With
     more than a million entries both the loss and `recall_1` are over those that the step draws.
 
-    Reference: DefSent+, section 3.
+    Reference: DefSent+, section 3.2.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """SARCSE's reconstruction of a text's tokens from its vector, beside another loss.
 
-Liu et al. 2023, sections 2.2 to 2.4, eqs. 5-12. The decoder belongs to the loss and is trained with it; the encoder is
-one of `pooling: token_cnn`. The modules lie in `token_reconstruction_loss.py`, which needs torch.
+Liu et al. 2023, sections 2.2 to 2.4, eqs. 5-12. The decoder belongs to the loss and is trained with
+it; the encoder is one of `pooling: token_cnn`. The modules lie in `token_reconstruction_loss.py`,
+which needs torch.
 """
 
 from collections.abc import Mapping

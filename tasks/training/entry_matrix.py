@@ -68,6 +68,7 @@ class EntryMatrixConfig(Config):
     corpus: str
     entries: Literal["mean", "cls", "words"] = "mean"
     ica: float | None = None
+    ica_rows: int | None = None
     max_length: int = 64
     precision: Precision = "fp32"
     trust_remote_code: bool = False
@@ -97,7 +98,7 @@ def run(work: Work) -> Path:
             matrix = entry_space.create_space(folder, ids, texts, vectors.shape[1])
             entry_space.fill_means(matrix, vectors, rows, owned.astype(np.int64))
             if config.ica is not None:
-                turn = entry_space.make_independent(matrix, config.ica)
+                turn = entry_space.make_independent(matrix, config.ica, config.ica_rows)
                 entry_space.write_turn(folder, turn, vectors)
                 rounds = turn.rounds
         matrix.flush()  # type: ignore[attr-defined]
@@ -211,7 +212,9 @@ def _check_transformer(work: Work, model: Any) -> None:
 
 
 def _from_words(work: Work, folder: Path, ids: Integers, texts: list[str]) -> Any:
-    """Each entry's row is the mean of its word pieces' embeddings (DefSent, of single words)."""
+    """Each entry's row is the mean of its word pieces' embeddings: DefSent's rows, which are those
+    of single words, but without the frozen masked-LM head that it sets before them.
+    """
     from tercet.models.encoders import entry_space
 
     model = _encoder(work)

@@ -139,6 +139,11 @@ def test_a_change_of_the_second_steps_entries_leaves_the_first_step(tmp_path: Pa
         "entry_matrix.step1.own",
         "define.step1",
     }
+    # Without components, how many entries they would be found on makes no other entries.
+    rows = versions("train.phases.1.loss.ica_rows=9000")
+    assert rows["entry_matrix.step2"] == before["entry_matrix.step2"]
+    rows = versions("train.phases.1.loss.ica=0.26", "train.phases.1.loss.ica_rows=null")
+    assert rows["entry_matrix.step2"] != after["entry_matrix.step2"]
 
 
 @pytest.mark.parametrize(

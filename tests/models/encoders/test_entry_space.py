@@ -106,6 +106,8 @@ def test_too_few_entries_are_one_sentence() -> None:
         make_independent(np.zeros((3, 4), np.float32), 0.26)
     with pytest.raises(ValueError, match="entries that all have the same vector"):
         make_independent(np.ones((50, 4), np.float32), 0.26)
+    with pytest.raises(ValueError, match="ica_rows: 4 are no more than the 4 numbers"):
+        make_independent(np.ones((50, 4), np.float32), 0.26, rows=4)
 
 
 def test_the_shape_of_a_space(monkeypatch: pytest.MonkeyPatch) -> None:

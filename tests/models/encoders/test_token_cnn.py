@@ -148,8 +148,7 @@ def test_the_first_weights_follow_from_the_seed_alone(tiny_backbone: Path) -> No
     assert torch.equal(torch.get_rng_state(), before)
     other = TokenCnnForm("token_cnn", channels=7, filters=2, activation="tanh", seed=4)
     assert (
-        np.abs(encode(load_encoder(tiny_backbone, other, cnn_seed=0), TEXTS) - first).max()
-        > 0.01
+        np.abs(encode(load_encoder(tiny_backbone, other, cnn_seed=0), TEXTS) - first).max() > 0.01
     )
 
 

@@ -228,6 +228,23 @@ def test_robertas_masked_head_is_copied_and_has_gelu(tmp_path: Path, tiny_backbo
     assert torch.equal(tanh(vectors), torch.tanh(dense))
 
 
+def test_a_donor_gives_the_head_that_an_augmented_roberta_has_lost(
+    tmp_path: Path, tiny_backbone: Path
+) -> None:
+    donor = roberta(tmp_path / "roberta", tiny_backbone)
+    stored = load_file(donor / "model.safetensors")
+    augmented = shutil.copytree(donor, tmp_path / "augmented")
+    kept = {name: tensor for name, tensor in stored.items() if not name.startswith("lm_head")}
+    save_file(kept, augmented / "model.safetensors", {"format": "pt"})
+    model = load_encoder(augmented, "mean")
+    given = projection_for(model, 32, "auto", "donor", donor=donor)
+    assert torch.equal(given.dense.weight, stored["lm_head.dense.weight"])
+    assert given.gelu
+    for folder, width in ((augmented, 32), (donor, 16)):
+        with pytest.raises(ValueError, match=rf"^the donor at {folder} has no layer .* {width}: "):
+            projection_for(model, width, "auto", "donor", donor=folder)
+
+
 @pytest.mark.parametrize(
     ("layer", "function"),
     [("head.dense", torch.nn.functional.gelu), ("albert.pooler", torch.tanh)],
