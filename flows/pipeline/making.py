@@ -35,7 +35,7 @@ def generator_step(recipe: Recipe, name: str) -> Step:
     assert settings is not None
     models = {slot: model_named(recipe, model) for slot, model in settings.models().items()}
     if isinstance(settings, FitGenseSettings):
-        corpora = settings.pairs.corpora or tuple(corpus.name for corpus in recipe.labelled)
+        corpora = _judged_corpora(recipe, settings.pairs.corpora, settings.pairs.dev)
         inputs = {"labelled": ("labelled",), **guarded(recipe, "labelled")}
         config = settings.config(name, corpora)
         return Step(f"fit_generator.{name}", fit_gense.STAGE, config, inputs, models)
@@ -52,10 +52,17 @@ def generator_step(recipe: Recipe, name: str) -> Step:
     return Step(f"fit_generator.{name}", stage, rewriting, read, models)
 
 
+def _judged_corpora(
+    recipe: Recipe, named: tuple[str, ...], dev: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The corpora that a discriminator learns from: by default all labelled ones but dev's."""
+    return named or tuple(one.name for one in recipe.labelled if one.name not in dev)
+
+
 def pair_step(recipe: Recipe, name: str) -> Step:
     settings = recipe.models[name].fit_pair
     assert settings is not None
-    corpora = settings.corpora or tuple(corpus.name for corpus in recipe.labelled)
+    corpora = _judged_corpora(recipe, settings.corpora, settings.dev)
     inputs = {"labelled": ("labelled",), **guarded(recipe, "labelled")}
     config = settings.config(name, corpora, recipe.embed)
     models = {"evaluator": evaluator(recipe)}

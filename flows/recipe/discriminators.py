@@ -21,31 +21,39 @@ def faults(recipe: "Recipe") -> Iterator[Fault]:
     for name, settings in recipe.models.items():
         if settings.fit_pair is not None:
             place: tuple[str, ...] = ("models", name, "fit_pair")
-            corpora = settings.fit_pair.corpora
+            corpora, dev = settings.fit_pair.corpora, settings.fit_pair.dev
         elif isinstance(settings.fit_generator, FitGenseSettings):
             place = ("models", name, "fit_generator", "pairs")
-            corpora = settings.fit_generator.pairs.corpora
+            pairs = settings.fit_generator.pairs
+            corpora, dev = pairs.corpora, pairs.dev
         else:
             continue
         if settings.fit_pair is not None and recipe.evaluator is None:
             yield "there is no evaluator whose vectors it could read: name one", ("evaluator",)
         if not labelled:
             yield "there are no pairs to fit to: add a corpus of role labelled", place
-        for corpus in corpora:
+        others = corpora or tuple(name for name in labelled if name not in dev)
+        for corpus, key in [
+            *((name, "corpora") for name in others),
+            *((name, "dev") for name in dev),
+        ]:
+            kind = labelled[corpus].kind if corpus in labelled else None
             if corpus not in labelled:
                 known = ", ".join(labelled) or "none"
-                yield (
-                    f"no corpus {corpus!r} has labelled pairs, only: {known}",
-                    (*place, "corpora"),
-                )
-        for corpus in corpora or tuple(labelled):
-            kind = labelled[corpus].kind if corpus in labelled else None
-            if kind in _WITHOUT_FALSE:
+                yield f"no corpus {corpus!r} has labelled pairs, only: {known}", (*place, key)
+            elif kind in _WITHOUT_FALSE:
                 yield (
                     f"the corpus {corpus!r} is of kind {kind}, which says of no pair that it is "
                     "false: name corpora of kind entailment or triplets",
-                    (*place, "corpora"),
+                    (*place, key),
                 )
+            elif key == "dev" and corpus in others:
+                yield (
+                    f"the corpus {corpus!r} is learnt from too: leave it out of one",
+                    (*place, key),
+                )
+        if labelled and not others:
+            yield "every labelled corpus is held out: name another to learn from", (*place, "dev")
 
 
 def scorer_faults(recipe: "Recipe") -> Iterator[Fault]:

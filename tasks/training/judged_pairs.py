@@ -31,11 +31,18 @@ JUDGED = pa.schema(
     ]
 )
 AMBIGUOUS = "ambiguous"
+# A pair of dev whose anchor is learnt from too.
+KNOWN = "known_anchor"
 
 
 class JudgedNumbers(Config):
     """How many pairs, and which anchors are held out."""
 
+    dev: tuple[str, ...] = Field(
+        default=(),
+        description="Labelled corpora that are held out whole, so that all anchors of the others "
+        "are learnt from; empty: shares of the anchors are held out.",
+    )
     max_rows: int | None = Field(
         default=None, ge=10, description="A seeded sample of this many pairs to fit to; null: all."
     )
@@ -43,7 +50,8 @@ class JudgedNumbers(Config):
         default=0.1,
         gt=0.0,
         lt=1.0,
-        description="Share of the anchors that are held out to choose and to calibrate by.",
+        description="Share of the anchors that are held out to choose and to calibrate by; of "
+        "those of dev, in proportion to test.",
     )
     test: float = Field(
         default=0.1, gt=0.0, lt=1.0, description="Share of the anchors that are held out to report."
@@ -73,8 +81,10 @@ def read_judged(work: Work, corpora: Sequence[str], numbers: JudgedNumbers, stag
     """The distinct pairs of these labelled corpora, in order of row_id.
 
     Which part an anchor goes to depends on its words and the seed alone, so that two spellings of
-    one anchor stay together. Rows with a text that the guard has found in an evaluation set are
-    left out; a pair that is true in one row and false in another is a reject.
+    one anchor stay together. With `numbers.dev` the anchors of these corpora are held out, and all
+    others are fitted to; a pair of dev whose anchor is among these is a reject. Rows with a text
+    that the guard has found in an evaluation set are left out; a pair that is true in one row and
+    false in another is a reject.
 
     stage: begins a message.
     Raises: BadInput where one of the three has no true or no false pair, and where one of several
@@ -82,27 +92,49 @@ def read_judged(work: Work, corpora: Sequence[str], numbers: JudgedNumbers, stag
     """
     columns = ["corpus", "anchor", "positive", "negative"]
     rows = work.inputs["labelled"].table("labelled", columns)
-    rows = rows.filter(pc.is_in(rows["corpus"], pa.array(corpora, pa.string())))
-    rows = without_contaminated(work, rows, "guarded_labelled", stage)
-    pairs = _pairs(work, rows, stage)
-    _check_corpora(pairs, stage)
-    draws = seeding.uniforms(work.seed, "judged anchors", pairs["anchor_id"].to_numpy())
-    pairs = pairs.select(JUDGED.names)
-    test, validation = numbers.test, numbers.test + numbers.validation
-    cuts = {
-        "fit": draws >= validation,
-        "validation": (draws >= test) & (draws < validation),
-        "test": draws < test,
-    }
-    parts = {name: pairs.filter(pa.array(cut)) for name, cut in cuts.items()}
+
+    def read(names: Sequence[str]) -> pa.Table:
+        chosen = rows.filter(pc.is_in(rows["corpus"], pa.array(names, pa.string())))
+        chosen = without_contaminated(work, chosen, "guarded_labelled", stage)
+        pairs = _pairs(work, chosen, stage)
+        _check_corpora(pairs, stage)
+        return pairs
+
+    pairs = read(corpora)
+    held_out = _unknown(work, read(numbers.dev), pairs, stage) if numbers.dev else pairs
+    draws = seeding.uniforms(work.seed, "judged anchors", held_out["anchor_id"].to_numpy())
+    test, both = numbers.test, numbers.test + numbers.validation
+    if numbers.dev:
+        test, both = test / both, 1.0
+    cuts = {"validation": (draws >= test) & (draws < both), "test": draws < test}
+    source = dict.fromkeys(cuts, held_out) | {"fit": pairs}
+    fit = pairs if numbers.dev else pairs.filter(pa.array(draws >= both))
+    parts = {"fit": fit} | {name: held_out.filter(pa.array(cut)) for name, cut in cuts.items()}
+    parts = {name: part.select(JUDGED.names) for name, part in parts.items()}
     most = {"fit": numbers.max_rows, **dict.fromkeys(("validation", "test"), numbers.max_held_out)}
     for name, part in parts.items():
         parts[name] = _sample(part, most[name], work.seed)
     for name, part in parts.items():
         true = pc.sum(part["true"]).as_py() or 0
         if not true or true == part.num_rows:
-            raise BadInput(f"{stage}: {_lacking(name, pairs, part.num_rows, true)}.")
+            raise BadInput(f"{stage}: {_lacking(name, source[name], part.num_rows, true)}.")
     return Judged(**parts)
+
+
+def _unknown(work: Work, dev: pa.Table, pairs: pa.Table, stage: str) -> pa.Table:
+    """The pairs of dev whose anchors are not among the others'; the rest are rejects."""
+    known = pc.is_in(dev["anchor_id"], pairs["anchor_id"].combine_chunks())
+    lost = dev.filter(known)
+    if lost.num_rows:
+        detail = "its anchor is among those that are learnt from"
+        work.emit(
+            "rejects", rejects(_name(work, stage), lost["row_id"], KNOWN, detail, lost["text"])
+        )
+    return dev.filter(pc.invert(known))
+
+
+def _name(work: Work, stage: str) -> str:
+    return work.stage or stage.split(":")[0]
 
 
 def _check_corpora(pairs: pa.Table, stage: str) -> None:
@@ -151,7 +183,7 @@ def _pairs(work: Work, rows: pa.Table, stage: str) -> pa.Table:
     if pc.any(both).as_py():
         lost = found.filter(both)
         detail = "the same two texts stand as true and as false"
-        name = work.stage or stage.split(":")[0]
+        name = _name(work, stage)
         work.emit("rejects", rejects(name, lost["row_id"], AMBIGUOUS, detail, lost["text"]))
     with_id = JUDGED.append(pa.field("anchor_id", pa.uint64()))
     return found.filter(pc.invert(both)).select(with_id.names).cast(with_id).combine_chunks()

@@ -143,3 +143,26 @@ def test_what_cannot_work_is_one_sentence(
         load(tmp_path, **changes)
     message = str(caught.value)
     assert all(word in message for word in words), message
+
+
+DEV = {"name": "dev", "source": "dev.csv", "role": "labelled", "kind": "entailment"}
+BOTH = [one for one in CONTENT["corpora"] if one["name"] != "sts"] + [DEV]
+
+
+def test_a_dev_corpus_is_held_out_and_never_learnt_from_by_default(tmp_path: Path) -> None:
+    models = {"judge": {"fit_pair": {"dev": ["dev"]}}}
+    config: Any = steps(load(tmp_path, corpora=BOTH, models=models))["fit_pair.judge"].config
+    assert (config.corpora, config.dev) == (("nli",), ("dev",))
+
+
+@pytest.mark.parametrize(
+    ("fit", "said"),
+    [
+        ({"dev": ["nobody"]}, "no corpus 'nobody' has labelled pairs, only: nli, dev"),
+        ({"corpora": ["nli", "dev"], "dev": ["dev"]}, "'dev' is learnt from too"),
+        ({"dev": ["nli", "dev"]}, "every labelled corpus is held out"),
+    ],
+)
+def test_a_dev_corpus_that_cannot_be(tmp_path: Path, fit: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        load(tmp_path, corpora=BOTH, models={"judge": {"fit_pair": fit}})

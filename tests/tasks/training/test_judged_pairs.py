@@ -34,7 +34,7 @@ def read(
         emit=lambda name, table: emitted.extend(table.to_pylist()),
         stage="fit_pair",
     )
-    corpora = ["nli", "more"]
+    corpora = [name for name in ("nli", "more") if name not in numbers.get("dev", ())]
     return read_judged(work, corpora, JudgedNumbers(**numbers), "fit_pair: judge"), emitted
 
 
@@ -177,3 +177,26 @@ def test_a_corpus_of_one_kind_beside_others_is_refused(
 def test_something_must_be_left_to_fit_to() -> None:
     with pytest.raises(ValidationError, match="hold out every anchor"):
         JudgedNumbers(validation=0.5, test=0.5)
+
+
+def test_with_a_dev_corpus_every_other_anchor_is_learnt_from(tmp_path: Path) -> None:
+    dev = rows(200, seed=2, corpus="more")
+    judged, rejects = read(tmp_path, [*rows(60), *dev], dev=("more",), max_held_out=60)
+    known = {row["anchor"] for row in rows(60)}
+    assert set(judged.fit["anchor"].to_pylist()) == known
+    assert judged.fit.num_rows == 120
+    held_out = [set(part["anchor"].to_pylist()) for part in (judged.validation, judged.test)]
+    assert held_out[0] | held_out[1] <= {row["anchor"] for row in dev} - known
+    assert not held_out[0] & held_out[1]
+    # The shares are in proportion, and the limit is that of each.
+    assert [part.num_rows for part in (judged.validation, judged.test)] == [60, 60]
+    assert {row["reason"] for row in rejects} <= {"known_anchor"}
+
+
+def test_a_pair_of_dev_whose_anchor_is_learnt_from_is_a_reject(tmp_path: Path) -> None:
+    dev = rows(60, seed=2, corpus="more")
+    dev[0]["anchor"] = f"{str(rows(60)[0]['anchor']).upper()} !"
+    judged, rejects = read(tmp_path, [*rows(60), *dev], dev=("more",))
+    assert dev[0]["anchor"] not in {anchor for anchor, _, _ in pairs(judged)}
+    told = {(row["stage"], row["reason"]) for row in rejects if row["text"] == dev[0]["positive"]}
+    assert told == {("fit_pair", "known_anchor")}
