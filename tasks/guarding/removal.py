@@ -24,6 +24,8 @@ def without_contaminated(work: Work, rows: pa.Table, slot: str, stage: str) -> p
         raise BadInput(
             f"{stage}: the guard has removed all {rows.num_rows} rows, since each has a text of an "
             "evaluation set (SELECT level, task, count(*) FROM contamination GROUP BY ALL): train "
-            "on other texts, or raise guard.embedding_min and guard.ngram."
+            "on other texts; or set guard.action to report, which trains on them and makes figures "
+            "of these sets transductive: of texts that the encoder has seen. Higher thresholds "
+            "(guard.embedding_min, guard.ngram) free no text of level exact or near."
         )
     return kept

@@ -319,8 +319,12 @@ def test_nothing_left_to_train_on_is_said_in_one_sentence(
         "guarded_triplets": contamination(tmp_path, texts),
     }
     models = {"backbone": tiny_backbone}
-    with pytest.raises(BadInput, match="fit_evaluator: the guard has removed all 4 rows"):
+    with pytest.raises(BadInput, match="fit_evaluator: the guard has removed all 4 rows") as told:
         call(fit_evaluator.STAGE, FitEvaluatorConfig(), inputs, tmp_path / "a", models)
+    # No threshold frees a text that is the same.
+    assert "set guard.action to report" in str(told.value)
+    assert "transductive" in str(told.value)
+    assert "(guard.embedding_min, guard.ngram) free no text of level exact" in str(told.value)
     config = TrainConfig(phase=PhaseConfig.model_validate({}))
     with pytest.raises(BadInput, match="train: phase triplets: the guard has removed all 1 rows"):
         call(train.stage_for(()), config, inputs, tmp_path / "b", models)
