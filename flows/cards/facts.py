@@ -6,6 +6,7 @@ from typing import Any
 
 import duckdb
 
+from tercet.flows.results import transductive
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact
 from tercet.storage.store import Store
@@ -61,6 +62,12 @@ class RunFacts:
     contamination: tuple[Row, ...]
     steps: tuple[Row, ...]
     language_models: tuple[Row, ...] = field(default=())
+
+    @property
+    def transductive(self) -> str:
+        """What figures mean where found texts stayed in training; empty where none did."""
+        stayed = any(row["removed"] < row["texts"] for row in self.contamination)
+        return transductive.WHY if stayed else ""
 
     @property
     def name(self) -> str:

@@ -64,7 +64,7 @@ def model_index(name: str, found: Sequence[Figure]) -> list[dict[str, Any]]:
 def _result(figure: Figure) -> dict[str, Any]:
     # Texts are named by their digest: we do not know whether they are a data set on the hub.
     task, subset = figure.metric.task.replace("_", " "), figure.metric.subset
-    dataset = {"type": "unknown", "name": f"{task} {subset}".strip()}
+    dataset = {"type": "unknown", "name": f"{task} {subset}".strip() + figure.mark}
     if subset in ("dev", "test"):
         dataset["split"] = subset
     if figure.first is not None and figure.first.digest:

@@ -269,7 +269,8 @@ def _geometry_table(found: Sequence[Figure]) -> str:
 
 
 def _place(figure: Figure) -> tuple[str, str, str]:
-    return figure.metric.suite, figure.metric.task.replace("_", " "), figure.metric.subset
+    task = figure.metric.task.replace("_", " ") + figure.mark
+    return figure.metric.suite, task, figure.metric.subset
 
 
 def _seeds_table(found: Sequence[Figure]) -> str:

@@ -63,11 +63,12 @@ def verdict(a: Subject, b: Subject) -> str | None:
         mine, theirs = one.mean(), None if other is None else other.mean()
         if not one.headline or other is None or mine is None or theirs is None:
             continue
-        said = f"{one.name}: A {mine:.2f}, B {theirs:.2f}, B − A {signed(theirs - mine)} points"
+        name = one.name if one.transductive else other.name
+        said = f"{name}: A {mine:.2f}, B {theirs:.2f}, B − A {signed(theirs - mine)} points"
         if _digest(one) != _digest(other):
             return f"The runs were evaluated on different data and cannot be compared. {said}."
         if _encoders(one) == _encoders(other):
-            return f"A and B have the same encoder. {one.name}: {mine:.2f}."
+            return f"A and B have the same encoder. {name}: {mine:.2f}."
         gap = _gap(one, other, a, b)
         if gap is not None and (one.few or other.few):
             return (
@@ -152,7 +153,7 @@ def _figures(a: Subject, b: Subject) -> Block:
         few = few or one.few or other.few
         rows.append(
             [
-                one.name,
+                one.name if one.transductive else other.name,
                 f"{mine:.2f}",
                 f"{theirs:.2f}",
                 signed(theirs - mine),

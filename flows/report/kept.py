@@ -20,6 +20,7 @@ from tercet.flows.pages.blocks import (
 )
 from tercet.flows.pages.redaction import public_path, public_values
 from tercet.flows.report.subject import Row, Subject, duration, short
+from tercet.flows.results import transductive
 
 Cells = list[str | int | float | None]
 _EXAMPLES = 6
@@ -51,6 +52,8 @@ def contamination(subjects: Sequence[Subject]) -> Section:
             [r["suite"], r["task"], r["level"], r["texts"], r["removed"], _range(r)] for r in found
         ]
         heads = ["suite", "task", "level", "texts found", "removed", "score"]
+        if any(r["removed"] < r["texts"] for r in found):
+            blocks.append(Note(f"{named}{transductive.WHY}", "warning"))
         caption = f"{named}Training texts that also occur in an evaluation set, by match level."
         blocks.append(Table(heads, rows, caption, "lllrrr"))
         examples = subject.rows(

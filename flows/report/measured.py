@@ -231,6 +231,7 @@ def space(subjects: Sequence[Subject]) -> Section:
         for texts in sets:
             mine = {f.metric.name: f for f in found if (f.metric.task, f.metric.subset) == texts}
             name = f"{texts[0].replace('_', ' ')} {texts[1]}".removesuffix(" all")
+            name += next(iter(mine.values())).mark
             base = {m: f.before.value for m, f in mine.items() if f.before is not None}
             made = {m: mean for m, f in mine.items() if (mean := f.mean()) is not None}
             after = f"after, run {subject.name}" if several else "after"
@@ -238,7 +239,7 @@ def space(subjects: Sequence[Subject]) -> Section:
                 # Two runs usually start from the same model: it is shown once.
                 if {"alignment", "uniformity"} <= set(values):
                     # A dev set's mark is close to its test set's, whose label is enough.
-                    labelled = model == "before" and not place and not name.endswith(" dev")
+                    labelled = model == "before" and not place and not texts[0].endswith(" dev")
                     point = {"model": model, "texts": name, "labelled": labelled, **values}
                     points.append(point)
                     if not (model == "before" and place):

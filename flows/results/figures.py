@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 
+from tercet.flows.results import transductive
 from tercet.flows.results.few import is_few
 from tercet.flows.results.metric_names import GAIN, SPELT, Metric
 
@@ -45,12 +46,19 @@ class Figure:
     """One metric on one set of texts, for the untouched model and for the trained one by seed.
 
     gains: after minus before by seed, with paired intervals over the queries or pairs.
+    transductive: whether texts of the set stood in training.
     """
 
     metric: Metric
     before: Value | None = None
     after: dict[int | None, Value] = field(default_factory=dict)
     gains: dict[int | None, Value] = field(default_factory=dict)
+    transductive: bool = False
+
+    @property
+    def mark(self) -> str:
+        """What stands behind the name of its set: a space and the word, or nothing."""
+        return transductive.MARK if self.transductive else ""
 
     @property
     def name(self) -> str:
@@ -59,7 +67,7 @@ class Figure:
         if self.metric.suite in ("awareness", "pairs", "fact_order"):
             task = f"{self.metric.suite.replace('_', ' ')} {task}"
         subset = "" if self.metric.subset == "all" else f" {self.metric.subset}"
-        return f"{task}{subset}, {SPELT.get(self.metric.name, self.metric.name)}"
+        return f"{task}{subset}, {SPELT.get(self.metric.name, self.metric.name)}{self.mark}"
 
     @property
     def headline(self) -> bool:
@@ -115,6 +123,7 @@ def figures(connection: duckdb.DuckDBPyConnection, model: str | None = None) -> 
     are left out. Older stores may lack the table or some of its columns.
     """
     found: dict[Metric, Figure] = {}
+    sets = transductive.sets_of(connection)
     for row in _rows(connection):
         value = row["value"]
         if value is None or not math.isfinite(value):
@@ -126,7 +135,8 @@ def figures(connection: duckdb.DuckDBPyConnection, model: str | None = None) -> 
             row["phase"] == ENCODER if model is None else row["model_version"] == model
         ):
             continue
-        figure = found.setdefault(metric, Figure(metric))
+        among = transductive.is_transductive(metric, sets)
+        figure = found.setdefault(metric, Figure(metric, transductive=among))
         if base:
             figure.before = _value(row)
         else:

@@ -10,12 +10,17 @@ from tercet.flows.pipeline.making import MAKERS
 from tercet.flows.pipeline.training import trained_by
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.threshold_keys import threshold_keys
-from tercet.flows.results import definitions, discriminators, generated, lost_losses
+from tercet.flows.results import (
+    definitions,
+    discriminators,
+    generated,
+    lost_losses,
+    transductive,
+)
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
 from tercet.flows.results.figures import Figure, figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
-from tercet.flows.results.metric_names import Metric
 from tercet.flows.running.arguments import DEFAULT_STORE
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models.measures import comparisons
@@ -198,7 +203,7 @@ def _before_and_after(
             "recipe names neither a directory of STS sets (evaluate.suite) nor files of fact order "
             "(evaluate.fact_order)."
         ]
-    width = max(42, *(len(_named(row[0].metric)) for row in rows)) + 2
+    width = max(42, *(len(_named(row[0])) for row in rows)) + 2
     lines = [f"\n{'':<{width}}{'before':>8}{'after':>8}   {'gain (95 % interval)':<26}{'n':>7}"]
     lows = []
     for figure, before, after, gain in rows:
@@ -208,13 +213,15 @@ def _before_and_after(
         elif gain is not None and gain.low is not None:
             text = f"{gain.value:+.2f} ({gain.low:+.2f} to {gain.high:+.2f})"
             lows.append(gain.low)
-        name = _named(figure.metric)
+        name = _named(figure)
         lines.append(
             f"{name:<{width}}{before.value:>8.2f}{after.value:>8.2f}   {text:<26}{before.n:>7,}"
         )
     few = [figure for figure, *_ in rows if figure.few]
     if few:
         lines.append(WHY)
+    if any(figure.transductive for figure, *_ in rows):
+        lines.append(transductive.WHY)
     if lows and not any(low > 0 for low in lows):
         lines.append(f"None of these figures is measurably better.{_advice(recipe, stages)}")
     elif few and not lows:
@@ -260,13 +267,13 @@ def _over_seeds(found: Sequence[Figure]) -> list[str]:
         known = over.low is not None and over.high is not None
         spread = f"({over.low:+.2f} to {over.high:+.2f})" if known else "the same for each"
         spread = TOO_FEW if figure.few else spread
-        name = f"{_named(figure.metric)} gain"
+        name = f"{_named(figure)} gain"
         lines.append(f"{name:<46}{over.mean:>+8.2f}{over.sd:>7.2f}   {spread}")
     return lines
 
 
-def _named(metric: Metric) -> str:
-    return f"{metric.suite} {metric.task} {metric.subset} {metric.name}".replace("_", " ")
+def _named(figure: Figure) -> str:
+    return f"{figure.metric}".replace("_", " ") + figure.mark
 
 
 def _how_to_load(store: Store, step: str, version: str, run: runs.Run) -> list[str]:

@@ -14,7 +14,7 @@ from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Model, Step, Tagged, Weights
 from tercet.flows.pipeline.step import schemas as step_schemas
-from tercet.flows.running import failed_rows, few_rows, lost_rows, odd_rows, parts
+from tercet.flows.running import failed_rows, few_rows, guarded_rows, lost_rows, odd_rows, parts
 from tercet.flows.running.asker import Asker
 from tercet.flows.running.device import device
 from tercet.flows.running.one_part import PartOrder, part_order
@@ -154,6 +154,9 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
                 manifest = _make(handle, step, own, artifact, progress)
     for line in lost_rows.warnings(step, artifact):
         handle.say(line)
+    left = guarded_rows.warning(step, artifact)
+    if left is not None:
+        handle.say(left)
     for odd in odd_rows.odd_rows(
         step,
         handle.plan.steps,

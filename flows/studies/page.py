@@ -10,6 +10,7 @@ from tercet.flows.exports.whole import whole_file
 from tercet.flows.pages import charts, page
 from tercet.flows.pages.blocks import Chart, Code, Fact, Note, Section, Table
 from tercet.flows.pages.redaction import public
+from tercet.flows.results import transductive
 from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
 from tercet.flows.studies.arms import as_text, short_keys
 from tercet.flows.studies.results import Difference, Results, Row
@@ -90,7 +91,9 @@ def table_of(results: Results) -> tuple[list[str], list[list[str | None]]]:
         change = row.difference
         rows.append(
             [
-                f"{row.arm.name} *" if place == results.best else row.arm.name,
+                row.arm.name
+                + (transductive.MARK if row.transductive else "")
+                + (" *" if place == results.best else ""),
                 None if row.dev is None else f"{row.dev.mean:.2f}",
                 None if row.test is None else f"{row.test.mean:.2f}",
                 _number(row.asked.sd),
@@ -118,6 +121,8 @@ def notes_of(results: Results) -> list[str]:
         notes.append(f"The untouched backbone scores {', '.join(untouched)}.")
     if any(row.few for row in results.rows):
         notes.append(WHY)
+    if any(row.transductive for row in results.rows):
+        notes.append(transductive.WHY)
     notes.append(_choice(results))
     return notes
 

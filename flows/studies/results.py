@@ -28,7 +28,10 @@ from tercet.tasks.stage import BadInput
 
 @dataclass
 class Found:
-    """One arm's values by metric and seed, and those of the untouched backbone."""
+    """One arm's values by metric and seed, and those of the untouched backbone.
+
+    transductive: metrics of sets whose texts stood in the arm's training.
+    """
 
     arm: Arm
     run_id: str | None
@@ -37,6 +40,7 @@ class Found:
     resamples: int
     figures: dict[Metric, Mapping[int | None, Value]] = field(default_factory=dict)
     untouched: dict[Metric, float] = field(default_factory=dict)
+    transductive: set[Metric] = field(default_factory=set)
     splits: tuple[str, ...] = ()
 
 
@@ -54,7 +58,8 @@ class Difference:
 class Row:
     """An arm in the study's table. why: the reason for missing figures.
 
-    few: whether the figure asked for is of too few questions to tell arms apart.
+    few: whether the figure asked for is of too few questions to tell arms apart. transductive:
+    whether it is of a set whose texts stood in training.
     """
 
     arm: Arm
@@ -67,6 +72,7 @@ class Row:
     run_id: str | None
     why: str | None
     few: bool
+    transductive: bool
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,7 @@ def found_of(outcome: Outcome, store: Store) -> Found:
             if figure.before is not None:
                 found.untouched[figure.metric] = figure.before.value
             found.figures[figure.metric] = figure.after
+            found.transductive |= {figure.metric} if figure.transductive else set()
             # --metric may name the gain itself, which is a metric of its own in the table.
             found.figures[replace(figure.metric, name=figure.metric.name + GAIN)] = figure.gains
     return found
@@ -158,6 +165,8 @@ def results(found: Sequence[Found], asked: str | None, store: Store) -> Results:
                 run_id=one.run_id,
                 why=why,
                 few=_few(mine),
+                transductive=replace(metric, name=metric.name.removesuffix(GAIN))
+                in one.transductive,
             )
         )
     measured = [place for place, row in enumerate(rows) if row.dev is not None]

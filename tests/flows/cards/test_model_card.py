@@ -12,6 +12,7 @@ from huggingface_hub import ModelCard
 
 from tercet.flows.cards.facts import run_facts
 from tercet.flows.cards.model_card import model_card
+from tercet.flows.results import transductive
 from tercet.flows.results.queries import connect
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
@@ -152,6 +153,21 @@ def test_contamination_is_counted_or_said_to_be_unknown(
     encoder = plain_encoder(tmp_path / "encoder")
     store, run_id = birds_store(tmp_path / "store", encoder, contamination=found)
     assert told in card_of(store, run_id)
+
+
+def test_figures_of_sets_whose_texts_stayed_in_training_are_transductive(tmp_path: Path) -> None:
+    encoder = plain_encoder(tmp_path / "encoder")
+    # The store's figures are of document pairs.
+    found = {"text_id": 1, "suite": "retrieval", "task": "document_pairs", "level": "exact"}
+    cards = [
+        card_of(*birds_store(tmp_path / str(removed), encoder, contamination=[row]))
+        for removed in (True, False)
+        for row in [{**found, "removed": removed}]
+    ]
+    assert "ransductive" not in cards[0]
+    assert "| retrieval | document pairs (transductive) | test | recall@1 |" in cards[1]
+    assert "name: document pairs test (transductive)" in cards[1]
+    assert transductive.WHY in cards[1]
 
 
 def test_without_a_run_the_card_has_what_the_artifact_knows(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from tercet.flows.report import (
     trained,
 )
 from tercet.flows.report.subject import Subject, opened
+from tercet.flows.results import transductive
 from tercet.storage.runs import end_run, record_step, start_run
 from tercet.storage.store import open_store
 
@@ -178,7 +179,8 @@ def test_alignment_and_uniformity_have_both_models(whole: tuple[Subject, ...]) -
     (chart,) = of(measured.space(whole), Chart)
     points = {(p["texts"], p["model"]): p for p in chart.spec["data"]["values"]}
     assert points["document pairs test", "after"]["alignment"] == pytest.approx(0.8)
-    assert points["STS-B dev", "before"]["uniformity"] == pytest.approx(-2.5)
+    # One of STS-B's texts has stayed in training.
+    assert points["STS-B dev (transductive)", "before"]["uniformity"] == pytest.approx(-2.5)
 
 
 def test_the_gate_and_dev_are_drawn(whole: tuple[Subject, ...]) -> None:
@@ -197,6 +199,13 @@ def test_contamination_is_counted_by_level(whole: tuple[Subject, ...]) -> None:
         ["sts", "STS-B", "exact", 2, 2, "1.00"],
         ["sts", "STS-B", "ngram", 1, 0, "0.60"],
     ]
+
+
+def test_texts_that_stayed_in_training_make_figures_transductive(
+    whole: tuple[Subject, ...],
+) -> None:
+    notes = of(kept.contamination(whole), Note)
+    assert [note.text for note in notes] == [transductive.WHY]
 
 
 def test_a_guard_that_found_nothing_says_so(both: tuple[Subject, ...]) -> None:

@@ -141,3 +141,26 @@ def test_test_stands_before_dev_and_geometry_apart() -> None:
         "STS-B, Spearman",
     ]
     assert [f.metric.name for f in of_geometry(found)] == ["alignment"]
+
+
+def test_figures_of_sets_whose_texts_stayed_in_training_are_transductive() -> None:
+    places = [("sts", "STS-B", "all"), ("sts", "STS-B dev", "all"), ("sts", "STS16", "all")]
+    places += [("sts", "STS", "all"), ("pairs", "STS-B", "all"), ("fact_order", "ours dev", "all")]
+    rows = [
+        row("encoder", 70.0, "spearman", suite=suite, task=task, subset=subset)
+        for suite, task, subset in places
+    ]
+    connection = stored(rows)
+    assert not any(figure.transductive for figure in figures(connection))
+    connection.execute("CREATE TABLE contamination (suite VARCHAR, task VARCHAR, removed BOOLEAN)")
+    connection.execute("INSERT INTO contamination VALUES ('sts', 'STS16', true)")
+    assert not any(figure.transductive for figure in figures(connection))
+    connection.execute(
+        "INSERT INTO contamination VALUES ('sts', 'STS-B', false), ('fact_order', 'ours', false)"
+    )
+    marked = {figure.metric.task for figure in figures(connection) if figure.transductive}
+    # An average with such a set is one as well.
+    assert marked == {"STS-B", "STS-B dev", "STS", "ours dev"}
+    named = {figure.metric.task: figure.name for figure in figures(connection)}
+    assert named["STS"] == "STS, Spearman (transductive)"
+    assert named["STS16"] == "STS16, Spearman"

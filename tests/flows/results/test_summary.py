@@ -8,6 +8,7 @@ import yaml
 
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.results import transductive
 from tercet.flows.results.figures import Figure, Value
 from tercet.flows.results.metric_names import Metric
 from tercet.flows.results.summary import _before_and_after, _define_next, _over_seeds
@@ -61,6 +62,17 @@ def test_a_handful_of_questions_shows_no_interval_and_decides_nothing(recipe: An
     assert "None of these figures is measurably better." in told
     told = "\n".join(_before_and_after([*few, figure(5.0, 30)], recipe(ANCHORS), set()))
     assert "better" not in told
+
+
+def test_a_set_whose_texts_stood_in_training_is_marked(recipe: Any) -> None:
+    seen = figure(5.0, 500)
+    seen.transductive = True
+    told = _before_and_after([seen, figure(4.0, 500)], recipe(ANCHORS), set())
+    assert [line.split("  ")[0].endswith("(transductive)") for line in told[1:3]] == [True, False]
+    assert told.count(transductive.WHY) == 1
+    several = figure(5.0, 500, seeds=2)
+    several.transductive = True
+    assert "recall@1 (transductive) gain" in "\n".join(_over_seeds([several]))
 
 
 def test_over_seeds_a_handful_of_questions_has_no_interval_either() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tercet.flows.results import transductive
 from tercet.flows.results.figures import Value
 from tercet.flows.results.metric_names import metric_of
 from tercet.flows.studies.arms import Arm
@@ -35,6 +36,14 @@ def test_where_dev_was_measured_and_has_no_pairs_that_is_said(store: Store) -> N
     notes = " ".join(notes_of(results([arm("first", 50.0), arm("second", 70.0)], None, store)))
     assert "--set" not in notes
     assert "dev has no such questions: take more text or a larger `ingest.dev`." in notes
+
+
+def test_arms_whose_set_stood_in_training_are_marked(store: Store) -> None:
+    seen = arm("seen", 50.0, dev=50)
+    seen.transductive.add(TEST)
+    found = results([arm("new", 40.0, dev=50), seen], None, store)
+    assert [row[0] for row in table_of(found)[1]] == ["new", "seen (transductive) *"]
+    assert transductive.WHY in notes_of(found)
 
 
 def test_arms_of_a_handful_of_questions_are_not_told_apart(store: Store) -> None:
