@@ -8,10 +8,12 @@ from typing import Any, TypeAlias, cast
 import pyarrow as pa
 import typer
 
+from tercet.flows.cards.facts import run_of
 from tercet.flows.commands.export import model_dir
 from tercet.flows.exports import rows as rows_out
+from tercet.flows.results import transductive
 from tercet.flows.results.few import TOO_FEW, WHY, is_few
-from tercet.flows.results.metric_names import GAIN, GEOMETRY, SPELT
+from tercet.flows.results.metric_names import GAIN, GEOMETRY, SPELT, Metric
 from tercet.flows.results.refs import artifact_of
 from tercet.flows.results.run_pairs import FACT_ORDER, OF_A_RUN, RunPairs, read_pairs
 from tercet.flows.terminal import text_table
@@ -19,6 +21,7 @@ from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
 from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooling
 from tercet.models.precision import computed_in
+from tercet.storage.catalog import views as catalog
 from tercet.storage.runs import TAG_PREFIX, UnknownRef
 from tercet.storage.store import MARKER, open_store
 from tercet.storage.tags import get_tag
@@ -101,7 +104,8 @@ def evaluate_encoders(
             **settings,
         )
     if format_ == "table":
-        typer.echo("\n".join([*_table(found, precise), *_drawn(run)]))
+        sets = {model: _trained_on(model, store, run_ref) for model in paths}
+        typer.echo("\n".join([*_table(found, precise), *_transductive(found, sets), *_drawn(run)]))
         return
     sys.stdout.flush()
     rows_out.write_rows(found.schema, found.to_batches(), format_, sys.stdout.buffer)
@@ -303,6 +307,36 @@ def _legend(rows: Sequence[Mapping[str, Any]], models: Sequence[str], precision:
         told = ", ".join(f"{task} {digest}" for task, digest in tasks.items())
         lines.append(f"Texts {form}; digest of the data: {told}")
     return lines
+
+
+def _trained_on(model: str, store: str, run_ref: str | None) -> frozenset[tuple[str, str]]:
+    """Suite and task of the sets whose texts a model of the store was trained on."""
+    if Path(model).expanduser().is_dir() or not (Path(store).expanduser() / MARKER).is_file():
+        return frozenset()
+    opened = open_store(store, create=False)
+    try:
+        artifact = artifact_of(opened, model, run_ref)
+    except UnknownRef:
+        return frozenset()
+    run = run_of(opened, artifact, run_ref)
+    if run is None:
+        return frozenset()
+    with catalog.connect(opened, run["run_id"]) as connection:
+        return transductive.sets_of(connection)
+
+
+def _transductive(found: pa.Table, sets: Mapping[str, frozenset[tuple[str, str]]]) -> list[str]:
+    """A line for each model with figures of sets that it was trained on, and what that means."""
+    lines = []
+    for model, seen in sets.items():
+        tasks: dict[str, None] = {}
+        for row in found.to_pylist():
+            metric = Metric(*_named(row), row["metric"])
+            if row["model"] == model and transductive.is_transductive(metric, seen):
+                tasks[row["task"]] = None
+        if tasks:
+            lines.append(f"{model}: transductive on {', '.join(tasks)}")
+    return [*lines, transductive.WHY] if lines else []
 
 
 def _drawn(run: RunPairs | None) -> list[str]:

@@ -7,11 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from cards_store import birds_store, plain_encoder
 from commands_store import make_artifact, small_store
 from typer.testing import CliRunner
 
 from tercet.flows.cli import app
 from tercet.flows.commands.evaluate import _table, evaluate_encoders, model_path
+from tercet.flows.results import transductive
 from tercet.models import weights
 from tercet.storage.tags import set_tag
 from tercet.tasks.evaluation import evaluate
@@ -84,6 +86,21 @@ def rows_of(model: str, number: int) -> list[dict[str, Any]]:
 def ask(*models: str, **options: Any) -> None:
     given = {"tasks": "STS-B", "splits": "test", "pooling": None, "precision": "fp32"}
     evaluate_encoders(models, **given | {"format_": "table"} | options)
+
+
+def test_sets_that_a_model_was_trained_on_are_named(
+    suite: str, found: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = {"text_id": 1, "suite": "sts", "task": "STS12", "level": "exact", "removed": False}
+    encoder = plain_encoder(tmp_path / "encoder")
+    store, _ = birds_store(tmp_path / "store", encoder, contamination=[seen])
+    ask("train", suite=suite, store=store.location)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "ransductive" in line] == [
+        "train: transductive on STS12, STS",
+        transductive.WHY,
+    ]
+    assert len(found) == 1
 
 
 @pytest.mark.usefixtures("bf16_anywhere")
