@@ -20,16 +20,18 @@ class Candidates(NamedTuple):
     scores: "Tensor"
 
 
-def candidates(logits: "Tensor", written: "Tensor", how: Decoding) -> Candidates:
+def candidates(logits: "Tensor", said: "Tensor", how: Decoding) -> Candidates:
     """The tokens that bans, temperature, top_k and top_p leave, in this order.
 
-    logits: (sequences, vocabulary). written: (sequences, tokens so far), what each has written.
+    logits: (sequences, vocabulary). said: (sequences, tokens so far), what no n-gram may be
+    repeated from, -1 for padding on the left: what is written, behind the prompt of a
+    decoder-only model, as transformers counts it.
     """
     import torch
 
     scores = torch.log_softmax(logits.float(), dim=-1)
-    if how.no_repeat and written.shape[1] >= how.no_repeat:
-        scores = _without_repeats(scores, written, how.no_repeat)
+    if how.no_repeat and said.shape[1] >= how.no_repeat:
+        scores = _without_repeats(scores, said, how.no_repeat)
     if how.temperature not in (0, 1):
         scores = scores / how.temperature
     size = scores.shape[1]
@@ -65,14 +67,14 @@ def drawn(
     return scores.topk(count, dim=-1).indices
 
 
-def _without_repeats(scores: "Tensor", written: "Tensor", size: int) -> "Tensor":
+def _without_repeats(scores: "Tensor", said: "Tensor", size: int) -> "Tensor":
     """The scores, with -inf for a token that would repeat an n-gram of this size."""
     import torch
 
     # Each window but the last is followed by a token; the last waits for its own.
-    windows = written.unfold(1, size, 1)
-    last = written[:, written.shape[1] - size + 1 :]
-    again = (windows[:, :, :-1] == last[:, None]).all(dim=-1)
+    windows = said.unfold(1, size, 1)
+    last = said[:, said.shape[1] - size + 1 :]
+    again = (windows[:, :, :-1] == last[:, None]).all(dim=-1) & (windows >= 0).all(dim=-1)
     # Of a token that follows several windows the ban must win.
     values = torch.full_like(again, torch.inf, dtype=scores.dtype).masked_fill(again, -torch.inf)
-    return scores.scatter_reduce(1, windows[:, :, -1], values, "amin")
+    return scores.scatter_reduce(1, windows[:, :, -1].clamp(min=0), values, "amin")

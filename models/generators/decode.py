@@ -80,7 +80,8 @@ def _sampled(
     logits = reading.logits
     for step in range(longest):
         check()
-        found = candidates(logits, written[rows, :step], how)
+        said = torch.cat([reading.before, written[rows, :step]], dim=1)
+        found = candidates(logits, said, how)
         place = drawn(found.scores, seeds[rows], step, found.tokens, 1, how)
         token = found.tokens.gather(1, place)[:, 0]
         written[rows, step] = token
@@ -128,7 +129,8 @@ def _beams(
     for step in range(longest):
         check()
         size = logits.shape[-1]
-        found = candidates(logits, written.flatten(0, 1)[:, :step], how)
+        said = torch.cat([reading.before, written.flatten(0, 1)[:, :step]], dim=1)
+        found = candidates(logits, said, how)
         width = found.tokens.shape[1]
         tokens = found.tokens.reshape(len(rows), beams * width)
         scores = (found.scores.view(len(rows), beams, width) + sums[:, :, None]).flatten(1)

@@ -17,6 +17,9 @@ class Reading:
     A causal model's rows are padded on the left, so that all continue in the same column; padding
     counts in no position. The rows are at first the prompts'; `take` repeats, reorders and drops
     them.
+
+    before: (rows, tokens), what an answer follows on, -1 for padding: the prompt, or the one token
+    with which a decoder beside an encoder begins.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class Reading:
         self._given: dict[str, Any] = {}
         self._cache: Any = None
         if left:
+            self.before = ids.masked_fill(self._mask == 0, -1)
             self._next = self._mask.sum(dim=1)
             places = (self._mask.cumsum(dim=1) - 1).clamp(min=0)
             self.logits = self._read(ids, places)
@@ -46,6 +50,7 @@ class Reading:
             self._given["encoder_outputs"] = encoder(ids, attention_mask=self._mask)
             self._next = torch.ones_like(seeds)
             begin = torch.full_like(ids[:, :1], int(model.config.decoder_start_token_id))
+            self.before = begin
             self.logits = self._read(begin, torch.zeros_like(begin))
 
     def feed(self, tokens: "Tensor") -> "Tensor":
@@ -66,6 +71,7 @@ class Reading:
         cache.batch_select_indices(rows)
         if of_same:
             return
+        self.before = self.before[rows]
         self._mask, self._seeds, self._next = self._mask[rows], self._seeds[rows], self._next[rows]
         if self._given:
             encoded = self._given["encoder_outputs"]

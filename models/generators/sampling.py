@@ -20,7 +20,8 @@ class Decoding(Sampling):
     """How a generator's text is drawn.
 
     backend: vllm draws plainly from the server's own seeds; transformers, our own loop, draws by
-        row. top_k: 0 for all tokens. beams: 1 for plain sampling. no_repeat: 0 for none.
+        row. top_k: 0 for all tokens. beams: 1 for plain sampling. no_repeat: length of the n-grams
+        of which none comes twice, the prompt of a decoder-only model included; 0 for none.
     max_new: most new tokens, as a multiple of the source's (and 8 more); none: max_tokens alone.
     """
 

@@ -23,7 +23,11 @@ class GeneratorSettings(BaseModel):
         None, ge=1, le=16, description="sampled beams, 1: plain sampling; default: 3"
     )
     no_repeat: int | None = Field(
-        None, ge=0, le=32, description="no n-gram of this length comes twice, 0: any; default: 4"
+        None,
+        ge=0,
+        le=32,
+        description="no n-gram of this length comes twice, a causal prompt included, 0: any; "
+        "default: 4",
     )
     max_new: float | None = Field(
         None, gt=0, le=20, description="most new tokens per token of the source; default: 1.5"

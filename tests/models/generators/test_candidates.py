@@ -51,5 +51,7 @@ def test_a_ban_begins_with_the_first_whole_n_gram() -> None:
     logits = torch.zeros(1, 5)
     how = Decoding(no_repeat=3, beams=1, top_k=0)
     for written, banned in (([], []), ([1, 2], []), ([1, 2, 3], []), ([1, 2, 3, 1, 2], [3])):
-        found = candidates(logits, torch.tensor([written], dtype=torch.int64), how)
-        assert found.scores[0].isinf().nonzero().flatten().tolist() == banned
+        for padding in (0, 1, 3, 5):
+            said = torch.tensor([[-1] * padding + written], dtype=torch.int64)
+            found = candidates(logits, said, how)
+            assert found.scores[0].isinf().nonzero().flatten().tolist() == banned
