@@ -48,13 +48,18 @@ def check_names(recipe: "Recipe") -> None:
                 raise Misplaced(fault, "models", name, *below)
     for name, settings in recipe.models.items():
         own = settings.pretrain or settings.fit_generator
-        before = named_models.made_as(own.init, recipe.models) if own and own.init else None
-        needed = own and STARTS_FROM.get(own.form, own.form)
-        if own and before not in (None, needed):
+        if own is None:
+            continue
+        needed = STARTS_FROM.get(own.form, own.form)
+        for slot, other in own.models().items():
+            before = named_models.made_as(other, recipe.models)
+            if before in (None, needed):
+                continue
+            takes = "starts from" if slot == "init" else "is judged by"
             raise Misplaced(
-                f"the model {own.init!r} has the form {before}, but a model of form {own.form} "
-                f"starts from one of form {needed}",
-                *("models", name, str(settings.maker), "init"),
+                f"the model {other!r} has the form {before}, but a model of form {own.form} "
+                f"{takes} one of form {needed}",
+                *("models", name, str(settings.maker), slot),
             )
     readable = [corpus.name for corpus in recipe.corpora if corpus.role != "labelled"]
     for name, settings in recipe.models.items():

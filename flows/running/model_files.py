@@ -268,7 +268,7 @@ def _check(step: Step, slot: str, folder: Path) -> None:
     if isinstance(config, PretrainConfig) and slot == "init":
         pretrain.check_init(folder, config)
     elif isinstance(config, FitGeneratorConfig):
-        fit_generator.check_init(folder, config)
+        fit_generator.check_model(folder, slot, config)
     elif isinstance(config, MeasureGeneratorsConfig) and slot == "judge":
         if fault := form_fault(folder, "causal"):
             raise BadInput(f"{step.name}.judge: the model at {folder} cannot judge: {fault}.")

@@ -65,7 +65,7 @@ class Feed:
 
     A batch of a causal form has, each (rows, tokens): input_ids, attention_mask and labels, where
     all but the target is ignored; of T5 the labels are the decoder's. Then start (rows,), where in
-    the input the target begins, target_ids, and target_mask without the closing <eos>.
+    the input the target begins, target_ids, and target_mask, both with the closing <eos>.
     """
 
     def __init__(
@@ -73,7 +73,6 @@ class Feed:
     ) -> None:
         rows = rows.sort_by("row_id").combine_chunks()
         self._pad, self._layout = int(tokenizer.pad_token_id), layout
-        self._end = layouts.end_token(tokenizer)
         self._asked = layouts.prompts(tokenizer, layout, rows["source"].to_pylist())
         self._targets = layouts.targets(tokenizer, layout, rows["target"].to_pylist(), self._asked)
         texts = ["source", "target"]
@@ -95,12 +94,11 @@ class Feed:
 
     def _encoded(self, asked: list[list[int]], targets: list[list[int]]) -> Encoded:
         written, _ = padded(targets, self._pad)
-        # Without its <eos> a target has at least one token to be compared by.
-        bare = [max(1, len(ids) - (ids[-1] == self._end)) for ids in targets]
-        places = torch.arange(written.shape[1])
+        # Padding may be the same token as <eos>.
+        lengths = torch.tensor([len(ids) for ids in targets])
         found = {
             "target_ids": written,
-            "target_mask": places < torch.tensor(bare)[:, None],
+            "target_mask": torch.arange(written.shape[1]) < lengths[:, None],
             "start": torch.tensor([len(ids) for ids in asked]),
         }
         if self._layout.form == "t5":

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tercet.models.generators.checkpoint import load_tokenizer
 from tercet.models.training.fit_generator import IGNORED, Encoded, Objective
 from tercet.models.vaegpt import losses
 from tercet.models.vaegpt.network import Latents, VaeGpt, from_gpt2, frozen_judge
@@ -13,16 +14,31 @@ from tercet.models.vaegpt.settings import VaeGptNumbers
 
 
 def load_vaegpt(
-    directory: Path, numbers: VaeGptNumbers, device: str = "cpu", bf16: bool = False
+    directory: Path,
+    numbers: VaeGptNumbers,
+    device: str = "cpu",
+    bf16: bool = False,
+    judge: Path | None = None,
 ) -> tuple[VaeGpt, Objective]:
-    """The network on this checkpoint, and its objective with the checkpoint itself as the judge.
+    """The network on this checkpoint, and its objective.
 
-    Heads are drawn from torch's generator. bf16: the judge runs under autocast. Raises ValueError
-    where the checkpoint is not a GPT-2.
+    Heads are drawn from torch's generator. bf16: the judge runs under autocast. judge: the
+    checkpoint that judges, of the same vocabulary; None: the one that fitting starts from, in the
+    paper the original GPT-2. Raises ValueError where one of them is not a GPT-2, or where they do
+    not go together.
     """
     model = from_gpt2(directory, **numbers.of_network())
-    judge = frozen_judge(directory).to(device)
-    return model, objective_of(model, judge, numbers, bf16)
+    frozen = frozen_judge(judge or directory)
+    if judge is not None and _words(judge) != _words(directory):
+        raise ValueError(
+            f"the judge {judge} reads the very tokens that are written, and its vocabulary is "
+            f"another than that of the init {directory}: name a judge with the same tokenizer"
+        )
+    return model, objective_of(model, frozen.to(device), numbers, bf16)
+
+
+def _words(directory: Path) -> dict[str, int]:
+    return dict(load_tokenizer(directory).get_vocab())
 
 
 def objective_of(
@@ -32,7 +48,8 @@ def objective_of(
 
     The target is fed to the model token by token (teacher forcing), so that one pass predicts a
     whole sentence: its soft tokens go through the judge as one text, without the source, and are
-    compared with the target itself.
+    compared with the target itself. The end of text is part of both: without it nothing but the
+    cross-entropy would teach the model to stop.
     """
 
     def objective(batch: Encoded) -> tuple[Tensor, dict[str, Tensor]]:

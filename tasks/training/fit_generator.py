@@ -76,7 +76,20 @@ class FitGeneratorSettings(FitGeneratorNumbers):
     """And the model to start from and the pairs, as a recipe names them."""
 
     init: str = Field(min_length=1, description="A model of the form, named like any other.")
+    judge: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A GPT-2 of the same vocabulary that judges for the form vaegpt; null: init.",
+    )
     pairs: PairsSettings = PairsSettings()
+
+    @model_validator(mode="after")
+    def _judged(self) -> "FitGeneratorSettings":
+        if self.judge is not None and self.form != "vaegpt":
+            raise ValueError(f"a model of form {self.form} has no judge: leave judge out")
+        if self.judge is not None and self.vaegpt.target_weight == 0:
+            raise ValueError("target_weight: 0 asks no judge: leave judge out, or raise it")
+        return self
 
     @property
     def writes_with_noise(self) -> bool:
@@ -85,13 +98,13 @@ class FitGeneratorSettings(FitGeneratorNumbers):
 
     def models(self) -> dict[str, str]:
         """The models that are read, by slot."""
-        return {"init": self.init}
+        return {"init": self.init} | ({} if self.judge is None else {"judge": self.judge})
 
     def config(
         self, name: str, labelled: tuple[str, ...], sentences: tuple[str, ...]
     ) -> "FitGeneratorConfig":
         """The stage's config for the model of this name, from these corpora."""
-        own = self.model_dump(exclude={"init", "pairs"})
+        own = self.model_dump(exclude={"init", "judge", "pairs"})
         given = self.pairs.model_dump(exclude={"corpora", "role"})
         pairs = PairsConfig(labelled=labelled, sentences=sentences, **given)
         return FitGeneratorConfig(name=name, pairs=pairs, **own)
@@ -104,13 +117,13 @@ class FitGeneratorConfig(FitGeneratorNumbers):
     pairs: PairsConfig
 
 
-def check_init(folder: Path, config: FitGeneratorConfig) -> None:
-    """Raises BadInput if the model in this directory can be no start for this generator."""
+def check_model(folder: Path, slot: str, config: FitGeneratorConfig) -> None:
+    """Raises BadInput if the model in this directory can be no init, or no judge, of this one."""
     form: pretraining.Form = "t5" if config.form == "t5" else "causal"
     if fault := pretraining.form_fault(folder, form) or _unfit(folder, config):
         fault = fault.replace(f"form: {form}", f"form: {config.form}")
         raise BadInput(
-            f"fit_generator.{config.name}: the model at {folder} cannot be its init: {fault}."
+            f"fit_generator.{config.name}: the model at {folder} cannot be its {slot}: {fault}."
         )
 
 
@@ -118,7 +131,7 @@ def _unfit(folder: Path, config: FitGeneratorConfig) -> str | None:
     told = pretraining.described(folder)
     kind, places = told.get("model_type"), told.get("n_positions")
     if config.form == "vaegpt" and kind != "gpt2":
-        return f"it is a {kind}, but form: vaegpt starts from a GPT-2"
+        return f"it is a {kind}, but form: vaegpt needs a GPT-2"
     if kind == "gpt2" and isinstance(places, int) and config.max_length > places:
         return f"it has {places} positions, and max_length is {config.max_length}"
     return None
@@ -177,7 +190,9 @@ def _opened(work: Work, config: FitGeneratorConfig) -> "Fitted":
     if config.form == "vaegpt":
         fitting = import_module(_VAEGPT)
         bf16 = computed_in(config.precision, work.resources.device) == "bf16"
-        found = fitting.load_vaegpt(init, config.vaegpt, work.resources.device, bf16)
+        found = fitting.load_vaegpt(
+            init, config.vaegpt, work.resources.device, bf16, work.models.get("judge")
+        )
     elif config.form == "causal":
         found = generator_forms.load_causal(init)
     else:

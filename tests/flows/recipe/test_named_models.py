@@ -67,6 +67,10 @@ def test_a_string_is_a_model_that_is_taken(tmp_path: Path) -> None:
             ["models.a.fit_generator.init", "the form masked", "starts from one of form causal"],
         ),
         (
+            {"a": {"fit_generator": {"form": "vaegpt", "init": "x/y", "judge": "b"}}, "b": MASKED},
+            ["models.a.fit_generator.judge", "the form masked", "is judged by one of form causal"],
+        ),
+        (
             {
                 "a": {"pretrain": {"form": "causal", "init": "b"}},
                 "b": {"fit_generator": {"form": "vaegpt", "init": "x/y"}},

@@ -259,8 +259,12 @@ def test_vaegpt_starts_from_a_gpt2_alone(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(other))
     config = FitGeneratorConfig(name="own", form="vaegpt", pairs=PairsConfig())
     step = Step("fit_generator.own", fit_generator.STAGE, config, {}, {"init": Tagged("opt")})
-    with pytest.raises(BadInput, match="it is a opt, but form: vaegpt starts from a GPT-2"):
+    with pytest.raises(BadInput, match="it is a opt, but form: vaegpt needs a GPT-2"):
         check_model_files([step], {"opt": tmp_path})
+    models = {"init": Tagged("small"), "judge": Tagged("opt")}
+    tagged = {"small": tiny_causal(tmp_path / "gpt", ["red"]), "opt": tmp_path}
+    with pytest.raises(BadInput, match="cannot be its judge: it is a opt"):
+        check_model_files([replace(step, models=models)], tagged)
 
 
 def test_the_judge_of_generators_is_a_causal_model(tmp_path: Path, tiny_backbone: Path) -> None:

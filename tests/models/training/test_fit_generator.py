@@ -95,8 +95,9 @@ def test_a_batch_is_laid_out_as_the_model_is_asked(tmp_path: Path) -> None:
         assert labels[:start].eq(IGNORED).all()
         assert torch.equal(labels[start:length], ids[start:length])
         assert labels[length:].eq(IGNORED).all()
-        bare = int(batch.inputs["target_mask"][row].sum())
-        assert bare == length - start - 1
+        # The end is part of what is compared.
+        assert int(batch.inputs["target_mask"][row].sum()) == length - start
+        assert torch.equal(batch.inputs["target_ids"][row, : length - start], ids[start:length])
         source = one.tokenizer.decode(ids[: start - 1].tolist())
         texts.add((source, one.tokenizer.decode(ids[start : length - 1].tolist())))
     assert texts == set(zip(rows["source"].to_pylist(), rows["target"].to_pylist(), strict=True))

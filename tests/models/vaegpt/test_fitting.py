@@ -66,8 +66,8 @@ def test_the_loss_is_the_papers(gpt2: Path, batch: dict[str, torch.Tensor]) -> N
     for row in range(3):
         start = int(batch["start"][row])
         length = int(batch["target_mask"][row].sum())
-        ids = batch["target_ids"][row, : length + 1]
-        assert torch.equal(batch["input_ids"][row, start : start + length + 1], ids)
+        ids = batch["target_ids"][row, :length]
+        assert torch.equal(batch["input_ids"][row, start : start + length], ids)
         assert int(ids[-1]) == model.config.eos_token_id
         for place, token in enumerate(ids.tolist()):
             entropies.append(-float(logits[row, start - 1 + place].log_softmax(-1)[token]))
@@ -77,7 +77,7 @@ def test_the_loss_is_the_papers(gpt2: Path, batch: dict[str, torch.Tensor]) -> N
             said.append(int((scores / 0.6).softmax(-1).argmax()))
         with torch.no_grad():
             predicted.append(judge(torch.tensor([said])).last_hidden_state[0].mean(0))
-            true.append(judge(ids[None, :length]).last_hidden_state[0].mean(0))
+            true.append(judge(ids[None]).last_hidden_state[0].mean(0))
     middle = torch.stack(true).mean(0)
     cosine = torch.nn.functional.cosine_similarity
     target = (
@@ -107,6 +107,45 @@ def test_without_cross_entropy_the_judge_alone_teaches_the_words(
     assert "transformer.h.0.mlp.c_fc.weight" in moved
     # The heads get their gradient from the KL and through the noise, and here there is neither.
     assert not any(".latent." in name for name in moved)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "last"])
+def test_without_cross_entropy_the_judge_teaches_the_end_too(
+    pooling: Any, gpt2: Path, batch: dict[str, torch.Tensor]
+) -> None:
+    numbers = VaeGptNumbers(**STILL, cross_entropy=0.0, kl_weight=0.0, pooling=pooling)
+    model, objective = load_vaegpt(gpt2, numbers)
+    kept: list[torch.Tensor] = []
+    hook = model.lm_head.register_forward_hook(lambda *given: kept.append(given[-1]))
+    loss, _ = objective(batch)
+    hook.remove()
+    (gradient,) = torch.autograd.grad(loss, kept)
+    lengths = batch["attention_mask"].sum(1)
+    for row, length in enumerate(lengths.tolist()):
+        assert int(batch["input_ids"][row, length - 1]) == model.config.eos_token_id
+        # The place before the last token predicts it; nothing behind it is judged.
+        assert gradient[row, length - 2].abs().max() > 1e-6
+        assert not gradient[row, length - 1 :].any()
+
+
+def test_a_judge_of_its_own(gpt2: Path, batch: dict[str, torch.Tensor], tmp_path: Path) -> None:
+    other = tiny_causal(tmp_path / "other", WORDS, seed=1, sharpness=0.2)
+    numbers = VaeGptNumbers(**STILL)
+    terms = []
+    for start, judge in ((gpt2, None), (gpt2, gpt2), (gpt2, other), (other, gpt2)):
+        torch.manual_seed(1)
+        model, objective = load_vaegpt(start, numbers, judge=judge)
+        model.eval()
+        torch.manual_seed(5)
+        terms.append(objective(batch)[1])
+    own, same, another, swapped = terms
+    assert same == own
+    assert another["target"] != own["target"]
+    # The judge writes nothing: what is learnt from is init's.
+    assert another["cross_entropy"] == own["cross_entropy"] != swapped["cross_entropy"]
+    strange = tiny_causal(tmp_path / "strange", ["quite", "different"])
+    with pytest.raises(ValueError, match="its vocabulary is another than that of the init"):
+        load_vaegpt(gpt2, numbers, judge=strange)
 
 
 def test_the_judge_is_no_part_of_the_model(gpt2: Path, batch: dict[str, torch.Tensor]) -> None:

@@ -30,7 +30,7 @@ def inits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {"causal": causal, "vaegpt": causal, "t5": t5}
 
 
-def fitted(folder: Path, init: Path, form: str, **settings: Any) -> Any:
+def fitted(folder: Path, init: Path, form: str, judge: Path | None = None, **settings: Any) -> Any:
     """The generator's directory and the log's rows."""
     blank = dict.fromkeys(LABELLED.names)
     rows = [
@@ -53,7 +53,7 @@ def fitted(folder: Path, init: Path, form: str, **settings: Any) -> Any:
             config=config,
             seed=3,
             inputs={"labelled": rows_of({"labelled": [folder / "labelled.parquet"]})},
-            models={"init": init},
+            models={"init": init} if judge is None else {"init": init, "judge": judge},
             spec={},
             resources=Resources(),
             scratch=folder,
@@ -96,6 +96,18 @@ def test_the_same_seed_gives_the_same_generator(inits: dict[str, Path], tmp_path
         for name in ("a", "b")
     ]
     assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_another_judge_makes_another_generator(inits: dict[str, Path], tmp_path: Path) -> None:
+    other = tiny_causal(tmp_path / "other", WORDS, seed=1, sharpness=0.05)
+    settings: dict[str, Any] = {"vaegpt": {"cross_entropy": 0.0}}
+    init = inits["vaegpt"]
+    weights = [
+        fitted(tmp_path / name, init, "vaegpt", judge, **settings)[0] / "model.safetensors"
+        for name, judge in (("a", None), ("b", init), ("c", other))
+    ]
+    own, same, another = (path.read_bytes() for path in weights)
+    assert own == same != another
 
 
 def test_the_optimizer_is_the_recipes(inits: dict[str, Path], tmp_path: Path) -> None:
@@ -162,6 +174,12 @@ def test_settings_that_contradict_each_other() -> None:
     with pytest.raises(ValidationError, match="the key vaegpt is not for the form causal"):
         FitGeneratorSettings.model_validate(
             {"form": "causal", "init": "x", "vaegpt": {"noise_weight": 1.0}}
+        )
+    with pytest.raises(ValidationError, match="a model of form causal has no judge"):
+        FitGeneratorSettings(form="causal", init="x", judge="y")
+    with pytest.raises(ValidationError, match="target_weight: 0 asks no judge"):
+        FitGeneratorSettings.model_validate(
+            {"form": "vaegpt", "init": "x", "judge": "y", "vaegpt": {"target_weight": 0}}
         )
     with pytest.raises(ValidationError, match="give either corpora or role"):
         FitGeneratorSettings.model_validate(
