@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from tercet.flows.recipe.named_models import Fault, made_as
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.training.fit_gense import FitGenseSettings
+from tercet.tasks.training.generator_pairs import Above, least_of
 
 if TYPE_CHECKING:
     from tercet.flows.recipe.model import Recipe
@@ -40,8 +41,8 @@ def faults(recipe: "Recipe") -> Iterator[Fault]:
         corpora = [*recipe.labelled, *recipe.unlabelled]
         for message, key in _of_names(corpora, pairs.corpora, pairs.above):
             yield message, (*place, key)
-        unscored = pairs.above is None and not pairs.unsupervised
-        if unscored and (scored := _scored(corpora, pairs.corpora)):
+        scored = None if pairs.unsupervised else _scored(corpora, pairs.corpora, pairs.above)
+        if scored is not None:
             remedy = "or set unsupervised: true, which takes each text for itself"
             yield _ABOVE.format(scored, remedy), (*place, "above")
     measured = recipe.measure_generators
@@ -62,13 +63,12 @@ def faults(recipe: "Recipe") -> Iterator[Fault]:
         )
     for message, key in _of_names(recipe.labelled, measured.corpora, measured.above):
         yield message, ("measure_generators", key)
-    scored = _scored(recipe.labelled, measured.corpora)
-    if measured.above is None and scored:
+    if scored := _scored(recipe.labelled, measured.corpora, measured.above):
         yield _ABOVE.format(scored, "or name other corpora"), ("measure_generators", "above")
 
 
 def _of_names(
-    corpora: Sequence[CorpusConfig], names: Sequence[str], above: float | None
+    corpora: Sequence[CorpusConfig], names: Sequence[str], above: Above | None
 ) -> Iterator[tuple[str, str]]:
     readable = [corpus.name for corpus in corpora]
     chosen = _chosen(corpora, names)
@@ -80,8 +80,15 @@ def _of_names(
         if corpus.kind == "definitions":
             message = f"the corpus {corpus.name!r} has definitions, which are no pairs"
             yield f"{message}: name other corpora", "corpora"
-    if above is not None and "scored" not in [corpus.kind for corpus in chosen]:
+    scored = [corpus.name for corpus in chosen if corpus.kind == "scored"]
+    if above is not None and not scored:
         yield "only corpora of kind scored have labels to be above: leave this out", "above"
+    elif isinstance(above, dict) and (unknown := next((n for n in above if n not in scored), None)):
+        yield (
+            f"{unknown!r} is no corpus of kind scored whose pairs are taken, only: "
+            f"{', '.join(scored)}",
+            "above",
+        )
 
 
 def _chosen(corpora: Sequence[CorpusConfig], names: Sequence[str]) -> list[CorpusConfig]:
@@ -91,6 +98,9 @@ def _chosen(corpora: Sequence[CorpusConfig], names: Sequence[str]) -> list[Corpu
     return [corpus for corpus in corpora if corpus.name in names]
 
 
-def _scored(corpora: Sequence[CorpusConfig], names: Sequence[str]) -> str | None:
-    """A chosen corpus whose pairs are paraphrases by their label alone."""
-    return next((c.name for c in _chosen(corpora, names) if c.kind == "scored"), None)
+def _scored(
+    corpora: Sequence[CorpusConfig], names: Sequence[str], above: Above | None
+) -> str | None:
+    """A chosen corpus whose pairs are paraphrases by their label alone, and which has no least."""
+    scored = (c.name for c in _chosen(corpora, names) if c.kind == "scored")
+    return next((name for name in scored if least_of(above, name) is None), None)

@@ -16,7 +16,7 @@ from tercet.models import seeding
 from tercet.models.generators.sampling import Decoding
 from tercet.models.precision import Precision
 from tercet.tasks.stage import BadInput, Config, Stage, Work
-from tercet.tasks.training.generator_pairs import paraphrases
+from tercet.tasks.training.generator_pairs import Above, paraphrases
 
 GENERATOR_TEXTS = pa.schema(
     [
@@ -34,9 +34,10 @@ class PairsToMeasure(Config):
     """On which pairs generators are measured, and how often each source is rewritten."""
 
     corpora: tuple[str, ...] = Field(default=(), description="Labelled ones; empty: all.")
-    above: float | None = Field(
+    above: Above | None = Field(
         default=None,
-        description="Of scored corpora only rows with a label above this; 3 in the paper.",
+        description="Of scored corpora only rows with a label above this, or above a number of "
+        "each by its name; 3 in the paper.",
     )
     max_rows: int = Field(default=500, ge=2, description="Most pairs, drawn by seed.")
     per_source: int = Field(default=4, ge=1, le=64, description="Generations of each source.")

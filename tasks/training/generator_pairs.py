@@ -1,6 +1,7 @@
 """The pairs of source and target that a generator is fitted to, and those held out to choose by."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +15,17 @@ from tercet.tasks.guarding.removal import without_contaminated
 from tercet.tasks.stage import BadInput, Config, Work
 
 _HELD_OUT = "generator validation"
+# A label for all scored corpora, or one for each by its name.
+Above: TypeAlias = float | dict[str, float]
 
 
 class PairsNumbers(Config):
     """Which rows become pairs."""
 
-    above: float | None = Field(
+    above: Above | None = Field(
         default=None,
-        description="Of scored corpora only rows with a label above this; 3 of SICK's relatedness "
-        "in the paper.",
+        description="Of scored corpora only rows with a label above this, or above a number of "
+        "each by its name; in the paper 3 of SICK's relatedness, and MRPC's label 1.",
     )
     unsupervised: bool = Field(
         default=False,
@@ -106,23 +109,27 @@ def _sample(rows: pa.Table, most: int, seed: int, purpose: str) -> pa.Table:
 
 
 def paraphrases(
-    labelled: pa.Table, corpora: Sequence[str], above: float | None, stage: str
+    labelled: pa.Table, corpora: Sequence[str], above: Above | None, stage: str
 ) -> pa.Table:
     """The rows of these corpora whose positive is a paraphrase of the anchor.
 
     labelled: corpus, kind, positive and label at least. above: of scored rows, those with a higher
-    label; None: all. stage: begins a message. Raises BadInput for a corpus without any such row.
+    label; None, or a corpus that it does not name: all. stage: begins a message. Raises BadInput
+    for a corpus without any such row.
     """
     table = labelled.filter(pc.is_in(labelled["corpus"], pa.array(corpora, pa.string())))
     table = table.filter(pc.is_valid(table["positive"]))
-    if above is not None:
-        higher = pc.fill_null(pc.greater(table["label"], above), False)
-        table = table.filter(pc.or_(pc.not_equal(table["kind"], "scored"), higher))
+    for name in corpora:
+        least = least_of(above, name)
+        if least is not None:
+            other = (pc.field("corpus") != name) | (pc.field("kind") != "scored")
+            table = table.filter(other | (pc.field("label") > least))
     left = set(table["corpus"].unique().to_pylist())
     if empty := next((name for name in corpora if name not in left), None):
-        scored = pc.equal(pc.field("corpus"), empty) & pc.equal(pc.field("kind"), "scored")
-        if above is not None and labelled.filter(scored).num_rows:
-            reason = f"no row of the corpus {empty} has a label above {above:g}: lower above"
+        least = least_of(above, empty)
+        scored = (pc.field("corpus") == empty) & (pc.field("kind") == "scored")
+        if least is not None and labelled.filter(scored).num_rows:
+            reason = f"no row of the corpus {empty} has a label above {least:g}: lower above"
         else:
             reason = (
                 f"the corpus {empty} has no pairs: look at why its rows were refused (SELECT "
@@ -130,6 +137,11 @@ def paraphrases(
             )
         raise BadInput(f"{stage}: {reason}.")
     return table
+
+
+def least_of(above: Above | None, corpus: str) -> float | None:
+    """The label above which a scored corpus's rows are taken; None where none is given."""
+    return above.get(corpus) if isinstance(above, Mapping) else above
 
 
 def _labelled(work: Work, config: PairsConfig, stage: str) -> list[pa.Table]:

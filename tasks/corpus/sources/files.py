@@ -170,18 +170,20 @@ def _of_first(limit: int, readings: Iterator[Reading]) -> Iterator[Reading]:
 
 
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
-    """Each file as a table; an empty one has no columns and is left out.
+    """Each file as a table, a .txt with tabs in its first line too; an empty one is left out.
 
     Raises:
         BadInput: a file of plain lines, which have no columns.
     """
     for name, path in files_of(corpus.source):
-        if format_of(path)[0] in PLAIN:
+        form, _ = format_of(path)
+        columns = [] if form == ".md" else columns_of(path, max_bytes)
+        if form == ".md" or (form in PLAIN and len(columns) == 1):
             raise BadInput(
                 f"{path}: lines of text have no columns, which the labelled corpus "
-                f"{corpus.name!r} needs; save it as .tsv, .csv, .jsonl or .parquet"
+                f"{corpus.name!r} needs; save it as .tsv, .csv, .jsonl or .parquet, or as .txt "
+                "with tabs and a header"
             )
-        columns = columns_of(path, max_bytes)
         if columns or next(rows(path, max_bytes), None) is not None:
             yield Table(name, columns, partial(rows, path, max_bytes))
 

@@ -1,4 +1,7 @@
-"""Rows of tables in files (.jsonl, .csv, .tsv, .parquet), streamed, each with its fault if any."""
+"""Rows of tables in files (.jsonl, .csv, .tsv, .parquet), streamed, each with its fault if any.
+
+A .txt is read as a .tsv: many old data sets call a table with a header so.
+"""
 
 import csv
 import json
@@ -135,11 +138,11 @@ def _json_rows(path: Path, max_bytes: int) -> Iterator[Row]:
 
 
 def _delimiter(path: Path, max_bytes: int) -> str:
-    """What stands between fields: a tab in .tsv, else what the header says.
+    """What stands between fields: in .csv what the header says, else a tab.
 
     Semicolons or tabs (as Excel writes them) do so only where commas give a single column.
     """
-    if format_of(path)[0] == ".tsv":
+    if format_of(path)[0] != ".csv":
         return "\t"
     columns = {mark: len(_header(path, max_bytes, mark)) for mark in _DELIMITERS}
     return "," if columns[","] > 1 else max(columns, key=lambda mark: columns[mark])

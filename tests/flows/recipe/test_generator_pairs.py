@@ -1,15 +1,22 @@
 """Generators without pairs are refused before anything runs, and those with pairs become steps."""
 
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Made, Step, Weights
+from tercet.flows.recipe import file
 from tercet.flows.recipe.model import Recipe
+from tercet.tasks.corpus import labelled
+from tercet.tasks.stage import Resources, Work
+from tercet.tasks.training.generator_pairs import paraphrases
 
 SICK = {"name": "sick", "source": "s.tsv", "role": "labelled", "kind": "scored"}
+MRPC = {**SICK, "name": "mrpc", "source": "m.txt"}
 TERMS = {"name": "terms", "source": "t.tsv", "role": "labelled", "kind": "definitions"}
 FIELD = {"name": "field", "source": "f.txt"}
 
@@ -31,6 +38,47 @@ def test_pairs_of_labelled_corpora() -> None:
     assert step.inputs == {"labelled": ("labelled",)}
     assert step.models == {"init": Made("pretrain.base_model")}
     assert (step.config.pairs.labelled, step.config.pairs.sentences) == (("sick",), ())
+
+
+def test_a_least_label_of_each_corpus() -> None:
+    above = {"sick": 3, "mrpc": 0}
+    step = steps([SICK, MRPC], {"above": above})["fit_generator.writer"]
+    assert step.config.pairs.above == above
+
+
+def test_the_shipped_recipe_reads_sick_and_mrpc_as_senteval_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "SICK/SICK_train.txt": (
+            "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+            "1\tA hen sleeps\tA hen is asleep\t4.8\tENTAILMENT\n"
+            "2\tA hen sleeps\tA cart rolls\t3\tNEUTRAL\n"
+        ),
+        "MRPC/msr_paraphrase_train.txt": (
+            "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
+            '1\t7\t8\tShe said " yes " .\tShe agreed .\n'
+            "0\t9\t10\tShares rose .\tShares fell .\n"
+        ),
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    found = {step.name: step for step in compile_steps(file.load("generate_cse"))}
+    made: dict[str, pa.Table] = {}
+
+    def emit(name: str, table: pa.Table) -> None:
+        made[name] = pa.concat_tables([*([made[name]] if name in made else []), table])
+
+    config = found["labelled"].config
+    labelled.run(Work(config, 0, {}, {}, {}, Resources(), tmp_path / "scratch", emit))
+    pairs = found["fit_generator.vaegpt"].config.pairs
+    kept = paraphrases(made["labelled"], pairs.labelled, pairs.above, "here")
+    assert list(zip(kept["anchor"].to_pylist(), kept["positive"].to_pylist(), strict=True)) == [
+        ("A hen sleeps", "A hen is asleep"),
+        ('She said " yes " .', "She agreed ."),
+    ]
 
 
 def test_sentences_that_are_their_own_targets() -> None:
@@ -110,6 +158,14 @@ def test_each_generator_is_measured() -> None:
         ([TERMS], {}, {}, "has definitions, which are no pairs"),
         ([FIELD], {"corpora": ["field"], "above": 3}, {}, "only corpora of kind scored"),
         ([SICK], {}, {}, "'sick' is scored, so that only pairs of a high label"),
+        ([SICK, MRPC], {"above": {"sick": 3}}, {}, "'mrpc' is scored, so that only pairs"),
+        (
+            [SICK, MRPC],
+            {"above": {"sick": 3, "mprc": 0}},
+            {},
+            "'mprc' is no corpus of kind scored whose pairs are taken, only: sick, mrpc",
+        ),
+        ([FIELD], {"corpora": ["field"], "above": {"field": 3}}, {}, "only corpora of kind scored"),
         (
             [SICK],
             {"unsupervised": True},

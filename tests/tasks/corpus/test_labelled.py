@@ -380,6 +380,16 @@ def test_columns_that_the_recipe_names(run: Run, tmp_path: Path) -> None:
     assert short(made) == [("a", "entailment", None, None), ("a", "2", None, None)]
 
 
+def test_a_txt_may_be_a_table(run: Run, tmp_path: Path) -> None:
+    """As SentEval has SICK, and MRPC with a byte order mark; a quotation mark is text there."""
+    content = '#1 String\t#2 String\tQuality\nHe said " no , never "\tHe, too\t1\nx\ty, z\t0\n'
+    path = tmp_path / "twins_train.txt"
+    path.write_bytes(b"\xef\xbb\xbf" + content.encode())
+    columns = {"anchor": "#1 String", "positive": "#2 String", "label": "Quality"}
+    made = run({"source": str(path), "kind": "scored", "columns": columns})
+    assert short(made) == [('He said " no , never "', "He, too", None, 1), ("x", "y, z", None, 0)]
+
+
 def test_several_files_and_a_limit_over_all(run: Run, tmp_path: Path) -> None:
     for name in ("a", "b"):
         rows = [[f"{name}{i}", f"{name}{i} too"] for i in range(3)]
@@ -446,6 +456,8 @@ def test_bad_lines_are_rejects_and_the_others_go_on(run: Run, tmp_path: Path) ->
     [
         ("none.csv", None, {}, "no such file"),
         ("a.txt", b"x\n", {}, "lines of text have no columns"),
+        ("a.txt", b"", {}, "is empty"),
+        ("a.md", b"anchor\tpositive\nx\ty\n", {}, "lines of text have no columns"),
         ("a.csv", b"", {}, "is empty"),
         ("a.csv", b"anchor,positive\n", {}, "is empty"),
         ("a.csv", b"anchor,other\nx,y\n", {}, "none of the layouts of kind pairs .*'other'"),

@@ -10,7 +10,7 @@ import pytest
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.stage import BadInput, Resources, Work
-from tercet.tasks.training.generator_pairs import PairsConfig, read_pairs
+from tercet.tasks.training.generator_pairs import PairsConfig, paraphrases, read_pairs
 
 
 def work(folder: Path, seed: int = 3, bad: tuple[str, ...] = ()) -> Work:
@@ -83,6 +83,25 @@ def test_labels_above(tmp_path: Path) -> None:
     both = read(tmp_path, above=3, labelled=("sick", "other"))
     others = {(f"source {number // 2}", f"target {number}") for number in range(60, 70)}
     assert set(both[0] + both[1]) == {*rows, *held_out} | others
+
+
+def test_a_label_above_which_each_corpus_is_taken(tmp_path: Path) -> None:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    given = work(folder).inputs["labelled"].table("labelled").to_pylist()
+    rows = [
+        {**row, "corpus": "twins", "kind": "scored", "label": row["row_id"] % 2}
+        if row["corpus"] == "other"
+        else row
+        for row in given
+    ]
+    table = pa.Table.from_pylist(rows, schema=LABELLED)
+    kept = paraphrases(table, ("sick", "twins"), {"sick": 4, "twins": 0}, "here")
+    expected = [number for number in range(60) if number % 6 == 5] + [61, 63, 65, 67, 69]
+    assert kept["row_id"].to_pylist() == expected
+    assert paraphrases(table, ("sick",), {"sick": 4, "twins": 0}, "here").num_rows == 10
+    with pytest.raises(BadInput, match="no row of the corpus twins has a label above 1: lower"):
+        paraphrases(table, ("sick", "twins"), {"sick": 4, "twins": 1}, "here")
 
 
 def test_unsupervised_each_text_is_its_own_target(tmp_path: Path) -> None:
