@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from tercet.flows.pages import charts
 from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section
 from tercet.flows.report.subject import Row, Subject
-from tercet.flows.results import lost_losses
+from tercet.flows.results import drawn, lost_losses
 
 MOST_POINTS = 300
 
@@ -56,6 +56,9 @@ def curves(subjects: Sequence[Subject]) -> Section:
         of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
         blocks += (
             Note(f"{of_run}{said}", "warning") for said in lost_losses.told(subject.connection)
+        )
+        blocks += (
+            Note(f"{of_run}{said}") for said in drawn.told(subject.connection, subject.recipe)
         )
     if not on_dev:
         text = "No dev values were recorded: with `train.choose`, the best checkpoint is kept."

@@ -13,6 +13,7 @@ from tercet.flows.recipe.threshold_keys import threshold_keys
 from tercet.flows.results import (
     definitions,
     discriminators,
+    drawn,
     generated,
     lost_losses,
     transductive,
@@ -46,6 +47,7 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         lines += _asked(connection, run_id)
         lines += _failed(connection, command)
         lines += (f"\n{sentence}" for sentence in lost_losses.told(connection))
+        lines += (f"\n{sentence}" for sentence in drawn.told(connection, run["recipe"]))
         lines += _generators(connection)
         lines += _discriminators(connection)
         lines += of_definitions(connection)
