@@ -24,6 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from tercet.storage.fingerprint import file_digest
+from tercet.storage.layout import foreign
 from tercet.storage.part_writer import StagedPart, schema_file
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store, StoreError, clear_errors, json_bytes
@@ -52,6 +53,12 @@ class Artifact:
         """The manifest, or None while the artifact is unfinished."""
         found = self.store.get_json(f"{self.path}/{MANIFEST}")
         return None if found is None else dict(found)
+
+    def is_own(self) -> bool:
+        """Whether its manifest, if there is one, is that of its step and version."""
+        manifest = self.manifest()
+        own = {"step": self.step, "version": self.version}
+        return manifest is None or manifest | own == manifest
 
     def plan(self) -> list[dict[str, Any]] | None:
         """The part plan, or None before there is one."""
@@ -252,13 +259,27 @@ def open_artifact(store: Store, step: str, version: str) -> Artifact:
     return Artifact(store, step, version)
 
 
+def artifacts_of(store: Store, step: str) -> list[Artifact]:
+    """Every artifact of the step, finished or not; one that was copied to another name is none."""
+    found = [Artifact(store, step, version) for version in store.list(f"artifacts/{step}")]
+    return [artifact for artifact in found if artifact.is_own()]
+
+
 def all_artifacts(store: Store) -> list[Artifact]:
     """Every artifact in the store, finished or not."""
-    return [
-        Artifact(store, step, version)
+    return [found for step in store.list("artifacts") for found in artifacts_of(store, step)]
+
+
+def foreign_things(store: Store) -> list[Path]:
+    """What lies in the store and is not its own, in order; of a folder, not what is in it."""
+    copies = [
+        store.local(artifact.path)
         for step in store.list("artifacts")
-        for version in store.list(f"artifacts/{step}")
+        for artifact in (Artifact(store, step, name) for name in store.list(f"artifacts/{step}"))
+        if not artifact.is_own()
     ]
+    with clear_errors(store.location):
+        return sorted({*foreign(store.root), *copies})
 
 
 def find_part(store: Store, step_kind: str, key: str) -> Record | None:

@@ -139,8 +139,10 @@ def _run(store: Store, run_id: str) -> Run | None:
 
 def _steps(store: Store, run_id: str) -> list[dict[str, Any]]:
     prefix = f"runs/{run_id}/steps"
-    found = (store.get_json(f"{prefix}/{name}") for name in store.list(prefix))
-    return sorted((step for step in found if step), key=lambda step: str(step["recorded"]))
+    found = [(name, store.get_json(f"{prefix}/{name}")) for name in store.list(prefix)]
+    # A copy of an entry says another name than its own.
+    steps = [step for name, step in found if step and name == f"{step['step']}.json"]
+    return sorted(steps, key=lambda step: str(step["recorded"]))
 
 
 def _now() -> str:

@@ -20,8 +20,19 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore
 
+from tercet.storage.layout import own_names
+
 FORMAT = 1
 MARKER = "store.json"
+
+_LEFT_BY_SYSTEMS = {
+    "lost+found",
+    ".DS_Store",
+    ".localized",
+    ".directory",
+    "Thumbs.db",
+    "desktop.ini",
+}
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -122,15 +133,9 @@ class Store:
             obstore.put(self.objects, path, data, mode="overwrite", use_multipart=False)
 
     def list(self, prefix: str) -> list[str]:
-        """The names directly below the prefix, sorted, of objects and folders."""
+        """The store's own names directly below the prefix, sorted, of objects and folders."""
         with clear_errors(self.location):
-            try:
-                found = obstore.list_with_delimiter(self.objects, prefix or None)
-            except FileNotFoundError:
-                return []
-        names = [entry["path"].rpartition("/")[2] for entry in found["objects"]]
-        names += [name.rstrip("/").rpartition("/")[2] for name in found["common_prefixes"]]
-        return sorted(names)
+            return own_names(self.root, prefix)
 
     def exists(self, path: str) -> bool:
         """Whether an object with this name exists."""
@@ -216,16 +221,18 @@ def open_store(location: str, create: bool = True) -> Store:
 def _make(root: Path) -> None:
     """Creates the store, or checks that the existing one is writable."""
     with clear_errors(root):
+        if not (root / MARKER).exists():
+            check_outside(root)
         try:
             root.mkdir(parents=True, exist_ok=True)
         except FileNotFoundError as error:
             raise StoreError(f"{root} cannot be created: choose another directory.") from error
         if not (root / MARKER).exists():
-            others = [entry.name for entry in os.scandir(root) if _foreign(entry.name)]
+            others = strangers(root)
             # If another process has created the store meanwhile, the marker came first.
             if others and not (root / MARKER).exists():
                 raise StoreError(
-                    f"{root} is not a store and contains other files ({sorted(others)[0]}): "
+                    f"{root} is not a store and contains other files ({others[0]}): "
                     "name an empty or a new directory."
                 )
             store = Store(str(root), root, LocalStore(prefix=root))
@@ -238,6 +245,25 @@ def _make(root: Path) -> None:
                 probe.unlink()
 
 
-def _foreign(name: str) -> bool:
-    # A mounted ext file system has its own `lost+found`.
-    return name != "lost+found" and not name.startswith((MARKER, ".probe-"))
+def strangers(root: Path) -> list[str]:
+    """The names in a directory, sorted, for which no store is made there.
+
+    Those that file systems and file managers leave everywhere are none.
+    """
+    ours = (MARKER, ".probe-", "._")
+    names = sorted({path.name for path in root.iterdir()} - _LEFT_BY_SYSTEMS)
+    return [name for name in names if not name.startswith(ours)]
+
+
+def check_outside(path: Path) -> None:
+    """Raises StoreError for an output that would lie inside a store, any store."""
+    for folder in path.expanduser().resolve().parents:
+        try:
+            marker = json.loads((folder / MARKER).read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(marker, dict) and "format" in marker:
+            raise StoreError(
+                f"{path} lies inside the store {folder}, which holds nothing but its own: name a "
+                "place outside."
+            )

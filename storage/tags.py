@@ -28,7 +28,9 @@ def set_tag(store: Store, name: str, target: str) -> None:
         target = f"{found.step}@{found.version}"
     elif runs.get_run(store, target) is None:
         raise UnknownRef(f"There is no run {target!r} to tag: `tercet ls` shows what there is.")
-    store.replace(f"tags/{name}.json", json_bytes({"target": target, "set": runs._now()}))
+    store.replace(
+        f"tags/{name}.json", json_bytes({"tag": name, "target": target, "set": runs._now()})
+    )
 
 
 def get_tag(store: Store, name: str) -> str | None:
@@ -38,12 +40,13 @@ def get_tag(store: Store, name: str) -> str | None:
     """
     name = name.removeprefix(TAG_PREFIX)
     found = store.get_json(f"tags/{name}.json") if _NAME.fullmatch(name) else None
-    return None if found is None else str(found["target"])
+    # A copy of a tag says another name than its own.
+    return None if found is None or found.get("tag", name) != name else str(found["target"])
 
 
 def list_tags(store: Store) -> dict[str, str]:
     """All tags with their targets."""
-    names = [name.removesuffix(".json") for name in store.list("tags") if name.endswith(".json")]
+    names = [name.removesuffix(".json") for name in store.list("tags")]
     found = {name: get_tag(store, name) for name in names}
     return {name: target for name, target in found.items() if target is not None}
 

@@ -23,12 +23,14 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from tercet.flows.running.device import torch_build
+from tercet.flows.terminal.text_table import cell
 from tercet.models import weights
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.vllm import build as vllm_build
 from tercet.models.llm.vllm.vaegpt import fault
 from tercet.models.precision import cpu_has_bf16
-from tercet.storage.store import MARKER, StoreError, open_store
+from tercet.storage.artifacts import foreign_things
+from tercet.storage.store import MARKER, StoreError, open_store, strangers
 
 State = Literal["ok", "note", "missing", "unwritable"]
 
@@ -38,6 +40,8 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 # The quickstart's needs, with some headroom; a machine with less gets a warning.
 QUICKSTART_MEMORY = 3 * 2**30
 QUICKSTART_DISK = 2**30
+# Of what does not belong in a store, so many are named.
+_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ def _checks(store: str) -> list[Callable[[], list[Finding]]]:
         memory,
         lambda: disk(store),
         lambda: writable(store),
+        lambda: strange(store),
         gpu,
         minilm,
         prefect,
@@ -186,7 +191,7 @@ def writable(store: str) -> list[Finding]:
     try:
         if root.is_file():
             raise StoreError(f"{root} is a file, but a store is a directory: name a directory.")
-        if root.is_dir() and any(root.iterdir()):
+        if root.is_dir() and ((root / MARKER).exists() or strangers(root)):
             open_store(store, create=False)
         with tempfile.NamedTemporaryFile(dir=_standing(root), prefix=".probe-") as probe:
             probe.write(b"tercet")
@@ -200,6 +205,22 @@ def writable(store: str) -> list[Finding]:
         return [Finding("unwritable", "store", says)]
     there = (root / MARKER).is_file()
     return [Finding("ok", "store", f"{root}" + ("" if there else " (created by the first run)"))]
+
+
+def strange(store: str) -> list[Finding]:
+    """What lies in the store and is not the store's: it is passed over, but nobody cleans it up."""
+    root = _root(store)
+    try:
+        things = foreign_things(open_store(store, create=False))
+    except StoreError:
+        return []
+    if not things:
+        return []
+    found = [path.relative_to(root).as_posix() for path in things]
+    shown = ", ".join(map(cell, found[:_SHOWN])) + (", …" if len(found) > _SHOWN else "")
+    what = "1 thing in it is" if len(found) == 1 else f"{len(found):,} things in it are"
+    says = f"{what} not the store's, and passed over: {shown}; delete or move what you can spare"
+    return [Finding("note", "store", says)]
 
 
 def _root(store: str) -> Path:

@@ -22,7 +22,7 @@ def make_report(refs: Sequence[str | None], output: str, store: str) -> None:
     path = Path(output).expanduser()
     with opened(open_store(store, create=False), refs) as subjects:
         try:
-            with whole_file(path) as sink:
+            with whole_file(path, replaces=True) as sink:
                 data = html(subjects).encode("utf-8", "replace")
                 sink.write(data)
         except FileNotFoundError as error:

@@ -16,7 +16,7 @@ from tercet.flows.terminal import interrupts, text_table
 from tercet.flows.terminal.failures import sentence
 from tercet.flows.terminal.lines import say, step_line
 from tercet.flows.terminal.progress import reporter
-from tercet.storage.store import FullDisk, Store, open_store
+from tercet.storage.store import FullDisk, Store, check_outside, open_store
 from tercet.tasks.stage import BadInput
 
 
@@ -86,6 +86,7 @@ def _check_output(html: Path) -> None:
         raise BadInput(
             f"-o {str(html)!r} must end in .html; the table is written beside it as .csv."
         )
+    check_outside(html)
     if html.is_dir():
         raise BadInput(f"{html} is a directory: name a file.")
     if not html.parent.is_dir():

@@ -8,18 +8,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from tercet.storage.store import clear_errors
+from tercet.storage.store import check_outside, clear_errors
 from tercet.tasks.stage import BadInput
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that gets its name once it is complete; an existing file stays until then.
+def whole_file(path: Path, replaces: bool = False) -> Iterator[IO[bytes]]:
+    """A file that gets its name once it is complete.
+
+    replaces: an existing file, which stays until then; else it is refused.
 
     Raises: BadInput if no file can be there, StoreError if the disk refuses it.
     """
+    check_outside(path)
     if path.is_dir():
         raise BadInput(f"{path} is a directory: name a file.")
+    if not replaces and (path.exists() or path.is_symlink()):
+        raise BadInput(f"{path} exists and was not overwritten: name another file.")
     if not path.parent.is_dir():
         raise BadInput(f"There is no directory {path.parent}: make it, or name another file.")
     aside = path.parent / f".{path.name}-{uuid.uuid4().hex[:8]}.writing"
@@ -35,7 +40,8 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def check_free(target: Path) -> None:
-    """Raises BadInput if the target exists, unless it is an empty directory."""
+    """Raises BadInput if the target exists, unless it is an empty directory, or is in a store."""
+    check_outside(target)
     with clear_errors(target):
         if target.is_dir():
             if any(target.iterdir()):

@@ -6,7 +6,7 @@ from typing import Any
 
 from tercet.flows.pipeline.step import Step
 from tercet.flows.running import parts
-from tercet.storage.artifacts import Artifact, open_artifact
+from tercet.storage.artifacts import Artifact, artifacts_of, open_artifact
 from tercet.storage.store import Store
 
 
@@ -21,8 +21,7 @@ def seconds(
     best: tuple[int, float] | None = None
     # Trainings of several seeds take equally long.
     folder = step.name.partition(".seed")[0]
-    for version in store.list(f"artifacts/{folder}"):
-        artifact = open_artifact(store, folder, version)
+    for artifact in artifacts_of(store, folder):
         manifest = artifact.manifest()
         if manifest is None or not _in_one_go(artifact, manifest):
             continue

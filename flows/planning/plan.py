@@ -22,7 +22,7 @@ from tercet.flows.running.run_plan import RunPlan
 from tercet.models import weights
 from tercet.storage import runs
 from tercet.storage.answers.pool import Pool, open_pool
-from tercet.storage.artifacts import Artifact, find_part, open_artifact
+from tercet.storage.artifacts import Artifact, artifacts_of, find_part, open_artifact
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import Resources
 
@@ -92,7 +92,7 @@ def plan(run_plan: RunPlan) -> list[PlannedStep]:
 def _planned(step: Step, look: _Look) -> PlannedStep:
     own, store = look.prints[step.name], look.store
     if own.version is None:
-        if not store.list(f"artifacts/{step.name}"):
+        if not artifacts_of(store, step.name):
             # Whatever the weights turn out to be, nothing here was made with them.
             return _to_make(step, look, PlannedStep(step.name, None, "run", (NEVER,)))
         return _to_make(step, look, PlannedStep(step.name, None, "unknown", (UNKNOWN,)))

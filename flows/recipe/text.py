@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from tercet.flows.recipe import file as recipe_file
-from tercet.storage.store import clear_errors
+from tercet.storage.store import check_outside, clear_errors
 from tercet.tasks.stage import BadInput
 
 LINE = 100
@@ -51,6 +51,7 @@ COMMENTS: Mapping[str, str] = {
 
 def check_output(path: Path, text: str | None = None) -> None:
     """Raises BadInput for a file that exists, unless it holds this text, and for no directory."""
+    check_outside(path)
     if path.exists() and not (text is not None and _holds(path, text)):
         raise BadInput(f"{path} exists and was not overwritten: name another file.")
     if not path.parent.is_dir():

@@ -22,7 +22,7 @@ from tercet.flows.running.processes import commit_asking_parts, commit_parts
 from tercet.flows.running.run_plan import RunPlan, check_models
 from tercet.models.llm.messages import Ask
 from tercet.storage import locks, runs
-from tercet.storage.artifacts import Artifact, find_part, open_artifact
+from tercet.storage.artifacts import Artifact, artifacts_of, find_part, open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput, Resources, silent
@@ -337,10 +337,9 @@ def _recalled(
         return known
     fixed = ("stage", "config", "models", "externals", "code", "libraries")
     found = []
-    for version in handle.store.list(f"artifacts/{step.name}"):
-        artifact = open_artifact(handle.store, step.name, version)
+    for artifact in artifacts_of(handle.store, step.name):
         manifest = artifact.manifest()
-        if manifest is not None and version != own.version:
+        if manifest is not None and artifact.version != own.version:
             components = manifest["components"]
             if all(components.get(k) == own.components.get(k) for k in fixed):
                 found.append(artifact)

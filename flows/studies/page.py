@@ -36,7 +36,7 @@ def write_csv(path: Path, results: Results) -> None:
     for place, row in enumerate(results.rows):
         values = [as_text(row.arm.values[key]) if key in row.arm.values else "" for key in keys]
         writer.writerow([row.arm.name, *values, *_cells(results, row, place == results.best)])
-    with whole_file(path) as sink:
+    with whole_file(path, replaces=True) as sink:
         sink.write(text.getvalue().encode())
 
 
@@ -75,7 +75,7 @@ def write_html(path: Path, recipe: str, results: Results, command: str) -> None:
         notices=notices,
         footer="Made by tercet study.",
     )
-    with whole_file(path) as sink:
+    with whole_file(path, replaces=True) as sink:
         sink.write(html.encode("utf-8", "replace"))
 
 

@@ -20,6 +20,7 @@ from tercet.storage.catalog.snapshot import (
     files_by_schema,
     read_snapshot,
 )
+from tercet.storage.layout import ANSWERS
 from tercet.storage.rows import quoted, read_parquet_sql
 from tercet.storage.runs import resolve_run
 from tercet.storage.store import Store, clear_errors
@@ -186,7 +187,7 @@ def _show_pool(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
 def _show_sealed(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
     """The pool's sealed files by a pattern, which also matches later ones."""
     there = bool(sealed_names(store))
-    pattern = read_parquet_sql([str(store.local(f"{POOL}/*.parquet"))])
+    pattern = read_parquet_sql([str(store.local(f"{POOL}/{ANSWERS}.parquet"))])
     for name, sql in _POOL_VIEWS.items():
         if there:
             _view(connection, f"built.main.{name}", sql(f"SELECT * FROM {pattern}"))

@@ -23,8 +23,6 @@ def test_objects_come_and_go_whole(store: Store) -> None:
     store.replace("a/b.json", b"[2]")
     assert store.get_json("a/b.json") == [2]
     store.create("a/c/d", b"")
-    assert store.list("a") == ["b.json", "c"]
-    assert store.list("nowhere") == []
     assert store.exists("a/c/d")
     assert not store.exists("a/c/e")
     assert store.local("a/c/d").read_bytes() == b""
@@ -33,7 +31,7 @@ def test_objects_come_and_go_whole(store: Store) -> None:
     assert not store.exists("a/c/d")
     store.delete_tree("a")
     store.delete_tree("a")
-    assert store.list("a") == []
+    assert not store.exists("a/b.json")
 
 
 @pytest.mark.parametrize("move", [True, False])
@@ -48,9 +46,9 @@ def test_a_file_is_taken_in(store: Store, tmp_path: Path, move: bool) -> None:
 
 def test_a_store_in_a_place_with_an_odd_name(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "it's a [store] #1 %20 é"))
-    assert store.create("a/b", b"1")
-    assert store.local("a/b").read_bytes() == b"1"
-    assert store.list("a") == ["b"]
+    assert store.create("tags/b.json", b"1")
+    assert store.local("tags/b.json").read_bytes() == b"1"
+    assert store.list("tags") == ["b.json"]
 
 
 @pytest.mark.parametrize("name", [b"st\xf6re", b"\xff", b"caf\xe9/store"])

@@ -64,8 +64,10 @@ def test_json_keeps_ids_and_has_no_nan(store: str, tmp_path: Path) -> None:
     query = f"SELECT {big}::UBIGINT AS id, 'nan'::DOUBLE AS v, {{'a': 'inf'::FLOAT}} AS s, 1 AS id"
     answer(query, "json", str(out), store, None)
     assert json.loads(out.read_text()) == [{"id": big, "v": None, "s": {"a": None}, "id_1": 1}]
+    out.unlink()
     answer("SELECT 1 AS a WHERE false", "json", str(out), store, None)
     assert json.loads(out.read_text()) == []
+    out.unlink()
     answer("SELECT i FROM range(40000) r(i)", "json", str(out), store, None)
     assert [row["i"] for row in json.loads(out.read_text())] == list(range(40000))
 
@@ -77,14 +79,21 @@ def test_parquet_has_the_types(store: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob(".rows*")] == []
 
 
-def test_a_query_that_fails_leaves_the_old_file(store: str, tmp_path: Path) -> None:
-    out = tmp_path / "rows.csv"
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.jsonl", "rows.txt", "rows"])
+def test_a_file_that_is_there_stays(store: str, tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
     out.write_text("before")
+    with pytest.raises(BadInput, match="exists and was not overwritten: name another file"):
+        answer("SELECT 1", None, str(out), store, None)
+    assert out.read_text() == "before"
+
+
+def test_a_query_that_fails_leaves_no_file(store: str, tmp_path: Path) -> None:
+    out = tmp_path / "rows.csv"
     query = "SELECT CASE WHEN i < 60000 THEN i ELSE error('broken row') END FROM range(90000) r(i)"
     with pytest.raises(BadInput, match="broken row"):
         answer(query, "csv", str(out), store, None)
-    assert out.read_text() == "before"
-    assert [path.name for path in tmp_path.glob(".rows*")] == []
+    assert list(tmp_path.glob("*rows*")) == []
 
 
 @pytest.mark.parametrize(

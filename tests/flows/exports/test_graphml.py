@@ -21,8 +21,8 @@ def store(tmp_path: Path) -> str:
 def test_nodes_and_edges_have_what_gephi_shows(
     store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    target = tmp_path / "birds.graphml"
     for ref in ("graph", "graph@aaaa1111"):
+        target = tmp_path / f"{ref}.graphml"
         export(ref, str(target), store, None)
         assert f"6 nodes and 6 edges of the knowledge graph are in {target}." in (
             capsys.readouterr().out
@@ -35,6 +35,8 @@ def test_nodes_and_edges_have_what_gephi_shows(
     assert graph.edges["2", str(BIG)] == {"kind": "soft", "weight": 2}
     assert graph.edges[str(BIG), "20"] == {"kind": "hard", "weight": 2}
     assert not graph.has_edge("2", "10")
+    with pytest.raises(BadInput, match="exists and was not overwritten"):
+        export("graph", str(target), store, None)
 
 
 def test_the_largest_part_of_a_large_graph(

@@ -19,7 +19,7 @@ def test_what_stood_there_stays_until_the_new_file_is_whole(tmp_path: Path) -> N
     path.write_bytes(b"old")
 
     def half() -> None:
-        with whole_file(path) as sink:
+        with whole_file(path, replaces=True) as sink:
             sink.write(b"half of the new")
             raise ValueError("half")
 
@@ -27,6 +27,9 @@ def test_what_stood_there_stays_until_the_new_file_is_whole(tmp_path: Path) -> N
         half()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
-    with whole_file(path) as sink:
+    with whole_file(path, replaces=True) as sink:
         sink.write(b"new")
+    assert path.read_bytes() == b"new"
+    with pytest.raises(BadInput, match="exists and was not overwritten"), whole_file(path):
+        pass
     assert path.read_bytes() == b"new"

@@ -1,0 +1,105 @@
+"""What a store's directory holds, by names: whatever is not named here is somebody else's.
+
+File managers, editors and tools that copy or synchronise leave files of their own in every
+directory that they come across. The store lists by these names alone, and so passes them over.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+# Of a folder: its own listing, or ANYTHING.
+Listing: TypeAlias = Mapping[str, Any]
+FILE = "file"
+ANYTHING: Listing = {}
+
+# A tool that synchronises calls the other side's copy so, or writes spaces and brackets.
+_NAME = r"(?!.*\.sync-conflict-)[A-Za-z0-9_][A-Za-z0-9_.-]*"
+_JSON = rf"{_NAME}\.json"
+# Written first: a folder without it is no artifact, or no run.
+PLAN, START = r"plan\.json", r"start\.json"
+# Names by uuid4, as hex.
+ANSWERS = "[0-9a-f]" * 32
+
+LAYOUT: Listing = {
+    r"store\.json": FILE,
+    "artifacts": {
+        _NAME: {
+            _NAME: {
+                PLAN: FILE,
+                r"(parts|manifest)\.json": FILE,
+                "data": {_NAME: {rf"{_NAME}\.parquet": FILE}},
+                "files": ANYTHING,
+                "_parts": {r"\d{5,}\.json": FILE},
+            }
+        }
+    },
+    "keys": {_NAME: {_JSON: FILE}},
+    "runs": {
+        r"\d{8}T\d{12}-[0-9a-f]{4}": {START: FILE, r"end\.json": FILE, "steps": {_JSON: FILE}}
+    },
+    "responses": {
+        rf"{ANSWERS}\.(parquet|writing)": FILE,
+        "journal": {rf"{ANSWERS}\.jsonl": FILE},
+    },
+    "rounds": {_NAME: {_NAME: {r"\d{4,}\.json": FILE}}},
+    "tags": {_JSON: FILE},
+    "accepted": {_NAME: {_JSON: FILE}},
+    "schemas": {rf"{_NAME}\.parquet": FILE},
+    "cache": {_NAME: {_JSON: FILE}},
+    # While it is written it lies beside, under a process's name.
+    r"catalog\.duckdb|\.catalog-.*|\.probe-.*": FILE,
+    "scratch": ANYTHING,
+    "locks": ANYTHING,
+    "prefect": ANYTHING,
+    r"lost\+found": ANYTHING,
+}
+# What a killed process left unfinished has such an ending.
+_UNFINISHED = re.compile(r"#\d+$")
+
+
+def own_names(root: Path, prefix: str) -> list[str]:
+    """The names directly below the prefix that are the store's, sorted; [] if there are none."""
+    listing: Listing = LAYOUT
+    for part in prefix.split("/"):
+        listing = _kind(listing, part) or {}
+    folder = root / prefix
+    return [name for name in _names(folder) if _is_own(folder / name, _kind(listing, name))]
+
+
+def foreign(root: Path) -> Iterator[Path]:
+    """What lies in the store and is not its own; of a folder, not what is in it."""
+    waiting: list[tuple[Path, Listing]] = [(root, LAYOUT)]
+    while waiting:
+        folder, listing = waiting.pop()
+        for name in _names(folder):
+            kind = _kind(listing, _UNFINISHED.sub("", name))
+            if not _is_own(folder / name, kind) or _is_hollow(folder / name, kind):
+                yield folder / name
+            elif kind not in (FILE, ANYTHING):
+                waiting.append((folder / name, kind))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(path.name for path in folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _kind(listing: Listing, name: str) -> Any:
+    """What the listing says of this name: FILE, a folder's listing, or None."""
+    return next((kind for form, kind in listing.items() if re.fullmatch(form, name)), None)
+
+
+def _is_own(path: Path, kind: Any) -> bool:
+    if kind is None:
+        return False
+    return path.is_file() if kind == FILE else path.is_dir()
+
+
+def _is_hollow(path: Path, kind: Any) -> bool:
+    """Whether a folder is an artifact or a run by its name, and lacks what each begins with."""
+    first = [form for form in (PLAN, START) if kind != FILE and form in kind]
+    return any(not (path / form.replace("\\", "")).is_file() for form in first)

@@ -1,0 +1,71 @@
+"""A store in which other programs have left files works, and no command adds any of its own."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from good_and_bad import Place, sentence
+from strangers import own_folders, strew
+
+COUNTS = "SELECT count(*) AS sentences, (SELECT count(*) FROM artifacts) AS artifacts, \
+(SELECT count(*) FROM runs) AS runs, (SELECT count(*) FROM run_steps) AS steps FROM sentences"
+
+
+@pytest.fixture(scope="module")
+def strewn(place: Place, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The place, with a store of its own, in every folder of which others left something."""
+    made = Place(tmp_path_factory.mktemp("strewn"), place.backbone)
+    for name in ("good.yaml", "notes.txt"):
+        shutil.copyfile(place.folder / name, made.folder / name)
+    made.goes_on()
+    before = made.types("sql", COUNTS, "--store", made.store).stdout
+    assert before.splitlines()[2].split() == ["38", "1", "1", "1"]
+    for folder in own_folders(made.store):
+        strew(made.store, folder)
+    after = made.types("sql", COUNTS, "--store", made.store).stdout
+    assert after == before
+    return made
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["ls"], ["ls", "--run", "small"], ["show", "sentences"], ["plan", "good.yaml"],
+     ["report"], ["export", "sentences", "rows"], ["tag", "sentences", "mine"],
+     ["run", "good.yaml", "--until", "sentences", "--no-server"],
+     ["try", "good.yaml", "--method", "negation"]],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_every_command_works(strewn: Place, words: list[str]) -> None:
+    result = strewn.types(*words, "--store", strewn.store)
+    assert result.returncode == 0, result.stderr
+    assert "conflict" not in result.stdout
+    assert " 2" not in result.stdout.split()
+
+
+def test_doctor_names_them(strewn: Place) -> None:
+    said = strewn.types("doctor", "--store", strewn.store).stdout
+    (line,) = (line for line in said.splitlines() if "not the store's" in line)
+    assert ".DS_Store, " in line
+    assert line.isprintable()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["sql", "SELECT 1", "-o", "store/one.csv"], ["sql", "SELECT 1", "-o", "store/runs/one.csv"],
+     ["report", "-o", "store/report.html"], ["export", "sentences", "store/artifacts/x"],
+     ["export", "sentences", "store/artifacts/ingest/x"],
+     ["init", "notes.txt", "-o", "store/r.yaml"],
+     ["run", "good.yaml", "--no-server", "--write", "store/tags/r.yaml"],
+     ["study", "good.yaml", "--vary", "seed=[1, 2]", "-o", "store/study.html"],
+     ["run", "good.yaml", "--no-server", "--store", "store/artifacts/another"]],
+    ids=lambda words: " ".join(words)[:40],
+)  # fmt: skip
+def test_no_command_writes_inside_a_store(place: Place, words: list[str]) -> None:
+    def there() -> list[Path]:
+        return sorted(path for path in place.store.rglob("*") if path.parts[-2] != "locks")
+
+    before = there()
+    more = [] if "--store" in words else ["--store", str(place.store)]
+    assert "lies inside the store" in sentence(place.types(*words, *more), 2)
+    assert there() == before
+    place.goes_on()
