@@ -14,7 +14,9 @@ from tercet.flows.pipeline.named_models import model_named
 from tercet.flows.pipeline.scoring import evaluator
 from tercet.flows.pipeline.step import Made, Model, Step
 from tercet.flows.recipe.model import Recipe
+from tercet.models.encoders.pooling import FormSettings
 from tercet.models.losses.definition import SLOT, Definition
+from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.tasks.evaluation import define, evaluate
 from tercet.tasks.training import entry_matrix, train, whiten
 from tercet.tasks.training.phases import (
@@ -54,7 +56,7 @@ def training_steps(recipe: Recipe) -> list[Step]:
             config = _config(recipe, phase, own)
             models = {"backbone": _model(recipe, phase, seed, phase.backbone)}
             for part in phase.parts:
-                for slot, name in part.models.items():
+                for slot, name in _models_read(phase, part).items():
                     models[f"{part.name}.{slot}"] = _model(recipe, phase, seed, name)
                 if SLOT in part.models:
                     entries = _entries_step(recipe, phase, part, seed)
@@ -217,10 +219,17 @@ def _config(recipe: Recipe, phase: PhaseSettings, seed: int | None) -> train.Tra
     """The config with only what this phase's result depends on."""
     shared: dict[str, Any] = recipe.train.model_dump(exclude={"phases", "max_length"})
     own = phase.model_dump(exclude={"backbone"})
+    teachers: dict[str, FormSettings] = {}
     for part, given in zip(own["parts"], phase.parts, strict=True):
         part["rows"] |= {"corpora": _corpora(recipe, given.rows), "role": None}
         # Which model it is stands among the step's models, by its content.
-        part["models"] = dict.fromkeys(part["models"], "")
+        read = _models_read(phase, given)
+        part["models"] = dict.fromkeys(read, "")
+        if read.get(TEACHER) == "evaluator":
+            # As the texts' vectors are made, from which its other cosines come.
+            teachers[given.name] = FormSettings(
+                pooling=recipe.embed.pooling, prompt=recipe.embed.prompt
+            )
     choose = recipe.train.choose
     if choose is not None and choose.by == "retrieval":
         shared["max_pairs"] = recipe.evaluate.max_pairs
@@ -228,7 +237,23 @@ def _config(recipe: Recipe, phase: PhaseSettings, seed: int | None) -> train.Tra
         shared["fact_order"] = recipe.evaluate.fact_order
     elif choose is not None:
         shared["suite"] = recipe.evaluate.suite
-    return train.TrainConfig(**shared, phase=PhaseConfig.model_validate(own), model_seed=seed)
+    return train.TrainConfig(
+        **shared,
+        phase=PhaseConfig.model_validate(own),
+        model_seed=seed,
+        teachers=teachers,
+    )
+
+
+def _models_read(phase: PhaseConfig, part: PartConfig) -> dict[str, str]:
+    """The models that the part's loss reads, by its slots: those that the recipe names, and the
+    evaluator as teacher where words are repeated.
+
+    What `select` stored is the evaluator's cosine of the plain anchor, and the teacher has to read
+    what the student reads (GCSE, figure 4).
+    """
+    told = phase.word_repetition and part.rows.source == "triplets" and part.decays()
+    return {**({TEACHER: "evaluator"} if told else {}), **part.models}
 
 
 def _corpora(recipe: Recipe, rows: RowsConfig) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.flows.recipe.scoring import faults
 from tercet.flows.recipe.wording import nearest_said, of_parameter
 from tercet.models.encoders.pooling import CNN, cnn_form
+from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
 from tercet.tasks.corpus.kinds.kind import columns_fault
 from tercet.tasks.corpus.sources.reader import reader_of
@@ -99,8 +100,7 @@ def _without_evaluator(recipe: "Recipe") -> None:
         )
     for index, phase in enumerate(recipe.train.phases):
         for number, part in enumerate(phase.parts):
-            # Without decay (sigma_cosine: 0) the cosine is read and changes nothing.
-            reads = "label" in part.resolved().labels and part.loss.get("sigma_cosine") != 0
+            reads = part.decays() and TEACHER not in part.models
             if part.rows.source == "triplets" and reads:
                 raise Misplaced(
                     f"the loss {part.loss['name']} reads the evaluator's cosine of each negative, "

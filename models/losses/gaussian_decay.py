@@ -4,6 +4,7 @@ The loss itself lies in `gaussian_decay_loss.py`, which needs torch.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +16,9 @@ from tercet.models.losses.loss import Loss, Params
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from torch import nn
+
+
+TEACHER = "teacher"
 
 
 class GaussianDecay(Params):
@@ -65,6 +69,11 @@ def build(
     )
 
 
+def with_numbers(params: GaussianDecay) -> Loss:
+    """The loss: without decay it has no use for a teacher."""
+    return LOSS if params.sigma_cosine > 0 else replace(LOSS, may_read=())
+
+
 LOSS = Loss(
     name="gaussian_decay",
     params=GaussianDecay,
@@ -73,5 +82,8 @@ LOSS = Loss(
     optional=(),
     # The teacher's cosine of the negative, in [-1, 1]; without one the negative counts in full.
     labels={"label": pa.float32()},
+    # Where a part names one, training makes the label of each batch's own texts with it.
+    may_read=(TEACHER,),
     terms=("gate_opening", "gradient_share", "student_negative", "teacher_negative"),
+    resolve=with_numbers,
 )

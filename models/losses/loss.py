@@ -40,6 +40,7 @@ class Loss:
     labels: the label's column and type, at most one. A missing float reaches the loss as NaN; lists
         reach it as rows that are filled up with -1.
     slots: model inputs by name, whose directories `build` gets.
+    may_read: further model inputs, which may be left out.
     terms: the names of what the module reports.
     keeps: the module's submodules that are saved beside the encoder.
     states: whether it reads more than the encoder's vectors: it then sees the encoder itself, whole
@@ -56,6 +57,7 @@ class Loss:
     optional: tuple[str, ...] = ("negative",)
     labels: Mapping[str, pa.DataType] = field(default_factory=dict)
     slots: tuple[str, ...] = ()
+    may_read: tuple[str, ...] = ()
     terms: tuple[str, ...] = ()
     keeps: tuple[str, ...] = ()
     states: bool = False

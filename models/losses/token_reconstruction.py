@@ -125,6 +125,7 @@ def with_numbers(params: TokenReconstruction) -> Loss:
         labels=other.labels,
         terms=terms,
         slots=slots,
+        may_read=other.may_read,
         states=params.decoder,
         around=(other.name, *other.around),
     )

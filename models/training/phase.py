@@ -15,6 +15,8 @@ from tercet.models.training.drawing import Drawing
 if TYPE_CHECKING:
     from torch import nn
 
+    from tercet.models.encoders.pooling import PoolingMode
+
 Optimizer: TypeAlias = Literal["adamw", "adafactor"]
 
 
@@ -64,6 +66,18 @@ class Numbers(BaseModel):
 
 
 @dataclass(frozen=True)
+class Teacher:
+    """A frozen encoder whose cosines the student's are compared with, and the form it is read in.
+
+    pooling, prompt: None: as the directory has them.
+    """
+
+    directory: Path
+    pooling: "PoolingMode | None" = None
+    prompt: str | None = None
+
+
+@dataclass(frozen=True)
 class PartRows:
     """One part of a phase: rows, and the loss that they train.
 
@@ -75,6 +89,8 @@ class PartRows:
     share: of each batch, in proportion to the others' shares; None: in proportion to its rows.
     slots: directories of the models that the loss reads.
     drawing: how the column positive is drawn from the anchor in each epoch; None: it is as it is.
+    teacher: gives the loss's label, its cosine of anchor and negative as they stand in the batch;
+        None: the label is the rows'.
     """
 
     name: str
@@ -85,6 +101,7 @@ class PartRows:
     share: float | None = None
     slots: Mapping[str, Path] = field(default_factory=dict)
     drawing: Drawing | None = None
+    teacher: Teacher | None = None
 
     def count(self) -> int:
         """Rows in an epoch: a group counts once."""

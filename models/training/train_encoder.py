@@ -24,6 +24,7 @@ from tercet.models.training.loop import Batch, Setting, phase_seed, train
 from tercet.models.training.phase import Numbers, PartRows, Trained, epoch_steps, part_sizes
 from tercet.models.training.pieces import LengthGroups
 from tercet.models.training.starting_weights import blended, frozen
+from tercet.models.training.teacher import cosines, load_teacher
 
 # Rows of what was drawn that are made at once.
 _PIECE = 50_000
@@ -47,7 +48,7 @@ def train_encoder(
     where the batch is too small for the parts, and where nothing tells texts from their positives.
     """
     losses = [loss_named(part.loss).with_numbers(part.params) for part in parts]
-    feed = _Feed(model, numbers, parts, losses, setting.seed)
+    feed = _Feed(model, numbers, parts, losses, setting.seed, setting.device)
     dropout.check(model, numbers, parts, losses)
     # Initial weights of heads are drawn here.
     torch.manual_seed(phase_seed(setting.seed, numbers.name))
@@ -114,6 +115,7 @@ class _Feed:
         parts: Sequence[PartRows],
         losses: Sequence[Loss],
         seed: int,
+        device: str = "cpu",
     ) -> None:
         counts = [part.count() for part in parts]
         sizes = part_sizes(numbers.batch_size, counts, [part.share for part in parts])
@@ -126,6 +128,7 @@ class _Feed:
                 loss,
                 size,
                 seed,
+                device,
                 # A lone part's name affects nothing.
                 numbers.name if len(parts) == 1 else f"{numbers.name}.{part.name}",
             )
@@ -160,6 +163,7 @@ class _Part:
         loss: Loss,
         size: int,
         seed: int,
+        device: str,
         name: str,
     ) -> None:
         here = part.rows.column_names
@@ -176,6 +180,9 @@ class _Part:
         self._name, self._seed, self._purpose = part.name, seed, f"batches of {name}"
         self._model, self._numbers = model, numbers
         self._longest = min(numbers.max_length, longest(model))
+        self._teacher = None
+        if part.teacher is not None:
+            self._teacher = load_teacher(part.teacher, self._longest, device)
         self._ids = self._rows["row_id"].to_numpy()
         self._groups = self._rows["group"].to_numpy() if group else None
         self._rounds = -(-part.count() // size)
@@ -204,6 +211,9 @@ class _Part:
         # Of an optional column a row may lack the text, and a batch may have none at all.
         there = [[text for text in texts[name] if text is not None] for name in self._texts]
         features = [self._model.preprocess(column, **given) for column in there if column]
+        if self._teacher is not None:
+            labels = cosines(self._teacher, texts["anchor"], texts["negative"])
+            return rows.num_rows, (features, labels)
         return rows.num_rows, (features, self._label(rows))
 
     def _label(self, rows: pa.Table) -> Tensor | None:

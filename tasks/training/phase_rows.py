@@ -5,9 +5,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tercet.models.encoders.pooling import FormSettings
+from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.text.halves import LEAST, halves
 from tercet.models.training.drawing import Drawing
-from tercet.models.training.phase import PartRows
+from tercet.models.training.phase import PartRows, Teacher
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
@@ -62,8 +64,12 @@ _GUARDED_LABELLED = "guarded_labelled"
 _TOO_SHORT = f"only sentences of {2 * LEAST} words and more can be cut in two, and there are none"
 
 
-def part_rows(work: Work, phase: str, part: PartConfig) -> PartRows:
+def part_rows(
+    work: Work, phase: str, part: PartConfig, form: FormSettings | None = None
+) -> PartRows:
     """The part with its rows: row_id, the loss's texts and labels, perhaps group.
+
+    form: in which the part's teacher is read, if it has one; None: its own.
 
     Raises: BadInput where there is none, or where the rows lack what the loss needs.
     """
@@ -88,7 +94,12 @@ def part_rows(work: Work, phase: str, part: PartConfig) -> PartRows:
         if not found.num_rows:
             raise BadInput(f"train: phase {phase} has no rows to train on: {_TOO_SHORT}.")
     rows = shaped(found, loss, part.rows.max_rows, work.seed)
-    slots = {name: work.models[f"{part.name}.{name}"] for name in loss.slots}
+    read = [name for name in (*loss.slots, *loss.may_read) if name in part.models]
+    slots = {name: work.models[f"{part.name}.{name}"] for name in read}
+    teacher = None
+    if TEACHER in slots:
+        form = FormSettings() if form is None else form
+        teacher = Teacher(slots[TEACHER], form.pooling, form.prompt)
     return PartRows(
         part.name,
         rows,
@@ -98,6 +109,7 @@ def part_rows(work: Work, phase: str, part: PartConfig) -> PartRows:
         part.share,
         slots,
         None if part.rows.draw is None else _drawing(work, part.rows.draw, phase),
+        teacher,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from tercet.models.losses.chosen import chosen, loss_of, numbers
+from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.loss import Loss, Params
 from tercet.models.losses.registry import loss_named
 from tercet.models.training.phase import Numbers, part_sizes
@@ -193,8 +194,12 @@ class PartConfig(Config):
         if lacking := [slot for slot in slots if slot not in self.models]:
             raise ValueError(f"the loss {self.loss['name']} reads the model {lacking[0]}: name it")
         # With other numbers it may read one that it does not need now.
-        slots = loss_named(self.loss["name"]).slots
-        if unknown := [name for name in self.models if name not in slots]:
+        known = [
+            slot
+            for loss in (loss_named(self.loss["name"]), self.resolved())
+            for slot in (*loss.slots, *loss.may_read)
+        ]
+        if unknown := [name for name in self.models if name not in known]:
             raise ValueError(f"the loss {self.loss['name']} reads no model {unknown[0]}")
         return self
 
@@ -205,6 +210,10 @@ class PartConfig(Config):
     def resolved(self) -> Loss:
         """The part's loss as it is with its numbers."""
         return loss_of(self.loss)
+
+    def decays(self) -> bool:
+        """Whether a teacher's cosines decide how much the rows' own negatives count."""
+        return TEACHER in self.resolved().may_read
 
 
 class PhaseConfig(Numbers):

@@ -112,6 +112,9 @@ class TrainConfig(EncoderSettings):
     max_pairs: int = Field(
         default=2_000, ge=2, description="Document pairs that `choose` reads: evaluate.max_pairs."
     )
+    teachers: dict[str, FormSettings] = Field(
+        default_factory=dict, description="By part, in which form its teacher is read."
+    )
 
 
 def run(work: Work) -> Path:
@@ -121,7 +124,8 @@ def run(work: Work) -> Path:
     choice = None
     if config.choose is not None:
         choice = import_module(_CHOOSE).choice_of(work, config)
-    parts = [part_rows(work, phase.name, part) for part in phase.parts]
+    teachers = config.teachers
+    parts = [part_rows(work, phase.name, part, teachers.get(part.name)) for part in phase.parts]
     seed = work.seed if config.model_seed is None else config.model_seed
     directory, trained = fitted(work, config, phase, parts, seed, choice, phase.mini_batch)
     if trained.draws is not None:

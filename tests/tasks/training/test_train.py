@@ -21,7 +21,7 @@ from tercet.tasks.training.train import TrainConfig
 
 __all__ = ["inputs"]
 
-GATE = {"gate_opening", "student_negative", "teacher_negative"}
+GATE = {"gate_opening", "gradient_share", "student_negative", "teacher_negative"}
 
 
 def trained(
