@@ -8,6 +8,7 @@ from tercet.flows.planning.estimates import Estimate
 from tercet.flows.planning.moved_tags import moved_tags
 from tercet.flows.planning.plan import PlannedStep, plan
 from tercet.flows.recipe.scoring import unused
+from tercet.flows.running import undecayed_rows
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.flows.terminal.progress import readable_time
@@ -28,7 +29,7 @@ def show_plan(arguments: RunArguments) -> None:
         print(run_plan.chosen)
     for line in run_plan.notes:
         print(line)
-    for line in moved_tags(run_plan):
+    for line in (*moved_tags(run_plan), *undecayed_rows.beforehand(run_plan.steps)):
         print(line)
     for step in planned:
         print(plan_line(step))

@@ -14,7 +14,15 @@ from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Model, Step, Tagged, Weights
 from tercet.flows.pipeline.step import schemas as step_schemas
-from tercet.flows.running import failed_rows, few_rows, guarded_rows, lost_rows, odd_rows, parts
+from tercet.flows.running import (
+    failed_rows,
+    few_rows,
+    guarded_rows,
+    lost_rows,
+    odd_rows,
+    parts,
+    undecayed_rows,
+)
 from tercet.flows.running.asker import Asker
 from tercet.flows.running.device import device
 from tercet.flows.running.one_part import PartOrder, part_order
@@ -151,6 +159,8 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
                 few = few_rows.warning(step, lambda made: artifact_of(handle, made))
                 if few is not None:
                     handle.say(few)
+                for line in undecayed_rows.warnings(step, lambda made: artifact_of(handle, made)):
+                    handle.say(line)
                 manifest = _make(handle, step, own, artifact, progress)
     for line in lost_rows.warnings(step, artifact):
         handle.say(line)
