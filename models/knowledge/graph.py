@@ -1,6 +1,6 @@
 """The knowledge graph in memory: as networkx's, and as the arrays that searches run on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.uint64]
+
+_GATHERED = 1_000_000  # neighbours held at once
 
 
 def to_networkx(nodes: pa.Table, edges: pa.Table) -> "nx.MultiDiGraph":
@@ -72,6 +74,28 @@ class Adjacency:
             high = np.where(going & ~less, middle, high)
         met = self.targets[np.minimum(low, len(self.targets) - 1)] == targets
         return np.asarray((low < end) & met, dtype=np.bool_)
+
+    def meets(self, left: Ints, right: Ints) -> npt.NDArray[np.bool_]:
+        """Whether the two rows of each pair have a neighbour in common."""
+        swap = self.degrees(left) > self.degrees(right)
+        few, many = np.where(swap, right, left), np.where(swap, left, right)
+        met = np.zeros(len(few), dtype=np.bool_)
+        for low, high in pieces(self.degrees(few), _GATHERED):
+            owner, neighbour = self.gather(few[low:high])
+            both = self.has(many[low:high][owner], neighbour)
+            met[low:high] = np.bincount(owner[both], minlength=high - low) > 0
+        return met
+
+
+def pieces(sizes: Ints, most: int) -> Iterator[tuple[int, int]]:
+    """Spans of neighbouring items whose sizes add up to at most `most`, or that are one item."""
+    reach = np.cumsum(sizes)
+    low = 0
+    while low < len(sizes):
+        used = int(reach[low - 1]) if low else 0
+        high = max(low + 1, int(np.searchsorted(reach, used + most, side="right")))
+        yield low, high
+        low = high
 
 
 @dataclass(frozen=True)

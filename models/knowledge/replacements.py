@@ -1,28 +1,36 @@
 """The search for an entity to put in another's place (GCSE §3.1, eqs. 5-8).
 
 T_r(t): entities of t's type. The paper's T_p(t): those of T_r(t) that share a soft neighbour with
-t. On a real graph that is nearly all of T_r (78 to 82 % on three corpora), and says nothing. Ours
-ranks T_r by how much two entities share: the cosine of their sets of soft neighbours, in which rare
-neighbours weigh more. T_p(t) are those with a cosine of at least `LEAST`, 12 to 20 % of T_r on the
-same corpora: so a coarse type ("data", "code") is narrowed down separately for each entity.
+t. With the choice `uniform` one of T_p is drawn evenly, or one of T_r where T_p is empty
+(`even_draws`).
 
-The members of T_r stand on a hash ring. A row enters it at its own draw, looks at the next few and
-takes the nearest. Neither pool is ever built. Both leave t out.
+On a real graph T_p is nearly all of T_r (78 to 82 % on three corpora), and says nothing. The choice
+`nearest` ranks T_r by how much two entities share: the cosine of their sets of soft neighbours, in
+which rare neighbours weigh more. Its T_p(t) are those with a cosine of at least `LEAST`, 12 to 20 %
+of T_r on the same corpora: so a coarse type ("data", "code") is narrowed down separately for each
+entity. The members of T_r stand on a hash ring. A row enters it at its own draw, looks at the next
+few and takes the nearest.
+
+Neither pool is ever built for all entities. Both leave t out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tercet.models import seeding
+from tercet.models.knowledge import even_draws
 from tercet.models.knowledge import graph as graphs
-from tercet.models.knowledge.graph import Graph
+from tercet.models.knowledge.graph import Graph, pieces
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int8]
+Pick: TypeAlias = Literal["nearest", "uniform"]
 
 POOLS = ("none", "T_r", "T_p")  # by code
 NONE, SAME_TYPE, PREFERRED = range(3)
@@ -67,7 +75,6 @@ class Replacements:
         self._on_ring = order
         self._rank = np.empty(len(order), dtype=np.int64)
         self._rank[order] = np.arange(len(order))
-        self._near = _neighbourhoods(self.graph)
         # Members of each type, in ring order.
         owner = np.repeat(
             np.arange(len(self.graph.ids)), self.graph.hard.degrees(np.arange(len(self.graph.ids)))
@@ -86,13 +93,17 @@ class Replacements:
         purpose: str,
         k: int = 1,
         types: Sequence[str | None] | None = None,
+        choice: Pick = "nearest",
     ) -> tuple[seeding.Ids, Codes]:
         """Replacements of the entities, and the pool (code into `POOLS`) that each came from.
 
         node_ids, row_ids: (rows,), the entity t and the id that the row's draw is seeded by.
-        k: replacements a row, the nearest first; with a smaller T_r the rest stays empty.
+        k: replacements a row, the nearest or those of T_p first; with a smaller T_r the rest stays
+            empty.
         types: names of the type that each mention has, where it is known; an entity's T_r is else
             whatever shares any of its types.
+        choice: `uniform`: each member of T_p (eq. 7) is equally likely to come first, or each of
+            T_r if T_p has none; `nearest`: see the module.
 
         Returns arrays of shape (rows,), or (rows, k) where k > 1. An empty place has id 0 and the
         pool "none". Raises ValueError for k below 1.
@@ -109,33 +120,78 @@ class Replacements:
         order = np.argsort(groups[valid], kind="stable")
         valid = valid[order]
         bounds = np.searchsorted(groups[valid], np.arange(len(sets) + 1))
-        at = 0
-        while at < len(sets):  # as many rings at once as memory allows
-            rings: list[Ints] = []
-            ahead, total = at, 0
-            while ahead < len(sets) and (not rings or total < _PATHS):
-                used = bounds[ahead + 1] > bounds[ahead]
-                rings.append(self._ring_of(sets[ahead] if used else ()))
-                total += len(rings[-1])
-                ahead += 1
-            rows = valid[bounds[at] : bounds[ahead]]
-            sizes = np.array([len(ring) for ring in rings], dtype=np.int64)
-            begins = np.cumsum(sizes) - sizes
-            members = np.concatenate(rings)
-            start = np.zeros(len(rows), dtype=np.int64)
-            for number, ring in enumerate(rings):
-                low, high = bounds[at + number] - bounds[at], bounds[at + number + 1] - bounds[at]
-                start[low:high] = seeding.ring_start(
-                    self._ring[ring], seed, purpose, row_ids[rows[low:high]]
-                )
-            local = groups[rows] - at
-            block = _Rows(nodes[rows], begins[local], sizes[local], start)
-            found, pool = self._search(block, self._on_ring[members], k)
+        rings = [
+            (names, valid[low:high])
+            for names, low, high in zip(sets, bounds[:-1], bounds[1:], strict=True)
+            if high > low
+        ]
+        search = self._evenly if choice == "uniform" else self._nearest
+        for rows, found, pool in search(rings, nodes, row_ids, seed, purpose, k):
             chosen[rows], pools[rows] = found, pool
-            at = ahead
         ids = np.zeros((count, k), dtype=np.uint64)
         ids[chosen >= 0] = self.graph.ids[chosen[chosen >= 0]]
         return (ids[:, 0], pools[:, 0]) if k == 1 else (ids, pools)
+
+    def _nearest(
+        self,
+        grouped: Sequence[tuple[tuple[int, ...], Ints]],
+        nodes: Ints,
+        row_ids: seeding.Ids,
+        seed: int,
+        purpose: str,
+        k: int,
+    ) -> Iterator[tuple[Ints, Ints, Codes]]:
+        """Rows, and for each the k nearest of those it looks at on its ring: numbers and pools.
+
+        grouped: sets of types, and the rows whose T_r has them.
+        """
+        at = 0
+        while at < len(grouped):  # as many rings at once as memory allows
+            rings: list[Ints] = []
+            ahead, total = at, 0
+            while ahead < len(grouped) and (not rings or total < _PATHS):
+                rings.append(self._ring_of(grouped[ahead][0]))
+                total += len(rings[-1])
+                ahead += 1
+            listed = [rows for _, rows in grouped[at:ahead]]
+            owner = np.repeat(np.arange(len(rings)), [len(rows) for rows in listed])
+            sizes = np.array([len(ring) for ring in rings], dtype=np.int64)
+            begins = np.cumsum(sizes) - sizes
+            start = np.concatenate(
+                [
+                    seeding.ring_start(self._ring[ring], seed, purpose, row_ids[rows])
+                    for ring, rows in zip(rings, listed, strict=True)
+                ]
+            )
+            rows = np.concatenate(listed)
+            block = _Rows(nodes[rows], begins[owner], sizes[owner], start)
+            yield rows, *self._search(block, self._on_ring[np.concatenate(rings)], k)
+            at = ahead
+
+    def _evenly(
+        self,
+        grouped: Sequence[tuple[tuple[int, ...], Ints]],
+        nodes: Ints,
+        row_ids: seeding.Ids,
+        seed: int,
+        purpose: str,
+        k: int,
+    ) -> Iterator[tuple[Ints, Ints, Codes]]:
+        """The same, with k of each row's entities in an evenly drawn order, those of T_p first."""
+        for names, rows in grouped:
+            ring = self._ring_of(names)
+            found, preferred = even_draws.draw(
+                self.graph,
+                self._ring[ring],
+                self._on_ring[ring],
+                nodes[rows],
+                row_ids[rows],
+                seed,
+                purpose,
+                k,
+            )
+            pool = np.where(preferred, PREFERRED, SAME_TYPE)
+            yield rows, found, np.where(found >= 0, pool, NONE).astype(np.int8)
 
     def _type_sets(
         self, nodes: Ints, valid: Ints, types: Sequence[str | None] | None
@@ -206,15 +262,14 @@ class Replacements:
         """Whether both entities of a pair have a soft neighbour in common; of two with more than
         `_FEW` neighbours it is taken for granted."""
         soft = self.graph.soft
-        few, many = left.copy(), right.copy()
-        swap = soft.degrees(few) > soft.degrees(many)
-        few[swap], many[swap] = right[swap], left[swap]
-        common = soft.degrees(few) > _FEW
+        common = np.minimum(soft.degrees(left), soft.degrees(right)) > _FEW
         open_ = np.flatnonzero(~common)
-        owner, neighbour = soft.gather(few[open_])
-        both = soft.has(many[open_][owner], neighbour)
-        common[open_] = np.bincount(owner[both], minlength=len(open_)) > 0
-        return np.asarray(common, dtype=np.bool_)
+        common[open_] = soft.meets(left[open_], right[open_])
+        return common
+
+    @cached_property
+    def _near(self) -> npt.NDArray[np.float16]:
+        return _neighbourhoods(self.graph)
 
     def _cosines(self, left: Ints, right: Ints) -> npt.NDArray[np.float32]:
         """(rows, many) cosines of each row's entity to the row's others."""
@@ -241,11 +296,7 @@ def _neighbourhoods(graph: Graph) -> npt.NDArray[np.float16]:
     signs *= np.log1p(count / np.maximum(degrees, 1)).astype(np.float32)[:, None]
     near = np.zeros((count, _SIGNS), dtype=np.float16)
     with_any = np.flatnonzero(degrees)
-    reach = np.cumsum(degrees[with_any])
-    low = 0
-    while low < len(with_any):
-        used = int(reach[low - 1]) if low else 0
-        high = max(low + 1, int(np.searchsorted(reach, used + _PATHS // 4, side="right")))
+    for low, high in pieces(degrees[with_any], _PATHS // 4):
         some = with_any[low:high]
         first, last = graph.soft.starts[some[0]], graph.soft.starts[some[-1] + 1]
         sums = np.add.reduceat(
@@ -253,5 +304,4 @@ def _neighbourhoods(graph: Graph) -> npt.NDArray[np.float16]:
         )
         norms = np.linalg.norm(sums, axis=1, keepdims=True)
         near[some] = sums / np.maximum(norms, 1e-9)
-        low = high
     return near
