@@ -1,8 +1,8 @@
 """Which accepted candidates stand in one triplet.
 
-By role (GCSE, section 3.3): accepted positives and negatives of a sentence are paired by rank.
-Where one side is empty, the positive falls back to the sentence itself and the negative to the
-`random` candidate, if the config allows it.
+By role (GCSE, section 3.2, eqs. 10-11): accepted positives and negatives of a sentence are paired
+by rank. Where one side is empty, or both have one text, the negative falls back to the `random`
+candidate and the positive to the sentence itself, if the config allows it.
 
 By relation: a text with a changed fact is known to be farther away only than a positive that keeps
 the meaning, so the two are paired. A positive that keeps the meaning but has no altered text, or
@@ -42,6 +42,7 @@ def pair(db: Any, config: "PairedConfig", seed: int) -> None:
             arg_min(value, candidate_id) AS value, arg_min(text_id, candidate_id) AS text_id
         FROM judged WHERE reserved AND role = 'negative' GROUP BY sentence_id"""
     )
+    db.execute("CREATE TEMP TABLE displaced(candidate_id UBIGINT)")
     if config.pairing == "role":
         _by_role(db, config)
     else:
@@ -72,36 +73,66 @@ def _rank(db: Any, config: "PairedConfig", seed: int) -> None:
 
 
 def _by_role(db: Any, config: "PairedConfig") -> None:
-    """Table `pairs`: any accepted positive with the accepted negative of its rank.
+    """Table `pairs`: any accepted positive with the accepted negative of its rank; and `displaced`,
+    those of them that gave way to a fallback.
 
-    The random candidate stands in at any rank where a negative is missing; a sentence with nothing
-    accepted still gets one pair when both fallbacks are allowed, as in the paper.
+    The random candidate stands in at any rank where a negative is missing, or says what the
+    positive says; where that does not help, the sentence itself stands in for the positive. Of two
+    sides with one text the negative gives way first: a rewording that counts as a contrast does
+    more harm than a contrast that is missed. A sentence with nothing accepted still gets one pair
+    when both fallbacks are allowed, as in the paper.
     """
-    positive = "TRUE" if config.fallback_positive else "p.candidate_id IS NOT NULL"
+    allowed = "TRUE" if config.fallback_positive else "FALSE"
     spare = "s.candidate_id" if config.fallback_negative is not False else "NULL::UBIGINT"
     nothing = (
         "UNION SELECT sentence_id, 1 FROM spare"
         if config.fallback_positive and config.fallback_negative is not False
         else ""
     )
+    # A sentence's id is that of its text.
+    db.execute(
+        f"""CREATE TEMP TABLE met AS
+        WITH ranks AS (
+            SELECT DISTINCT sentence_id, rank FROM ranked WHERE rank <= {config.per_sentence}
+            {nothing}
+        ), sides AS (
+            SELECT sentence_id, rank, p.candidate_id AS p_id, p.text_id AS p_text,
+                p.method AS p_method, p.relation AS p_relation, p.value AS p_value,
+                n.candidate_id AS n_id, n.text_id AS n_text, n.method AS n_method,
+                n.relation AS n_relation, n.value AS n_value,
+                {spare} AS s_id, s.text_id AS s_text, s.value AS s_value
+            FROM ranks
+            LEFT JOIN (SELECT * FROM ranked WHERE role = 'positive') p USING (sentence_id, rank)
+            LEFT JOIN (SELECT * FROM ranked WHERE role = 'negative') n USING (sentence_id, rank)
+            LEFT JOIN spare s USING (sentence_id)
+        ), negatives AS (
+            SELECT *, n_id IS NULL
+                OR (s_id IS NOT NULL AND n_text = coalesce(p_text, sentence_id)) AS is_random
+            FROM sides
+        )
+        SELECT *, CASE WHEN is_random THEN s_text ELSE n_text END AS negative_text,
+            p_id IS NULL OR ({allowed} AND p_text = negative_text) AS is_self
+        FROM negatives
+        WHERE (p_id IS NOT NULL OR {allowed}) AND (NOT is_random OR s_id IS NOT NULL)"""
+    )
     db.execute(
         f"""CREATE TEMP TABLE pairs AS
         SELECT sentence_id, rank,
-            CASE WHEN p.relation = 'topic' THEN 'topic'
-                WHEN n.relation = 'alters' THEN 'alters' ELSE 'keeps' END AS relation,
-            p.candidate_id AS positive_id, coalesce(p.method, 'self') AS positive_method,
-            CASE WHEN p.candidate_id IS NULL THEN 1.0 ELSE p.value END AS positive_similarity,
-            coalesce(n.candidate_id, {spare}) AS negative_id,
-            coalesce(n.method, '{RANDOM}') AS negative_method,
-            CASE WHEN n.candidate_id IS NULL THEN s.value ELSE n.value END AS negative_similarity,
-            -- A sentence's id is that of its text.
-            coalesce(p.text_id, sentence_id) = coalesce(n.text_id, s.text_id) AS same_text
-        FROM (SELECT DISTINCT sentence_id, rank FROM ranked
-            WHERE rank <= {config.per_sentence} {nothing})
-        LEFT JOIN (SELECT * FROM ranked WHERE role = 'positive') p USING (sentence_id, rank)
-        LEFT JOIN (SELECT * FROM ranked WHERE role = 'negative') n USING (sentence_id, rank)
-        LEFT JOIN spare s USING (sentence_id)
-        WHERE {positive} AND coalesce(n.candidate_id, {spare}) IS NOT NULL"""
+            CASE WHEN NOT is_self AND p_relation = 'topic' THEN 'topic'
+                WHEN NOT is_random AND n_relation = 'alters' THEN 'alters' ELSE 'keeps' END
+                AS relation,
+            CASE WHEN NOT is_self THEN p_id END AS positive_id,
+            CASE WHEN is_self THEN 'self' ELSE p_method END AS positive_method,
+            CASE WHEN is_self THEN 1.0 ELSE p_value END AS positive_similarity,
+            CASE WHEN is_random THEN s_id ELSE n_id END AS negative_id,
+            CASE WHEN is_random THEN '{RANDOM}' ELSE n_method END AS negative_method,
+            CASE WHEN is_random THEN s_value ELSE n_value END AS negative_similarity,
+            CASE WHEN is_self THEN sentence_id ELSE p_text END = negative_text AS same_text
+        FROM met"""
+    )
+    db.execute(
+        """INSERT INTO displaced SELECT n_id FROM met WHERE is_random AND n_id IS NOT NULL
+        UNION SELECT p_id FROM met WHERE is_self AND p_id IS NOT NULL"""
     )
 
 
@@ -174,6 +205,7 @@ def _refuse(db: Any, config: "PairedConfig") -> None:
         )
     # Null, and so left out, where the recipe has no scorer that gives one.
     said = "printf('similarity %.4f', j.value)"
+    db.execute("INSERT INTO unpaired SELECT candidate_id FROM displaced EXCEPT FROM unpaired")
     # `reason` of each candidate that no triplet holds, with the number and the bound it met.
     db.execute(
         f"""CREATE TEMP TABLE refusals AS

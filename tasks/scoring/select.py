@@ -233,7 +233,11 @@ def _bound(db: Any, config: SelectConfig) -> None:
     pairs = db.execute("SELECT DISTINCT role, relation, method FROM scored ORDER BY ALL").fetchall()
     for role, relation, method in pairs:
         own = config.methods.get(method, MethodConfig())
-        levels = (own, config.relations.get(relation, RelationConfig()), config)
+        # The random candidate is kept for the fallback unless the config gives it a place; what
+        # stands in for the lack of a negative need not pass for one (GCSE, eq. 11).
+        reserved = method == RANDOM and RANDOM not in config.methods
+        general = (config.relations.get(relation, RelationConfig()), config)
+        levels = () if reserved else (own, *general)
 
         def number(
             name: str, role: str = role, method: str = method, levels: Any = levels
@@ -256,8 +260,6 @@ def _bound(db: Any, config: SelectConfig) -> None:
         swap_high = number("negative_max") if swaps else None
         # What is only on the topic, or unrelated, neither follows from a sentence nor denies it.
         p_min = number("p_min") if relation in JUDGED else None
-        # The random candidate is kept for the fallback unless the config gives it a place.
-        reserved = method == RANDOM and RANDOM not in config.methods
         db.execute(
             "INSERT INTO bounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [role, method, low, high, swaps, swap_low, swap_high, p_min, own.weight, reserved],

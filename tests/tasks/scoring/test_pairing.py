@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from selection import Result, Row, selected
 
 
@@ -138,3 +139,56 @@ def test_by_role_any_positive_meets_any_negative_and_the_row_says_what_it_is(
     assert lines(topic) == [("topic", "what follows", "another town")]
     strict = selected(tmp_path, [KEPT, SWAPPED], pairing="role", **config)
     assert lines(strict) == [("alters", "said otherwise", "another town")]
+
+
+HALF: Row = ("x", "positive", "half", "either", 0.95)
+SWAP: Row = ("x", "negative", "swap", "either", 0.95)
+SAME: Row = ("x", "negative", "swap", "x", 1.0)
+ELSE: Row = ("x", "negative", "random", "elsewhere", 0.1)
+
+
+@pytest.mark.parametrize(
+    ("rows", "config", "triplet", "lost"),
+    [
+        ([HALF, SWAP, ELSE], {}, ("either", "half", "elsewhere", "random"), ["either"]),
+        ([HALF, SWAP], {}, ("x", "self", "either", "swap"), ["either"]),
+        (
+            [HALF, SWAP, ELSE],
+            {"fallback_negative": False},
+            ("x", "self", "either", "swap"),
+            ["either"],
+        ),
+        (
+            [HALF, SWAP, ELSE],
+            {"fallback_positive": False},
+            ("either", "half", "elsewhere", "random"),
+            ["either"],
+        ),
+        ([HALF, SWAP], {"fallback_positive": False}, None, ["either", "either"]),
+        # The positive says what the random one says, and the negative what the sentence says.
+        ([HALF, (*ELSE[:3], "either", 0.1)], {}, ("x", "self", "either", "random"), ["either"]),
+        ([SAME, ELSE], {}, ("x", "self", "elsewhere", "random"), ["x"]),
+        ([SAME], {}, None, ["x"]),
+    ],
+)
+def test_by_role_one_text_on_both_sides_gives_way_to_a_fallback(
+    tmp_path: Path,
+    rows: list[Row],
+    config: dict[str, Any],
+    triplet: tuple[str, str, str, str] | None,
+    lost: list[str],
+) -> None:
+    result = selected(tmp_path, rows, pairing="role", negative_max=1.0, **config)
+    names = ("positive", "positive_method", "negative", "negative_method")
+    found = [tuple(row[name] for name in names) for row in result.triplets]
+    assert found == ([] if triplet is None else [triplet])
+    assert [r["text"] for r in result.rejects if r["reason"] == "same_text"] == lost
+    for row in result.triplets:
+        assert (row["positive_id"] is None) == (row["positive_method"] == "self")
+        assert row["negative_similarity"] == {"random": 0.1, "swap": 0.95}[row["negative_method"]]
+
+
+def test_by_relation_a_pair_of_one_text_twice_is_refused(tmp_path: Path) -> None:
+    result = by_relation(tmp_path, [HALF, SWAP], fallback_positive=True)
+    assert result.triplets == []
+    assert result.reasons() == {"either": "same_text"}

@@ -82,8 +82,14 @@ def test_each_fallback_can_be_forbidden(
         assert result.reasons()["too far"] == "no_pair"
 
 
-def test_a_random_candidate_that_is_too_near_is_no_fallback(tmp_path: Path) -> None:
-    result = selected(tmp_path, [("x", "negative", "random", "near", 0.9)])
+def test_no_threshold_applies_to_the_fallback(tmp_path: Path) -> None:
+    near: Row = ("x", "negative", "random", "near", 0.9)
+    result = selected(tmp_path, [near])
+    assert result.texts() == [("x", "x", "near")]
+    assert result.acceptance["random"]["accepted"] == 1
+    assert result.acceptance["random"]["threshold"] is None
+    # One that competes with the others has to pass for one.
+    result = selected(tmp_path, [near], methods={"random": MethodConfig()})
     assert result.triplets == []
     assert result.reasons() == {"near": "above_negative_max"}
 
@@ -400,17 +406,6 @@ def test_what_two_methods_say_alike_counts_once(tmp_path: Path) -> None:
     methods = {(t["anchor"], t["positive_method"], t["negative_method"]) for t in result.triplets}
     assert methods == {("x", "heavy", "swap"), ("y", "light", "random")}
     assert [row["reason"] for row in result.rejects] == ["duplicate", "duplicate"]
-
-
-def test_a_pair_of_one_text_twice_is_refused(tmp_path: Path) -> None:
-    rows: list[Row] = [
-        ("x", "positive", "half", "either", 0.95),
-        ("x", "negative", "swap", "either", 0.95),
-        ("y", "negative", "swap", "y", 1.0),
-    ]
-    result = selected(tmp_path, rows, negative_max=1.0)
-    assert result.triplets == []
-    assert [row["reason"] for row in result.rejects] == ["same_text"] * 3
 
 
 @given(data=st.data(), per_sentence=st.integers(1, 3), fallback=st.booleans())
