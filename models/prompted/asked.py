@@ -1,13 +1,26 @@
-"""What prompted methods hand over: rows of `ASKED`."""
+"""What prompted methods hand over, rows of `ASKED`, and what those that change a fact share."""
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
+from pydantic import Field
 
-from tercet.models.generation import ASKED, DETAIL
+from tercet.models.generation import ASKED, DETAIL, Prompted
+
+Edit: TypeAlias = Literal["minimal", "rewrite"]
+
+
+class Edited(Prompted):
+    """Parameters of a method that changes one thing of a sentence."""
+
+    edit: Edit = Field(
+        "minimal",
+        description="minimal: change that and nothing else; rewrite (GCSE, table 6): change it and "
+        "put the whole sentence in other words",
+    )
 
 
 @dataclass(frozen=True)

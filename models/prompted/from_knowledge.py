@@ -10,19 +10,29 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.generation import Given, Method, Prompted, methods
 from tercet.models.knowledge import quantities
+from tercet.models.knowledge.replacements import Pick
 from tercet.models.prompted import asked
 from tercet.models.prompted.asked import Asking
 from tercet.models.prompted.revisions import change_detail, drawn_changes, swap_detail, swaps
 from tercet.models.rules.entity_swap import open_graph, surface
+from tercet.models.rules.other_numbers import Value
 
 _RECORD = ("sentence", "category", "entities", "quantities")
 # Below it every whole number is a float of its own.
 _EXACT = 2.0**53
 _CHANGED = "from_changed_knowledge"
+
+
+class ChangedRecord(Prompted):
+    """Parameters of `from_changed_knowledge`."""
+
+    choice: Pick = Field("nearest", description="of an entity, as for entity_revision")
+    value: Value = Field("near", description="of a number, as for quantity_revision")
 
 
 @dataclass(frozen=True)
@@ -89,13 +99,13 @@ def from_knowledge(given: Given, params: Prompted, seed: int) -> pa.Table:
     )
 
 
-def from_changed_knowledge(given: Given, params: Prompted, seed: int) -> pa.Table:
+def from_changed_knowledge(given: Given, params: ChangedRecord, seed: int) -> pa.Table:
     """Sentences with mentions, to be rewritten from a record in which one thing is changed.
 
     That is an entity, in all its mentions, or a number; which one comes first is drawn, and
     further rows of the sentence alternate, as long as there are changes that none before has made.
     """
-    return asked.table(_changed(given, params.per_sentence, seed))
+    return asked.table(_changed(given, params, seed))
 
 
 @dataclass(frozen=True)
@@ -106,18 +116,18 @@ class _Edit:
     detail: Mapping[str, Any]
 
 
-def _changed(given: Given, count: int, seed: int) -> Iterator[Asking]:
-    texts, ids = given.texts(), given.ids()
+def _changed(given: Given, params: ChangedRecord, seed: int) -> Iterator[Asking]:
+    texts, ids, count = given.texts(), given.ids(), params.per_sentence
     entity: dict[int, list[_Edit]] = {}
     number: dict[int, list[_Edit]] = {}
-    for row, swap in swaps(given, count, seed, _CHANGED):
+    for row, swap in swaps(given, count, seed, _CHANGED, params.choice):
         choice, (_, new, _), _ = swap
         said = {
             place.mention_id: surface(texts[row], place.start, place.end, choice.lemma, new)
             for place in choice.places
         }
         entity.setdefault(row, []).append(_Edit(said, swap_detail(texts[row], swap)))
-    for change in drawn_changes(given, count, seed, _CHANGED):
+    for change in drawn_changes(given, count, seed, _CHANGED, params.value):
         edit = _Edit({change.mention_id: change.said}, change_detail(change))
         number.setdefault(change.row, []).append(edit)
     number_first = seeding.below(seed, f"{_CHANGED}.kind", ids, 2).tolist()
@@ -180,7 +190,7 @@ METHODS = methods(
         "negative",
         "alters",
         from_changed_knowledge,
-        Prompted,
+        ChangedRecord,
         ("mentions", "sentence_categories", "graph"),
         open_graph,
         "from_knowledge",

@@ -1,16 +1,19 @@
-"""Negatives in which a language model replaces one entity or one number.
+"""Negatives in which a language model replaces one entity or one number (GCSE, table 6).
 
-The replacement is drawn as the rules draw it: a graph neighbour of the entity's type (GCSE §3.1,
-eqs. 5-8), or another number of the same form. The model fits the rest of the sentence to it.
+The replacement is drawn as the rules draw it: an entity of the same type from the graph (GCSE §3.1,
+eqs. 5-8), or another number of the same form. The model fits the rest of the sentence to it, or
+puts all of it in other words (`edit`). As the model sees to that, any type of entity will do.
 """
 
 from collections.abc import Iterator
 
 import pyarrow as pa
+from pydantic import Field
 
-from tercet.models.generation import Given, Method, Prompted, methods
+from tercet.models.generation import Given, Method, methods
+from tercet.models.knowledge.replacements import Pick
 from tercet.models.prompted import asked
-from tercet.models.prompted.asked import Asking
+from tercet.models.prompted.asked import Asking, Edited
 from tercet.models.rules.entity_kinds import Option
 from tercet.models.rules.entity_swap import (
     Choice,
@@ -20,6 +23,7 @@ from tercet.models.rules.entity_swap import (
     open_graph,
     surface,
 )
+from tercet.models.rules.other_numbers import Value
 from tercet.models.rules.quantity_change import Change, changes
 
 # How often a sentence's numbers are drawn again, for each generation that is wanted.
@@ -28,7 +32,25 @@ _ROUNDS = 3
 _Swap = tuple[Choice, Option, str]  # the entity, its replacement, and how that is written
 
 
-def entity_revision(given: Given, params: Prompted, seed: int) -> pa.Table:
+class EntityRevision(Edited):
+    """Parameters of `entity_revision`."""
+
+    choice: Pick = Field(
+        "nearest",
+        description="nearest: the most alike in the graph of some of the type; uniform (GCSE): "
+        "each of T_p is equally likely, or each of the type if T_p is empty",
+    )
+
+
+class QuantityRevision(Edited):
+    """Parameters of `quantity_revision`."""
+
+    value: Value = Field(
+        "near", description="near: of a like size; random (GCSE): of one digit to four"
+    )
+
+
+def entity_revision(given: Given, params: EntityRevision, seed: int) -> pa.Table:
     """Sentences with an entity that the graph has a replacement for (T_p, else T_r).
 
     A further row of a sentence takes another entity, and another replacement when those run out.
@@ -43,14 +65,17 @@ def entity_revision(given: Given, params: Prompted, seed: int) -> pa.Table:
                 "old": _old(texts[row], choice),
                 "new": new,
                 "type": types[choice.places[0].mention_id],
+                "edit": params.edit,
             },
             {"operation": "revise_entity", **swap_detail(texts[row], (choice, option, new))},
         )
-        for row, (choice, option, new) in swaps(given, params.per_sentence, seed, "entity_revision")
+        for row, (choice, option, new) in swaps(
+            given, params.per_sentence, seed, "entity_revision", params.choice
+        )
     )
 
 
-def quantity_revision(given: Given, params: Prompted, seed: int) -> pa.Table:
+def quantity_revision(given: Given, params: QuantityRevision, seed: int) -> pa.Table:
     """Sentences with a number that another one of its form can stand for.
 
     A further row of a sentence takes another number of it, and another new one when those run out.
@@ -66,29 +91,35 @@ def quantity_revision(given: Given, params: Prompted, seed: int) -> pa.Table:
                 "new": change.new,
                 "counted": counted.get(change.mention_id, ""),
                 "unit": units.get(change.mention_id) or "",
+                "edit": params.edit,
             },
             {"operation": "revise_quantity", **change_detail(change)},
         )
-        for change in drawn_changes(given, params.per_sentence, seed, "quantity_revision")
+        for change in drawn_changes(
+            given, params.per_sentence, seed, "quantity_revision", params.value
+        )
     )
 
 
-def swaps(given: Given, count: int, seed: int, purpose: str) -> Iterator[tuple[int, _Swap]]:
+def swaps(
+    given: Given, count: int, seed: int, purpose: str, choice: Pick
+) -> Iterator[tuple[int, _Swap]]:
     """Up to `count` swaps of each anchor that has an entity to swap, in the anchors' order."""
     texts = given.texts()
-    drawn = choices(given, Swaps(per_sentence=count), seed, purpose, given.located("entity"))
+    wanted = Swaps(per_sentence=count, choice=choice, one_kind=False, same_case=choice == "nearest")
+    drawn = choices(given, wanted, seed, purpose, given.located("entity"), by_model=True)
     for row, listed in sorted(drawn.items()):
         text = texts[row]
         seen: set[tuple[Place, str]] = set()
-        for level in range(max(len(choice.options) for choice in listed)):
-            for choice in listed:
-                if level >= len(choice.options) or len(seen) == count:
+        for level in range(max(len(entity.options) for entity in listed)):
+            for entity in listed:
+                if level >= len(entity.options) or len(seen) == count:
                     continue
-                place, option = choice.places[0], choice.options[level]
-                new = surface(text, place.start, place.end, choice.lemma, option[1])
-                if (place, new) not in seen and new != _old(text, choice):
+                place, option = entity.places[0], entity.options[level]
+                new = surface(text, place.start, place.end, entity.lemma, option[1])
+                if (place, new) not in seen and new != _old(text, entity):
                     seen.add((place, new))
-                    yield row, (choice, option, new)
+                    yield row, (entity, option, new)
 
 
 def swap_detail(text: str, swap: _Swap) -> dict[str, str | int]:
@@ -103,9 +134,11 @@ def swap_detail(text: str, swap: _Swap) -> dict[str, str | int]:
     }
 
 
-def drawn_changes(given: Given, count: int, seed: int, purpose: str) -> Iterator[Change]:
+def drawn_changes(
+    given: Given, count: int, seed: int, purpose: str, value: Value
+) -> Iterator[Change]:
     """Up to `count` changed numbers of each anchor that has one, in the anchors' order."""
-    return changes(given, seed, purpose, count, 1 + _ROUNDS * (count - 1))
+    return changes(given, seed, purpose, count, 1 + _ROUNDS * (count - 1), value)
 
 
 def change_detail(change: Change) -> dict[str, str | int]:
@@ -144,20 +177,20 @@ METHODS = methods(
         "negative",
         "alters",
         entity_revision,
-        Prompted,
+        EntityRevision,
         ("mentions", "graph"),
         open_graph,
         "entity_revision",
-        ("sentence", "old", "new", "type"),
+        ("sentence", "old", "new", "type", "edit"),
     ),
     Method(
         "quantity_revision",
         "negative",
         "alters",
         quantity_revision,
-        Prompted,
+        QuantityRevision,
         ("mentions",),
         prompt="quantity_revision",
-        variables=("sentence", "old", "new", "counted", "unit"),
+        variables=("sentence", "old", "new", "counted", "unit", "edit"),
     ),
 )

@@ -14,7 +14,7 @@ from tercet.models.english.kinds import of_one_kind
 from tercet.models.english.plurals import is_plural, plural
 from tercet.models.english.words import capitalised, word_set
 from tercet.models.generation import JOINT, Given, Method, Output, Several, methods
-from tercet.models.knowledge.replacements import POOLS, PREFERRED, Replacements
+from tercet.models.knowledge.replacements import POOLS, PREFERRED, Pick, Replacements
 from tercet.models.rules.entity_kinds import Option, is_name, of_kind, same, shape
 from tercet.models.rules.whole_mentions import (
     is_mass,
@@ -26,13 +26,15 @@ from tercet.models.rules.whole_mentions import (
 _ROUNDS = 6
 # Replacements looked at beyond those needed, for one written like the old entity.
 _LOOKAHEAD = 5
-# Types that say little of an entity, so that its letters must; and how far one of them looks.
+# Types that say little of an entity, so that its letters must.
 _SHAPED = frozenset(("identifier", "name"))
-_SHAPED_LOOKAHEAD = 11
+# How far one of these looks, and an even draw: what it meets may stand in the sentence already.
+_FAR_LOOKAHEAD = 11
 # A kind is a small part of its type, which lies scattered over the type's ring.
 _KIND_LOOKAHEAD = 63
-# Types whose entities are of one kind, so that any of T_r will do; of the others ("data", "code",
-# "clothing", of which a tie in a graph is none) only one of T_p.
+# Types whose entities are of one kind, so that any of T_r will do where a rule alone makes the
+# sentence; of the others ("data", "code", "clothing", of which a tie in a graph is none) only one
+# of T_p.
 _ALIKE = word_set("person place animal food illness plant vehicle building")
 
 
@@ -40,6 +42,12 @@ class Swaps(Several):
     """Parameters of `entity_swap`."""
 
     n_swaps: int = Field(1, ge=1, le=16, description="entities swapped in one generation, at most")
+    choice: Pick = Field(
+        "nearest",
+        description="nearest: the most alike in the graph of some of the type, if their letters "
+        "and articles fit; uniform (GCSE): each of T_p is equally likely, or each of its type if "
+        "T_p is empty",
+    )
     same_case: bool = Field(
         True, description="a name for a name, and a common noun for a common noun"
     )
@@ -99,15 +107,15 @@ def entity_swap(given: Given, params: Swaps, seed: int) -> pa.Table:
 
     The new one comes from T_p, else from T_r (`detail.pool`), and does not yet occur in the
     sentence. With `one_kind` it is of the same narrow kind (`english/kinds.py`), or, if it is a
-    proper name or an identifier, from T_p, of the same `shape`, and of the same class or family.
-    Where the ring has none such, the entity stays. A further generation takes other entities, and
-    other replacements when those run out.
+    proper name or an identifier, from T_p, of the same class or family, and, if the nearest is
+    chosen, of the same `shape`. Where the ring has none such, the entity stays. A further
+    generation takes other entities, and other replacements when those run out.
     `detail` has the first mention and its new node; `old` and `new` hold all swaps.
     """
     output = Output()
     texts, ids = given.texts(), given.ids().tolist()
     mentions = _swappable(given)
-    found = choices(given, params, seed, "entity_swap", mentions, params.one_kind)
+    found = choices(given, params, seed, "entity_swap", mentions)
     for row, listed in sorted(found.items()):
         text = texts[row]
         made = 0
@@ -195,12 +203,13 @@ def choices(
     seed: int,
     purpose: str,
     mentions: pa.Table,
-    one_kind: bool = False,
+    by_model: bool = False,
 ) -> dict[int, list[Choice]]:
     """By anchor: its entities to swap, with their replacements, in the order drawn for `purpose`.
 
-    mentions: the entities' mentions, as `Given.located` has them. one_kind: whether only what is of
-    the old entity's own kind may replace it, since nothing else in the sentence will change.
+    mentions: the entities' mentions, as `Given.located` has them. by_model: whether a language
+    model will fit the sentence to the new entity: then one that would not fit by itself is better
+    than none, and every type will do.
     Anchors without such an entity are left out.
     """
     entities = _entities(given, purpose)
@@ -210,19 +219,19 @@ def choices(
     nodes = mentions["node_id"].to_numpy()[named.lead]
     types = mentions["type"].take(pa.array(named.lead)).to_pylist()
     needed = params.n_swaps * params.per_sentence
+    turns = int(named.place.max(initial=0)) // needed + 1
     found: dict[int, list[Choice]] = {}
     shaped = np.array([name in _SHAPED for name in types], dtype=bool)
     short = np.ones(len(texts), dtype=bool)
-    for turn in range(_ROUNDS):
+    for turn in range(turns if by_model else min(turns, _ROUNDS)):
         turned = np.flatnonzero((named.place // needed == turn) & short[named.row])
-        if not len(turned):
-            break
         for by_shape in (False, True):
             tried = turned[shaped[turned] == by_shape]
             if not len(tried):
                 continue
-            ahead = _SHAPED_LOOKAHEAD if by_shape else _LOOKAHEAD
-            width = params.per_sentence + (_KIND_LOOKAHEAD if one_kind else ahead)
+            far = by_shape or params.choice == "uniform"
+            ahead = _FAR_LOOKAHEAD if far else _LOOKAHEAD
+            width = params.per_sentence + (_KIND_LOOKAHEAD if params.one_kind else ahead)
             drawn, pools = entities.replacements.draw(
                 nodes[tried],
                 ids[tried],
@@ -230,6 +239,7 @@ def choices(
                 f"{purpose}.node",
                 width,
                 [types[i] for i in tried.tolist()],
+                params.choice,
             )
             new_texts = entities.texts_of(drawn.ravel())
             lemmas = entities.texts_of(nodes[tried])
@@ -245,32 +255,38 @@ def choices(
                     )
                     if code and text and text.casefold() not in folded and not same(lemma, text)
                 ]
-                if one_kind:
+                if params.one_kind:
                     options = [o for o in options if of_kind(types[i], lemma or "", o)]
-                if not options:
-                    continue
-                if by_shape and not of_one_kind(lemma or "", options[0][1]):
-                    places = named.places(i)
-                    own = shape(texts[row][places[0].start : places[0].end])
-                    alike = [option for option in options if shape(option[1]) == own]
-                    options = alike[: params.per_sentence + _LOOKAHEAD]
-                    if own == "acronym" and types[i] == "name":
-                        options = [o for o in options if o[2] == POOLS[PREFERRED]]
-                else:
-                    if types[i] not in _ALIKE and not one_kind:
-                        options = [o for o in options if o[2] == POOLS[PREFERRED]]
+                if params.choice == "nearest" and options:
                     place = named.places(i)[0]
-                    counted = takes_count_noun(texts[row], place.start, place.end, lemma)
-                    options = [o for o in options if not (counted and is_mass(o[1]))]
-                    if params.same_case:
-                        options = _alike(options, lemma or "")
-                if not options:
-                    continue
-                choice = Choice(named.places(i), lemma, tuple(options))
-                found.setdefault(row, []).append(choice)
+                    fitting = _fitting(options, params, texts[row], place, lemma, types[i])
+                    options = fitting or (options if by_model else [])
+                elif params.same_case:
+                    options = _alike(options, lemma or "")
+                if options:
+                    choice = Choice(named.places(i), lemma, tuple(options))
+                    found.setdefault(row, []).append(choice)
         for row in np.unique(named.row[turned]).tolist():
             short[row] = len(found.get(row, ())) < needed
     return found
+
+
+def _fitting(
+    options: list[Option], params: Swaps, text: str, place: Place, lemma: str | None, kind: str
+) -> list[Option]:
+    """Those of the options that can stand in the entity's place with nothing else changed."""
+    if kind in _SHAPED and not of_one_kind(lemma or "", options[0][1]):
+        own = shape(text[place.start : place.end])
+        alike = [option for option in options if shape(option[1]) == own]
+        options = alike[: params.per_sentence + _LOOKAHEAD]
+        if own == "acronym" and kind == "name":
+            options = [o for o in options if o[2] == POOLS[PREFERRED]]
+        return options
+    if kind not in _ALIKE and not params.one_kind:
+        options = [o for o in options if o[2] == POOLS[PREFERRED]]
+    counted = takes_count_noun(text, place.start, place.end, lemma)
+    options = [o for o in options if not (counted and is_mass(o[1]))]
+    return _alike(options, lemma or "") if params.same_case else options
 
 
 @dataclass(frozen=True)

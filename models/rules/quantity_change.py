@@ -12,20 +12,15 @@ import pyarrow.compute as pc
 from tercet.models import seeding
 from tercet.models.english.articles import replaced
 from tercet.models.english.context import BE, BOUNDARY, Around, around
-from tercet.models.english.numbers import FRACTIONS, TENS, UNITS, Number, in_words, numbers_in
+from tercet.models.english.numbers import UNITS, Number, numbers_in
 from tercet.models.english.plurals import plural
 from tercet.models.english.word_classes import STOP_WORDS
 from tercet.models.english.words import in_shape_of, word_set
 from tercet.models.generation import Given, Method, Output, Several, methods
 from tercet.models.rules.fixed_numbers import is_label, is_spelt_out
+from tercet.models.rules.other_numbers import MONTH, Value, other_number
 
 _TRIES = 8
-_YEARS = range(1500, 2100)
-_PRESENT = 2026
-_PERCENT = re.compile(r" ?%| per ?cent\b")
-_MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-_AFTER_MONTH = re.compile(rf"{_MONTH} $")
-_BEFORE_MONTH = re.compile(rf" (?:of )?{_MONTH}\b")
 # Here the value of the number hardly matters.
 _ONE_OF = re.compile(r" of\b| or (?:more|several|other|another|many|both|two|the)\b")
 _AT_ONE = re.compile(r"\b(?:at (?:least|most)) $", re.IGNORECASE)
@@ -60,12 +55,9 @@ _PART_BEFORE = re.compile(r"\d (?:(?:out )?of (?:the |all )?|[./] )$|\d(?:,|,? (
 _PART_AFTER = re.compile(r" (?:out )?of (?:the |all )?\d|, (?:and |or )?\d| \. \d")
 _BRACKETED = re.compile(r"\s?[(\[:;]|\s?[-–]\s?\d")
 # A number behind a name belongs to it: "ISO 8601", "Formula 51".
-_NAMED = re.compile(rf"(?<!^)\b(?!{_MONTH})[A-Z][\w.]+ $")
+_NAMED = re.compile(rf"(?<!^)\b(?!{MONTH})[A-Z][\w.]+ $")
 _CONFIDENCE = re.compile(r" ?% (?:CI|confidence|credible)\b|\s?±")
 _BEHIND_WORDS = word_set("of or to hundred thousand million billion more other different such same")
-_AS_YEAR = re.compile(
-    r"\b(?:in|since|until|by|from|year|around|before|after|and|or|to) $", re.IGNORECASE
-)
 # Characters from a number to the end of what it counts, at most.
 _NEAR = 40
 
@@ -104,7 +96,9 @@ def quantity_change(given: Given, params: Several, seed: int) -> pa.Table:
     return output.table()
 
 
-def changes(given: Given, seed: int, purpose: str, count: int, rounds: int = 1) -> Iterator[Change]:
+def changes(
+    given: Given, seed: int, purpose: str, count: int, rounds: int = 1, value: Value = "near"
+) -> Iterator[Change]:
     """Up to `count` changes a sentence, as they are drawn for `purpose`, in the anchors' order.
 
     Each round takes the sentence's quantities one after the other, in a drawn order, and changes
@@ -135,7 +129,7 @@ def changes(given: Given, seed: int, purpose: str, count: int, rounds: int = 1) 
                 counters = np.arange(turn * _TRIES, (turn + 1) * _TRIES, dtype=np.uint64)
                 same = np.full(_TRIES, mention_id, dtype=np.uint64)
                 draws = seeding.draws(seed, f"{purpose}.value", same, counters).tolist()
-            change = changed(texts[row], said, start, counted.get(of_mention_id), draws)
+            change = changed(texts[row], said, start, counted.get(of_mention_id), draws, value)
             if change is None or (i, change[2]) in seen:
                 continue
             raw, old, new = change
@@ -146,12 +140,17 @@ def changes(given: Given, seed: int, purpose: str, count: int, rounds: int = 1) 
 
 
 def changed(
-    text: str, said: str, start: int, counted: int | None, draws: Sequence[int]
+    text: str,
+    said: str,
+    start: int,
+    counted: int | None,
+    draws: Sequence[int],
+    value: Value = "near",
 ) -> tuple[str, str, str] | None:
     """(new text, old number, new number) of the first number of the mention that can change.
 
     text: the sentence; said, start: the mention in it; counted: where the noun that it counts ends;
-    draws: 64-bit draws, the first that gives another value decides.
+    draws: 64-bit draws, the first that gives another value decides; value: how far that may be.
     """
     numbers = numbers_in(said)
     for number in numbers:
@@ -159,7 +158,7 @@ def changed(
         if _fixed(text, begin, end, number):
             continue
         for draw in draws:
-            new = _other(text, begin, end, number, draw)
+            new = other_number(text, begin, end, number, draw, value)
             if new is None:
                 break
             if _same(new, number) or _falls(said, numbers, number, new):
@@ -255,108 +254,6 @@ def _falls(said: str, numbers: Sequence[Number], number: Number, new: str) -> bo
 def _same(new: str, number: Number) -> bool:
     found = numbers_in(new)
     return not found or found[0].value == number.value or found[0].value == 1
-
-
-def _other(text: str, begin: int, end: int, number: Number, draw: int) -> str | None:
-    """Another number of the same form, which may happen to be of the same value; None: none."""
-    if number.form == "digits":
-        return _other_digits(text, begin, end, number, draw)
-    if number.form == "fraction":
-        return _other_fraction(number, draw)
-    if number.form == "fraction_words":
-        return _other_said_fraction(text, end, number, draw)
-    return _other_words(number, draw)
-
-
-def _other_digits(text: str, begin: int, end: int, number: Number, draw: int) -> str | None:
-    said = number.digits
-    value = number.value
-    tail = f" {number.scale}" if number.scale else ""
-    if said.isdigit() and not tail:
-        by_month = _AFTER_MONTH.search(text[:begin]) or _BEFORE_MONTH.match(text, end)
-        if value <= 31 and by_month:
-            return str(2 + draw % 27)
-        if len(said) == 4 and (
-            int(value) in _YEARS or (1000 <= value < _YEARS.start and _AS_YEAR.search(text[:begin]))
-        ):
-            return str(_year(int(value), draw))
-        if 10 <= value <= 100 and _PERCENT.match(text, end):
-            return str(10 + draw % 90)
-    return _template(said, draw) + tail
-
-
-def _year(value: int, draw: int) -> int:
-    """A year not far off, in the same past or future of `_PRESENT`."""
-    low = max(1000, value - 60) if value <= _PRESENT else _PRESENT
-    high = min(value + 60, _PRESENT if value <= _PRESENT else _YEARS.stop - 1)
-    return low + draw % (high - low + 1)
-
-
-def _template(said: str, draw: int) -> str:
-    """Other digits in the places of the old ones: leading zeros stay, and the zeros that end a
-    whole number, so that round numbers stay round."""
-    places = [i for i, c in enumerate(said) if c.isdigit()]
-    digits = "".join(said[i] for i in places)
-    lead = len(digits) - len(digits.lstrip("0"))
-    if lead == len(digits):
-        lead -= 1
-    core = digits[lead:]
-    zeros = "" if "." in said else "0" * (len(core) - len(core.rstrip("0")))
-    if zeros == core:
-        zeros = ""
-    length = len(core) - len(zeros)
-    low = 10 ** (length - 1)
-    new = "0" * lead + str(low + draw % (9 * low)) + zeros
-    chars = list(said)
-    for place, digit in zip(places, new, strict=True):
-        chars[place] = digit
-    return "".join(chars)
-
-
-def _other_fraction(number: Number, draw: int) -> str | None:
-    upper, lower = (int(n) for n in number.text.split("/"))
-    if lower == 1:
-        return None
-    if upper < lower and lower > 2:
-        return f"{1 + draw % (lower - 1)}/{lower}"
-    return f"{upper}/{2 + draw % 8}" if upper else f"{1 + draw % max(lower - 1, 1)}/{lower}"
-
-
-def _other_said_fraction(text: str, end: int, number: Number, draw: int) -> str | None:
-    said = number.text.lower().replace("-", " ")
-    if said == "half" and not text.startswith(" of ", end):
-        return None
-    options = [f for f in FRACTIONS if f.startswith("a ") and FRACTIONS[f] != number.value]
-    if not said.startswith("a ") and said != "half":
-        options = [
-            f
-            for f in FRACTIONS
-            if not f.startswith(("a ", "half")) and FRACTIONS[f] != number.value
-        ]
-    new = options[draw % len(options)]
-    return new.replace(" ", "-") if "-" in number.text else new
-
-
-def _other_words(number: Number, draw: int) -> str | None:
-    value = int(number.value)
-    if value == 0:
-        return None
-    if value <= 10:
-        return UNITS[2 + draw % 9]
-    if value < 20:
-        return UNITS[11 + draw % 9]
-    if value < 100 and value % 10 == 0:
-        return TENS[2 + draw % 8]
-    if value < 100:
-        new = in_words(10 * (2 + draw % 8) + 1 + draw // 8 % 9)
-        return new if "-" in number.text else new.replace("-", " ")
-    # Of a longer one the first word changes: "two hundred million" to "seven hundred million".
-    first = numbers_in(number.text.replace("-", " ").split(" ", 1)[0].lower())
-    # A scale word in first place ("hundred-and-one") has nothing before it to change.
-    if not first or not 0 < first[0].value < 100:
-        return None
-    head = _other_words(first[0], draw)
-    return None if head is None else head + number.text[first[0].end :].lower()
 
 
 def _with_noun(

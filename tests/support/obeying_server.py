@@ -119,11 +119,19 @@ def antisense(said: Mapping[str, str], prompt: str) -> str:
 
 
 def entity_revision(said: Mapping[str, str], prompt: str) -> str:
-    return exchanged(said["Sentence"], said["Old"], said["New"])
+    return revised(exchanged(said["Sentence"], said["Old"], said["New"]), prompt)
 
 
 def quantity_revision(said: Mapping[str, str], prompt: str) -> str:
-    return exchanged(said["Sentence"], said["Old number"], said["New number"])
+    return revised(exchanged(said["Sentence"], said["Old number"], said["New number"]), prompt)
+
+
+def revised(sentence: str, prompt: str) -> str:
+    """The changed sentence, in other words where the prompt asks for these (`edit: rewrite`)."""
+    if "Rewrite the whole sentence" not in prompt:
+        return sentence
+    first = sentence[:1] if sentence.split(" ", 1)[0] in TYPES else sentence[:1].lower()
+    return f"As people tell it, {first}{reworded(sentence)[1:]}"
 
 
 def from_knowledge(said: Mapping[str, str], prompt: str) -> str:

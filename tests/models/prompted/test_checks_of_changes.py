@@ -60,6 +60,27 @@ def test_a_revised_entity(text: str, columns: dict[str, str], reason: str | None
 
 
 @pytest.mark.parametrize(
+    ("text", "columns", "reason"),
+    [
+        ("Asleep on the mat, that's where the woman's city cat was.", {}, None),
+        ("Asleep on the mat, that's where the woman's dog was.", {}, "unchanged_entity"),
+        ("Seven mats served as bed for the lady's pets.", {"number": "7"}, None),
+        ("The lady's pets had 12 mats to sleep on.", {"number": "7"}, "missing_number"),
+        ("Of the 12 mats, 7 served the lady's pets.", {"number": "7"}, "unchanged_number"),
+    ],
+)
+def test_a_sentence_in_other_words_is_judged_by_what_was_to_change(
+    text: str, columns: dict[str, str], reason: str | None
+) -> None:
+    revised = REVISED
+    if "number" in columns:
+        source = "The woman's dogs slept on 12 mats."
+        revised = {"operation": "revise_quantity", "source": source, "old": "12"}
+        revised |= {"new": columns["number"]}
+    assert fault(text, **revised) == reason
+
+
+@pytest.mark.parametrize(
     ("text", "new", "reason"),
     [
         ("Seven dogs ate 12 mats.", "7", None),

@@ -29,6 +29,7 @@ TEXTS = [
     "Nothing to be said.",
 ]
 MENTIONLESS = ("rewrite", "precede", "antisense")
+EDITED = ("antisense", "entity_revision", "quantity_revision")
 
 
 def corpus() -> Given:
@@ -82,12 +83,18 @@ def test_no_sentences_no_rows(name: str) -> None:
     assert asked(name, Given(given.sentences, given.anchors[:0], given.mentions, NAMES)) == []
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_our_own_prompts_say_all_of_a_row(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        *((name, {}) for name in METHODS),
+        *((name, {"edit": "rewrite"}) for name in EDITED),
+    ],
+)
+def test_our_own_prompts_say_all_of_a_row(name: str, params: dict[str, str]) -> None:
     method = METHODS[name]
     assert method.prompt is not None
     template = load(prompt_path(method.prompt), method.variables)
-    rows = asked(name, corpus())
+    rows = asked(name, corpus(), **params)
     prompts = [render(template, row["values"]) for row in rows]
     for row, prompt in zip(rows, prompts, strict=True):
         assert prompt == prompt.strip()
@@ -105,6 +112,23 @@ def test_our_own_prompts_say_all_of_a_row(name: str) -> None:
     instructions = {prompt.split("\n\n", 1)[0] for prompt in prompts}
     assert len(instructions) == 1
     assert len(instructions.pop()) > 200
+
+
+@pytest.mark.parametrize("name", EDITED)
+def test_a_revision_leaves_the_rest_alone_or_asks_for_other_words(name: str) -> None:
+    method = METHODS[name]
+    assert method.prompt is not None
+    template = load(prompt_path(method.prompt), method.variables)
+    minimal, rewrite = (
+        render(template, asked(name, corpus(), edit=edit)[0]["values"])
+        for edit in ("minimal", "rewrite")
+    )
+    assert render(template, asked(name, corpus())[0]["values"]) == minimal
+    kept = ("leave everything else as it is", "most of the words")
+    assert any(words in minimal for words in kept)
+    assert not any(words in rewrite for words in kept)
+    assert "structure" in rewrite
+    assert "structure" not in minimal
 
 
 def test_a_changed_record_is_asked_with_what_is_new_and_without_what_was() -> None:

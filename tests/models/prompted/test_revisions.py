@@ -1,9 +1,12 @@
 """Entities and numbers that a language model is to exchange: which, and for what."""
 
+from collections import Counter
+
 import pytest
 from prompted_given import asked, graph, marked, mention, node
 
 from tercet.models.knowledge import quantities
+from tercet.models.knowledge.answer_schema import TYPES
 
 # dog and fox share a neighbour (house); owl and ape share none with dog.
 ANIMALS = graph(
@@ -28,6 +31,7 @@ def test_the_preferred_pool_serves_and_the_row_says_so() -> None:
             "old": "dog",
             "new": "fox",
             "type": "animal",
+            "edit": "minimal",
         }
         assert row["detail"] == {
             "operation": "revise_entity",
@@ -45,6 +49,53 @@ def test_the_same_type_serves_where_nothing_is_shared_and_never_the_entity_itsel
     found = [asked("entity_revision", given, seed)[0] for seed in range(40)]
     assert {row["values"]["new"] for row in found} == {"fox", "owl"}
     assert {row["detail"]["pool"] for row in found} == {"T_r"}
+
+
+@pytest.mark.parametrize("method", ["entity_revision", "from_changed_knowledge"])
+@pytest.mark.parametrize("choice", ["nearest", "uniform"])
+@pytest.mark.parametrize("kind", [*TYPES, "identifier", "name", "a type of one's own"])
+def test_a_type_of_two_members_has_a_revision(method: str, choice: str, kind: str) -> None:
+    for old, new in (("dog", "fox"), ("dog", "Fox Ltd"), ("np.sum()", "fit_all"), ("dog", "milk")):
+        pair = graph({old: kind, "house": "one more"}, {new: kind, "tree": "yet another"})
+        given = with_graph([f"See the [{old}={old}:{kind}] there."], pair)
+        (row,) = asked(method, given, choice=choice)
+        assert (row["values"]["old"], row["values"]["new"]) == (old, new)
+        assert row["detail"]["pool"] == "T_r"
+
+
+def test_the_last_of_many_entities_has_a_revision_if_no_other_has() -> None:
+    kinds = {f"w{n}": f"kind {n}" for n in range(9)}
+    given = with_graph(
+        [" ".join(f"[{word}={word}:{kind}]" for word, kind in kinds.items())],
+        graph(kinds, {"other": "kind 8"}),
+    )
+    for seed in range(12):
+        (row,) = asked("entity_revision", given, seed)
+        assert (row["values"]["old"], row["values"]["new"]) == ("w8", "other")
+
+
+@pytest.mark.parametrize("method", ["entity_revision", "from_changed_knowledge"])
+def test_an_even_choice_takes_each_of_t_p_alike_and_never_what_the_sentence_says(
+    method: str,
+) -> None:
+    names = [*(f"a{n}" for n in range(8)), "dog", "fox"]
+    many = graph(*({name: "animal", "house": "place"} for name in names), {"owl": "animal"})
+    given = with_graph(["The [dog=dog:animal] met the fox."], many)
+    counts = Counter(
+        asked(method, given, seed, choice="uniform")[0]["values"]["new"] for seed in range(800)
+    )
+    assert counts.keys() == set(names) - {"dog", "fox"}
+    # 100 each, give or take three and a half standard deviations.
+    assert min(counts.values()) > 65
+    assert max(counts.values()) < 135
+
+
+def test_what_t_p_lacks_comes_from_t_r() -> None:
+    near = graph({"dog": "animal", "fox": "animal", "house": "place"}, {"owl": "animal"})
+    given = with_graph(["The [dog=dog:animal] met the [fox=fox:animal]."], near)
+    for seed in range(20):
+        (row,) = asked("entity_revision", given, seed, choice="uniform")
+        assert (row["values"]["new"], row["detail"]["pool"]) == ("owl", "T_r")
 
 
 def test_sentences_without_a_replacement_have_no_row() -> None:
@@ -104,6 +155,26 @@ def test_a_number_becomes_another_of_its_form(
         seen.add(values["new"])
     words = {"three", "four", "five", "six", "seven", "eight", "nine", "ten"}
     assert seen == (words if news is None else set(news.replace(" ", "")))
+
+
+def test_a_random_value_is_of_any_size() -> None:
+    given = with_graph(["It took [3#:days] [days=day:time]."])
+    seen = [
+        int(asked("quantity_revision", given, seed, value="random")[0]["values"]["new"])
+        for seed in range(200)
+    ]
+    assert 3 not in seen
+    assert min(seen) > 1
+    sizes = Counter(len(str(value)) for value in seen)
+    assert set(sizes) == {1, 2, 3, 4}
+    assert min(sizes.values()) > 25
+    again = asked("quantity_revision", given, 5, value="random")
+    assert again == asked("quantity_revision", given, 5, value="random")
+    changed = {
+        asked("from_changed_knowledge", given, seed, value="random")[0]["values"]["new"]
+        for seed in range(40)
+    }
+    assert max(map(len, changed)) == 4
 
 
 def test_a_number_is_never_replaced_by_its_own_value() -> None:

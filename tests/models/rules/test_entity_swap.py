@@ -1,5 +1,7 @@
 """An entity swapped for a neighbour in the graph."""
 
+from collections import Counter
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -298,3 +300,21 @@ def test_surface_of_a_replacement() -> None:
     assert surface("Dogs can bark.", 0, 4, "dog", "city") == "Cities"
     assert surface("the dog", 4, 7, "dog", "np.array") == "np.array"
     assert surface("DataFrame here", 0, 9, "DataFrame", "read_csv") == "read_csv"
+
+
+@pytest.mark.parametrize("kind", ["tool", "name", "a type of one's own"])
+def test_an_even_choice_takes_any_entity_of_the_type(kind: str) -> None:
+    rows = alone(["We saw an ape there."])
+    known = _mentions(rows, {"ape": "ape"}, kind)
+    tools = open_graph(*_graph(["ape", "axe", "milk", "np.sum()", "Big Ben"], False, kind))
+    given = {"mentions": known, "replacements": tools}
+    # The nearest is taken only where it would surely fit.
+    nearest = generated("entity_swap", rows, {"one_kind": False}, **given)
+    assert {row["detail"]["new"] for row in nearest} <= {"axe"}
+    params = {"choice": "uniform", "one_kind": False, "same_case": False}
+    seen = Counter(
+        generated("entity_swap", rows, params, seed, **given)[0]["detail"]["new"]
+        for seed in range(400)
+    )
+    assert seen.keys() == {"axe", "milk", "np.sum()", "Big Ben"}
+    assert min(seen.values()) > 65

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rules_given import alone, generated
 
 from tercet.models.english.numbers import in_words, numbers_in
-from tercet.models.rules import quantity_change
+from tercet.models.rules import other_numbers
 from tercet.models.rules.quantity_change import changed
 
 
@@ -168,5 +168,5 @@ def test_numbers_in_words_of_any_make_end_in_another_or_in_none() -> None:
     for parts in itertools.product(words, repeat=3):
         for between in (" ", "-", " and ", "-and-"):
             for number in numbers_in(between.join(parts)):
-                new = quantity_change._other_words(number, 5)
+                new = other_numbers._other_words(number, 5)
                 assert new is None or numbers_in(new)

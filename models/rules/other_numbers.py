@@ -1,0 +1,159 @@
+"""Another number in the place of one: of the same form, and near it or at random.
+
+`near`: of the same number of digits, a year within sixty years. `random` (GCSE, table 6): a whole
+number of one to four digits, or of as many as the old one has, all lengths equally likely; in words
+from two to ninety-nine. Either way it stays what it is: a year a year, a day of a month such a day,
+a percentage up to 100 below that, and a number keeps its decimals and its scale word.
+"""
+
+import re
+from typing import Literal, TypeAlias
+
+from tercet.models.english.numbers import FRACTIONS, TENS, UNITS, Number, in_words, numbers_in
+
+Value: TypeAlias = Literal["near", "random"]
+
+MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+_AFTER_MONTH = re.compile(rf"{MONTH} $")
+_BEFORE_MONTH = re.compile(rf" (?:of )?{MONTH}\b")
+_YEARS = range(1500, 2100)
+_PRESENT = 2026
+_AS_YEAR = re.compile(
+    r"\b(?:in|since|until|by|from|year|around|before|after|and|or|to) $", re.IGNORECASE
+)
+_PERCENT = re.compile(r" ?%| per ?cent\b")
+_PLAIN = re.compile(r"(?P<whole>0|[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d*)(?:\.(?P<decimals>\d+))?")
+# Digits of a random whole number, at most; before "million" fewer.
+_LONGEST, _LONGEST_SCALED = 4, 3
+
+
+def other_number(
+    text: str, begin: int, end: int, number: Number, draw: int, value: Value
+) -> str | None:
+    """Another number of the same form, which may happen to be of the same value; None: none.
+
+    text[begin:end]: where the number stands; draw: 64 bits that decide. Fractions, and numbers in
+    words from a hundred on, have the same few choices under both values.
+    """
+    if number.form == "digits":
+        return _other_digits(text, begin, end, number, draw, value)
+    if number.form == "fraction":
+        return _other_fraction(number, draw)
+    if number.form == "fraction_words":
+        return _other_said_fraction(text, end, number, draw)
+    if value == "random" and 0 < number.value < 100:
+        new = in_words(2 + draw % 98)
+        return new.replace("-", " ") if " " in number.text else new
+    return _other_words(number, draw)
+
+
+def _other_digits(
+    text: str, begin: int, end: int, number: Number, draw: int, how: Value
+) -> str | None:
+    said = number.digits
+    value = number.value
+    tail = f" {number.scale}" if number.scale else ""
+    if said.isdigit() and not tail:
+        by_month = _AFTER_MONTH.search(text[:begin]) or _BEFORE_MONTH.match(text, end)
+        if value <= 31 and by_month:
+            return str(2 + draw % 27)
+        if len(said) == 4 and (
+            int(value) in _YEARS or (1000 <= value < _YEARS.start and _AS_YEAR.search(text[:begin]))
+        ):
+            return str(_year(int(value), draw, how))
+        if how == "near" and 10 <= value <= 100 and _PERCENT.match(text, end):
+            return str(10 + draw % 90)
+    plain = _PLAIN.fullmatch(said)
+    if how == "near" or plain is None:
+        return _template(said, draw) + tail
+    if value <= 100 and not tail and _PERCENT.match(text, end):
+        return f"{2 + draw % 98}{_decimals(plain, draw // 98)}"
+    most = _LONGEST_SCALED if tail else max(_LONGEST, sum(map(str.isdigit, plain["whole"])))
+    size, draw = 1 + draw % most, draw // most
+    low = 10 ** (size - 1)
+    whole, draw = low + draw % (9 * low), draw // (9 * low)
+    return (f"{whole:,}" if "," in said else str(whole)) + _decimals(plain, draw) + tail
+
+
+def _decimals(plain: re.Match[str], draw: int) -> str:
+    """As many decimals as the old number has."""
+    places = len(plain["decimals"] or "")
+    return f".{draw % 10**places:0{places}}" if places else ""
+
+
+def _year(value: int, draw: int, how: Value) -> int:
+    """A year in the same past or future of `_PRESENT`."""
+    low, high = (value - 60, value + 60) if how == "near" else (0, _YEARS.stop)
+    if value > _PRESENT:
+        low, high = _PRESENT, min(high, _YEARS.stop - 1)
+    else:
+        earliest = 1000 if how == "near" or value < _YEARS.start else _YEARS.start
+        low, high = max(earliest, low), min(high, _PRESENT)
+    return low + draw % (high - low + 1)
+
+
+def _template(said: str, draw: int) -> str:
+    """Other digits in the places of the old ones: leading zeros stay, and the zeros that end a
+    whole number, so that round numbers stay round."""
+    places = [i for i, c in enumerate(said) if c.isdigit()]
+    digits = "".join(said[i] for i in places)
+    lead = len(digits) - len(digits.lstrip("0"))
+    if lead == len(digits):
+        lead -= 1
+    core = digits[lead:]
+    zeros = "" if "." in said else "0" * (len(core) - len(core.rstrip("0")))
+    if zeros == core:
+        zeros = ""
+    length = len(core) - len(zeros)
+    low = 10 ** (length - 1)
+    new = "0" * lead + str(low + draw % (9 * low)) + zeros
+    chars = list(said)
+    for place, digit in zip(places, new, strict=True):
+        chars[place] = digit
+    return "".join(chars)
+
+
+def _other_fraction(number: Number, draw: int) -> str | None:
+    upper, lower = (int(n) for n in number.text.split("/"))
+    if lower == 1:
+        return None
+    if upper < lower and lower > 2:
+        return f"{1 + draw % (lower - 1)}/{lower}"
+    return f"{upper}/{2 + draw % 8}" if upper else f"{1 + draw % max(lower - 1, 1)}/{lower}"
+
+
+def _other_said_fraction(text: str, end: int, number: Number, draw: int) -> str | None:
+    said = number.text.lower().replace("-", " ")
+    if said == "half" and not text.startswith(" of ", end):
+        return None
+    options = [f for f in FRACTIONS if f.startswith("a ") and FRACTIONS[f] != number.value]
+    if not said.startswith("a ") and said != "half":
+        options = [
+            f
+            for f in FRACTIONS
+            if not f.startswith(("a ", "half")) and FRACTIONS[f] != number.value
+        ]
+    new = options[draw % len(options)]
+    return new.replace(" ", "-") if "-" in number.text else new
+
+
+def _other_words(number: Number, draw: int) -> str | None:
+    value = int(number.value)
+    if value == 0:
+        return None
+    if value <= 10:
+        return UNITS[2 + draw % 9]
+    if value < 20:
+        return UNITS[11 + draw % 9]
+    if value < 100 and value % 10 == 0:
+        return TENS[2 + draw % 8]
+    if value < 100:
+        new = in_words(10 * (2 + draw % 8) + 1 + draw // 8 % 9)
+        return new if "-" in number.text else new.replace("-", " ")
+    # Of a longer one the first word changes: "two hundred million" to "seven hundred million".
+    first = numbers_in(number.text.replace("-", " ").split(" ", 1)[0].lower())
+    # A scale word in first place ("hundred-and-one") has nothing before it to change.
+    if not first or not 0 < first[0].value < 100:
+        return None
+    head = _other_words(first[0], draw)
+    return None if head is None else head + number.text[first[0].end :].lower()
