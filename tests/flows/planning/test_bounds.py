@@ -114,3 +114,12 @@ def test_the_last_lines_add_it_up(
     told = [line for line in said if line.startswith("How many requests ")]
     assert len(told) == 1
     assert told[0].startswith(f"How many requests {names} will make is known only after sample, ")
+
+
+def test_the_endpoint_recipes_ceiling_is_above_what_its_anchors_take(tmp_path: Path) -> None:
+    arguments = RunArguments("gcse_endpoint", str(tmp_path / "store"))
+    recipe = prepare(arguments).recipe
+    # What a sentence of 20 tokens took with MiniLM's tokenizer, chat template and answers
+    # included: 1,500 tokens for extraction and seven methods.
+    assert recipe.run.llm.max_tokens_total is not None
+    assert recipe.run.llm.max_tokens_total > 1.4 * 1_500 * recipe.sample.rows
