@@ -24,18 +24,16 @@ from pydantic import Field
 from tercet.models import seeding
 from tercet.models.seeding import Ids
 from tercet.models.text.marks import shared_words
-from tercet.models.text.unicode import fold
 from tercet.storage.rows import read_parquet_sql
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus import held_out_definitions
 from tercet.tasks.corpus.held_out import held_out_marks
-from tercet.tasks.corpus.kinds.kind import Bad, Kind, Labelled, kind_named
+from tercet.tasks.corpus.kinds.kind import Kind, Labelled, kind_named
 from tercet.tasks.corpus.kinds.registry import KINDS
+from tercet.tasks.corpus.kinds.rows import layout_of, made_of
 from tercet.tasks.corpus.sources import registry
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.corpus.sources.reader import Table, reader_of
-from tercet.tasks.corpus.sources.tables import Row
-from tercet.tasks.corpus.sources.values import text_fault
 from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
@@ -122,11 +120,8 @@ def columns_of(corpus: CorpusConfig, kind: Kind, table: Table) -> dict[str, str]
                     f"its columns are {listed}"
                 )
         return dict(corpus.columns)
-    for layout in kind.layouts:
-        found = {ours: theirs for ours, theirs in layout.items() if theirs in table.columns}
-        if all(ours in found for ours in layout if ours not in kind.optional):
-            break
-    else:
+    found = layout_of(kind, table.columns)
+    if found is None:
         usual = " or ".join(", ".join(layout.values()) for layout in kind.layouts)
         raise BadInput(
             f"{table.name} has none of the layouts of kind {corpus.kind} ({usual}); name the "
@@ -200,7 +195,7 @@ def _usable(
         columns = columns_of(corpus, kind, table)
         for row in islice(table.rows(list(columns.values())), left):
             left = None if left is None else left - 1
-            made = _made(kind, columns, row)
+            made = made_of(kind, columns, row)
             if isinstance(made, list):
                 yield from made
                 continue
@@ -209,28 +204,6 @@ def _usable(
             faults[fault.reason] += 1
             row_id = seeding.text_id(corpus.name, where, fault.reason, text)
             rejects.add(row_id, fault.reason, f"{where}: {fault.detail}", text)
-
-
-def _made(kind: Kind, columns: dict[str, str], row: Row) -> list[Labelled] | tuple[Bad, str]:
-    """The row as its kind has it, or its fault with a text to show."""
-    if row.fault:
-        reason, detail, text = row.fault
-        return Bad(reason, detail), text
-    values: dict[str, Any] = {ours: row.values.get(theirs) for ours, theirs in columns.items()}
-    for ours in kind.texts:
-        given, column = values[ours], columns[ours]
-        listed = ours in kind.lists and isinstance(given, list) and len(given) > 0
-        for value in given if listed else [given]:
-            if fault := text_fault({column: value}, column):
-                texts = [values[name] for name in kind.texts if isinstance(values[name], str)]
-                # A lone surrogate cannot be written down.
-                shown = fold(" ".join(texts)).encode("utf-8", "replace").decode("utf-8")
-                return Bad(fault[0], fault[1]), fault[2] or shown
-        values[ours] = list(map(fold, given)) if listed else fold(given)
-    made = kind.row(values)
-    if isinstance(made, Bad):
-        return made, str(values[kind.texts[0]])
-    return made if isinstance(made, list) else [made]
 
 
 def _combined(db: Any, path: Path, kind: Kind) -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import files, prose, pydocs, tables
+from tercet.tasks.corpus.sources.cells import missing
 from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, pair_of, repeated_pair
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
 from tercet.tasks.corpus.sources.reader import reader_of
@@ -21,7 +22,6 @@ from tercet.tasks.corpus.sources.streams import (
     readable,
 )
 from tercet.tasks.corpus.sources.tables import Row
-from tercet.tasks.corpus.sources.values import missing
 from tercet.tasks.stage import BadInput
 
 SAMPLE = 500  # rows looked at

@@ -1,24 +1,17 @@
 """Rows of tables as documents: a row's text, or the two texts of its pair, and its label."""
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tercet.models.text.unicode import encodable, fold
+from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import prose
+from tercet.tasks.corpus.sources.cells import label_of, missing, text_fault
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
-from tercet.tasks.corpus.sources.streams import SHOWN
 from tercet.tasks.corpus.sources.tables import Row, RowFault, text_column
 from tercet.tasks.stage import BadInput
 
 # The reason where a row's text stays and its pair does not.
 INCOMPLETE = "incomplete_pair"
-# Cells that hold nothing, as pandas reads them; those below whatever their case.
-_NOTHING = frozenset(
-    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "<NA>", "NA")
-)
-_NOTHING_IN_ANY_CASE = frozenset(("nan", "-nan", "null", "none", "n/a"))
-_LONGEST = max(map(len, _NOTHING))
 
 
 class Columns(NamedTuple):
@@ -118,38 +111,4 @@ def _first_fault(
         if not words_are_words and missing(values[column]):
             said = str(values[column]).strip()
             return "missing_text", f"column {column!r} holds {said!r}, which stands for nothing", ""
-    return None
-
-
-def missing(value: object) -> bool:
-    """Whether a table's cell holds nothing: a null, NaN, blanks, or a word that stands for it."""
-    if isinstance(value, float):
-        return math.isnan(value)
-    if not isinstance(value, str):
-        return value is None
-    said = value.strip()
-    return len(said) <= _LONGEST and (said in _NOTHING or said.lower() in _NOTHING_IN_ANY_CASE)
-
-
-def label_of(value: object) -> str | None:
-    """A label as text; None where the row has none."""
-    if missing(value):
-        return None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)  # a column of whole numbers with gaps
-    plain = isinstance(value, str | int | float)
-    return (fold(str(value)) or None) if plain and encodable(str(value)) else None
-
-
-def text_fault(values: dict[str, object], column: str) -> RowFault | None:
-    """Why the column's value in a row is not a usable text, or None if it is."""
-    value = values.get(column)
-    if not isinstance(value, str):
-        found = "nothing" if value is None else f"a value of type {type(value).__name__}"
-        return "missing_text", f"column {column!r} holds {found}", ""
-    if not encodable(value):
-        shown = value[:SHOWN].encode("utf-8", "replace").decode("utf-8")
-        return "not_utf8", f"column {column!r} is not valid Unicode", shown
-    if not fold(value):
-        return "missing_text", f"column {column!r} is blank", ""
     return None
