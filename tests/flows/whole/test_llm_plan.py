@@ -11,10 +11,12 @@ from faulty_server import FaultyServer, Reply, Seen, error
 from llm_recipe import repeated, words
 from tiny_run import Tiny, documents, ended_well, query, states, tercet, write_corpus
 
+from tercet.flows.commands.try_method import try_method
 from tercet.flows.planning import plan
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.storage.answers.pool import open_pool
+from tercet.tasks.synthesis.methods import PROMPTED_NAMES
 
 
 def plan_of(path: Path, store: Path, *options: str) -> str:
@@ -206,3 +208,22 @@ def test_extraction_can_be_tried_where_no_step_of_a_run_reads_it(
         done = ended_well(tercet("try", str(path), *options))
         assert done.stdout.count("── answered") == 2
         assert sum(server.times_asked().values()) == 2
+
+
+def test_each_prompted_method_can_be_tried(
+    recipe: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with FaultyServer() as server:
+        path, store = recipe(server.url), tmp_path / "store"
+        content = yaml.safe_load(path.read_text())
+        content["synthesise"] = dict.fromkeys(PROMPTED_NAMES)
+        path.write_text(yaml.safe_dump(content))
+        for number, method in enumerate(PROMPTED_NAMES, start=1):
+            try_method(RunArguments(str(path), str(store)), method, 2)
+            out = capsys.readouterr().out
+            assert [line for line in out.splitlines() if line.endswith(": asked")] == [
+                f"── {method} {place} of 2: asked" for place in (1, 2)
+            ]
+            assert re.search(r"^2 answers, \d+ tokens: kept, and", out, re.MULTILINE)
+            # Two prompts of this method, and of no other.
+            assert sum(server.times_asked().values()) == 2 * number
