@@ -257,7 +257,8 @@ def evaluate(
         typer.Option(
             "--tasks",
             help="from the suite: sts, transfer, reranking, pairs, all, or task names; "
-            "from the run: retrieval, awareness, fact_order; from a file: fact_order:FILE",
+            "from the run: retrieval, awareness, fact_order, sts_sets; from a file of your own: "
+            "sts:FILE (two texts and a score), fact_order:FILE",
         ),
     ] = "sts",
     splits: Annotated[str, typer.Option("--splits", help="test, dev or dev,test")] = "test",

@@ -21,3 +21,8 @@ def package_file(name: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise BadInput(f"{name!r} names the Python package {package!r}, which is not installed.")
     return Path(next(iter(spec.submodule_search_locations))) / inside
+
+
+def file_path(name: str) -> Path:
+    """The path of a file, or of `package:PACKAGE/FILE`; it need not exist. Raises BadInput."""
+    return package_file(name) if name.startswith(PACKAGE) else Path(name).expanduser()

@@ -102,7 +102,7 @@ class Stage:
     externals: what the config names and the store does not hold: a path (its content is digested)
         or a digest, by name.
     locations: keys of the config that only say where an external lies and enter no fingerprint:
-        dotted paths from its top, with `*` for every member of a list ("corpora.*.source").
+        dotted paths from its top, with `*` for every member ("corpora.*.source").
     recalls: the slot `known` holds the rows that earlier versions with the same config, code and
         models have made, whatever their inputs, so that nothing dear is made twice.
     asks: of a stage that asks a language model: what it asks for one part, asked of nobody. Its

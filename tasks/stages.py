@@ -64,6 +64,7 @@ def stages() -> tuple[Stage, ...]:
         train.stage_for(LOSSES),
         train.stage_for(LOSSES, chooses="retrieval"),
         train.stage_for(LOSSES, chooses="fact_order"),
+        train.stage_for(LOSSES, chooses="a set of one's own"),
         whiten.STAGE,
         awareness.STAGE,
         halves.STAGE,

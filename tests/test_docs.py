@@ -83,8 +83,8 @@ def _models(annotation: Any, place: str = "") -> Iterator[tuple[type[BaseModel],
     if origin in (list, tuple):
         place += "[]"
     elif isinstance(origin, type) and issubclass(origin, Mapping):
-        by_method = typing.get_args(annotation)[0] is str
-        place += ".METHOD" if by_method else ".RELATION"
+        by_relation = typing.get_origin(typing.get_args(annotation)[0]) is typing.Literal
+        place += ".RELATION" if by_relation else ".METHOD"
     if origin in (list, tuple, typing.Union, types.UnionType, typing.Annotated) or (
         isinstance(origin, type) and issubclass(origin, Mapping)
     ):
@@ -98,7 +98,8 @@ def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
         name = field.alias or own
         yield prefix + name
         for inner, place in _models(field.annotation):
-            place = place.replace("METHOD", "NAME") if name in ("models", "generators") else place
+            if name in ("models", "generators", "sts_sets"):
+                place = place.replace("METHOD", "NAME")
             yield from keys(inner, f"{prefix}{name}{place}.")
 
 

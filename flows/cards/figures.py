@@ -21,6 +21,7 @@ _HUB_METRICS = {
 }
 _TASK_TYPES = {
     "sts": "semantic-similarity",
+    "sts_sets": "semantic-similarity",
     "retrieval": "information-retrieval",
     "transfer": "text-classification",
     "reranking": "text-ranking",

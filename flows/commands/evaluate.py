@@ -15,7 +15,16 @@ from tercet.flows.results import transductive
 from tercet.flows.results.few import TOO_FEW, WHY, is_few
 from tercet.flows.results.metric_names import GAIN, GEOMETRY, SPELT, Metric
 from tercet.flows.results.refs import artifact_of
-from tercet.flows.results.run_pairs import FACT_ORDER, OF_A_RUN, RunPairs, read_pairs
+from tercet.flows.results.run_pairs import (
+    FACT_ORDER,
+    FILES,
+    OF_A_RUN,
+    OF_FILES,
+    STS_SETS,
+    RunPairs,
+    own_files,
+    read_pairs,
+)
 from tercet.flows.terminal import text_table
 from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
@@ -25,9 +34,11 @@ from tercet.storage.catalog import views as catalog
 from tercet.storage.runs import TAG_PREFIX, UnknownRef
 from tercet.storage.store import MARKER, open_store
 from tercet.storage.tags import get_tag
-from tercet.tasks.evaluation.suites.fact_order import named_after, read_cases
+from tercet.tasks.evaluation.suites.fact_order import read_cases
 from tercet.tasks.evaluation.suites.layout import Split
+from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.evaluation.suites.reranking import MTEB
+from tercet.tasks.evaluation.suites.sts_sets import in_words, read_sets
 from tercet.tasks.evaluation.suites.suite import revisions, suite_files, task_names
 from tercet.tasks.stage import BadInput
 
@@ -37,7 +48,6 @@ AVERAGES = ("STS", "transfer", "reranking")
 # Suite, task and subset of a figure.
 Name: TypeAlias = tuple[str, str, str]
 _TITLE = 24
-_CASES = f"{FACT_ORDER}:"
 
 
 def evaluate_encoders(
@@ -63,14 +73,18 @@ def evaluate_encoders(
     mode = _pooling(pooling, prompt)
     chosen = _splits(splits)
     names = _listed(tasks)
-    cases = _cases(names)
+    cases, sets = (own_files(names, key) for key in (FACT_ORDER, STS_SETS))
     of_run = [name for name in names if name in OF_A_RUN]
-    of_suite = [n for n in names if n not in OF_A_RUN and not n.startswith(_CASES)]
+    of_suite = [n for n in names if n not in OF_A_RUN and not n.startswith(FILES)]
     # An empty list means the suite's default.
-    folder = _suite(suite, of_suite, chosen) if of_suite or not (of_run or cases) else None
+    needed = of_suite or not (of_run or cases or sets)
+    folder = _suite(suite, of_suite, chosen) if needed else None
     run = read_pairs(store, run_ref, of_run, chosen) if of_run else None
     cases |= {} if run is None else run.fact_order
+    graded = {name: StsSet(source=file) for name, file in sets.items()}
+    graded |= {} if run is None else run.sts_sets
     read_cases(cases, chosen)
+    left_out = [said for task in read_sets(graded, chosen) if (said := in_words(task)) is not None]
     paths = _paths(models, store, run_ref)
 
     from tercet.flows.running.device import device
@@ -96,6 +110,7 @@ def evaluate_encoders(
             asked=of_suite,
             splits=chosen,
             fact_order=cases,
+            sts_sets=graded,
             pooling=mode,
             prompt=prompt,
             precision=precise,
@@ -104,23 +119,13 @@ def evaluate_encoders(
             **settings,
         )
     if format_ == "table":
-        sets = {model: _trained_on(model, store, run_ref) for model in paths}
-        typer.echo("\n".join([*_table(found, precise), *_transductive(found, sets), *_drawn(run)]))
+        trained_on = {model: _trained_on(model, store, run_ref) for model in paths}
+        lines = [*_table(found, precise), *_transductive(found, trained_on), *_drawn(run)]
+        typer.echo("\n".join([*lines, *left_out]))
         return
     sys.stdout.flush()
     rows_out.write_rows(found.schema, found.to_batches(), format_, sys.stdout.buffer)
     sys.stdout.buffer.flush()
-
-
-def _cases(names: Sequence[str]) -> dict[str, str]:
-    """The files named as `fact_order:FILE`. Raises BadInput if two have one name."""
-    found: dict[str, str] = {}
-    for file in (name.removeprefix(_CASES) for name in names if name.startswith(_CASES)):
-        name = named_after(file)
-        if name in found:
-            raise BadInput(f"--tasks names two files {name!r} of fact order: rename one.")
-        found[name] = file
-    return found
 
 
 def _pooling(name: str | None, prompt: str | None) -> PoolingMode | None:
@@ -204,7 +209,7 @@ def _suite(suite: str | None, names: Sequence[str], splits: Sequence[Split]) -> 
     except BadInput as error:
         known_of_run = " or ".join(OF_A_RUN)
         raise BadInput(
-            f"{str(error).rstrip('.')}, or {known_of_run} of a run, or {_CASES}FILE."
+            f"{str(error).rstrip('.')}, or {known_of_run} of a run, or {OF_FILES}."
         ) from None
     inside = [name for name in names or ["sts"] if not name.startswith(MTEB)]
     if not inside:
@@ -213,7 +218,7 @@ def _suite(suite: str | None, names: Sequence[str], splits: Sequence[Split]) -> 
     if suite is None:
         raise BadInput(
             f"--tasks {','.join(inside)} needs --suite DIR, a directory in SentEval's layout; "
-            f"without a suite only {_CASES}FILE and a run's {', '.join(OF_A_RUN)} can be evaluated."
+            f"without a suite only {OF_FILES} and a run's {', '.join(OF_A_RUN)} can be evaluated."
         )
     folder = Path(suite).expanduser()
     suite_files(folder, names, splits)

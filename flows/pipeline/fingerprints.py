@@ -227,7 +227,7 @@ def _minor(distribution: str) -> str:
 
 
 def without(value: Any, paths: Sequence[str]) -> Any:
-    """A JSON value without the values at these dotted paths; `*` stands for all list members."""
+    """A JSON value without the values at these dotted paths; `*` stands for all members."""
     for path in paths:
         value = _pruned(value, path.split("."))
     return value
@@ -237,6 +237,8 @@ def _pruned(value: Any, path: Sequence[str]) -> Any:
     first, rest = path[0], path[1:]
     if isinstance(value, list) and first == "*":
         return [_pruned(member, rest) for member in value]
+    if isinstance(value, dict) and first == "*":
+        return {key: _pruned(member, rest) for key, member in value.items()}
     if not isinstance(value, dict) or first not in value:
         return value
     if not rest:

@@ -25,12 +25,13 @@ def guard_config(recipe: Recipe, stored: bool = False) -> guard.GuardConfig:
     choose = recipe.train.choose
     return guard.GuardConfig(
         **recipe.guard.model_dump(),
-        # Tasks of mteb and files of fact order need no directory.
+        # Tasks of mteb and files of one's own need no directory.
         suite=recipe.evaluate.suite or Path(),
         tasks=evaluate.measured_tasks(recipe.evaluate),
         splits=recipe.evaluate.splits,
         chosen_on=() if choose is None or choose.by not in STS_TASKS else (choose.by,),
         fact_order=tuple(recipe.evaluate.fact_order.items()),
+        sts_sets=tuple(recipe.evaluate.sts_sets.items()),
         **encoding,
     )
 

@@ -235,6 +235,8 @@ def _config(recipe: Recipe, phase: PhaseSettings, seed: int | None) -> train.Tra
         shared["max_pairs"] = recipe.evaluate.max_pairs
     elif choose is not None and choose.by == "fact_order":
         shared["fact_order"] = recipe.evaluate.fact_order
+    elif choose is not None and choose.by not in train.CHOICES:
+        shared["sts_sets"] = {choose.by: recipe.evaluate.sts_sets[choose.by]}
     elif choose is not None:
         shared["suite"] = recipe.evaluate.suite
     return train.TrainConfig(

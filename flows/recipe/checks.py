@@ -24,6 +24,7 @@ from tercet.tasks.training.phases import (
     RowsConfig,
     unfit,
 )
+from tercet.tasks.training.train import CHOICES
 
 if TYPE_CHECKING:
     from tercet.flows.recipe.model import Recipe
@@ -217,6 +218,14 @@ def _choosing(recipe: "Recipe") -> None:
             raise Misplaced(
                 "fact_order needs evaluate.fact_order, which names no file: name one with dev "
                 "cases, or choose by retrieval",
+                *("train", "choose", "by"),
+            )
+    elif choose.by not in CHOICES:
+        known = [*CHOICES, *recipe.evaluate.sts_sets]
+        if choose.by not in known:
+            raise Misplaced(
+                f"there is no {choose.by!r} to choose by{nearest_said(choose.by, known)}; known: "
+                f"{', '.join(CHOICES)}, and the names under evaluate.sts_sets",
                 *("train", "choose", "by"),
             )
     elif choose.by != "retrieval":

@@ -18,7 +18,8 @@ from tercet.flows.results.metric_names import GAIN, SPELT, Metric
 BASE = "base"
 ENCODER = "encoder"
 _SUITES = (
-    "retrieval", "labels", "sts", "fact_order", "awareness", "transfer", "reranking", "pairs",
+    "retrieval", "labels", "sts_sets", "sts", "fact_order", "awareness", "transfer", "reranking",
+    "pairs",
 )  # fmt: skip
 _METRICS = tuple(SPELT)
 

@@ -25,6 +25,7 @@ SPELT = {
 COUNTED = {
     "retrieval": "queries",
     "sts": "pairs",
+    "sts_sets": "pairs",
     "fact_order": "cases",
     "pairs": "pairs",
     "reranking": "queries",
@@ -72,7 +73,7 @@ class Metric:
         if self.suite == "sts":
             task = "STS-B" if self.task in _YEARS else self.task
             return replace(self, task=f"{task} dev", subset="all")
-        if self.suite in ("fact_order", "labels"):
+        if self.suite in ("fact_order", "labels", "sts_sets"):
             return replace(self, task=f"{self.task} dev")
         return None
 

@@ -23,6 +23,7 @@ Floats = npt.NDArray[np.float64]
 
 _METRICS: "Mapping[str, Kind]" = {
     "sts": "spearman",
+    "sts_sets": "spearman",
     "fact_order": "accuracy",
     "awareness": "spearman",
     "transfer": "accuracy",

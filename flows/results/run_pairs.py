@@ -16,18 +16,24 @@ from tercet.tasks.evaluation.evaluate import STAGE, EvaluateSettings
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs
 from tercet.tasks.evaluation.retrieval import drawn_pairs
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
+from tercet.tasks.evaluation.suites.fact_order import named_after
 from tercet.tasks.evaluation.suites.layout import Split
+from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.evaluation.suites.sts import ScoredTask
 from tercet.tasks.stage import BadInput, Resources
 
-RETRIEVAL, AWARENESS, FACT_ORDER = "retrieval", "awareness", "fact_order"
+RETRIEVAL, AWARENESS, FACT_ORDER, STS_SETS = "retrieval", "awareness", "fact_order", "sts_sets"
 # Tasks that are evaluated on a run's pairs or on the files that its recipe names, not on a suite.
-OF_A_RUN = (RETRIEVAL, AWARENESS, FACT_ORDER)
+OF_A_RUN = (RETRIEVAL, AWARENESS, FACT_ORDER, STS_SETS)
+# How a file of one's own is named where no run names it.
+OF_A_FILE = {FACT_ORDER: "fact_order", STS_SETS: "sts"}
+FILES = tuple(f"{prefix}:" for prefix in OF_A_FILE.values())
+OF_FILES = " or ".join(f"{prefix}FILE" for prefix in FILES)
 
 
 @dataclass(frozen=True)
 class RunPairs:
-    """The pairs of one run and its files of fact order, with the settings that `evaluate` uses.
+    """The pairs of one run and its recipe's own files, with the settings that `evaluate` uses.
 
     seed: for the drawing of pairs and resamples. batch_size: nearly tied cosines swap ranks with
         the shape of a batch, which changes rank correlations.
@@ -43,6 +49,7 @@ class RunPairs:
     pairs: Sequence[Pairs]
     awareness: Sequence[ScoredTask]
     fact_order: Mapping[str, str]
+    sts_sets: Mapping[str, StsSet]
 
 
 def read_pairs(
@@ -71,8 +78,22 @@ def read_pairs(
         settings.precision,
         pairs,
         _awareness(store, run) if AWARENESS in wanted else [],
-        _fact_order(run, settings) if FACT_ORDER in wanted else {},
+        _files(run, settings, FACT_ORDER) if FACT_ORDER in wanted else {},
+        _files(run, settings, STS_SETS) if STS_SETS in wanted else {},
     )
+
+
+def own_files(names: Sequence[str], key: str) -> dict[str, str]:
+    """The files named as `fact_order:FILE` or `sts:FILE`. Raises BadInput if two have one name."""
+    prefix = f"{OF_A_FILE[key]}:"
+    found: dict[str, str] = {}
+    for file in (name.removeprefix(prefix) for name in names if name.startswith(prefix)):
+        name = named_after(file)
+        if name in found:
+            what = "fact order" if key == FACT_ORDER else "graded pairs"
+            raise BadInput(f"--tasks names two files {name!r} of {what}: rename one.")
+        found[name] = file
+    return found
 
 
 def _run(location: str, run_ref: str | None, wanted: Collection[str]) -> tuple[Store, runs.Run]:
@@ -105,7 +126,7 @@ def _settings(run: Mapping[str, Any]) -> EvaluateSettings:
     Defaults stand in where the recipe of another version of Tercet lacks a key.
     """
     said = run["recipe"].get("evaluate") or {}
-    keys = ("max_pairs", "max_length", "bootstrap", "precision", "fact_order")
+    keys = ("max_pairs", "max_length", "bootstrap", "precision", *OF_A_FILE)
     return EvaluateSettings(**{key: said[key] for key in keys if key in said})
 
 
@@ -144,13 +165,15 @@ def _awareness(store: Store, run: Mapping[str, Any]) -> list[ScoredTask]:
     return found
 
 
-def _fact_order(run: Mapping[str, Any], settings: EvaluateSettings) -> Mapping[str, str]:
-    if not settings.fact_order:
+def _files(run: Mapping[str, Any], settings: EvaluateSettings, key: str) -> Mapping[str, Any]:
+    """The files under this key of the run's recipe, by name. Raises BadInput if there is none."""
+    found: Mapping[str, Any] = getattr(settings, key)
+    if not found:
         raise BadInput(
-            f"{_named(run)} names no file under evaluate.fact_order: name another run with --run, "
-            f"or a file: --tasks {FACT_ORDER}:FILE."
+            f"{_named(run)} names no file under evaluate.{key}: name another run with --run, "
+            f"or a file: --tasks {OF_A_FILE[key]}:FILE."
         )
-    return settings.fact_order
+    return found
 
 
 def _rows(store: Store, run: Mapping[str, Any], stage: str) -> Rows:

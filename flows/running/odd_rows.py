@@ -13,6 +13,7 @@ from tercet.flows.recipe.threshold_keys import threshold_keys
 from tercet.flows.running.few_rows import THRESHOLDS
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows, joined, quoted
+from tercet.tasks.evaluation import evaluate
 from tercet.tasks.knowledge import extract, extract_parse
 from tercet.tasks.scoring import select
 from tercet.tasks.scoring.pairing import RANDOM
@@ -29,7 +30,9 @@ REPEATED, REPEATS = 0.01, 5
 # Beyond it, training is mostly on the fallback.
 FALLEN_BACK = 0.5
 
-Kind: TypeAlias = Literal["no_mention", "refused", "one_answer", "random_negative", "self_positive"]
+Kind: TypeAlias = Literal[
+    "no_mention", "refused", "one_answer", "random_negative", "self_positive", "unusable"
+]
 Find: TypeAlias = "Callable[[Any, Mapping[str, Rows], Step, Sequence[Step]], list[Odd]]"
 
 
@@ -37,7 +40,8 @@ Find: TypeAlias = "Callable[[Any, Mapping[str, Rows], Step, Sequence[Step]], lis
 class Odd:
     """One thing to tell: `count` of `total` rows of a stage are of this kind.
 
-    key: the method, if it is about one. example: one such row's text. remedy: the sentence's end.
+    key: the method or set, if it is about one. example: one such row's text, or its fault.
+    remedy: the sentence's end.
     """
 
     stage: str
@@ -57,6 +61,7 @@ _SAID = {
     "since no text written for it was accepted",
     "self_positive": "{count:,} of {total:,} triplets have the anchor itself as their positive, "
     "since no text written for it was accepted",
+    "unusable": "{count:,} of {total:,} rows of {key} cannot be used",
 }
 _SHOWN = 80
 
@@ -163,6 +168,28 @@ def _selected(db: Any, rows: Mapping[str, Rows], step: Step, steps: Sequence[Ste
     return found
 
 
+def _unusable(db: Any, rows: Mapping[str, Rows], step: Step, steps: Sequence[Step]) -> list[Odd]:
+    """Rows of files of graded pairs, told once: by the measure before the training."""
+    if not isinstance(step.config, evaluate.EvaluateConfig) or "baseline" in rows:
+        return []
+    found = []
+    for name in step.config.sts_sets:
+        count, example = db.execute(
+            f"""SELECT count(*), min(detail) FROM {rows[""].sql("rejects")}
+            WHERE starts_with(detail, ?)""",
+            [f"{name}: row "],
+        ).fetchone()
+        (used,) = db.execute(
+            f"""SELECT coalesce(sum(n), 0)::BIGINT FROM {rows[""].sql("evaluations")}
+            WHERE suite = 'sts_sets' AND task IN (?, ?) AND metric = 'spearman'""",
+            [name, f"{name} dev"],
+        ).fetchone()
+        if count:
+            fault, remedy = example.removeprefix(f"{name}: "), "correct them in its file"
+            found.append(Odd(step.name, name, "unusable", count, count + used, fault, remedy))
+    return found
+
+
 def _refused(db: Any, step: Step, counts: str, refused: str, mends: Mapping[str, str]) -> list[Odd]:
     """Methods of which next to nothing was accepted.
 
@@ -194,4 +221,5 @@ _FIND: Mapping[str, Find] = {
     synthesise.NAME: _one_answer,
     parse.STAGE.name: _refused_answers,
     select.STAGE.name: _selected,
+    evaluate.STAGE.name: _unusable,
 }

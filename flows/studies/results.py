@@ -109,14 +109,13 @@ def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
             f"No arm has the metric {str(metric)!r}: evaluate.suite is not set "
             "(--set evaluate.suite=DIRECTORY)."
         )
-    elif metric.suite == "fact_order" and all(
-        metric.task.removesuffix(" dev") not in e.fact_order for e in evaluations
-    ):
-        named = sorted({name for e in evaluations for name in e.fact_order})
-        raise BadInput(
-            f"No arm has the metric {str(metric)!r}: evaluate.fact_order names "
-            f"{', '.join(named) or 'no file'}."
-        )
+    elif metric.suite in ("fact_order", "sts_sets"):
+        named = sorted({name for e in evaluations for name in getattr(e, metric.suite)})
+        if metric.task.removesuffix(" dev") not in named:
+            raise BadInput(
+                f"No arm has the metric {str(metric)!r}: evaluate.{metric.suite} names "
+                f"{', '.join(named) or 'no file'}."
+            )
 
 
 def found_of(outcome: Outcome, store: Store) -> Found:

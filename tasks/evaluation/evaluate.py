@@ -50,10 +50,12 @@ from tercet.tasks.evaluation.retrieval import (
     ranks_of,
 )
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
-from tercet.tasks.evaluation.suites.fact_order import TaskName, case_files, named_after, read_cases
+from tercet.tasks.evaluation.suites.fact_order import case_files, named_after, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
+from tercet.tasks.evaluation.suites.own import StsSet, TaskName
 from tercet.tasks.evaluation.suites.reranking import MTEB, no_ranking
 from tercet.tasks.evaluation.suites.sts import STS_TASKS, ScoredTask
+from tercet.tasks.evaluation.suites.sts_sets import read_sets, set_files, skipped_pairs
 from tercet.tasks.evaluation.suites.suite import (
     Suite,
     read_suite,
@@ -95,6 +97,11 @@ class EvaluateSettings(FormSettings, Config):
         "a changed fact.",
         json_schema_extra={"type": ["object", "string"]},
     )
+    sts_sets: dict[TaskName, StsSet] = Field(
+        default_factory=dict,
+        description="Files of graded pairs by name, or one file: Spearman of cosine and score.",
+        json_schema_extra={"type": ["object", "string"]},
+    )
     splits: tuple[Split, ...] = Field(
         default=("test",), min_length=1, description="Splits to measure, each separately."
     )
@@ -114,7 +121,7 @@ class EvaluateSettings(FormSettings, Config):
         default=2_000, ge=100, le=100_000, description="Resamples behind an interval."
     )
 
-    @field_validator("fact_order", mode="before")
+    @field_validator("fact_order", "sts_sets", mode="before")
     @classmethod
     def _one_file(cls, given: Any) -> Any:
         """A file alone gives its task its own name."""
@@ -173,11 +180,11 @@ def externals(config: EvaluateConfig) -> dict[str, Path | str]:
     for data of the package mteb. Raises BadInput for what is not there.
     """
     names = measured_tasks(config)
-    cases = case_files(config.fact_order)
+    own = case_files(config.fact_order) | set_files(config.sts_sets)
     if not names:
-        return {**cases}
+        return {**own}
     files = suite_files(_folder(config), names, config.splits)
-    return {**files, **revisions(names), **cases}
+    return {**files, **revisions(names), **own}
 
 
 def run(work: Work) -> None:
@@ -195,6 +202,9 @@ def run(work: Work) -> None:
     for task in material.suite.reranking:
         if task.skipped:
             work.emit("rejects", no_ranking(task))
+    for pairs_of_file in material.suite.sts_sets:
+        if pairs_of_file.skipped:
+            work.emit("rejects", skipped_pairs(pairs_of_file))
     path = work.models["model"]
     trained = "baseline" in work.inputs
     encoded, pooling = encoded_texts(
@@ -242,6 +252,7 @@ def evaluate_models(
     asked: Sequence[str] = (),
     splits: Sequence[Split] = ("test",),
     fact_order: Mapping[str, str] | None = None,
+    sts_sets: Mapping[str, StsSet] | None = None,
     pairs: Sequence[Pairs] = (),
     awareness: Sequence[ScoredTask] = (),
     pooling: PoolingMode | None = None,
@@ -258,7 +269,7 @@ def evaluate_models(
 
     Those after the first have gains over the first, on the same resamples.
     suite_dir, asked: None reads only tasks that lie in no suite; no tasks: the seven.
-    fact_order: files of its cases by name.
+    fact_order, sts_sets: files of cases, and of graded pairs, by name.
     pairs, awareness: what the stage would measure; with the seed and resamples of its run, the
         figures are its own.
     Raises: BadInput for a faulty suite, an unknown task or a model that cannot be loaded.
@@ -268,6 +279,7 @@ def evaluate_models(
         suite=suite_dir,
         tasks=tuple(asked),
         fact_order=dict(fact_order or {}),
+        sts_sets=dict(sts_sets or {}),
         splits=tuple(splits),
         pooling=pooling,
         prompt=prompt,
@@ -355,7 +367,11 @@ def _figure_rows(subject: Subject, found: Sequence[Figure]) -> list[dict[str, An
 def _suite(config: EvaluateConfig) -> Suite:
     names = measured_tasks(config)
     found = read_suite(_folder(config), names, config.splits) if names else Suite()
-    return replace(found, fact_order=read_cases(config.fact_order, config.splits))
+    return replace(
+        found,
+        fact_order=read_cases(config.fact_order, config.splits),
+        sts_sets=read_sets(config.sts_sets, config.splits),
+    )
 
 
 def measured_tasks(config: EvaluateSettings) -> tuple[str, ...]:
@@ -366,7 +382,7 @@ def measured_tasks(config: EvaluateSettings) -> tuple[str, ...]:
 
 def measures_texts(config: EvaluateSettings) -> bool:
     """Whether it measures texts from outside the run, which training must not see."""
-    return bool(measured_tasks(config) or config.fact_order)
+    return bool(measured_tasks(config) or config.fact_order or config.sts_sets)
 
 
 def _folder(config: EvaluateSettings) -> Path:
@@ -418,5 +434,5 @@ STAGE = Stage(
     libraries=("torch", "transformers", "sentence-transformers", "scikit-learn"),
     modules=("tercet.models.encoders.encoder",),
     externals=externals,
-    locations=("suite", "fact_order"),
+    locations=("suite", "fact_order", "sts_sets.*.source"),
 )

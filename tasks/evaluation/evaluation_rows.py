@@ -9,6 +9,7 @@ with a baseline it has a row `…_gain` too, the difference with its paired inte
   the concatenated pairs, `mean` and `wmean` are the plain and the pair-weighted mean of the files'
   correlations, and every other subset is one file. Dev splits are the tasks `STS-B dev` and
   `SICK-R dev` (SICK's trial set). Task `STS` is the average of all seven.
+- `sts_sets`, a task a file, on dev with ` dev` behind: `spearman` of one's own graded pairs.
 - `transfer`: `accuracy` of SentEval's classifiers on frozen vectors, of MRPC `f1` too; task
   `transfer` is the average of all seven.
 - `fact_order`, a task a file: `accuracy`, the share of cases in order, over all and by kind.

@@ -12,7 +12,7 @@ from tercet.models.measures import metrics
 from tercet.tasks.evaluation.encoding import Encoded
 from tercet.tasks.evaluation.evaluation_rows import Data, Subject, geometry_rows
 from tercet.tasks.evaluation.items import Floats, Part, Scores
-from tercet.tasks.evaluation.suites import fact_order
+from tercet.tasks.evaluation.suites import fact_order, sts_sets
 from tercet.tasks.evaluation.suites.duplicates import PairTask
 from tercet.tasks.evaluation.suites.fact_order import OrderTask
 from tercet.tasks.evaluation.suites.layout import text_form
@@ -75,12 +75,13 @@ def task_scores(
     made += [ranked(ranking, encoded) for ranking in suite.reranking]
     made += [paired(pairs, encoded) for pairs in suite.pairs]
     made += [ordered(cases, encoded) for cases in suite.fact_order]
+    made += [scored(pairs, encoded, sts_sets.SUITE) for pairs in suite.sts_sets]
     return made + [scored(pairs, encoded, "awareness") for pairs in own]
 
 
 def scored(task: ScoredTask, encoded: Encoded, suite: str = "sts") -> Scores:
     """Cosines with the scores, file by file. Raises BadInput if all cosines are the same."""
-    dev = suite == "sts" and task.split != "test"
+    dev = suite != "awareness" and task.split != "test"
     data = _data(suite, f"{task.name} {task.split}" if dev else task.name, task)
     parts = []
     for part in task.parts:

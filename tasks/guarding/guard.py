@@ -197,7 +197,7 @@ SENTENCES = Stage(
     seeded=False,
     libraries=("torch", "transformers", "sentence-transformers"),
     externals=externals,
-    locations=("suite", "fact_order"),
+    locations=("suite", "fact_order", "sts_sets.*.*.source"),
 )
 TRIPLETS = replace(SENTENCES, each=None)
 LABELLED = TRIPLETS

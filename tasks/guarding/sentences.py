@@ -16,6 +16,8 @@ from tercet.models.precision import Precision
 from tercet.models.text import overlap
 from tercet.tasks.evaluation.suites.fact_order import case_files, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
+from tercet.tasks.evaluation.suites.own import StsSet
+from tercet.tasks.evaluation.suites.sts_sets import read_sets, set_files
 from tercet.tasks.evaluation.suites.suite import Suite, read_suite, revisions, suite_files
 from tercet.tasks.stage import BadInput, Config
 
@@ -62,9 +64,9 @@ class GuardSettings(Config):
 class GuardConfig(FormSettings, GuardSettings):
     """The settings with what else decides the result.
 
-    chosen_on: tasks whose dev split decides which checkpoint is kept. fact_order: names and files
-    of its tasks. The form, max_length and precision are those that the stored vectors were made
-    with.
+    chosen_on: tasks whose dev split decides which checkpoint is kept. fact_order, sts_sets: names
+    and files of their tasks. The form, max_length and precision are those that the stored vectors
+    were made with.
     """
 
     suite: Path
@@ -72,6 +74,7 @@ class GuardConfig(FormSettings, GuardSettings):
     splits: tuple[Split, ...] = ("test",)
     chosen_on: tuple[str, ...] = ()
     fact_order: tuple[tuple[str, str], ...] = ()
+    sts_sets: tuple[tuple[str, StsSet], ...] = ()
     max_length: int = 128
     precision: Precision = "fp32"
     trust_remote_code: bool = False
@@ -99,7 +102,7 @@ def externals(config: GuardConfig) -> dict[str, Path | str]:
 
 def sentence_files(config: GuardConfig) -> dict[str, Path]:
     """The files that hold them, by their path inside the suite. Raises BadInput."""
-    found = case_files(dict(config.fact_order))
+    found = case_files(dict(config.fact_order)) | set_files(dict(config.sts_sets))
     for tasks, splits in _asked(config):
         found |= suite_files(config.suite.expanduser(), tasks, splits)
     return found
@@ -133,9 +136,11 @@ def _read(config: GuardConfig, stamps: tuple[tuple[str, int, int], ...]) -> Sent
     names: dict[tuple[str, str], int] = {}
     owned: set[tuple[int, int]] = set()
     suites = [read_suite(config.suite.expanduser(), *asked) for asked in _asked(config)]
-    suites.append(Suite(fact_order=read_cases(dict(config.fact_order), ("dev", "test"))))
+    both: tuple[Split, ...] = ("dev", "test")
+    sets = read_sets(dict(config.sts_sets), both, required=False)
+    suites.append(Suite(fact_order=read_cases(dict(config.fact_order), both), sts_sets=sets))
     for suite in suites:
-        for kind in ("sts", "transfer", "reranking", "pairs", "fact_order"):
+        for kind in ("sts", "transfer", "reranking", "pairs", "fact_order", "sts_sets"):
             for task in getattr(suite, kind):
                 name = names.setdefault((kind, task.name), len(names))
                 for text in task.texts():

@@ -15,8 +15,9 @@ from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.suites import sts
 from tercet.tasks.stage import BadInput, Work
 
-# By name: only trainings that choose by fact order depend on it and on what reads its files.
+# By name: only trainings that choose by files of one's own depend on what reads these.
 BY_ORDER = "tercet.tasks.training.choose_order"
+BY_SET = "tercet.tasks.evaluation.suites.sts_sets"
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -37,6 +38,9 @@ def dev_files(config: "TrainConfig") -> dict[str, Path]:
     if by == "fact_order":
         files: dict[str, Path] = import_module(BY_ORDER).dev_files(config.fact_order)
         return files
+    if by in config.sts_sets:
+        own: dict[str, Path] = import_module(BY_SET).set_files(config.sts_sets)
+        return own
     if suite is None:
         raise BadInput(
             f"train.choose.by is {by}, but evaluate.suite names no directory that has its "
@@ -57,9 +61,13 @@ def choice_of(work: Work, config: "TrainConfig") -> "Choice":
         return Choice(every, "retrieval document_pairs dev mrr", measure)
     if by == "fact_order":
         return Choice(every, *import_module(BY_ORDER).measure_of(config.fact_order, encode))
+    if by in config.sts_sets:
+        (task,) = import_module(BY_SET).read_sets(config.sts_sets, ("dev",))
+        return Choice(every, f"sts_sets {by} dev all spearman", _by_scores(task, encode))
     dev_files(config)
     assert config.suite is not None
-    return Choice(every, f"sts {by} dev all spearman", _by_scores(config.suite, by, encode))
+    (task,) = sts.read_suite(config.suite.expanduser(), (by,), ("dev",))
+    return Choice(every, f"sts {by} dev all spearman", _by_scores(task, encode))
 
 
 def _by_retrieval(pairs: pa.Table, encode: "Callable[..., Vectors]") -> "Measure":
@@ -79,9 +87,8 @@ def _by_retrieval(pairs: pa.Table, encode: "Callable[..., Vectors]") -> "Measure
     return measure
 
 
-def _by_scores(suite: Path, name: str, encode: "Callable[..., Vectors]") -> "Measure":
+def _by_scores(task: sts.ScoredTask, encode: "Callable[..., Vectors]") -> "Measure":
     """Spearman of cosine and human score on a dev set, in percent."""
-    (task,) = sts.read_suite(suite.expanduser(), (name,), ("dev",))
     (part,) = task.parts
     texts = [*part.first, *part.second]
 

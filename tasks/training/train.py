@@ -5,13 +5,14 @@ from collections import Counter
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, model_validator
 
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.losses.registry import LOSSES
 from tercet.models.precision import Precision
+from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.stage import Config, Stage, Work
 from tercet.tasks.training.fitting import fitted
 from tercet.tasks.training.phase_rows import (
@@ -30,6 +31,9 @@ _MAX_LENGTH = 64
 # By name: how a checkpoint is chosen is part of the trainings that choose one.
 _CHOOSE = "tercet.tasks.training.choose"
 _CHOOSE_ORDER = "tercet.tasks.training.choose_order"
+_CHOOSE_SET = "tercet.tasks.evaluation.suites.sts_sets"
+# By what else than graded pairs of one's own a checkpoint can be chosen.
+CHOICES = ("retrieval", "STS-B", "SICK-R", "fact_order")
 
 
 class ChooseConfig(Config):
@@ -38,10 +42,12 @@ class ChooseConfig(Config):
     every: int = Field(
         default=125, ge=1, description="Steps between two measurements on dev; 125 in the paper."
     )
-    by: Literal["retrieval", "STS-B", "SICK-R", "fact_order"] = Field(
+    by: str = Field(
         default="retrieval",
         description="retrieval: MRR over the dev document pairs; STS-B, SICK-R: Spearman on the "
-        "dev set of evaluate.suite; fact_order: share of the dev cases of evaluate.fact_order.",
+        "dev set of evaluate.suite; fact_order: share of the dev cases of evaluate.fact_order; a "
+        "name of evaluate.sts_sets: Spearman on its dev pairs.",
+        json_schema_extra={"examples": list(CHOICES)},
     )
 
 
@@ -109,6 +115,9 @@ class TrainConfig(EncoderSettings):
     fact_order: dict[str, str] = Field(
         default_factory=dict, description="Files of the dev cases, by name: evaluate.fact_order."
     )
+    sts_sets: dict[str, StsSet] = Field(
+        default_factory=dict, description="The set that `choose.by` names: of evaluate.sts_sets."
+    )
     max_pairs: int = Field(
         default=2_000, ge=2, description="Document pairs that `choose` reads: evaluate.max_pairs."
     )
@@ -150,6 +159,7 @@ def stage_for(losses: Iterable[str], chooses: str | None = None) -> Stage:
     """
     choosing = [] if chooses is None else [_CHOOSE]
     choosing += [_CHOOSE_ORDER] if chooses == "fact_order" else []
+    choosing += [_CHOOSE_SET] if chooses not in (None, *CHOICES) else []
     return Stage(
         name="train",
         config=TrainConfig,
@@ -159,5 +169,5 @@ def stage_for(losses: Iterable[str], chooses: str | None = None) -> Stage:
         libraries=("torch", "transformers", "sentence-transformers"),
         modules=(*(LOSSES[name] for name in losses), *choosing),
         externals=externals,
-        locations=("suite", "fact_order"),
+        locations=("suite", "fact_order", "sts_sets.*.source"),
     )

@@ -66,7 +66,12 @@ ALLOWED = {
     "tercet.tasks.training.choose_order": (
         "tasks.corpus.sources.streams",
         "tasks.corpus.sources.tables",
-    )
+    ),
+    "tercet.tasks.evaluation.suites.sts_sets": (
+        "tasks.corpus.sources.cells",
+        "tasks.corpus.sources.streams",
+        "tasks.corpus.sources.tables",
+    ),
 }
 
 

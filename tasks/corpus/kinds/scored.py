@@ -14,12 +14,17 @@ def row(values: Mapping[str, Any]) -> Labelled | Bad:
     return Labelled(values["anchor"], values["positive"], label=label)
 
 
+_TEXTS = (("sentence1", "sentence2"), ("text1", "text2"), ("anchor", "positive"))
+
 KIND = Kind(
     texts=("anchor", "positive"),
     layouts=(
-        {"anchor": "sentence1", "positive": "sentence2", "label": "score"},
-        {"anchor": "sentence1", "positive": "sentence2", "label": "label"},
-        {"anchor": "anchor", "positive": "positive", "label": "label"},
+        *(
+            {"anchor": anchor, "positive": positive, "label": label}
+            for anchor, positive in _TEXTS
+            for label in ("score", "label")
+        ),
+        {"anchor": "sentence_A", "positive": "sentence_B", "label": "relatedness_score"},
     ),
     row=row,
 )

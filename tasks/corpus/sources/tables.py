@@ -54,8 +54,15 @@ def first_rows(path: Path, max_bytes: int) -> Iterator[Row]:
     yield from sample
 
 
-def rows(path: Path, max_bytes: int, columns: Sequence[str] | None = None) -> Iterator[Row]:
+def rows(
+    path: Path,
+    max_bytes: int,
+    columns: Sequence[str] | None = None,
+    header: Sequence[str] | None = None,
+) -> Iterator[Row]:
     """The rows of a table; `columns` are the ones wanted (a Parquet file reads no others).
+
+    header: the names of all columns, where the first line of a separated file is a row.
 
     Raises:
         BadInput: the file is damaged, or not of the kind that its name says.
@@ -65,7 +72,7 @@ def rows(path: Path, max_bytes: int, columns: Sequence[str] | None = None) -> It
         return _json_rows(path, max_bytes)
     if form == ".parquet":
         return _parquet_rows(path, max_bytes, columns)
-    return _separated_rows(path, max_bytes)
+    return _separated_rows(path, max_bytes, header)
 
 
 def columns_of(path: Path, max_bytes: int) -> list[str]:
@@ -154,8 +161,9 @@ def _header(path: Path, max_bytes: int, delimiter: str) -> list[str]:
     return header if isinstance(header, list) else []
 
 
-def _separated_rows(path: Path, max_bytes: int) -> Iterator[Row]:
-    header: list[str] | None = None
+def _separated_rows(
+    path: Path, max_bytes: int, header: Sequence[str] | None = None
+) -> Iterator[Row]:
     delimiter = _delimiter(path, max_bytes)
     for number, record in _records(path, max_bytes, delimiter):
         if header is None:

@@ -10,16 +10,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from tercet.tasks.corpus.sources import tables
 from tercet.tasks.evaluation.suites.layout import Split, content_digest, is_text
-from tercet.tasks.package_files import PACKAGE, package_file
+from tercet.tasks.package_files import PACKAGE, file_path
 from tercet.tasks.stage import BadInput
-
-TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=80)]
 
 SUITE = "fact_order"
 
@@ -68,7 +63,7 @@ def located(file: str) -> Path:
 
     Raises: BadInput if it does not exist.
     """
-    path = package_file(file) if file.startswith(PACKAGE) else Path(file).expanduser()
+    path = file_path(file)
     if not path.is_file():
         raise BadInput(
             f"The file {file!r} of evaluate.fact_order does not exist: give the path of a table "

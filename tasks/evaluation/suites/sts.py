@@ -50,11 +50,15 @@ class ScoredPairs:
 
 @dataclass(frozen=True)
 class ScoredTask:
-    """One of the seven tasks, in one split; a year of STS has several parts, the others one."""
+    """One of the seven tasks, or a set of one's own, in one split; a year of STS has several parts.
+
+    skipped: reason, detail and text of each row that cannot be used; the seven have none.
+    """
 
     name: str
     split: Split
     parts: tuple[ScoredPairs, ...]
+    skipped: tuple[tuple[str, str, str], ...] = ()
 
     def texts(self) -> list[str]:
         """All first and second texts, part by part."""

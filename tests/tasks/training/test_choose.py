@@ -14,6 +14,7 @@ from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.retrieval import drawn_pairs
+from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training import train
 from tercet.tasks.training.phases import PhaseConfig
@@ -115,12 +116,21 @@ def test_without_dev_pairs_it_is_one_sentence_before_any_step(
 @pytest.mark.parametrize(
     ("recipe", "changes", "said"),
     [
-        ("quickstart", ["train.choose={by: test}"], "train.choose.by is 'test', but must be"),
+        (
+            "quickstart",
+            ["train.choose={by: test}"],
+            "there is no 'test' to choose by; known: retrieval",
+        ),
         ("quickstart", ["train.choose={split: test}"], "unknown key 'train.choose.split'"),
         ("quickstart", ["train.choose={every: 0}"], "greater than or equal to 1"),
         ("quickstart", ["train.choose={}", "ingest.dev=0"], "ingest.dev is 0"),
         ("quickstart", ["train.choose={by: STS-B}"], "evaluate.suite, which does not name"),
         ("simcse", ["train.choose={by: fact_order}"], "fact_order, which names no file"),
+        (
+            "simcse",
+            ["train.choose={by: mien}", "evaluate.sts_sets={mine: a.tsv}"],
+            "there is no 'mien' to choose by; the nearest is 'mine'",
+        ),
         ("simcse", ["corpora=[{name: a, source: a.txt}]"], "no corpus has document pairs"),
     ],
 )
@@ -193,3 +203,25 @@ def test_the_step_with_most_dev_cases_in_order(
     config = config.model_copy(update={"fact_order": {"ours": str(only_test)}})
     with pytest.raises(BadInput, match=r"no file of evaluate.fact_order has a case of split dev"):
         call(STAGE, config, inputs, tiny_backbone, tmp_path / "none")
+
+
+def test_the_step_with_the_best_correlation_on_a_set_of_ones_own(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    rows = [(*tiny_texts[i : i + 2], i % 7, "dev") for i in range(100, 140, 2)]
+    file = tmp_path / "ours.tsv"
+    lines = [("one", "two", "gold", "split"), *rows]
+    file.write_text("\n".join("\t".join(map(str, line)) for line in lines))
+    config = TrainConfig(
+        phase=PHASE,
+        choose=ChooseConfig(every=3, by="ours"),
+        sts_sets={"ours": StsSet(source=str(file))},
+    )
+    assert train.externals(config) == {"sts_sets/ours": file}
+    stage = train.stage_for(PHASE.losses(), chooses="ours")
+    assert "tercet.tasks.evaluation.suites.sts_sets" in stage.modules
+    _, log, _ = call(stage, config, inputs, tiny_backbone, tmp_path / "work")
+    assert {row["dev_metric"] for row in log} == {"sts_sets ours dev all spearman"}
+    assert all(-100 <= row["dev_value"] <= 100 for row in log)
+    # The weights kept are those of the best measurement.
+    assert len({row["dev_value"] for row in log}) > 1

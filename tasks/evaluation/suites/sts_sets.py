@@ -1,0 +1,205 @@
+"""Graded pairs of one's own: any table of two texts and a number on any scale.
+
+Columns are those that the recipe names, or those with the usual names of a corpus of kind scored,
+or the only two columns of texts and the only one of numbers. A column `split` may say `dev` (or
+`validation`) or `test`; without it all pairs are of the test split. Rows that cannot be used are
+left out and counted.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from tercet.tasks.corpus.kinds import scored
+from tercet.tasks.corpus.kinds.kind import number
+from tercet.tasks.corpus.kinds.rows import layout_of, made_of
+from tercet.tasks.corpus.sources import tables
+from tercet.tasks.corpus.sources.cells import missing
+from tercet.tasks.evaluation.suites.layout import Split
+from tercet.tasks.evaluation.suites.own import StsSet
+from tercet.tasks.evaluation.suites.sts import ScoredPairs, ScoredTask
+from tercet.tasks.package_files import PACKAGE, file_path
+from tercet.tasks.rejects import SHOWN, rejects
+from tercet.tasks.stage import BadInput
+
+SUITE = "sts_sets"
+# A rank correlation of two pairs is 1 or -1 whatever the encoder.
+FEWEST = 3
+SPLIT = "split"
+
+Pair: TypeAlias = tuple[str, str, float]
+Skipped: TypeAlias = tuple[tuple[str, str, str], ...]
+
+_ORDER: Sequence[Split] = ("test", "dev")
+_SPLITS: Mapping[str, Split] = {"test": "test", "dev": "dev", "validation": "dev"}
+# Columns of numbers that are no scores: what pandas and data sets number their rows with.
+_NUMBERS = ("", "unnamed: 0", "id", "idx", "index", "pair_id")
+# A column holds what more than this share of its filled cells holds.
+_MOSTLY = 0.5
+_MAX_BYTES = 1 << 24
+
+
+def located(source: str) -> Path:
+    """The file of a set. Raises BadInput if it does not exist."""
+    path = file_path(source)
+    if not path.is_file():
+        raise BadInput(
+            f"The file {source!r} of graded pairs (evaluate.{SUITE}) does not exist: give the path "
+            f"of a table with two texts and a score, or {PACKAGE}PACKAGE/FILE."
+        )
+    return path
+
+
+def set_files(sets: Mapping[str, StsSet]) -> dict[str, Path]:
+    """The files by what they are called among a stage's externals. Raises BadInput."""
+    return {f"{SUITE}/{name}": located(one.source) for name, one in sets.items()}
+
+
+def read_sets(
+    sets: Mapping[str, StsSet], splits: Sequence[Split], required: bool = True
+) -> list[ScoredTask]:
+    """The pairs of these splits, one task for each set and split, test before dev.
+
+    sets: by the names of their tasks. required: they are to be measured, so that a set without a
+        pair in any of the splits, with fewer than three in one, or with a single score is an error.
+    Raises: BadInput for these, and for a file whose columns are not found.
+    """
+    found = []
+    for name, one in sets.items():
+        pairs, skipped = _pairs(name, one)
+        chosen = [split for split in _ORDER if split in splits and pairs[split]]
+        if required and not chosen:
+            where = f" of split {' or '.join(splits)}" if any(pairs.values()) else ""
+            raise BadInput(
+                f"{one.source} has no pair{where} that can be used{_why(skipped)}: correct its "
+                f"columns of texts, numbers or `{SPLIT}`, or measure another split."
+            )
+        for split in chosen:
+            first, second, scores = zip(*pairs[split], strict=True)
+            if required and (len(scores) < FEWEST or min(scores) == max(scores)):
+                fault = f"only {len(scores)} pairs of split {split} can be used"
+                if len(scores) >= FEWEST:
+                    fault = f"all {len(scores)} pairs of split {split} have the score {scores[0]:g}"
+                raise BadInput(
+                    f"{one.source}: {fault}{_why(skipped)}; a rank correlation needs {FEWEST} or "
+                    "more, of different scores."
+                )
+            part = ScoredPairs(name, first, second, np.array(scores, dtype=np.float64))
+            found.append(ScoredTask(name, split, (part,), skipped))
+            skipped = ()
+    return found
+
+
+def skipped_pairs(task: ScoredTask) -> pa.Table:
+    """A reject for each row of the task's file that was left out."""
+    reasons, details, texts = map(list, zip(*task.skipped, strict=True))
+    details = [f"{task.name}: {detail}" for detail in details]
+    return rejects("evaluate", [None] * len(reasons), reasons, details, texts)
+
+
+def in_words(task: ScoredTask) -> str | None:
+    """How many rows of the task's file were left out, and why; None if there are none."""
+    return f"{task.name}: {_why(task.skipped)[2:-1]}" if task.skipped else None
+
+
+def _why(skipped: Skipped) -> str:
+    if not skipped:
+        return ""
+    reasons = Counter(reason for reason, *_ in skipped).most_common()
+    listed = ", ".join(f"{reason} {n:,}" for reason, n in reasons)
+    return f" ({len(skipped):,} rows left out: {listed}; the first: {skipped[0][1]})"
+
+
+def _pairs(name: str, one: StsSet) -> tuple[Mapping[Split, Sequence[Pair]], Skipped]:
+    """The usable pairs of each split, and the rows left out; those of other splits are neither."""
+    path = located(one.source)
+    header, names = _header(path)
+    columns = _columns(path, name, one, header, names)
+    wanted = [*columns.values(), *([SPLIT] if SPLIT in header else [])]
+    found: dict[Split, list[Pair]] = {"test": [], "dev": []}
+    skipped = []
+    for row in tables.rows(path, _MAX_BYTES, wanted, names):
+        made = made_of(scored.KIND, columns, row)
+        if not isinstance(made, list):
+            fault, text = made
+            skipped.append((fault.reason, f"row {row.number}: {fault.detail}", text[:SHOWN]))
+            continue
+        ((first, second, _, score, _),) = made
+        assert second is not None
+        assert score is not None
+        split = _SPLITS.get(str(row.values.get(SPLIT, "test")).strip().lower())
+        if missing(first) or missing(second):
+            detail = f"row {row.number}: a text stands for nothing"
+            skipped.append(("missing_text", detail, f"{first} {second}"[:SHOWN]))
+        elif split is not None:
+            found[split].append((first, second, score))
+    return found, tuple(skipped)
+
+
+def _header(path: Path) -> tuple[list[str], list[str] | None]:
+    """The names of the columns; and once more, where the file has none and numbers stand for them.
+
+    A number is no name: a first line with one is a row.
+    """
+    named = tables.columns_of(path, _MAX_BYTES)
+    if not any(number(name) is not None for name in named) or layout_of(scored.KIND, named):
+        return named, None
+    numbers = [str(place) for place in range(1, len(named) + 1)]
+    return numbers, numbers
+
+
+def _columns(
+    path: Path, name: str, one: StsSet, header: Sequence[str], names: Sequence[str] | None
+) -> dict[str, str]:
+    """The set's columns, ours to theirs."""
+    lacking = "two columns of texts and one of numbers, and no more of them"
+    if one.columns is None:
+        sample = list(islice(tables.rows(path, _MAX_BYTES, None, names), tables.SAMPLE_ROWS))
+        found = layout_of(scored.KIND, header) or _by_content(header, sample)
+    else:
+        found = one.columns.model_dump()
+        absent = [theirs for theirs in found.values() if theirs not in header]
+        if absent:
+            found, lacking = None, f"the column {absent[0]!r}"
+    if found is not None:
+        return found
+    listed = ", ".join(map(repr, header)) or "none"
+    raise BadInput(
+        f"{path} does not have {lacking} (its columns are {listed}): call them sentence1, "
+        f"sentence2 and score, or name them in the recipe (evaluate.{SUITE}.{name}: {{source: "
+        "FILE, columns: {anchor: …, positive: …, label: …}})."
+    )
+
+
+def _by_content(header: Sequence[str], sample: Sequence[tables.Row]) -> dict[str, str] | None:
+    """The only two columns of texts and the only one of numbers, if that is what there is."""
+    texts, spaced, numbers = [], [], []
+    for name in header:
+        if name.lower() == SPLIT:
+            continue
+        cells = [row.values.get(name) for row in sample if row.fault is None]
+        cells = [cell for cell in cells if not missing(cell)]
+        if not cells:
+            continue
+        if _share(cells, [number(c) is not None for c in cells]):
+            numbers.append(name)
+        elif _share(cells, [isinstance(c, str) for c in cells]):
+            texts.append(name)
+            if _share(cells, [" " in str(c).strip() for c in cells]):
+                spaced.append(name)
+    if len(numbers) > 1:
+        numbers = [name for name in numbers if name.strip().lower() not in _NUMBERS]
+    # Names of genres and files have no spaces.
+    pair = texts if len(texts) == 2 else spaced
+    if len(pair) != 2 or len(numbers) != 1:
+        return None
+    return {"anchor": pair[0], "positive": pair[1], "label": numbers[0]}
+
+
+def _share(cells: Sequence[object], those: Sequence[bool]) -> bool:
+    return sum(those) > _MOSTLY * len(cells)
