@@ -88,7 +88,7 @@ def _refuse_moved_of_loss(loss: Any, place: Place) -> None:
     if "width" in loss:
         raise Misplaced(
             "this key is now called sigma_cosine, the Gaussian's half-width in cosine: write "
-            f"`sigma_cosine: {_written(loss['width'])}`, or leave it out for the paper's 0.01",
+            f"`sigma_cosine: {_written(loss['width'])}`",
             *(*place, "width"),
         )
     if isinstance(loss.get("detach"), bool):

@@ -26,11 +26,12 @@ class GaussianDecay(Params):
 
     tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
     sigma_cosine: float = Field(
-        default=0.01,
+        default=0.2,
         ge=0.0,
         le=2.0,
         description="Half-width sigma of the Gaussian, in cosine: 0.01 in the paper, 0.0085 in its "
-        "code; 0 means no decay.",
+        "code. At 0.2, chosen on dev with negatives by rules, a row's own negative gets next to no "
+        "gradient; 0 means no decay.",
     )
     gate: Literal["symmetric", "one_sided"] = Field(
         default="symmetric",

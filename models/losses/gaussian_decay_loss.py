@@ -41,7 +41,7 @@ def gaussian_decay_loss(
     negative: Tensor,
     teacher: Tensor,
     tau: float = 0.05,
-    sigma_cosine: float = 0.01,
+    sigma_cosine: float = 0.2,
     gate: Gate = "symmetric",
     detach: Detach = "opening",
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -138,7 +138,7 @@ class GaussianDecayLoss(nn.Module):  # type: ignore[misc]
         self,
         model: SentenceTransformer,
         tau: float = 0.05,
-        sigma_cosine: float = 0.01,
+        sigma_cosine: float = 0.2,
         gate: Gate = "symmetric",
         detach: Detach = "opening",
         head: nn.Module | None = None,
