@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.models.measures.resampling import Counts, Floats, Measure
-from tercet.models.measures.rouge import rouge, words
+from tercet.models.measures.rouge import character_rouge, rouge, words
 
 Values: TypeAlias = npt.NDArray[np.float64]
 
@@ -39,17 +39,20 @@ def row_values(
 ) -> dict[str, Values]:
     """One value a row, (rows,), by metric, in percent; the mean over the row's generations.
 
-    - rouge1, rouge2, rouge_l, average_rouge: F1 with the target.
+    - rouge1, rouge2, rouge_l, average_rouge: F1 with the target. character_rouge: the average of
+      the three over characters, as the paper has it.
     - word_cosine, sentence_cosine: with the target. source_cosine: the sentences', with the source.
     - source_diversity: 1 - the share of the distinct words of source and generation that both have.
     - generation_diversity: the same between each two generations of a row; 0 where there is one.
-    - type_token_ratio: distinct words among all words of a generation.
+    - type_token_ratio: distinct words among all words of a generation. cased_type_token_ratio: with
+      words that differ in their letters' case alone counted apart, as the paper has it.
     - length: words, of the source's (100: as long). empty: generations without a word.
     """
     found: dict[str, list[float]] = {}
     for number, (source, target, several) in enumerate(zip(sources, targets, texts, strict=True)):
         said = [words(text) for text in several]
-        for name, value in _of_row(words(source), words(target), said).items():
+        of_row = _of_row(words(source), words(target), said) | _on_the_papers_scale(target, several)
+        for name, value in of_row.items():
             found.setdefault(name, []).append(value)
         for name in ("words", "sentences", "source"):
             column = getattr(cosines, name)
@@ -73,10 +76,21 @@ def _of_row(
         "average_rouge": average,
         "source_diversity": _mean([unshared(source, text) for text in said]),
         "generation_diversity": _mean(among),
-        "type_token_ratio": _mean([len(set(text)) / len(text) for text in said if text]),
+        "type_token_ratio": _type_token_ratio(said),
         "length": _mean([len(text) / max(1, len(source)) for text in said]),
         "empty": _mean([float(not text) for text in said]),
     }
+
+
+def _on_the_papers_scale(target: str, several: Sequence[str]) -> dict[str, float]:
+    return {
+        "character_rouge": _mean([character_rouge(text, target).average for text in several]),
+        "cased_type_token_ratio": _type_token_ratio([words(t, cased=True) for t in several]),
+    }
+
+
+def _type_token_ratio(said: Sequence[Sequence[str]]) -> float:
+    return _mean([len(set(text)) / len(text) for text in said if text])
 
 
 def unshared(first: Sequence[str], second: Sequence[str]) -> float:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tercet.models.measures import generated, resampling
+from tercet.models.measures import generated, resampling, rouge
 from tercet.models.measures.generated import Cosines, row_values, unshared
 
 ONE = np.ones((1, 2))
@@ -24,6 +24,7 @@ def test_a_row_by_hand() -> None:
     # Of both generations: {a,b,c} and {a,x} share one of four.
     assert found["generation_diversity"] == pytest.approx(75)
     assert found["type_token_ratio"] == pytest.approx(100 * (1 + 1 / 2) / 2)
+    assert found["cased_type_token_ratio"] == found["type_token_ratio"]
     assert found["length"] == pytest.approx(100 * (3 + 4) / 8)
     assert found["empty"] == 0
     assert found["word_cosine"] == 50
@@ -41,6 +42,16 @@ def test_a_copy_and_nothing() -> None:
     assert nothing["length"] == nothing["rouge1"] == nothing["type_token_ratio"] == 0
     assert nothing["source_diversity"] == 100
     assert of("a", "a", "a")["generation_diversity"] == 0
+
+
+def test_the_papers_scale_tells_case_apart_and_compares_characters() -> None:
+    found = of("a", "The other", "The the", "the other")
+    assert found["type_token_ratio"] == 75
+    assert found["cased_type_token_ratio"] == 100
+    # T and t: {T, h, e, t} of 6 distinct characters, and 5 of 6.
+    alike = [rouge.character_rouge(text, "The other").average for text in ("The the", "the other")]
+    assert found["character_rouge"] == pytest.approx(100 * sum(alike) / 2)
+    assert found["character_rouge"] < 100 == of("a", "The", "The")["character_rouge"]
 
 
 def test_unshared_words() -> None:

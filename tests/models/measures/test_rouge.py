@@ -1,10 +1,13 @@
 """ROUGE against scores worked out by hand."""
 
+import re
+from pathlib import Path
+
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tercet.models.measures.rouge import longest_common, rouge, words
+from tercet.models.measures.rouge import character_rouge, longest_common, rouge, words
 
 
 def test_by_hand() -> None:
@@ -54,3 +57,36 @@ def test_the_longest_common_subsequence_by_its_definition(
     first: list[str], second: list[str]
 ) -> None:
     assert longest_common(first, second) == slow_common(first, second)
+
+
+def test_characters_by_hand() -> None:
+    # Distinct characters: a, b, c of three and a, b, d of three; pairs ab, bb, bc and ab, bd.
+    found = character_rouge("ab bc", "a bd.")
+    assert found.rouge1 == pytest.approx(2 / 3)
+    assert found.rouge2 == pytest.approx(2 * 1 / (3 + 2))
+    # The common subsequence is ab.
+    assert found.rouge_l == pytest.approx(2 / 3)
+    assert character_rouge("aaab", "ab").rouge1 == 1
+    assert character_rouge("", "ab") == character_rouge(" . ", "ab") == (0, 0, 0)
+
+
+@given(st.text("ab Bc.,", min_size=1, max_size=14), st.text("ab Bc.,", min_size=1, max_size=14))
+def test_characters_as_the_package_counts_them(text: str, reference: str) -> None:
+    package = pytest.importorskip("rouge")
+    # It takes what is blank between two full stops for a word.
+    text, reference = (re.sub(r"\.[\s.]*", ".", one).strip(". ") for one in (text, reference))
+    assume(text and reference)
+    (found,) = package.Rouge().get_scores(" ".join(text), " ".join(reference))
+    theirs = [found[name]["f"] for name in ("rouge-1", "rouge-2", "rouge-l")]
+    assert character_rouge(text, reference) == pytest.approx(theirs, abs=1e-6)
+
+
+def test_a_copy_has_the_papers_figures(shared_data: Path) -> None:
+    """Table 2: 79.28 and 96.91 of models that only copy SICK's trial pairs above 3."""
+    lines = (shared_data / "downstream/SICK/SICK_trial.txt").read_text("utf-8").splitlines()
+    pairs = [line.split("\t")[1:3] for line in lines[1:] if float(line.split("\t")[3]) > 3]
+    alike = [character_rouge(source, target).average for source, target in pairs]
+    assert 100 * sum(alike) / len(pairs) == pytest.approx(79.28, abs=0.5)
+    said = [words(source, cased=True) for source, _ in pairs]
+    ratios = [len(set(one)) / len(one) for one in said]
+    assert 100 * sum(ratios) / len(pairs) == pytest.approx(96.91, abs=0.7)

@@ -89,7 +89,7 @@ def test_figures_of_generators_and_their_controls(
     assert {"synonym_1", "synonym_2", "synonym_4"} <= arms
     assert {row["generator"] for row in found if row["arm"] == "generator"} == {"g"}
     assert {row["generator"] for row in found if row["arm"] != "generator"} == {None}
-    for metric in ("average_rouge", "sentence_cosine"):
+    for metric in ("average_rouge", "character_rouge", "sentence_cosine"):
         assert value["human", metric] == pytest.approx(100)
     assert value["copy", "source_diversity"] == 0
     assert value["copy", "source_cosine"] == pytest.approx(100)
