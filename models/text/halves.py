@@ -1,26 +1,37 @@
 """A text cut in two near its middle, where a reader would pause."""
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from itertools import accumulate
 
+from tercet.models.text.lengths import UNSPACED, count_words, is_unspaced
+
 LEAST = 4  # words of a half
 _PAUSES = (",", ";", ":", "–", "—", "--", "…", "...", ")")
+_UNSPACED_PAUSES = (*_PAUSES, *"，、；：。！？」』）")
+# Of a script without spaces each letter, of others each word, with what stands behind it.
+_PIECES = re.compile(rf"{UNSPACED.pattern}|[^\W_]+|[\W_]", re.UNICODE)
 
 
 def halves(sentences: Sequence[str], least_words: int) -> tuple[str, str] | None:
     """Both halves of a text given as its folded sentences, or None if it is too short for that.
 
     Several sentences are cut between two of them, one sentence of at least `least_words` words
-    behind a comma or the like in its middle third, else between two words; always where the two
-    sides differ least in words. A half has at least four words.
+    behind a comma or the like in its middle third, else between two words (in a script without
+    spaces, between two letters); always where the two sides differ least in words. A half has at
+    least four words.
     """
     if len(sentences) > 1:
-        before = list(accumulate(map(_words, sentences)))
+        before = list(accumulate(map(count_words, sentences)))
         place = min(range(1, len(before)), key=lambda cut: abs(2 * before[cut - 1] - before[-1]))
         both = " ".join(sentences[:place]), " ".join(sentences[place:])
-        if min(map(_words, both)) >= LEAST:
+        if min(map(count_words, both)) >= LEAST:
             return both
-    words = " ".join(sentences).split(" ")
+    text = " ".join(sentences)
+    if is_unspaced(text):
+        return _unspaced_halves(text, least_words)
+    words = text.split(" ")
     if len(words) < max(least_words, 2 * LEAST):
         return None
     middle = len(words) / 2
@@ -30,5 +41,17 @@ def halves(sentences: Sequence[str], least_words: int) -> tuple[str, str] | None
     return " ".join(words[:place]), " ".join(words[place:])
 
 
-def _words(text: str) -> int:
-    return text.count(" ") + 1
+def _unspaced_halves(text: str, least_words: int) -> tuple[str, str] | None:
+    if count_words(text) < max(least_words, 2 * LEAST):
+        return None
+    pieces = _PIECES.findall(text)
+    ends = list(accumulate(map(len, pieces)))[:-1]
+    # A vowel or tone mark belongs to the letter before it, a stop to the word.
+    cuts = [end for end in ends if unicodedata.category(text[end])[0] not in "MPZ"]
+    third = [cut for cut in cuts if len(text) <= 3 * cut <= 2 * len(text)]
+    pauses = {cut for cut in third if text[:cut].rstrip().endswith(_UNSPACED_PAUSES)}
+    for cut in sorted(third, key=lambda cut: (cut not in pauses, abs(2 * cut - len(text)))):
+        both = text[:cut].strip(), text[cut:].strip()
+        if min(map(count_words, both)) >= LEAST:
+            return both
+    return None

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.models import seeding
+from tercet.models.text.lengths import count_words
 from tercet.models.text.marks import marks_of_words, normalised
 from tercet.models.text.ngrams import word_hashes
 from tercet.tasks.corpus import likeness, questions
@@ -191,7 +192,7 @@ def _within_bounds(
     position = 0
     for paragraph, sentences in enumerate(document.paragraphs):
         for text in sentences:
-            words = text.count(" ") + 1  # the text is folded
+            words = count_words(text)
             if config.min_words <= words <= config.max_words:
                 standing.append((text, paragraph, position, words))
             else:

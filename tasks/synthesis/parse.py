@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from tercet.models import seeding
 from tercet.models.generation import DETAIL
 from tercet.models.prompted.checks import faults, unwrapped
+from tercet.models.text.lengths import words_sql
 from tercet.storage.rows import Rows, read_parquet_sql
 from tercet.tasks.connections import connection
 from tercet.tasks.rejects import rejects
@@ -180,8 +181,7 @@ def _source_texts(generations: pa.Table, config: ParseConfig, work: Work) -> pa.
 _JUDGED = rf"""
     WITH worded AS (
         SELECT *, {_DIGEST.format("text")} AS digest,
-            length(text) - length(replace(text, ' ', '')) + 1 AS words,
-            length(source_text) - length(replace(source_text, ' ', '')) + 1 AS source_words,
+            {words_sql("text")} AS words, {words_sql("source_text")} AS source_words,
             lower(text) AS said, lower(trim(source_text)) AS given_text
         FROM given
     ), reasoned AS (

@@ -1,3 +1,5 @@
+import unicodedata
+
 from tercet.models.text.halves import halves
 
 TEN = "one two three four five six seven eight nine ten"
@@ -26,7 +28,20 @@ def test_a_sentence_without_a_pause_is_cut_in_its_middle() -> None:
 def test_what_is_too_short_has_no_halves() -> None:
     assert halves([TEN], 20) is None
     assert halves(["Yes indeed.", "No."], 20) is None
-    assert halves(["日本語の文。" * 30], 20) is None
+    assert halves(["日本語の文。" * 3], 20) is None
+
+
+def test_a_script_without_spaces_is_cut_between_letters_at_a_pause() -> None:
+    chinese = "老木匠在港口修好了三条旧渔船的木板，天黑以后又去市场买了两盒钉子。"
+    assert halves([chinese], 8) == (chinese[:18], chinese[18:])
+    bare = chinese.replace("，", "")
+    first, second = halves([bare], 8) or ("", "")
+    assert first + second == bare
+    assert abs(len(first) - len(second)) <= 1
+    thai = "ช่างไม้ซ่อมเรือประมงเก่าสามลำที่ท่าเรือเมื่อวานนี้ตอนเย็น"
+    first, second = halves([thai], 8) or ("", "")
+    assert first + second == thai
+    assert not unicodedata.combining(second[0])
 
 
 def test_sentences_with_one_far_too_short_side_are_cut_as_one() -> None:

@@ -1,0 +1,44 @@
+"""Lengths of texts in words, also in scripts that put no spaces between words."""
+
+import re
+
+# Letters of a word on average, and the scripts: Han and kana; Thai, Lao, Burmese, Khmer.
+_HAN = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U000323af"
+)
+_THAI = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f"
+_LETTERS_A_WORD = ((re.compile(f"[{_HAN}]"), 2), (re.compile(f"[{_THAI}]"), 4))
+UNSPACED = re.compile(f"[{_HAN}{_THAI}]")
+
+
+def count_words(text: str) -> int:
+    """The words of a folded text, at least 1: what stands between spaces.
+
+    In scripts without spaces, two letters of Chinese or Japanese are a word, and four signs of
+    Thai, Lao, Burmese or Khmer; what stands between them counts where it has letters or digits.
+    """
+    if text.isascii() or not UNSPACED.search(text):
+        return text.count(" ") + 1
+    found = sum(len(letter.findall(text)) / size for letter, size in _LETTERS_A_WORD)
+    others = UNSPACED.sub(" ", text).split()
+    return max(round(found) + sum(any(map(str.isalnum, piece)) for piece in others), 1)
+
+
+def words_sql(column: str) -> str:
+    """The same as an expression of DuckDB."""
+
+    def count(pattern: str, text: str = column) -> str:
+        return f"len(regexp_extract_all({text}, '{pattern}'))"
+
+    found = " + ".join(f"{count(one.pattern)} / {size}" for one, size in _LETTERS_A_WORD)
+    rest = f"regexp_replace({column}, '{UNSPACED.pattern}', ' ', 'g')"
+    others = count(r"\S*[\p{L}\p{N}]\S*", rest)
+    spaced = f"length({column}) - length(replace({column}, ' ', '')) + 1"
+    return f"""CASE WHEN regexp_matches({column}, '{UNSPACED.pattern}')
+        THEN greatest(round_even({found}, 0)::BIGINT + {others}, 1) ELSE {spaced} END"""
+
+
+def is_unspaced(text: str) -> bool:
+    """Whether most letters of a text are of a script without spaces."""
+    return 2 * len(UNSPACED.findall(text)) > sum(map(str.isalpha, text))
