@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.reader import Reader
 
 from tercet.flows.recipe import file as recipe_file
+from tercet.models.text.unicode import fold
 from tercet.storage.store import check_outside, clear_errors
 from tercet.tasks.stage import BadInput
 
@@ -108,29 +110,37 @@ def recipe_text(
 
 
 def as_yaml(value: Mapping[str, Any]) -> str:
-    """The mapping as people write it: lists indented, bare keys for nothing."""
-    text = yaml.safe_dump(
-        dict(value), sort_keys=False, allow_unicode=True, width=LINE, indent=2
-    ).rstrip()
-    lines = [
-        line.removesuffix(" null") if line.endswith(": null") else line for line in text.split("\n")
-    ]
-    return "\n".join(_indented(lines))
+    """The mapping as people write it: lists indented, bare keys for nothing, a string a line."""
+    text = yaml.dump(
+        dict(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=LINE, indent=2
+    )
+    return text.rstrip("\n")
 
 
-def _indented(lines: Sequence[str]) -> list[str]:
-    """Indents the lists of a top-level key by two spaces."""
-    inside = False
-    found = []
-    for line in lines:
-        inside = line.startswith("- ") or (inside and line.startswith(" "))
-        found.append(f"  {line}" if inside else line)
-    return found
+class _Dumper(yaml.SafeDumper):
+    """Indents lists, those of the top-level keys too."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+def _nothing(dumper: yaml.SafeDumper, value: None) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:null", "")
+
+
+def _string(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    # In quotation marks and escapes, a line break is no line of the file.
+    style = None if value.isprintable() else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+_Dumper.add_representer(type(None), _nothing)
+_Dumper.add_representer(str, _string)
 
 
 def comment(text: str) -> str:
-    """The text in comment lines of bounded length."""
-    words, lines = text.split(), ["#"]
+    """The text in comment lines of bounded length, without what YAML allows in no comment."""
+    words, lines = fold(Reader.NON_PRINTABLE.sub(" ", text)).split(), ["#"]
     for word in words:
         if len(lines[-1]) + 1 + len(word) > LINE:
             lines.append("#")
