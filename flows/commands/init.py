@@ -66,6 +66,8 @@ def _found(described: Description) -> str:
     parts.append(described.counted)
     if described.text is not None:
         parts.append(f"text in column {described.text!r}")
+    if described.dialect is not None:
+        parts.append(described.dialect)
     words = f"{described.mean_words:.0f}"
     parts.append(f"{words} {'word' if words == '1' else 'words'} a sentence")
     return f"{described.source} ({kind}): {', '.join(parts)}."
@@ -110,6 +112,10 @@ def _hints(described: Description) -> Mapping[str, Sequence[str]]:
         corpus.append("answer: COLUMN   # and its text, to evaluate retrieval on")
     if described.columns and not described.labels:
         corpus.append("labels: COLUMN   # a column of few values, to measure by")
+    if described.dialect is not None:
+        corpus.append(
+            "dialect: {delimiter: ',', quote: '\"', escape: ''}    # instead of the one found"
+        )
     corpus.append("limit: 10000    # only the first rows, to try things out")
     suite = "suite: DIR    # STS12-16, STS-B and SICK-R, in SentEval's layout"
     return {"corpora": corpus, "evaluate": [suite]}

@@ -18,6 +18,7 @@ from tercet.flows.running import (
     failed_rows,
     few_rows,
     guarded_rows,
+    guessed,
     lost_rows,
     odd_rows,
     parts,
@@ -162,7 +163,7 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
                 for line in undecayed_rows.warnings(step, lambda made: artifact_of(handle, made)):
                     handle.say(line)
                 manifest = _make(handle, step, own, artifact, progress)
-    for line in lost_rows.warnings(step, artifact):
+    for line in (*guessed.lines(step), *lost_rows.warnings(step, artifact)):
         handle.say(line)
     left = guarded_rows.warning(step, artifact)
     if left is not None:

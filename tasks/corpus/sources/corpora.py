@@ -6,6 +6,7 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 from pydantic import Field, model_validator
 
 from tercet.tasks.corpus.kinds.registry import KINDS
+from tercet.tasks.corpus.sources.separated import DialectSettings
 from tercet.tasks.stage import Config
 
 CorpusRole: TypeAlias = Literal["domain", "general", "labelled", "pretrain"]
@@ -42,6 +43,7 @@ class CorpusConfig(Config):
     columns: of a labelled corpus, our name of a column to the source's; left out, they are found.
     held_out: of kind definitions, the share that nothing trains on, to measure how well definitions
         find their entries; left out, 0.02.
+    dialect: of .csv and .tsv files, what need not be found in each of them.
     limit: read only the first so many rows (of lines or tables), or documents (of prose, pydocs).
     """
 
@@ -60,6 +62,7 @@ class CorpusConfig(Config):
     kind: str | None = Field(default=None, json_schema_extra={"enum": [*KINDS, None]})
     columns: dict[str, str] = Field(default_factory=dict)
     held_out: float | None = Field(default=None, ge=0.0, le=0.5)
+    dialect: DialectSettings | None = None
     limit: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
@@ -106,7 +109,8 @@ class CorpusConfig(Config):
 class IngestSettings(Config):
     """Which texts come in.
 
-    min_words, max_words: bounds of a sentence's length in white-space words, both included.
+    min_words, max_words: bounds of a sentence's length in words, both included, as
+        `models/text/lengths` counts them.
     max_line_bytes: a longer line (or value) is a reject; bounds the memory of reading.
     dev, test: expected fractions of documents, clusters of near-duplicates going whole.
     rare: a word 8-gram ties the first so many documents that hold it; 1 ties none.

@@ -6,8 +6,9 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
+from tercet.models.text.lengths import count_words, is_unspaced
 from tercet.models.text.unicode import fold
-from tercet.tasks.corpus.sources import files, prose, pydocs, tables
+from tercet.tasks.corpus.sources import files, prose, pydocs, separated, tables
 from tercet.tasks.corpus.sources.cells import missing
 from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, pair_of, repeated_pair
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
@@ -15,13 +16,16 @@ from tercet.tasks.corpus.sources.reader import reader_of
 from tercet.tasks.corpus.sources.registry import FILES, module_of
 from tercet.tasks.corpus.sources.streams import (
     PLAIN,
+    SEPARATED,
     conversion,
     decompressed,
     format_of,
     lines,
     readable,
+    with_line_feeds,
 )
 from tercet.tasks.corpus.sources.tables import Row
+from tercet.tasks.corpus.sources.text_column import text_column
 from tercet.tasks.stage import BadInput
 
 SAMPLE = 500  # rows looked at
@@ -48,6 +52,8 @@ class Description:
     mean_words: of a sentence. mean_sentences: of a row.
     prose: whether rows are texts of several sentences; `lines`: each line of a file is one.
     pair: the columns of a natural pair. labels: columns of few values, the likeliest first.
+    dialect: how the fields of a separated file are written, if not as usual.
+    unspaced: whether most texts are in a script that puts no spaces between words.
     not_utf8: how many of the rows looked at, `looked_at`, could not be decoded.
     left_out: of a folder, how many files of other kinds it holds.
     lengths: the words of each sentence looked at.
@@ -75,6 +81,8 @@ class Description:
     left_out: Mapping[str, int] = field(default_factory=dict)
     lengths: tuple[int, ...] = ()
     repeated: FilledPair | None = None
+    dialect: str | None = None
+    unspaced: bool = False
 
     @property
     def counted(self) -> str:
@@ -116,7 +124,7 @@ def _sampled(source: str, limit: int | None) -> Description:
         source, source.partition(":")[0], "", None, "rows", seen.columns, seen.text, (),
         reader.has_pairs(corpus), len(readings), len(readings) < SAMPLE, words, sentences,
         sentences >= PROSE_SENTENCES, seen.pair, seen.labels, _not_utf8(readings), len(readings),
-        lengths=_lengths(readings), repeated=seen.repeated,
+        lengths=_lengths(readings), repeated=seen.repeated, unspaced=_unspaced(readings),
     )  # fmt: skip
 
 
@@ -137,18 +145,21 @@ def _pydocs(source: str, limit: int | None) -> Description:
 
 def _files(source: str, limit: int | None) -> Description:
     named = files.files_of(source)
-    _, first = named[0]
+    first = _filled(named)
     form, compression = format_of(first)
     # Not validated: a file's name need not be UTF-8.
     corpus = CorpusConfig(name="corpus", source=source).model_copy(update={"source": str(first)})
     files.check(corpus, MAX_BYTES)
     seen = _Seen((), None, None, {})
+    dialect = None
     is_prose: Prose = True
     if form == ".txt":
         is_prose = _prose_of(first)
     elif form not in PLAIN:
         columns = tables.columns_of(first, MAX_BYTES)
         seen = _seen(str(first), columns, islice(tables.rows(first, MAX_BYTES), limit))
+        if form in SEPARATED:
+            dialect = separated.unusual(separated.dialect_of(first, MAX_BYTES), form)
     # Prose is seen across files, which may be documents of one paragraph.
     several = form in PLAIN and is_prose is True
     where = source if several else corpus.source
@@ -167,12 +178,22 @@ def _files(source: str, limit: int | None) -> Description:
         rows, exact = _documents(named, readings)
     else:
         unit = "lines" if form in PLAIN else "rows"
-        rows, exact = _rows(named, form)
+        rows, exact = _rows(named, first, form)
     return Description(
         source, form, compression, len(named), unit, seen.columns, seen.text, (), False, rows,
         exact, words, sentences, is_prose, seen.pair, seen.labels, _not_utf8(readings),
-        len(readings), _left_out(Path(source)), _lengths(readings), seen.repeated,
+        len(readings), _left_out(Path(source)), _lengths(readings), seen.repeated, dialect,
+        _unspaced(readings),
     )  # fmt: skip
+
+
+def _filled(named: list[tuple[str, Path]]) -> Path:
+    """The first file that holds a row; the first one where none does."""
+    if len(named) > 1:
+        for _, path in named:
+            if next(_row_lines(path, format_of(path)[0]), None) is not None:
+                return path
+    return named[0][1]
 
 
 def _left_out(folder: Path) -> dict[str, int]:
@@ -205,7 +226,7 @@ def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> _Seen:
     if columns and not worded:
         named = ", ".join(map(repr, columns))
         raise BadInput(f"{where}: no column holds text; its columns, {named}, hold numbers alone")
-    text = tables.text_column(where, worded, first)
+    text = text_column(where, worded, first)
     pair = pair_of(columns, sample[:SAMPLE])
     repeated = None if pair else repeated_pair(columns, sample[:SAMPLE])
     labels = labels_of(columns, sample, (text, *(pair or ())))
@@ -236,7 +257,7 @@ def _not_utf8(readings: Sequence[Reading]) -> int:
 def _prose_of(path: Path) -> Prose:
     """Lines of several sentences, or lines that break off and go on, with blank ones between."""
     sample = [line.text.strip() for line in islice(lines(path, MAX_BYTES), SAMPLE)]
-    filled = [fold(line) for line in sample if line]
+    filled = [folded for line in sample if (folded := fold(line))]
     if not filled:
         return False
     sentences = sum(len(prose.sentences(line)) for line in filled) / len(filled)
@@ -262,7 +283,14 @@ def _lengths(readings: Sequence[Reading]) -> tuple[int, ...]:
     """Words of each sentence."""
     documents = (reading for reading in readings if isinstance(reading, Document))
     texts = (text for read in documents for part in read.paragraphs for text in part)
-    return tuple(len(text.split()) for text in texts)
+    return tuple(count_words(text) for text in texts)
+
+
+def _unspaced(readings: Sequence[Reading]) -> bool:
+    """Whether most sentences are in a script without spaces."""
+    documents = (reading for reading in readings if isinstance(reading, Document))
+    texts = [text for read in documents for part in read.paragraphs for text in part]
+    return 2 * sum(map(is_unspaced, texts)) > len(texts)
 
 
 def _documents(named: list[tuple[str, Path]], readings: list[Reading]) -> tuple[int, bool]:
@@ -276,7 +304,7 @@ def _documents(named: list[tuple[str, Path]], readings: list[Reading]) -> tuple[
     whole = [reading for reading in readings if reading.source != last.source]
     if not whole:
         # It begins at the line that is the end of those before it.
-        start = _start(named[0][1])
+        start = _start(dict(named)[last.source])
         by_bytes = int(last.path.rpartition(":")[2]) * start.size / max(start.breaks, 1)
         counted = len(readings)
     else:
@@ -287,10 +315,12 @@ def _documents(named: list[tuple[str, Path]], readings: list[Reading]) -> tuple[
     return max(round(counted * size / max(by_bytes, 1)), len(readings), len(named)), False
 
 
-def _rows(named: list[tuple[str, Path]], form: str) -> tuple[int, bool]:
-    """Rows of all the files, and whether they were counted rather than estimated."""
+def _rows(named: list[tuple[str, Path]], first: Path, form: str) -> tuple[int, bool]:
+    """Rows of all the files, and whether they were counted rather than estimated.
+
+    first: the first that holds a row.
+    """
     size = sum(path.stat().st_size for _, path in named)
-    _, first = named[0]
     if form == ".parquet":
         count = sum(tables.parquet_rows(path) for _, path in named)
         return count, True
@@ -299,7 +329,7 @@ def _rows(named: list[tuple[str, Path]], form: str) -> tuple[int, bool]:
     counted = sum(1 for _ in seen)
     if start.whole and len(named) == 1:
         return max(counted, 1), True
-    header = form in (".csv", ".tsv")
+    header = form in SEPARATED
     estimated = (counted + header) * size / max(start.size, 1) - header * len(named)
     return max(round(estimated), 1), False
 
@@ -316,9 +346,11 @@ def _start(path: Path) -> _Start:
     breaks, done = 0, 0
     compression = format_of(path)[1]
     with readable(path), path.open("rb") as file, decompressed(file, compression) as stream:
-        while done < _COUNTED and (chunk := stream.read(1 << 18)):
+        for chunk in with_line_feeds(stream):
             breaks += chunk.count(b"\n")
             done += len(chunk)
+            if done >= _COUNTED:
+                break
         whole = not stream.read(1)
         return _Start(breaks, file.tell(), whole)
 
@@ -326,5 +358,5 @@ def _start(path: Path) -> _Start:
 def _row_lines(path: Path, form: str) -> Iterator[int]:
     """The number of the line in which each row begins, of the rows that are read."""
     if form in PLAIN:
-        return (line.number for line in lines(path, MAX_BYTES) if line.text.strip())
+        return (line.number for line in lines(path, MAX_BYTES) if fold(line.text))
     return (row.number for row in tables.rows(path, MAX_BYTES))

@@ -145,13 +145,16 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
     for _, path in named:
         form, _ = format_of(path)
         if form in PLAIN:
-            empty = empty and not any(line.text.strip() for line in lines(path, max_bytes))
+            empty = empty and not any(fold(line.text) for line in lines(path, max_bytes))
             continue
-        columns = columns_of(path, max_bytes)
+        columns = columns_of(path, max_bytes, corpus.dialect)
+        header = header or bool(columns)
+        if next(rows(path, max_bytes, dialect=corpus.dialect), None) is None:
+            continue
+        empty = False
         if columns:
-            header = True
-            wanted_columns(corpus, str(path), columns, first_rows(path, max_bytes))
-        empty = empty and next(rows(path, max_bytes), None) is None
+            sample = first_rows(path, max_bytes, corpus.dialect)
+            wanted_columns(corpus, str(path), columns, sample)
     if empty:
         what = NO_ROWS if header else "is empty"
         raise BadInput(f"{corpus.source} {what}; name files with text")
@@ -177,7 +180,7 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
     """
     for name, path in files_of(corpus.source):
         form, _ = format_of(path)
-        columns = [] if form == ".md" else columns_of(path, max_bytes)
+        columns = [] if form == ".md" else columns_of(path, max_bytes, corpus.dialect)
         if form == ".md" or (form in PLAIN and len(columns) == 1):
             raise BadInput(
                 f"{path}: lines of text have no columns, which the labelled corpus "
@@ -185,7 +188,8 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
                 "with tabs and a header"
             )
         if columns or next(rows(path, max_bytes), None) is not None:
-            yield Table(name, columns, partial(rows, path, max_bytes))
+            read = partial(rows, path, max_bytes, dialect=corpus.dialect)
+            yield Table(name, columns, read)
 
 
 def has_pairs(corpus: CorpusConfig) -> bool:
@@ -207,13 +211,14 @@ def _readings(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     for name, path in files_of(corpus.source):
         form, _ = format_of(path)
         if form not in PLAIN:
-            columns = columns_of(path, max_bytes)
-            if columns:
-                chosen = wanted_columns(corpus, str(path), columns, first_rows(path, max_bytes))
-                found = rows(path, max_bytes, chosen.named())
+            columns = columns_of(path, max_bytes, corpus.dialect)
+            sample = list(first_rows(path, max_bytes, corpus.dialect))
+            if columns and sample:
+                chosen = wanted_columns(corpus, str(path), columns, sample)
+                found = rows(path, max_bytes, chosen.named(), dialect=corpus.dialect)
                 yield from documents(corpus, name, chosen, found)
             else:  # empty, or all its rows are at fault
-                for row in rows(path, max_bytes):
+                for row in sample and rows(path, max_bytes, dialect=corpus.dialect):
                     if row.fault:
                         yield Fault(name, f"{name}:{row.number}", *row.fault)
         elif form == ".md" and corpus.prose is not False:
@@ -253,7 +258,7 @@ def _prose(name: str, read: Iterator[Line], max_bytes: int) -> Iterator[Reading]
         if line.fault:
             yield line_fault(name, line, max_bytes)
             continue
-        if line.text.strip():
+        if fold(line.text):
             open_lines.append(line.text)
             held += len(line.text)
             if held <= max_bytes:

@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import re
 import shlex
 import zlib
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ CHUNK = 1 << 18
 SHOWN = 200  # characters of a rejected row's text that are kept
 KEPT_OF_LONG = 4 * SHOWN  # bytes: a character has at most four
 PLAIN = (".txt", ".md")  # text without columns
-FORMATS = (*PLAIN, ".jsonl", ".csv", ".tsv", ".parquet")
+SEPARATED = (".csv", ".tsv")
+FORMATS = (*PLAIN, ".jsonl", *SEPARATED, ".parquet")
 COMPRESSIONS = (".gz", ".zst")
 # What prints a file's content.
 _PRINTS = {".gz": "gzip -dc", ".zst": "zstd -dc"}
@@ -35,6 +37,7 @@ _MAGIC = (
     (b"\x28\xb5\x2f\xfd", "zstandard data", ".zst"),
     (b"PAR1", "Parquet data", ".parquet"),
 )
+_RETURNS = re.compile(rb"\r+\n")
 _DAMAGE = (zlib.error, EOFError, gzip.BadGzipFile, pa.ArrowException)
 
 
@@ -113,6 +116,8 @@ def decompressed(file: BinaryIO, compression: str) -> BinaryIO:
 def lines(path: Path, max_bytes: int) -> Iterator[Line]:
     """Every line of a text file, numbered from 1, a byte order mark of UTF-8 left out.
 
+    A line ends in LF, CR LF or CR alone.
+
     A line longer than `max_bytes` comes as the fault `line_too_long` with its beginning alone: no
     more than `max_bytes` and a chunk are ever held. A line that is not UTF-8 comes as the fault
     `not_utf8`, decoded with replacement marks.
@@ -145,18 +150,32 @@ def _raw_lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[tuple[b
             head.extend(piece[:KEPT_OF_LONG])
             del head[KEPT_OF_LONG:]
 
-    while chunk := stream.read(CHUNK):
+    for chunk in with_line_feeds(stream):
         if first:
             chunk, first = _text_start(path, chunk), False
         pieces = chunk.split(b"\n")
         for piece in pieces[:-1]:
             take(piece)
-            yield bytes(head).removesuffix(b"\r"), length, quotes
+            yield bytes(head), length, quotes
             head.clear()
             length = quotes = 0
         take(pieces[-1])
     if length:
-        yield bytes(head).removesuffix(b"\r"), length, quotes
+        yield bytes(head), length, quotes
+
+
+def with_line_feeds(stream: BinaryIO) -> Iterator[bytes]:
+    """The stream in chunks, each line's end (CR, CR LF, CR CR LF or LF) as a single LF."""
+    returns = b""  # at the end of the chunk before: an LF may follow
+    while chunk := stream.read(CHUNK):
+        chunk = returns + chunk
+        kept = chunk.rstrip(b"\r")
+        returns, chunk = chunk[len(kept) :], kept
+        if b"\r" in chunk:
+            chunk = _RETURNS.sub(b"\n", chunk).replace(b"\r", b"\n")
+        yield chunk
+    if returns:
+        yield b"\n" * len(returns)
 
 
 def _text_start(path: Path, chunk: bytes) -> bytes:

@@ -7,7 +7,9 @@ from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import prose
 from tercet.tasks.corpus.sources.cells import label_of, missing, text_fault
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
-from tercet.tasks.corpus.sources.tables import Row, RowFault, text_column
+from tercet.tasks.corpus.sources.separated import RowFault
+from tercet.tasks.corpus.sources.tables import Row
+from tercet.tasks.corpus.sources.text_column import text_column
 from tercet.tasks.stage import BadInput
 
 # The reason where a row's text stays and its pair does not.
@@ -37,8 +39,19 @@ def wanted_columns(
         sample: the table's first rows; looked at only where the recipe names no column.
 
     Raises:
-        BadInput: a column that the recipe names is not there, or no column holds text.
+        BadInput: a column that the recipe names is not there, or no column holds text, or several
+            have its name.
     """
+    chosen = _chosen(corpus, where, columns, sample)
+    for name in chosen.named():
+        if (count := list(columns).count(name)) > 1:
+            raise BadInput(f"{where} has {count} columns {name!r}: rename all but one")
+    return chosen
+
+
+def _chosen(
+    corpus: CorpusConfig, where: str, columns: Sequence[str], sample: Iterable[Row]
+) -> Columns:
     for key in Columns._fields:
         wanted = getattr(corpus, key)
         if wanted is not None and wanted not in columns:

@@ -1,3 +1,4 @@
+import csv
 import gzip
 import json
 from pathlib import Path
@@ -173,3 +174,38 @@ def test_a_number_beyond_all_floats_is_a_number(tmp_path: Path) -> None:
     corpus.write_text("\n".join(rows))
     write_recipe(str(corpus), str(output))
     assert recipe_file.load(str(output)).corpora[0].text == "body"
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        *("Customer\ncomment", "a\n\n  - b", 'a "quoted" one', "colon: here", "# hash", "a #b"),
+        *(" lead", "trail ", "- dash", "📦 text", "null", "1.5", "2024-01-01", "{a: [b]}", "&d *e"),
+        *("\u2028", "\x85x", "\x07bell", "\uffff", "x" * 200, "two words " * 30),
+    ],
+)
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_any_heading_is_written_so_that_it_can_be_read(
+    heading: str, form: str, tmp_path: Path
+) -> None:
+    corpus, output = tmp_path / f"herons.{form}", tmp_path / "recipe.yaml"
+    if form == "csv":
+        with corpus.open("w", newline="") as file:
+            csv.writer(file).writerows([["id", heading], *enumerate(LINES)])
+    else:
+        corpus.write_text("\n".join(json.dumps({"id": 1, heading: line}) for line in LINES))
+    write_recipe(str(corpus), str(output))
+    assert recipe_file.load(str(output)).corpora[0].text == heading
+    assert "# limit: 10000" in output.read_text()
+
+
+def test_another_dialect_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corpus, output = tmp_path / "herons.csv", tmp_path / "recipe.yaml"
+    rows = [f"{n}|{line}|x" for n, line in enumerate(LINES)]
+    corpus.write_text("\n".join(["id|text|label", *rows]))
+    write_recipe(str(corpus), str(output))
+    assert "fields separated by '|'" in capsys.readouterr().out
+    text = output.read_text()
+    assert "# dialect: " in text
+    output.write_text(text.replace("# dialect: ", "dialect: "))
+    assert recipe_file.load(str(output)).corpora[0].dialect is not None

@@ -6,9 +6,11 @@ import random
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from tercet.tasks.corpus.sources import discover
+from tercet.tasks.corpus.sources import discover, files
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document
 from tercet.tasks.stage import BadInput
 
 
@@ -95,6 +97,87 @@ def test_docstrings_of_packages() -> None:
 def test_bad_sources_are_told(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no such file"):
         discover.describe(str(tmp_path / "none.txt"))
+
+
+@pytest.mark.parametrize("nothing", ["\ufeff", "\u200b\u200b", "\0", "\x1a", " \u2060 \xad"])
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_lines_of_what_nobody_sees_are_blank(nothing: str, place: int, tmp_path: Path) -> None:
+    lines = [f"Line {n} of it has six words." for n in range(3)]
+    lines.insert(place, nothing)
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(lines))
+    found = discover.describe(str(path))
+    assert (found.rows, found.exact, found.prose) == (3, True, False)
+    path.write_text(f"{nothing}\n{nothing}")
+    with pytest.raises(BadInput, match="is empty"):
+        discover.describe(str(path))
+
+
+EMPTY = {
+    ".txt": b"",
+    ".csv": b"id,body\n",
+    ".tsv": b"",
+    ".jsonl": b"\n",
+    ".parquet": b"",
+    ".csv.gz": gzip.compress(b""),
+    ".txt.zst": pa.compress(b"\n", codec="zstd", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("kind", EMPTY)
+def test_an_empty_first_file_is_passed_over(kind: str, tmp_path: Path) -> None:
+    lines = [f"Heron {n} stands in the water." for n in range(30)]
+    table = pa.table({"id": list(map(str, range(30))), "body": lines})
+    (tmp_path / f"0{kind}").write_bytes(EMPTY[kind])
+    path = tmp_path / f"1{kind}"
+    if kind == ".parquet":
+        pq.write_table(table.slice(0, 0), tmp_path / "00.parquet")
+        pq.write_table(table, path)
+    else:
+        mark = "\t" if kind == ".tsv" else ","
+        head = "" if ".txt" in kind else f"id{mark}body\n"
+        rows = [line if ".txt" in kind else f"{n}{mark}{line}" for n, line in enumerate(lines)]
+        if kind == ".jsonl":
+            head, rows = "", list(map(json.dumps, table.to_pylist()))
+        data = (head + "\n".join(rows) + "\n").encode()
+        data = gzip.compress(data) if kind.endswith(".gz") else data
+        if kind.endswith(".zst"):
+            data = pa.compress(data, codec="zstd", asbytes=True)
+        path.write_bytes(data)
+    for source in (str(tmp_path), f"{tmp_path}/*{kind}"):
+        found = discover.describe(source)
+        assert found.text == (None if ".txt" in kind else "body")
+        assert found.rows == pytest.approx(30, abs=2)
+        corpus = CorpusConfig(name="c", source=source)
+        files.check(corpus, 10_000)
+        readings = list(files.read(corpus, 10_000))
+        assert len(readings) == 30
+        assert all(isinstance(reading, Document) for reading in readings)
+
+
+@pytest.mark.parametrize("other", ["bytes", "hash", "floats", "mixed"])
+def test_what_is_no_text_costs_no_row_of_a_parquet(other: str, tmp_path: Path) -> None:
+    count = 60
+    chance = random.Random(0)
+    raw = [chance.randbytes(16) for _ in range(count)]
+    columns = {
+        "bytes": pa.array(raw, pa.binary()),
+        "hash": pa.array(raw, pa.binary(16)),
+        "floats": pa.array([[0.5, 1.5]] * count),
+        "mixed": pa.array([one if n % 3 else b"plain" for n, one in enumerate(raw)], pa.binary()),
+    }
+    texts = [f"Heron {n} stands in the water." for n in range(count)]
+    labels = ["good", "bad"] * (count // 2)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({other: columns[other], "caption": texts, "label": labels}), path)
+    found = discover.describe(str(path))
+    assert (found.text, found.labels) == ("caption", {"label": ("bad", "good")})
+    readings = list(files.read(CorpusConfig(name="c", source=str(path)), 10_000))
+    assert sum(isinstance(reading, Document) for reading in readings) == count
+    # Where it is asked for, its values are faults.
+    asked = list(files.read(CorpusConfig(name="c", source=str(path), text=other), 10_000))
+    assert sum(isinstance(one, Document) for one in asked) == (20 if other == "mixed" else 0)
+    assert len(asked) == count
 
 
 PARAGRAPH = "It starts here. It goes on\nto the second line.\n\n"

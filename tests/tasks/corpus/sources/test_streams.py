@@ -36,3 +36,18 @@ def test_a_file_all_of_latin_1_is_told_how_to_convert_it(tmp_path: Path) -> None
     path.write_bytes(gzip.compress(LATIN))
     with pytest.raises(BadInput, match="none of its first rows holds text; if it is Latin-1: gzip"):
         discover.describe(str(path))
+
+
+@pytest.mark.parametrize("ends", ["\r", "\r\n", "\n", "\r\r\n", "\n|\r|\r\n"])
+def test_a_line_may_end_in_a_carriage_return(
+    ends: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = ends.split("|")
+    text = "".join(f"Line {n}.{several[n % len(several)]}" for n in range(100)) + "The last."
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode())
+    for chunk in (1, 3, 7, 1 << 18):
+        monkeypatch.setattr(streams, "CHUNK", chunk)
+        found = [line.text for line in streams.lines(path, 1000)]
+        assert found == [*(f"Line {n}." for n in range(100)), "The last."]
+    assert discover.describe(str(path)).rows == 101

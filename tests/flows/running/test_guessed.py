@@ -1,0 +1,40 @@
+"""What `run` says of the columns and the dialects that it found."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from tercet.flows.pipeline.step import Step
+from tercet.flows.running import guessed
+from tercet.tasks.corpus.ingest import IngestConfig
+from tercet.tasks.knowledge.graph import GraphConfig
+
+LINES = [f"Heron {number} stands in the water." for number in range(20)]
+
+
+def lines(*corpora: dict[str, object]) -> list[str]:
+    config = IngestConfig.model_validate({"corpora": corpora})
+    step: Any = SimpleNamespace(name="ingest", config=config)
+    return list(guessed.lines(cast(Step, step)))
+
+
+def test_columns_and_dialects_are_told_once_for_all_files(tmp_path: Path) -> None:
+    for name, mark in (("a.csv", "|"), ("b.csv", ","), ("c.csv", ",")):
+        rows = [f"{number}{mark}{line}" for number, line in enumerate(LINES)]
+        (tmp_path / name).write_text("\n".join([f"id{mark}Remark", *rows]))
+    (tmp_path / "plain.txt").write_text("\n".join(LINES))
+    plain = {"name": "p", "source": str(tmp_path / "plain.txt")}
+    assert lines({"name": "c", "source": str(tmp_path)}, plain) == [
+        "ingest: corpus 'c': text in column 'Remark', fields separated by '|' (set by its text and "
+        "dialect)."
+    ]
+    given = {"text": "id", "dialect": {"delimiter": "|"}}
+    assert lines({"name": "c", "source": str(tmp_path / "a.csv"), **given}) == [
+        "ingest: corpus 'c': text in column 'id', fields separated by '|' (set by its text and "
+        "dialect)."
+    ]
+
+
+def test_other_steps_say_nothing() -> None:
+    step: Any = SimpleNamespace(name="sample", config=GraphConfig())
+    assert not guessed.lines(step)
