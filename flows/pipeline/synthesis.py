@@ -9,10 +9,10 @@ from tercet.flows.pipeline.scoring import scoring_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.model_checks import LLM
-from tercet.models.t5 import wording
+from tercet.flows.recipe.named_models import settings_of
 from tercet.tasks.synthesis import asking, fitted, parse, prompted, synthesise
 from tercet.tasks.synthesis.methods import PROMPTED_NAMES, needs
-from tercet.tasks.training.fit_gense import METHODS
+from tercet.tasks.training.fit_gense import METHODS, FitGenseSettings, GensePrompts
 
 
 def synthesis_steps(recipe: Recipe) -> list[Step]:
@@ -79,7 +79,10 @@ def _fitted_step(
     sampling = asking.sampling_of(usual, params)
     if method in METHODS and params.get("prompt") is None:
         # A small model is asked in the few words that GenSE's is fitted to.
-        params = {**params, "prompt": str(wording.prompt_path(method))}
+        made = settings_of(settings.model, recipe.models)
+        fit = made and made.fit_generator
+        prompts = fit.prompts if isinstance(fit, FitGenseSettings) else GensePrompts()
+        params = {**params, "prompt": str(prompts.path(method))}
     config = fitted.FittedConfig(
         method=method,
         weight=given["weight"],

@@ -67,6 +67,12 @@ def scorer_faults(recipe: "Recipe") -> Iterator[Fault]:
             place = ("score", scorer, "model")
             if fault := slip(name, recipe.models):
                 yield fault, place
+            elif getattr(config, "question", None) and made_as(name, recipe.models) == GENSE:
+                yield (
+                    f"{name!r} judges in the words that it was fitted to: leave this key out, or "
+                    "give them as its fit_generator.question",
+                    ("score", scorer, "question"),
+                )
             elif needed is not None and made_by(name, recipe.models) != needed:
                 yield f"{name!r} is not one of `models` that {needed} makes: name one", place
             elif (

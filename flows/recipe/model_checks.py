@@ -196,7 +196,7 @@ def _generating(recipe: "Recipe") -> None:
             what = "the words that it was fitted to" if form == GENSE else "the sentence alone"
             raise Misplaced(
                 f"{method} gives a generator {what}, so this prompt would not be read: leave it "
-                "out",
+                + (f"out, or fit it to this file (prompts.{method})" if form == GENSE else "out"),
                 *("synthesise", method, "prompt"),
             )
         params = recipe.synthesise[method].params

@@ -275,13 +275,15 @@ def _check(step: Step, slot: str, folder: Path) -> None:
     elif isinstance(config, FitGenseConfig):
         fit_gense.check_init(folder, config.name)
     elif isinstance(config, GenseConfig):
+        other = config.question is not None and form_fault(folder, "t5")
+        if other:
+            raise BadInput(f"{step.name}: the model at {folder} cannot judge: {other}.")
         try:
-            wording.read(folder)
+            wording.question_of(folder, config.question)
         except ValueError as error:
             raise BadInput(f"{step.name}: {error}.") from None
     elif isinstance(config, FittedConfig) and slot == SLOT:
         words = config.params["prompt"]
-        own = words is not None and Path(words) != wording.prompt_path(config.method)
-        if fault := wording.fault(folder, config.method, own):
+        if fault := wording.fault(folder, config.method, words and Path(words)):
             name = config.params["generator"]
             raise BadInput(f"{step.name}: the generator {name!r} cannot be asked this: {fault}.")

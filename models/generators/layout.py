@@ -4,6 +4,7 @@ A causal model (GPT-2, VAEGPT) reads `before source after <separator>` and conti
 `target <eos>`. T5's encoder reads `before source after <eos>`, its decoder writes `target <eos>`.
 Fitting builds its rows and decoding its prompts with the functions below, so that a model is asked
 in the layout that it was fitted to. The layout lies in the model's directory as `generator.json`.
+A T5 without that file, as others publish them, reads what it is asked as it stands.
 """
 
 import json
@@ -13,10 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from tercet.models.pretraining.forms import form_fault
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 FILE = "generator.json"
+# Tokens that T5 was trained on at once; its positions are relative, so that it has no limit.
+T5_LENGTH = 512
 
 
 class Layout(BaseModel):
@@ -52,11 +57,13 @@ def write(folder: Path, layout: Layout) -> None:
 
 
 def read(folder: Path) -> Layout:
-    """The layout of the model in this directory.
+    """The layout of the model in this directory; of a T5 that has none, that of bare prompts.
 
     Raises ValueError with one sentence if there is none, or if it is not valid.
     """
     path = folder / FILE
+    if not path.is_file() and form_fault(folder, "t5") is None:
+        return Layout(form="t5", max_length=T5_LENGTH, follows_prompts=True)
     try:
         return Layout.model_validate_json(path.read_bytes())
     except FileNotFoundError:

@@ -33,8 +33,8 @@ class Examples:
         found = wording.answers(tokenizer, question)
         self._answers = {True: found.true, False: found.false}
         self._around = {
-            True: wording.around("entailment"),
-            False: wording.around("contradiction"),
+            True: wording.around(question.asked["entailment"]),
+            False: wording.around(question.asked["contradiction"]),
         }
 
     def written(self, rows: Sequence[int]) -> Encoded:

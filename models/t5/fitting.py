@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from tercet.models.generators import checkpoint
 from tercet.models.generators.layout import Layout
 from tercet.models.t5 import judge as judges
-from tercet.models.t5 import wording
 from tercet.models.t5.examples import Examples, Feed
 from tercet.models.t5.judge import Judge
 from tercet.models.t5.wording import Question
@@ -38,13 +37,12 @@ class Gense(NamedTuple):
         return Examples(self.tokenizer, self.layout, self.question, rows)
 
 
-def opened(init: Path, max_length: int) -> Gense:
+def opened(init: Path, question: Question) -> Gense:
     """The model that fitting starts from. Raises ValueError where it, or a template, does not fit.
 
-    max_length: most tokens of a prompt, and of an answer.
+    question: its `max_length` bounds the tokens of a prompt, and of an answer, too.
     """
-    layout = Layout(form="t5", max_length=max_length, follows_prompts=True)
-    question = Question(max_length=max_length, asked=wording.asked())
+    layout = Layout(form="t5", max_length=question.max_length, follows_prompts=True)
     model = judges.load_t5(init)
     found = Gense(model, checkpoint.load_tokenizer(init), layout, question)
     # Raises where a template leaves no room, before anything is trained.

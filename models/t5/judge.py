@@ -13,7 +13,7 @@ from tercet.models.generators import checkpoint
 from tercet.models.generators.sampling import DTYPES
 from tercet.models.precision import Precision, computed_in
 from tercet.models.t5 import wording
-from tercet.models.t5.wording import Question
+from tercet.models.t5.wording import Question, Words
 
 # Lengths are padded to a multiple of this: a bf16 kernel on a CPU is made anew for every shape.
 _MULTIPLE = 8
@@ -42,9 +42,12 @@ def load_t5(folder: Path, precision: Precision = "fp32") -> Any:
     return model
 
 
-def load(folder: Path, precision: Precision, device: str) -> Judge:
-    """The judge in this directory. Raises ValueError for one that cannot be used."""
-    question = wording.read(folder)
+def load(folder: Path, precision: Precision, device: str, words: Words | None = None) -> Judge:
+    """The judge in this directory. Raises ValueError for one that cannot be used.
+
+    words: in which a T5 from elsewhere judges.
+    """
+    question = wording.question_of(folder, words)
     tokenizer = checkpoint.load_tokenizer(folder)
     wording.answers(tokenizer, question)
     wording.questions(tokenizer, question, [""], [""])

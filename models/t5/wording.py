@@ -22,21 +22,32 @@ DATA_FILES = ("prompts/entailment.jinja", "prompts/contradiction.jinja")
 _SENTENCE = "{{ sentence }}"
 
 
-class Question(BaseModel):
-    """How a pair is judged: `before FIRST between SECOND after`, answered by one of two words.
+class Words(BaseModel):
+    """The words of a judgement: `before FIRST between SECOND after`, answered by one of two."""
 
-    max_length: tokens of the whole. asked: the templates of the two methods, as it learnt them.
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    before: str = Field(default="Known: ", description="Text before the first sentence.")
+    between: str = Field(default=" Claimed: ", description="Text between the two.")
+    after: str = Field(default=" True or false?", description="Text after the second.")
+    # Not `true` and `false`, which as keys of YAML are no text.
+    if_true: str = Field(default="true", min_length=1, description="The answer if it follows.")
+    if_false: str = Field(default="false", min_length=1, description="The answer if not.")
+
+
+class Question(Words):
+    """How a pair is judged by a certain model.
+
+    if_true, if_false: `true` and `false` in the file. max_length: tokens of the whole. asked: the
+        templates of the two methods, as it learnt them.
     slope, shift: P(true) is 1 / (1 + e^-(slope · logit + shift)), where the logit is the difference
         of the two words' (Platt's calibration); 1 and 0 make it the plain softmax.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
-    before: str = "Known: "
-    between: str = " Claimed: "
-    after: str = " True or false?"
-    true: str = "true"
-    false: str = "false"
+    if_true: str = Field(default="true", min_length=1, alias="true")
+    if_false: str = Field(default="false", min_length=1, alias="false")
     max_length: int = Field(ge=8)
     asked: Mapping[str, str]
     slope: float = 1.0
@@ -60,23 +71,39 @@ def prompt_path(method: str) -> Path:
 
 
 def asked() -> dict[str, str]:
-    """The templates as they are rendered, by method."""
-    found = {}
-    for name in DATA_FILES:
-        path = Path(__file__).parent / name
-        found[path.stem] = path.read_text(encoding="utf-8").rstrip()
-    return found
+    """Our templates as they are rendered, by method."""
+    names = (Path(name).stem for name in DATA_FILES)
+    return {name: template_in(prompt_path(name)) for name in names}
 
 
-def around(method: str) -> tuple[str, str]:
-    """The text before and after a sentence in this method's template."""
-    before, _, after = asked()[method].partition(_SENTENCE)
+def template_in(path: Path) -> str:
+    """The template in a prompt file.
+
+    Raises ValueError where it is more than words around one sentence: what is fitted to it must
+    be asked in the very same tokens.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig").rstrip()
+    except OSError as error:
+        raise ValueError(f"the prompt file {path} cannot be read: {error.strerror}") from None
+    rest = text.replace(_SENTENCE, "", 1)
+    if rest == text or any(mark in rest for mark in ("{{", "{%", "{#")):
+        raise ValueError(
+            f"the prompt file {path} must be words around {_SENTENCE}, written so and only once, "
+            "without other marks of a template: mend it there"
+        )
+    return text
+
+
+def around(template: str) -> tuple[str, str]:
+    """The text before and after a sentence in this template."""
+    before, _, after = template.partition(_SENTENCE)
     return before, after
 
 
 def write(folder: Path, question: Question) -> None:
     """Writes the question beside the model's files."""
-    text = question.model_dump_json(indent=2)
+    text = question.model_dump_json(indent=2, by_alias=True)
     (folder / FILE).write_text(text + "\n", encoding="utf-8")
 
 
@@ -91,7 +118,8 @@ def read(folder: Path) -> Question:
     except FileNotFoundError:
         raise ValueError(
             f"the model in {folder} judges nothing, since it has no {FILE}: name one that "
-            "fit_generator has made with form: gense"
+            "fit_generator has made with form: gense, or give the words in which this one judges "
+            "as score.gense.question"
         ) from None
     except ValidationError as error:
         fault = error.errors()[0]
@@ -99,22 +127,44 @@ def read(folder: Path) -> Question:
         raise ValueError(f"{path}: {key}: {fault['msg']}") from None
 
 
-def fault(folder: Path, method: str, own_prompt: bool) -> str | None:
-    """Why the generator in this directory cannot be asked this method's words; None where it can.
+def question_of(folder: Path, words: Words | None) -> Question:
+    """The question of the model in this directory, or these words for one that has none.
 
-    own_prompt: whether the recipe has its own. A model without a question is no GenSE model, and
-    what it can be asked is for others to judge.
+    Such a model comes from elsewhere, and its probability is not calibrated. Raises ValueError
+    where there are no words, or words for a model that has its own.
+    """
+    if words is None:
+        return read(folder)
+    if (folder / FILE).is_file():
+        raise ValueError(
+            f"the model in {folder} judges in the words of its {FILE}: leave score.gense.question "
+            "out"
+        )
+    return Question(max_length=layout.T5_LENGTH, asked={}, **words.model_dump())
+
+
+def fault(folder: Path, method: str, prompt: Path | None) -> str | None:
+    """Why the generator in this directory cannot be asked this method so; None where it can.
+
+    prompt: the file of the words that it would be asked in. Of a model that is not GenSE's others
+    judge what it can be asked.
     """
     if not (folder / FILE).is_file():
+        foreign = not (folder / layout.FILE).is_file() and method in asked()
+        if foreign and prompt == prompt_path(method):
+            return f"only you know in what words: write them into a file, as {method}.prompt"
         return None
     try:
         known = read(folder).asked
+        if method not in known:
+            return f"it was fitted to {' and '.join(known)} alone"
+        if prompt is None or template_in(prompt) != known[method]:
+            return (
+                f"it was fitted to the words {known[method]!r}, and would be asked in others: make "
+                f"these {method}.prompt"
+            )
     except ValueError as error:
         return str(error)
-    if method not in known:
-        return f"it was fitted to {' and '.join(known)} alone"
-    if own_prompt or known[method] != asked().get(method):
-        return f"it was fitted to the words {known[method]!r}, and would be asked in others"
     return None
 
 
@@ -155,13 +205,15 @@ def answers(tokenizer: "PreTrainedTokenizerBase", question: Question) -> Answers
     the same token, the first is meant in which they differ.
     """
     end = layout.end_token(tokenizer)
-    true, false = ([*ids, end] for ids in layout.tokens(tokenizer, [question.true, question.false]))
+    true, false = (
+        [*ids, end] for ids in layout.tokens(tokenizer, [question.if_true, question.if_false])
+    )
     unknown = tokenizer.unk_token_id
     pairs = enumerate(zip(true, false, strict=False))
     place = next((number for number, (a, b) in pairs if a != b), None)
     if place is None or (unknown is not None and unknown in (true[place], false[place])):
         raise ValueError(
-            f"the tokenizer cannot tell the answers {question.true!r} and {question.false!r} "
+            f"the tokenizer cannot tell the answers {question.if_true!r} and {question.if_false!r} "
             "apart: take a model with another one"
         )
     return Answers(true, false, place)

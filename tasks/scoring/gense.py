@@ -11,6 +11,7 @@ from pydantic import Field
 
 from tercet.models.discriminators.calibration import Platt
 from tercet.models.precision import Precision
+from tercet.models.t5.wording import Words
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer, emit_scores
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
@@ -28,7 +29,14 @@ class GenseConfig(Config):
     """The model that judges, and how."""
 
     model: str = Field(
-        min_length=1, description="A model of form gense: a name under `models`, or a directory."
+        min_length=1,
+        description="A model of form gense, or with `question` any T5: a name under `models`, or a "
+        "directory.",
+    )
+    question: Words | None = Field(
+        default=None,
+        description="The words in which a T5 that was not fitted here judges; null: those that the "
+        "model was fitted to.",
     )
     calibrated: bool = Field(
         default=True,
@@ -49,7 +57,8 @@ def run(work: Work) -> None:
     done, total = 0, rows.count("candidates")
     if not total:
         return
-    judge = _opened(work.models["model"], config.precision, work.resources.device)
+    device = work.resources.device
+    judge = _opened(work.models["model"], config.precision, device, config.question)
     known = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
     columns = ["candidate_id", "sentence_id", "relation", "text"]
     for batch in rows.batches("candidates", columns, _ROWS):
@@ -62,11 +71,11 @@ def run(work: Work) -> None:
 
 # One for all parts of the candidates.
 @lru_cache(maxsize=1)
-def _opened(folder: Path, precision: Precision, device: str) -> "Judge":
+def _opened(folder: Path, precision: Precision, device: str, words: Words | None) -> "Judge":
     from tercet.models.t5 import judge
 
     try:
-        return judge.load(folder, precision, device)
+        return judge.load(folder, precision, device, words)
     except ValueError as error:
         raise BadInput(f"score.{SCORER.name}: {error}.") from error
 

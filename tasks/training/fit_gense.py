@@ -10,7 +10,9 @@ from tercet.models.discriminators.calibration import Platt, fitted_platt
 from tercet.models.generators import layout as layouts
 from tercet.models.precision import Precision
 from tercet.models.pretraining.forms import form_fault
+from tercet.models.prompted import templates
 from tercet.models.t5 import wording
+from tercet.models.t5.wording import Question, Words
 from tercet.models.training.phase import Numbers, Optimizer
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 from tercet.tasks.training.discriminator_figures import (
@@ -41,6 +43,22 @@ class GensePairs(JudgedNumbers):
     )
 
 
+class GensePrompts(Config):
+    """Its words for writing, each a prompt file of words around `{{ sentence }}`."""
+
+    entailment: str | None = Field(
+        default=None, min_length=1, description="To write what follows; null: ours."
+    )
+    contradiction: str | None = Field(
+        default=None, min_length=1, description="To write what contradicts; null: ours."
+    )
+
+    def path(self, method: str) -> Path:
+        """The file of this method's words."""
+        own = getattr(self, method)
+        return wording.prompt_path(method) if own is None else Path(own)
+
+
 class GenseNumbers(Config):
     """How it is fitted. Rate, batch, epochs, `choose_every`: of the paper (GenSE, section 3.1).
 
@@ -50,6 +68,8 @@ class GenseNumbers(Config):
 
     form: Literal["gense"]
     pairs: GensePairs = GensePairs()
+    prompts: GensePrompts = GensePrompts()
+    question: Words = Field(default=Words(), description="Its words for judging.")
     max_length: int = Field(
         default=96, ge=8, le=8192, description="Tokens of a prompt, and of an answer."
     )
@@ -102,6 +122,27 @@ def check_init(folder: Path, name: str) -> None:
         raise BadInput(f"fit_generator.{name}: the model at {folder} cannot be its init: {fault}.")
 
 
+def externals(config: FitGenseConfig) -> dict[str, Path]:
+    """The prompt files that are not ours. Raises Unusable, or BadInput for more than words."""
+    own = [method for method in METHODS if getattr(config.prompts, method) is not None]
+    for method in own:
+        templates.load(config.prompts.path(method), ("sentence",))
+        _template(config, method)
+    return {f"prompts.{method}": config.prompts.path(method) for method in own}
+
+
+def _template(config: FitGenseConfig, method: str) -> str:
+    try:
+        return wording.template_in(config.prompts.path(method))
+    except ValueError as error:
+        raise BadInput(f"fit_generator.{config.name}.prompts.{method}: {error}.") from None
+
+
+def _question(config: FitGenseConfig) -> Question:
+    asked = {method: _template(config, method) for method in METHODS}
+    return Question(max_length=config.max_length, asked=asked, **config.question.model_dump())
+
+
 def run(work: Work) -> Path:
     """Fits the model; returns its directory, a generator and a judge.
 
@@ -127,7 +168,7 @@ def run(work: Work) -> Path:
     # Rows are in order of a digest, so that the first ones are as good as a sample.
     chosen_by = pairs.validation.slice(0, config.pairs.max_validation)
     try:
-        gense = fitting.opened(work.models["init"], config.max_length)
+        gense = fitting.opened(work.models["init"], _question(config))
         setting = loop.Setting(
             directory=work.scratch / "checkpoints",
             seed=work.seed,
@@ -198,4 +239,6 @@ STAGE = Stage(
     model=True,
     libraries=("torch", "transformers"),
     modules=(_FITTING,),
+    externals=externals,
+    locations=tuple(f"prompts.{method}" for method in METHODS),
 )

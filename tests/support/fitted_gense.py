@@ -9,8 +9,9 @@ import torch
 from tiny_t5 import tiny_t5
 
 from tercet.models import seeding
-from tercet.models.t5 import fitting
+from tercet.models.t5 import fitting, wording
 from tercet.models.t5.fitting import Gense
+from tercet.models.t5.wording import Question
 from tercet.models.training.loop import Setting
 from tercet.models.training.phase import Numbers
 
@@ -43,7 +44,7 @@ def pairs(count: int = 48) -> pa.Table:
 
 def opened(folder: Path, max_length: int = 32) -> Gense:
     """The random model with its layout and its question."""
-    return fitting.opened(init(folder), max_length)
+    return fitting.opened(init(folder), Question(max_length=max_length, asked=wording.asked()))
 
 
 def fitted(

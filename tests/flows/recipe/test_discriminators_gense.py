@@ -67,6 +67,13 @@ def test_one_model_writes_and_judges(tmp_path: Path) -> None:
     assert found["select"].inputs["scores"] == ("score.evaluator", "score.gense")
 
 
+def test_a_model_fitted_to_words_of_the_recipe_is_asked_in_them(tmp_path: Path) -> None:
+    found = steps(load(tmp_path, **fitted(prompts={"entailment": "own.jinja"})))
+    prompts = [found[f"synthesise.{method}"].config for method in ("entailment", "contradiction")]
+    asked = [config.params["prompt"] for config in prompts]  # type: ignore[attr-defined]
+    assert asked == ["own.jinja", str(wording.prompt_path("contradiction"))]
+
+
 def test_vllm_is_refused_before_anything_is_fitted(tmp_path: Path) -> None:
     served = {"t5": {"model": "writer", "backend": "vllm"}}
     with pytest.raises(Unusable, match="'t5' is a T5, which vLLM cannot serve"):
@@ -103,7 +110,15 @@ def test_other_forms_keep_their_stage(tmp_path: Path) -> None:
         ),
         (
             {"synthesise": {"entailment": {"generator": "t5", "prompt": "own.jinja"}}},
-            ["synthesise.entailment.prompt", "the words that it was fitted to"],
+            ["synthesise.entailment.prompt", "or fit it to this file (prompts.entailment)"],
+        ),
+        (
+            {"score": {"gense": {"model": "writer", "question": {"before": "If "}}}},
+            ["score.gense.question", "give them as its fit_generator.question"],
+        ),
+        (
+            {"score": {"gense": {"model": "some/t5", "question": {"befor": "If "}}}},
+            ["score.gense.question.befor"],
         ),
         (
             {"generators": {"t5": {"model": "writer", "temperature": 0}}},

@@ -79,8 +79,12 @@ def test_a_generator_writes_what_it_was_fitted_to(folder: Path) -> None:
         "synthesise.paraphrase: the generator 't5' cannot be asked this: it was fitted to "
         "entailment and contradiction alone."
     )
+    other = folder / "own.jinja"
+    other.write_text("So: {{ sentence }}")
     with pytest.raises(BadInput, match="and would be asked in others"):
-        check_model_files([writing("entailment", here, prompt="own.jinja")], {})
+        check_model_files([writing("entailment", here, prompt=str(other))], {})
+    with pytest.raises(BadInput, match="the prompt file nowhere cannot be read"):
+        check_model_files([writing("entailment", here, prompt="nowhere")], {})
 
 
 def test_a_tag_is_looked_at_where_it_leads(folder: Path) -> None:
@@ -459,3 +463,23 @@ def test_weights_that_cannot_be_read_are_left_to_whoever_loads_them(tmp_path: Pa
     check_model_files(steps, {"pointer": tmp_path})
     with pytest.raises(ValueError, match=r"^No sentence encoder can be loaded from"):
         encoder.load_encoder(tmp_path)
+
+
+def test_a_t5_from_elsewhere_judges_in_words_of_the_recipe(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "t5"}')
+    (tmp_path / "model.safetensors").touch()
+    model = {"model": Weights(str(tmp_path))}
+
+    def score(**given: Any) -> Step:
+        return Step("score.gense", gense.STAGE, GenseConfig(model="x", **given), {}, model)
+
+    check_model_files([score(question={"before": "If "})], {})
+    with pytest.raises(BadInput, match=r"give the words in which this one judges as score\.gense"):
+        check_model_files([score()], {})
+    here = Weights(str(tmp_path))
+    with pytest.raises(BadInput, match=r"write them into a file, as entailment\.prompt"):
+        check_model_files([writing("entailment", here, **own("entailment"))], {})
+    check_model_files([writing("entailment", here, prompt=str(tmp_path / "own.jinja"))], {})
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(BadInput, match="cannot judge: it is an encoder like BERT"):
+        check_model_files([score(question={"before": "If "})], {})

@@ -1,5 +1,6 @@
 """The layout of source and target: what is cut, what never is, and what does not fit."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,20 @@ def test_the_separators_name_in_a_text_is_plain_text(causal: Path) -> None:
     assert prompt.count(separator) == 1
     assert tokenizer.eos_token_id not in prompt
     assert tokenizer.decode(prompt) == f"a{SEPARATOR}b{END}{SEPARATOR}"
+
+
+def test_a_t5_without_a_layout_is_asked_as_it_stands(t5: Path, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    shutil.copytree(t5, plain, ignore=shutil.ignore_patterns(layout.FILE))
+    laid = layout.read(plain)
+    assert (laid.form, laid.before, laid.after) == ("t5", "", "")
+    assert (laid.max_length, laid.follows_prompts) == (512, True)
+    # Of any other model nobody knows how its answer begins.
+    (plain / "config.json").write_text(
+        '{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}'
+    )
+    with pytest.raises(ValueError, match=r"has no generator\.json"):
+        layout.read(plain)
 
 
 def test_what_does_not_fit_is_said(causal: Path, tmp_path: Path) -> None:

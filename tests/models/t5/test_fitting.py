@@ -13,9 +13,10 @@ from fitted_gense import STEPS, fitted, init, opened, pairs
 from tiny_generators import tiny_causal
 from training_run import same_weights, wait_for, without_rate
 
-from tercet.models.t5 import fitting
+from tercet.models.t5 import fitting, wording
 from tercet.models.t5.examples import Feed
 from tercet.models.t5.fitting import Gense
+from tercet.models.t5.wording import Question
 from tercet.models.training import checkpoints
 
 SUPPORT = str(Path(__file__).parents[2] / "support")
@@ -30,6 +31,10 @@ def waits(done, total, unit):
         time.sleep(3600)
 fitted(Path(sys.argv[2]), Path(sys.argv[3]), progress=waits)
 """
+
+
+def question(max_length: int) -> Question:
+    return Question(max_length=max_length, asked=wording.asked())
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +148,8 @@ def test_a_batch_does_not_depend_on_those_before(gense: Gense) -> None:
 def test_a_model_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     causal = tiny_causal(tmp_path / "causal", ["true", "false"])
     with pytest.raises(ValueError, match=r"a T5 is needed to write and to judge, and .* is a gpt2"):
-        fitting.opened(causal, 32)
+        fitting.opened(causal, question(32))
     t5 = init(tmp_path / "t5")
     with pytest.raises(ValueError, match=r"leaves? no room"):
-        fitting.opened(t5, 8)
-    assert fitting.opened(t5, 11).layout.follows_prompts
+        fitting.opened(t5, question(8))
+    assert fitting.opened(t5, question(11)).layout.follows_prompts

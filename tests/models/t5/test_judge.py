@@ -58,7 +58,7 @@ def test_neither_order_nor_batch_matters(judge: Judge) -> None:
 
 def test_answers_that_begin_alike_are_compared_where_they_differ(judge: Judge) -> None:
     other = judge._replace(
-        question=judge.question.model_copy(update={"true": "the cat", "false": "the car"})
+        question=judge.question.model_copy(update={"if_true": "the cat", "if_false": "the car"})
     )
     (found,) = judges.logits(other, ["red ."], ["red"], 4)
     vocabulary = judge.tokenizer.get_vocab()

@@ -1,5 +1,6 @@
 """The words around sentences: what is cut, what never is, what the answers are."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import Sampling
 from tercet.models.prompted import templates
 from tercet.models.t5 import wording
-from tercet.models.t5.wording import Question
+from tercet.models.t5.wording import Question, Words
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def test_what_it_learns_to_answer_is_what_it_will_be_asked(tokenizer: Any) -> No
         sentence = "the boat is black ."
         prompt = templates.render(template, {"sentence": sentence})
         asked = parted(Request(0, prompt, Sampling(), 0, None, sentence))
-        before, after = wording.around(method)
+        before, after = wording.around(wording.asked()[method])
         assert asked == (before, sentence, after)
         learnt = layout.prompts(tokenizer, laid, [sentence], [(before, after)])
         assert learnt == layout.prompts(tokenizer, laid, [sentence], [(asked[0], asked[2])])
@@ -84,7 +85,7 @@ def test_answers_differ_in_their_first_token(tokenizer: Any) -> None:
     assert (tokenizer.decode(true), tokenizer.decode(false)) == ("true </s>", "false </s>")
     assert place == 0
     # Words that begin alike are told apart where they differ.
-    found = wording.answers(tokenizer, question(true="the cat", false="the car"))
+    found = wording.answers(tokenizer, question(if_true="the cat", if_false="the car"))
     assert found.place == 1
 
 
@@ -98,6 +99,8 @@ def test_a_question_is_read_as_it_was_written(tmp_path: Path) -> None:
     one = question(slope=0.5, shift=-0.25)
     wording.write(tmp_path, one)
     assert wording.read(tmp_path) == one
+    told = json.loads((tmp_path / wording.FILE).read_text())
+    assert (told["true"], told["false"]) == ("true", "false")
     (tmp_path / wording.FILE).write_text('{"max_length": 3}')
     with pytest.raises(ValueError, match=r"judge\.json: (max_length|asked): "):
         wording.read(tmp_path)
@@ -106,11 +109,53 @@ def test_a_question_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_model_is_asked_in_its_own_words_alone(tmp_path: Path) -> None:
-    assert wording.fault(tmp_path, "rewrite", own_prompt=True) is None
+    ours, own = wording.prompt_path("entailment"), tmp_path / "own.jinja"
+    own.write_text("So: {{ sentence }}\n")
     wording.write(tmp_path, question())
-    assert wording.fault(tmp_path, "entailment", own_prompt=False) is None
-    said = wording.fault(tmp_path, "rewrite", own_prompt=False)
+    assert wording.fault(tmp_path, "entailment", ours) is None
+    said = wording.fault(tmp_path, "rewrite", None)
     assert said == "it was fitted to entailment and contradiction alone"
-    assert "would be asked in others" in str(wording.fault(tmp_path, "entailment", True))
+    assert "would be asked in others" in str(wording.fault(tmp_path, "entailment", own))
     wording.write(tmp_path, question(asked={"entailment": "So: {{ sentence }}"}))
-    assert "'So: {{ sentence }}'" in str(wording.fault(tmp_path, "entailment", False))
+    assert "'So: {{ sentence }}'" in str(wording.fault(tmp_path, "entailment", ours))
+    # The same words in a file of one's own are the same.
+    assert wording.fault(tmp_path, "entailment", own) is None
+
+
+def test_of_a_model_from_elsewhere_the_user_knows_the_words(tmp_path: Path) -> None:
+    ours, own = wording.prompt_path("entailment"), tmp_path / "own.jinja"
+    assert wording.fault(tmp_path, "rewrite", None) is None
+    said = wording.fault(tmp_path, "entailment", ours)
+    assert said is not None
+    assert "write them into a file, as entailment.prompt" in said
+    assert wording.fault(tmp_path, "entailment", own) is None
+    # A generator.json says that it may be asked in any words.
+    layout.write(tmp_path, layout.Layout(form="t5", follows_prompts=True))
+    assert wording.fault(tmp_path, "entailment", ours) is None
+
+
+def test_it_judges_in_the_words_that_are_given(tmp_path: Path) -> None:
+    words = Words(before="If ", between=", then ", after="?")
+    found = wording.question_of(tmp_path, words)
+    assert (found.before, found.between, found.after) == ("If ", ", then ", "?")
+    assert (found.slope, found.shift) == (1.0, 0.0)
+    wording.write(tmp_path, question())
+    assert wording.question_of(tmp_path, None) == question()
+    with pytest.raises(ValueError, match=r"leave score\.gense\.question out"):
+        wording.question_of(tmp_path, words)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "No sentence.",
+        "{{ sentence }} and {{ sentence }}",
+        "{{sentence}}",
+        "{% if x %}{{ sentence }}",
+    ],
+)
+def test_a_template_is_words_around_one_sentence(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "own.jinja"
+    file.write_text(text)
+    with pytest.raises(ValueError, match="must be words around"):
+        wording.template_in(file)

@@ -220,3 +220,25 @@ def test_the_defaults_are_the_papers() -> None:
     assert (given.choose_every, given.models()) == (500, {"init": "t5-base"})
     with pytest.raises(ValidationError, match="separator"):
         FitGenseSettings.model_validate({"form": "gense", "init": "x", "separator": "<sep>"})
+
+
+def test_it_learns_in_the_words_of_the_recipe(t5: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.jinja"
+    own.write_text("Known : {{ sentence }} what follows ?\n")
+    more = {"prompts": {"entailment": str(own)}, "question": {"before": "Say ", "after": " or ?"}}
+    path, _ = fitted(tmp_path / "work", t5, **more)
+    found = wording.read(path)
+    assert found.asked == {
+        "entailment": "Known : {{ sentence }} what follows ?",
+        "contradiction": wording.asked()["contradiction"],
+    }
+    assert (found.before, found.between, found.after) == ("Say ", " Claimed: ", " or ?")
+    # The file's content decides, not where it lies.
+    config = FitGenseConfig(name="writer", form="gense", prompts={"entailment": str(own)})  # type: ignore[arg-type]
+    assert fit_gense.STAGE.externals(config) == {"prompts.entailment": own}
+    assert "prompts.entailment" in fit_gense.STAGE.locations
+    own.write_text("{{ sentence }} {{ sentence }}")
+    with pytest.raises(
+        BadInput, match=r"writer\.prompts\.entailment: the prompt file .* only once"
+    ):
+        fit_gense.STAGE.externals(config)
