@@ -17,11 +17,13 @@ asked for again.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from tercet.models.llm.messages import Request
+from tercet.models.text.unicode import fold
 
 # What a server reads of one prompt: text, or token ids.
 Text: TypeAlias = str | list[int]
@@ -32,6 +34,9 @@ STOP = ("\n\n",)
 _CHARACTERS = 4
 # Tokens of one prompt or answer that no model has: a count above it is nonsense.
 _MOST_TOKENS = 10**7
+# Where servers put what a model thought; its final answer is the content.
+_REASONING = ("reasoning_content", "reasoning", "thinking")
+_THOUGHTS = re.compile(r"(?s)^.*</think(?:ing)?>")
 # Finish reasons of an answer that the server itself aborted.
 _BROKEN = ("abort", "error")
 
@@ -50,12 +55,16 @@ class Withheld(Exception):
 
 @dataclass(frozen=True)
 class Said:
-    """One prompt's answer: finish_reason is stop or length; both counts are tokens."""
+    """One prompt's answer: finish_reason is stop or length; both counts are tokens.
+
+    lacks: what stands in the place of a text, in a few words; "" where there is a text.
+    """
 
     raw: str
     finish_reason: str
     prompt_tokens: int
     n_tokens: int
+    lacks: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,7 +136,7 @@ class Wire:
             raise Malformed("an answer without choices")
         if len(choices) != len(texts):
             raise Miscounted(f"{len(choices)} choices for {len(texts)} prompts")
-        placed: list[tuple[str, str] | None] = [None] * len(texts)
+        placed: list[tuple[str, str, str] | None] = [None] * len(texts)
         for choice in choices:
             if not isinstance(choice, dict):
                 raise Malformed("a choice that is not an object")
@@ -139,12 +148,13 @@ class Wire:
         raws = [said[0] for said in placed if said is not None]
         asked, answered = _usage(answer.get("usage"), texts, raws)
         return [
-            Said(said[0], said[1], n_asked, n_answered)
+            Said(said[0], said[1], n_asked, n_answered, said[2])
             for said, n_asked, n_answered in zip(placed, asked, answered, strict=True)
             if said is not None
         ]
 
-    def _said(self, choice: Mapping[str, Any]) -> tuple[str, str]:
+    def _said(self, choice: Mapping[str, Any]) -> tuple[str, str, str]:
+        """The text, the finish reason, and what there is without a text."""
         reason = choice.get("finish_reason")
         if reason in _BROKEN:
             raise Malformed(f"an answer aborted by the server ({reason})")
@@ -154,16 +164,37 @@ class Wire:
             message = choice.get("message")
             if not isinstance(message, dict):
                 raise Malformed("a choice without a message")
-            raw = message.get("content")
-            # A model that spends all its tokens on thinking has no content.
-            raw = "" if raw is None else raw
+            raw = _of_parts(message.get("content"))
         else:
-            raw = choice.get("text")
+            message, raw = choice, choice.get("text")
+        raw = "" if raw is None else raw
         if not isinstance(raw, str):
             raise Malformed("a choice without a text")
         # JSON may hold lone surrogates, which no file and no column can.
         raw = raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return raw, "length" if reason == "length" else "stop"
+        finish = "length" if reason == "length" else "stop"
+        return raw, finish, "" if fold(_THOUGHTS.sub("", raw)) else _lacks(message, raw, finish)
+
+
+def _of_parts(content: object) -> object:
+    """The texts of an answer that comes in parts, as from servers that put thoughts into others."""
+    if not isinstance(content, list):
+        return content
+    parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
+    texts = [part.get("text") for part in parts]
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _lacks(message: Mapping[str, Any], raw: str, finish: str) -> str:
+    """In a few words, what an answer without a text has instead."""
+    if message.get("tool_calls") or message.get("function_call"):
+        return "an answer without text, but with a call of a tool"
+    if message.get("refusal"):
+        return "an answer without text, but with a refusal"
+    if fold(raw) or any(message.get(name) for name in _REASONING):
+        room = ": raise max_tokens" if finish == "length" else ""
+        return f"an answer of nothing but thoughts{room}"
+    return "an answer without text"
 
 
 def message(payload: bytes, secret: str | None = None) -> str:
@@ -181,7 +212,7 @@ def message(payload: bytes, secret: str | None = None) -> str:
         text = inner if isinstance(inner, str) else json.dumps(inner or answer)
     if secret:
         text = text.replace(secret, "…")
-    return " ".join(text.split())[:200]
+    return fold(text)[:200]
 
 
 def error_told(payload: bytes, secret: str | None = None) -> str:

