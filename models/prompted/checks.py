@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from tercet.models.english.numbers import SCALES, Number, numbers_in
 from tercet.models.english.plurals import plural, singulars
 from tercet.models.prompted import wording
+from tercet.models.prompted.damage import all_mended
 from tercet.models.text.languages import foreign_language, foreign_script
 from tercet.models.text.whole_words import inside
 
@@ -57,28 +58,38 @@ def without_thoughts(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.Chunked
     return texts, pc.match_substring_regex(texts, _OPEN)
 
 
-def unwrapped(raws: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The same without a model's tokens at the end, and without one code fence and one pair of
-    quotation marks around the whole answer."""
+def unwrapped(
+    raws: pa.ChunkedArray, sources: pa.ChunkedArray
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray, Flags]:
+    """The same, mended, without a model's tokens at the end, and without one code fence and one
+    pair of quotation marks around the whole answer; and whether it is damaged.
+
+    sources: the sentences for which the answers stand.
+    """
     texts, unclosed = without_thoughts(raws)
+    found = all_mended(texts.to_pylist(), pc.fill_null(sources, "").to_pylist())
+    texts = pa.chunked_array([found[0]], pa.string())
     texts = pc.replace_substring_regex(texts, f"(?i){wording.END_TOKENS}", "")
     texts = pc.utf8_trim_whitespace(pc.replace_substring_regex(texts, _FENCE, r"\1"))
     texts = pc.replace_substring_regex(texts, f"(?s)^(?:{_QUOTED})$", _UNQUOTED)
-    return pc.utf8_trim_whitespace(texts), unclosed
+    return pc.utf8_trim_whitespace(texts), unclosed, np.array(found[1], dtype=np.bool_)
 
 
-def faults(said: pa.Table, unclosed: pa.ChunkedArray) -> list[tuple[str, str] | None]:
+def faults(
+    said: pa.Table, unclosed: pa.ChunkedArray, damaged: Flags
+) -> list[tuple[str, str] | None]:
     """For each answer (reason, why, in words), or None where nothing is wrong with it.
 
     said: text (unwrapped), source (the sentence it stands for), prompt (as it was rendered), and
         operation, old, new, pool, as `DETAIL` has them; strings, null where there is none.
-    unclosed: whether its thought was never closed, as `unwrapped` tells.
+    unclosed, damaged: whether its thought was never closed, and whether characters of it are lost
+        or garbled, as `unwrapped` tells.
 
-    Reasons: cut_off, empty (no letter and no digit, or a word for nothing), refusal, preamble (or
-    a remark behind the answer), echo (of the prompt, or of the whole source), markup (a token of a
-    model, a tag, a list's marker, JSON), several_lines, repetition, same_as_source (but for letter
-    case and punctuation), wrong_script, wrong_language, unchanged_entity, missing_entity,
-    unchanged_number, missing_number.
+    Reasons: cut_off, damaged, empty (no letter and no digit, or a word for nothing), refusal,
+    preamble (or a remark behind the answer), echo (of the prompt, or of the whole source), markup
+    (a token of a model, a tag, a list's marker, JSON), several_lines, repetition, same_as_source
+    (but for letter case and punctuation), wrong_script, wrong_language, unchanged_entity,
+    missing_entity, unchanged_number, missing_number.
     """
     texts, sources = said["text"], pc.fill_null(said["source"], "")
     bare, bare_sources = _bare(texts), _bare(sources)
@@ -105,6 +116,7 @@ def faults(said: pa.Table, unclosed: pa.ChunkedArray) -> list[tuple[str, str] | 
         (_new(texts, sources, wording.RECORD), "echo", "it repeats the record"),
         (_tells(said, bare, bare_sources), "echo", "it repeats the whole sentence"),
         (_new(texts, sources, wording.REFUSAL) & ~spoken, "refusal", "the model declined"),
+        (damaged, "damaged", "characters of it are lost or garbled"),
         (_new(texts, sources, wording.NOTHING), "empty", "it says nothing"),
         (unclosed.to_numpy(), "cut_off", "its thought was never closed"),
     ]

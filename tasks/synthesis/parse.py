@@ -74,8 +74,8 @@ def run(work: Work) -> None:
     same_as_source (but for letter case and spacing), too_short, too_long, short_source, contained,
     unchanged_entity (the old one is still there, the new one is not), duplicate (of the same
     sentence and role, in the same part); for a language model's answers also those of
-    `checks.faults`. These are judged without surrounding thoughts, code fences, quotation marks
-    and special tokens.
+    `checks.faults`. These are mended first, and judged without surrounding thoughts, code fences,
+    quotation marks and special tokens.
     """
     config: ParseConfig = work.config
     generations = work.inputs["generations"].table("generations", _COLUMNS)
@@ -122,13 +122,13 @@ def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.
         nothing = pa.nulls(len(raws), pa.string())
         return pc.utf8_trim_whitespace(raws), pa.table([nothing, nothing], names)
     said = generations if len(rows) == len(raws) else generations.take(pa.array(rows))
-    answers, unclosed = unwrapped(said["raw"])
     known = sentences.table("sentences", ["sentence_id", "text"])
-    at = pc.index_in(said["sentence_id"], known["sentence_id"])
+    sources = known["text"].take(pc.index_in(said["sentence_id"], known["sentence_id"]))
+    answers, unclosed, damaged = unwrapped(said["raw"], sources)
     detail = said["detail"].combine_chunks()
-    columns = {"text": answers, "source": known["text"].take(at), "prompt": said["prompt"]}
+    columns = {"text": answers, "source": sources, "prompt": said["prompt"]}
     columns |= {name: pc.struct_field(detail, name) for name in ("operation", "old", "new", "pool")}
-    found = faults(pa.table(columns), unclosed)
+    found = faults(pa.table(columns), unclosed, damaged)
     answer_fault = [pa.array([one and one[part] for one in found], pa.string()) for part in (0, 1)]
     if len(rows) < len(raws):
         place = np.full(len(raws), -1)

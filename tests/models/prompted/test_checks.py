@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -21,13 +22,14 @@ def fault(text: str, **columns: Any) -> str | None:
     names = ("operation", "old", "new", "pool")
     row = {"text": text, "source": SOURCE, "prompt": PROMPT, **dict.fromkeys(names), **columns}
     table = pa.table({name: pa.array([value], pa.string()) for name, value in row.items()})
-    (found,) = faults(table, pa.chunked_array([[False]]))
+    (found,) = faults(table, pa.chunked_array([[False]]), np.array([False]))
     assert found is None or all(found)
     return found and found[0]
 
 
 def bare(raw: str | None) -> tuple[str, bool]:
-    texts, unclosed = unwrapped(pa.chunked_array([pa.array([raw], pa.string())]))
+    sources = pa.chunked_array([[SOURCE]])
+    texts, unclosed, _ = unwrapped(pa.chunked_array([pa.array([raw], pa.string())]), sources)
     return texts.to_pylist()[0], unclosed.to_pylist()[0]
 
 
@@ -375,9 +377,10 @@ def test_any_text_is_judged(rows: list[tuple[str | None, ...]]) -> None:
         for column in (list(zip(*rows, strict=True)) or [[]] * 7)
     ]
     raws, *others = [pa.array(column, pa.string()) for column in sayable]
-    texts, unclosed = unwrapped(pa.chunked_array([raws]))
+    sources = pa.chunked_array([pa.array([SOURCE] * len(raws), pa.string())])
+    texts, unclosed, damaged = unwrapped(pa.chunked_array([raws]), sources)
     names = ["text", "source", "prompt", "operation", "old", "new", "pool"]
-    found = faults(pa.table([texts, *others], names), unclosed)
+    found = faults(pa.table([texts, *others], names), unclosed, damaged)
     assert len(found) == len(rows)
     for text, flag, one in zip(texts.to_pylist(), unclosed.to_pylist(), found, strict=True):
         assert text == text.strip()

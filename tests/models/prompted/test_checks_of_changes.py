@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,7 +16,7 @@ def fault(text: str, **columns: Any) -> str | None:
     names = ("operation", "old", "new", "pool", "prompt")
     row = {"text": text, "source": SOURCE, **dict.fromkeys(names), **columns}
     table = pa.table({name: pa.array([value], pa.string()) for name, value in row.items()})
-    (found,) = faults(table, pa.chunked_array([[False]]))
+    (found,) = faults(table, pa.chunked_array([[False]]), np.array([False]))
     assert found is None or all(found)
     return found and found[0]
 

@@ -194,6 +194,12 @@ def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
         (None, {"raw": "Seven sat on a mat.", "detail": RENUMBERED}),
         ("unchanged_number", {"raw": "7 or two sat.", "detail": RENUMBERED, "sentence_id": 7}),
         ("duplicate", {"raw": "'a dog lay  on a rug.'"}),
+        (None, {"raw": "A caf\\u00e9\x00 dog\x1b &amp; a \u200bcat."}),
+        (None, {"raw": "\ufeffA dog lay\u00a0there.\\n"}),
+        ("damaged", {"raw": "A caf\ufffd dog."}),
+        ("damaged", {"raw": "A cafÃ© dog."}),
+        ("damaged", {"raw": "A dog \\ud83d sat."}),
+        ("several_lines", {"raw": "A dog sat.\\nIt slept."}),
         ("too_short", {"raw": "Dog."}),
     ]
     candidates, reasons = parsed(tmp_path, [SAID | row for _, row in rows], min_words=2)
@@ -206,6 +212,8 @@ def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
         "A dog was resting.",
         "The cats were on the mat.",
         "Seven sat on a mat.",
+        "A café dog & a cat.",
+        "A dog lay there.",
     ]
 
 
