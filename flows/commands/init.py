@@ -11,6 +11,7 @@ import yaml
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.fitting import fitted, recipe_name
 from tercet.flows.recipe.text import check_output, recipe_text, write
+from tercet.flows.terminal.printable import printable
 from tercet.tasks.corpus.sources.corpora import IngestSettings
 from tercet.tasks.corpus.sources.discover import Description, describe
 
@@ -35,8 +36,8 @@ def write_recipe(corpus: str, output: str) -> None:
     heading = f"{chosen} About {sentences:,} {unit}. Written by tercet init."
     write(path, recipe_text(content, heading, _more(described), _hints(described)))
     said = shlex.quote(str(path))
-    typer.echo(_found(described))
-    typer.echo(chosen)
+    typer.echo(printable(_found(described)))
+    typer.echo(printable(chosen))
     short = _short(described, content.get("ingest", {}))
     if short is not None:
         typer.echo(short)

@@ -14,6 +14,7 @@ from tercet.flows.running.runner import open_run, run_step
 from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.failures import StageFailed, sentence
 from tercet.flows.terminal.lines import say, step_line
+from tercet.flows.terminal.printable import printable
 from tercet.flows.terminal.progress import reporter
 from tercet.models.llm.errors import Unusable
 from tercet.storage.store import FullDisk, StoreError, open_store
@@ -54,7 +55,7 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
     for line in run_plan.notes:
         say(line)
     with suppress(BrokenPipeError):
-        print(summary.of_run(run_plan, run_id, command))
+        print(printable(summary.of_run(run_plan, run_id, command)))
     return 0
 
 

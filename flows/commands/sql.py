@@ -18,6 +18,7 @@ from tercet.flows.exports import rows as rows_out
 from tercet.flows.exports.whole import whole_file
 from tercet.flows.results.queries import connect
 from tercet.flows.terminal import text_table
+from tercet.flows.terminal.printable import standard_output
 from tercet.storage.catalog.read_only import SqlError, checked
 from tercet.storage.runs import list_runs
 from tercet.storage.store import Store, open_store
@@ -116,7 +117,7 @@ def _answered(
     elif format_ == "table":
         typer.echo("\n".join(_table(reader.schema, batches, text_table.terminal_width())))
     else:
-        rows_out.write_rows(reader.schema, batches, format_, sys.stdout.buffer)
+        rows_out.write_rows(reader.schema, batches, format_, standard_output())
 
 
 def _batches(reader: pa.RecordBatchReader, stopped: threading.Event) -> Iterator[pa.RecordBatch]:

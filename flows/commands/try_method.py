@@ -20,6 +20,7 @@ from tercet.flows.running.one_part import PartOrder
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.flows.running.runner import open_run, order_of, run_step
 from tercet.flows.terminal.lines import say, step_line
+from tercet.flows.terminal.printable import printable
 from tercet.flows.terminal.progress import reporter
 from tercet.models.llm.messages import Answer, Request
 from tercet.storage.artifacts import open_artifact
@@ -93,7 +94,7 @@ def _show_rows(order: PartOrder, method: str, count: int) -> None:
     ]
     purpose = method_of(method).purpose
     for number, row in enumerate(shown, start=1):
-        print(_shown_row(number, len(shown), method, purpose, row))
+        print(printable(_shown_row(number, len(shown), method, purpose, row)))
     print(f"{len(rows):,} rows of {anchors:,} anchors were made for this, and not kept.")
 
 
@@ -123,7 +124,7 @@ def _show_answers(order: PartOrder, method: str, count: int) -> None:
         raise BadInput(f"{method!r} applies to no row of this corpus: there is nothing to ask.")
     answers = sorted(order.resources.ask(method, requests), key=lambda answer: answer.place)
     for number, (request, answer) in enumerate(zip(requests, answers, strict=True), start=1):
-        print(_shown(number, len(requests), method, request, answer))
+        print(printable(_shown(number, len(requests), method, request, answer)))
     kept = [answer for answer in answers if answer.error is None]
     if kept:
         tokens = sum(answer.prompt_tokens + answer.n_tokens for answer in kept)

@@ -23,6 +23,8 @@ from tercet.flows.pages.blocks import Block, Chart, Fact, Fold, Grid, Note, Sect
 
 VEGA_LITE = "6.4"
 _HERE = Path(__file__).parent
+# No HTML may hold them; our scripts have none, so that their digests stay right.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -53,7 +55,7 @@ def page(
     scripts = [_read("theme.js"), _read("page.js")]
     if any(True for section in sections for _ in _charts(section.blocks)):
         scripts.insert(1, bundle())
-    return environment.get_template("page.html.jinja").render(
+    html = environment.get_template("page.html.jinja").render(
         title=title,
         subtitle=subtitle,
         facts=facts,
@@ -64,6 +66,7 @@ def page(
         scripts=[Markup(script) for script in scripts],
         policy=_policy(scripts),
     )
+    return _CONTROL.sub("", html)
 
 
 @cache

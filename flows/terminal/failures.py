@@ -4,6 +4,7 @@ import errno
 
 import typer
 
+from tercet.flows.terminal.printable import printable
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage.store import FullDisk, StoreError
 from tercet.tasks.stage import BadInput
@@ -29,8 +30,8 @@ def sentence(error: BaseException) -> str:
     if _wrong_usage(error):
         context = getattr(error, "ctx", None)
         command = "tercet" if context is None else context.command_path
-        return f"{error.format_message()} ({command} --help)"  # type: ignore[attr-defined]
-    text = " ".join(str(error).split())
+        return printable(f"{error.format_message()} ({command} --help)")  # type: ignore[attr-defined]
+    text = printable(" ".join(str(error).split()))
     if isinstance(error, BadInput | StoreError | StageFailed | Stopped | Unusable) and text:
         return text
     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)

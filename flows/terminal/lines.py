@@ -4,12 +4,13 @@ import sys
 from contextlib import suppress
 
 from tercet.flows.running.runner import StepResult
+from tercet.flows.terminal.printable import printable
 
 
 def say(text: str) -> None:
     """Prints to standard error at once; a closed pipe is not an error."""
     with suppress(BrokenPipeError):
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
 
 
 # Tables whose rows are not what they are named after: one says how a corpus's anchors are chosen.

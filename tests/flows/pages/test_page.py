@@ -63,6 +63,15 @@ def test_no_text_breaks_out() -> None:
     assert "img" not in read.tags
 
 
+@pytest.mark.parametrize("control", ["\x00", "\x1b[31m", "\x07", "\x85", "\x9b"])
+def test_no_control_characters_are_in_a_page(control: str) -> None:
+    text = f"before{control}after"
+    blocks = [Note(text), Table([text], [[text]], text), Items([Item(text, text, text)], text)]
+    html = page(text, [Section(text, blocks)], facts=[Fact(text, text, text)])
+    assert control[0] not in html
+    assert f"before{control[1:]}after" in html
+
+
 def test_nothing_is_asked_of_a_network() -> None:
     read = Read(hostile())
     assert {address.partition(":")[0] for address in read.addresses if address[0] != "#"} == {
