@@ -9,7 +9,8 @@ from faulty_server import Reply, Seen, error
 
 DAMAGE = ("\x00", "\x1b[31m", "\x07", "\ufeff", "\u200b", "\ufffd", "\ud83d", "\udc00", "\\u00e9",
           "\\n", "\\ud83d", "&amp;", "&#39;", "&nbsp;", "cafÃ©", "â€™", "\u202e", "\u2028", "\x9b",
-          "e\u0301", "<|im_end|>", "</s>", "<b>", "\\", "\"", "\r\n", "\t", "ﬀ", "中文", "😀")  # fmt: skip
+          "e\u0301", "<|im_end|>", "</s>", "<b>", "\\", "\"", "\r\n", "\t", "ﬀ", "中文",
+          "😀")  # fmt: skip
 AROUND = ("{}", '"{}"', "```\n{}\n```", "<think>Hm.</think>{}", "Hm.</think>\n{}", "<think>{}",
           "Sure, here it is: {}", "{}\n\nI kept the meaning.", '{{"sentence": "{}"}}', "- {}",
           "{} {}", "I'm sorry, but I can't rewrite this.", "1. {}", "**{}**")  # fmt: skip

@@ -8,7 +8,6 @@ import io
 import os
 import random
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -28,8 +27,8 @@ ENDS = """
         (SELECT count(*) FROM candidates c WHERE c.sentence_id = a.sentence_id
            AND c.method = 'rewrite') AS candidates,
         (SELECT count(*) FROM rejects r JOIN generations g ON g.generation_id = r.row_id
-         WHERE r.stage = 'parse' AND g.method = 'rewrite' AND g.sentence_id = a.sentence_id AND r.reason <> ''
-           AND r.detail <> '') AS refused,
+         WHERE r.stage = 'parse' AND g.method = 'rewrite' AND g.sentence_id = a.sentence_id
+           AND r.reason <> '' AND r.detail <> '') AS refused,
         (SELECT count(*) FROM rejects r WHERE r.stage = 'synthesise' AND r.reason = 'failed'
            AND r.row_id = a.sentence_id AND r.detail <> '') AS failed
     FROM sentences a
