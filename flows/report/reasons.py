@@ -22,6 +22,7 @@ REASONS = {
     "error": "the method failed on it",
     "failed": "the request failed for good",
     "held_out_text": "shares text with dev or test",
+    "known_anchor": "its anchor is learnt from",
     "like_dev": "nearly the same words as a text of dev",
     "like_test": "nearly the same words as a text of test",
     "line_too_long": "a line over the limit",
