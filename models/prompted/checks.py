@@ -267,6 +267,8 @@ def _is_said(text: str, source: str, old: str | None, number: str) -> bool:
 
 def _is_left(text: str, source: str, old: str | None, new: str) -> bool:
     """Whether the text has the old number as often as the source has."""
+    if old is not None and not _values(old):
+        return _whole(text.lower(), old.lower())
     there, before, renewed = _values(text), _values(source), _values(new)
     return any(
         there[value] >= before[value] > 0 and not renewed[value] for value in _values(old or "")

@@ -2,7 +2,8 @@
 
 The replacement is drawn as the rules draw it: an entity of the same type from the graph (GCSE §3.1,
 eqs. 5-8), or another number of the same form. The model fits the rest of the sentence to it, or
-puts all of it in other words (`edit`). As the model sees to that, any type of entity will do.
+puts all of it in other words (`edit`). As the model sees to that, any type of entity will do, and
+with random values any number.
 """
 
 from collections.abc import Iterator
@@ -46,7 +47,9 @@ class QuantityRevision(Edited):
     """Parameters of `quantity_revision`."""
 
     value: Value = Field(
-        "near", description="near: of a like size; random (GCSE): of one digit to four"
+        "near",
+        description="near: numbers that quantity_change changes, for one of a like size; random "
+        "(GCSE): any number of the sentence, for one of one digit to four",
     )
 
 

@@ -30,17 +30,31 @@ _LONGEST, _LONGEST_SCALED = 4, 3
 def other_number(
     text: str, begin: int, end: int, number: Number, draw: int, value: Value
 ) -> str | None:
-    """Another number of the same form, which may happen to be of the same value; None: none.
+    """Another number of the same form, which may happen to be of the same value; None, and only
+    under `near`: none.
 
     text[begin:end]: where the number stands; draw: 64 bits that decide. Fractions, and numbers in
     words from a hundred on, have the same few choices under both values.
     """
+    new = _of_its_form(text, begin, end, number, draw, value)
+    return any_number(number.text, draw) if new is None and value == "random" else new
+
+
+def any_number(said: str, draw: int) -> str:
+    """A whole number from 2 to 99, in words if what is said is in words."""
+    value = 2 + draw % 98
+    return in_words(value) if any(map(str.isalpha, said)) else str(value)
+
+
+def _of_its_form(
+    text: str, begin: int, end: int, number: Number, draw: int, value: Value
+) -> str | None:
     if number.form == "digits":
         return _other_digits(text, begin, end, number, draw, value)
     if number.form == "fraction":
         return _other_fraction(number, draw)
     if number.form == "fraction_words":
-        return _other_said_fraction(text, end, number, draw)
+        return _other_said_fraction(text, end, number, draw, value)
     if value == "random" and 0 < number.value < 100:
         new = in_words(2 + draw % 98)
         return new.replace("-", " ") if " " in number.text else new
@@ -122,9 +136,9 @@ def _other_fraction(number: Number, draw: int) -> str | None:
     return f"{upper}/{2 + draw % 8}" if upper else f"{1 + draw % max(lower - 1, 1)}/{lower}"
 
 
-def _other_said_fraction(text: str, end: int, number: Number, draw: int) -> str | None:
+def _other_said_fraction(text: str, end: int, number: Number, draw: int, how: Value) -> str | None:
     said = number.text.lower().replace("-", " ")
-    if said == "half" and not text.startswith(" of ", end):
+    if how == "near" and said == "half" and not text.startswith(" of ", end):
         return None
     options = [f for f in FRACTIONS if f.startswith("a ") and FRACTIONS[f] != number.value]
     if not said.startswith("a ") and said != "half":

@@ -17,8 +17,9 @@ from tercet.models.english.plurals import plural
 from tercet.models.english.word_classes import STOP_WORDS
 from tercet.models.english.words import in_shape_of, word_set
 from tercet.models.generation import Given, Method, Output, Several, methods
+from tercet.models.knowledge.quantities import find
 from tercet.models.rules.fixed_numbers import is_label, is_spelt_out
-from tercet.models.rules.other_numbers import MONTH, Value, other_number
+from tercet.models.rules.other_numbers import MONTH, Value, any_number, other_number
 
 _TRIES = 8
 # Here the value of the number hardly matters.
@@ -102,7 +103,8 @@ def changes(
     """Up to `count` changes a sentence, as they are drawn for `purpose`, in the anchors' order.
 
     Each round takes the sentence's quantities one after the other, in a drawn order, and changes
-    those that can be changed, to a number that no earlier round gave them.
+    those that can be changed, to a number that no earlier round gave them. Under `random` that is
+    each of them: a model then fits the sentence, and what a rule must leave alone it may change.
     """
     mentions = given.located("quantity")
     rows = mentions["row"].to_numpy()
@@ -134,8 +136,9 @@ def changes(
                 continue
             raw, old, new = change
             seen.add((i, new))
-            number = next(number for number in numbers_in(said) if number.text == old)
-            other = said[: number.start] + new + said[number.end :]
+            starts = [number.start for number in numbers_in(said) if number.text == old]
+            at = starts[0] if starts else said.index(old)
+            other = said[:at] + new + said[at + len(old) :]
             yield Change(row, mention_id, node_id, other, raw, old, new)
 
 
@@ -150,12 +153,15 @@ def changed(
     """(new text, old number, new number) of the first number of the mention that can change.
 
     text: the sentence; said, start: the mention in it; counted: where the noun that it counts ends;
-    draws: 64-bit draws, the first that gives another value decides; value: how far that may be.
+    draws: 64-bit draws, the first that gives another value decides; value: how far that may be,
+    and under `random` no number of a mention is left alone for what stands around it.
     """
     numbers = numbers_in(said)
+    if value == "random" and not numbers:
+        return _unread(text, said, start, draws)
     for number in numbers:
         begin, end = start + number.start, start + number.end
-        if _fixed(text, begin, end, number):
+        if value == "near" and _fixed(text, begin, end, number):
             continue
         for draw in draws:
             new = other_number(text, begin, end, number, draw, value)
@@ -164,10 +170,26 @@ def changed(
             if _same(new, number) or _falls(said, numbers, number, new):
                 continue
             new = in_shape_of(number.text, new) if number.form != "digits" else new
-            raw = _with_noun(text, begin, end, number, new, counted)
+            raw = (
+                replaced(text, begin, end, new)
+                if value == "random"
+                else _with_noun(text, begin, end, number, new, counted)
+            )
             if raw is not None:
                 return raw, number.text, new
             break
+    return None
+
+
+def _unread(text: str, said: str, start: int, draws: Sequence[int]) -> tuple[str, str, str] | None:
+    """The same for a mention in which `numbers_in` reads no number: "a dozen", "½"."""
+    found = find(said)
+    begin, end = (found[0].start, found[0].end) if found else (0, len(said))
+    old = said[begin:end]
+    for draw in draws:
+        new = in_shape_of(old, any_number(old, draw))
+        if not found or numbers_in(new)[0].value != found[0].value:
+            return replaced(text, start + begin, start + end, new), old, new
     return None
 
 

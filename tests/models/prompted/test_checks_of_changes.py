@@ -128,6 +128,9 @@ def test_a_revised_number(text: str, new: str, reason: str | None, operation: st
         ("It took 2 and a half days.", "2", "8", "It took 8 and a half days.", None),
         ("It took 1 1/2 cups.", "1", "3", "It took 3 1/2 cups.", None),
         ("It has 5 GB.", "5", "5.0", "It has 5 GB, or 5.0 GB.", None),
+        # What is no numeral.
+        ("It has a dozen eggs.", "a dozen", "forty", "It has forty eggs.", None),
+        ("It has a dozen eggs.", "a dozen", "40", "It has 40, a dozen more.", "unchanged_number"),
     ],
 )
 def test_a_number_that_is_left(

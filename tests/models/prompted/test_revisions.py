@@ -2,9 +2,12 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
 from prompted_given import asked, graph, marked, mention, node
+from rules_given import alone, mentions_of
 
+from tercet.models.generation import Given
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.answer_schema import TYPES
 
@@ -175,6 +178,44 @@ def test_a_random_value_is_of_any_size() -> None:
         for seed in range(40)
     }
     assert max(map(len, changed)) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("The array needs at least 1 of them.", 1),
+        ("It is x - 1 of it.", 1),
+        ("One of the dogs sleeps.", 1),
+        ("Two dogs, one black and one white, sleep.", 1),
+        ("There are zero dogs in half of the kennels.", 2),
+        ("Those two men and the other four dogs wait.", 2),
+        ("It took a dozen eggs and ½ a cup.", 2),
+        ("About a hundred eggs from 1-2 hens, 1e-5 off.", 3),
+        ("It says 3/1 dogs of 100% in 2025-2026.", 3),
+    ],
+)
+def test_a_random_value_stands_for_any_quantity_of_the_sentence(text: str, count: int) -> None:
+    sentences = alone([text])
+    given = Given(sentences, np.arange(1), mentions_of(sentences))
+    quantities_there = set(given.located("quantity")["mention_id"].to_pylist())
+    assert len(quantities_there) == count
+    for seed in range(30):
+        rows = asked("quantity_revision", given, seed, per_sentence=8, value="random")
+        assert {row["detail"]["mention_id"] for row in rows} == quantities_there
+        for row in rows:
+            old, new = row["values"]["old"], row["values"]["new"]
+            assert old in row["source"]
+            assert old != new
+
+
+def test_a_record_says_the_random_value_in_the_place_of_what_it_had() -> None:
+    sentences = alone(["It took a dozen eggs."])
+    given = Given(sentences, np.arange(1), mentions_of(sentences), ANIMALS)
+    (row,) = asked("from_changed_knowledge", given, 3, value="random")
+    (quantity,) = row["values"]["quantities"]
+    assert row["values"]["old"] == "a dozen"
+    assert quantity["text"] == row["values"]["new"]
+    assert quantity["value"] not in (12, None)
 
 
 def test_a_number_is_never_replaced_by_its_own_value() -> None:
