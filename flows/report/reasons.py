@@ -13,6 +13,7 @@ REASONS = {
     "contained": "a part of its sentence, or the reverse",
     "contaminated": "shares text with an evaluation set",
     "cut_off": "the length limit ended the answer",
+    "damaged": "characters of it are lost or garbled",
     "duplicate": "the same as an earlier text",
     "duplicate_answer": "the answer of an earlier pair",
     "duplicate_query": "the query of an earlier pair",
