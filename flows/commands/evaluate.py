@@ -8,12 +8,11 @@ from typing import Any, TypeAlias, cast
 import pyarrow as pa
 import typer
 
-from tercet.flows.cards.facts import run_of
+from tercet.flows.commands import transductive_rows
 from tercet.flows.commands.export import model_dir
 from tercet.flows.exports import rows as rows_out
-from tercet.flows.results import transductive
 from tercet.flows.results.few import TOO_FEW, WHY, is_few
-from tercet.flows.results.metric_names import GAIN, GEOMETRY, SPELT, Metric
+from tercet.flows.results.metric_names import GAIN, GEOMETRY, SPELT
 from tercet.flows.results.refs import artifact_of
 from tercet.flows.results.run_pairs import (
     FACT_ORDER,
@@ -30,7 +29,6 @@ from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
 from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooling
 from tercet.models.precision import computed_in
-from tercet.storage.catalog import views as catalog
 from tercet.storage.runs import TAG_PREFIX, UnknownRef
 from tercet.storage.store import MARKER, open_store
 from tercet.storage.tags import get_tag
@@ -118,9 +116,13 @@ def evaluate_encoders(
             progress=progress,
             **settings,
         )
+    trained_on = {
+        name: transductive_rows.trained_on(name, path, store, run_ref)
+        for name, path in paths.items()
+    }
+    found = transductive_rows.marked(found, trained_on)
     if format_ == "table":
-        trained_on = {model: _trained_on(model, store, run_ref) for model in paths}
-        lines = [*_table(found, precise), *_transductive(found, trained_on), *_drawn(run)]
+        lines = [*_table(found, precise), *transductive_rows.told(found), *_drawn(run)]
         typer.echo("\n".join([*lines, *left_out]))
         return
     sys.stdout.flush()
@@ -312,36 +314,6 @@ def _legend(rows: Sequence[Mapping[str, Any]], models: Sequence[str], precision:
         told = ", ".join(f"{task} {digest}" for task, digest in tasks.items())
         lines.append(f"Texts {form}; digest of the data: {told}")
     return lines
-
-
-def _trained_on(model: str, store: str, run_ref: str | None) -> frozenset[tuple[str, str]]:
-    """Suite and task of the sets whose texts a model of the store was trained on."""
-    if Path(model).expanduser().is_dir() or not (Path(store).expanduser() / MARKER).is_file():
-        return frozenset()
-    opened = open_store(store, create=False)
-    try:
-        artifact = artifact_of(opened, model, run_ref)
-    except UnknownRef:
-        return frozenset()
-    run = run_of(opened, artifact, run_ref)
-    if run is None:
-        return frozenset()
-    with catalog.connect(opened, run["run_id"]) as connection:
-        return transductive.sets_of(connection)
-
-
-def _transductive(found: pa.Table, sets: Mapping[str, frozenset[tuple[str, str]]]) -> list[str]:
-    """A line for each model with figures of sets that it was trained on, and what that means."""
-    lines = []
-    for model, seen in sets.items():
-        tasks: dict[str, None] = {}
-        for row in found.to_pylist():
-            metric = Metric(*_named(row), row["metric"])
-            if row["model"] == model and transductive.is_transductive(metric, seen):
-                tasks[row["task"]] = None
-        if tasks:
-            lines.append(f"{model}: transductive on {', '.join(tasks)}")
-    return [*lines, transductive.WHY] if lines else []
 
 
 def _drawn(run: RunPairs | None) -> list[str]:

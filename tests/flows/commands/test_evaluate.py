@@ -90,8 +90,13 @@ def ask(*models: str, **options: Any) -> None:
 
 
 def test_sets_that_a_model_was_trained_on_are_named(
-    suite: str, found: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    suite: str,
+    found: list[dict[str, Any]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(weights, "fetch", Path)
     seen = {"text_id": 1, "suite": "sts", "task": "STS12", "level": "exact", "removed": False}
     encoder = plain_encoder(tmp_path / "encoder")
     store, _ = birds_store(tmp_path / "store", encoder, contamination=[seen])
@@ -102,6 +107,16 @@ def test_sets_that_a_model_was_trained_on_are_named(
         transductive.WHY,
     ]
     assert len(found) == 1
+    # A directory inside the store is known as well, and each row says it.
+    inside = model_path("train", store.location, None)
+    for model in ("train", str(inside)):
+        ask(model, suite=suite, store=store.location, format_="json")
+        rows = json.loads(capsys.readouterr().out)
+        assert {row["task"]: row["transductive"] for row in rows} == {
+            "STS12": True, "STS": True, "MR": False, "STS-B": False,
+        }  # fmt: skip
+    ask(str(encoder), suite=suite, store=store.location, format_="csv")
+    assert "true" not in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("bf16_anywhere")
@@ -263,7 +278,7 @@ def test_a_file_of_graded_pairs_needs_no_suite(
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert found[0]["sts_sets"] == {"ours": StsSet(source=str(file))}
-    assert "ours: 1 rows left out: bad_label 1; the first: row 4: 'much' is not" in done.output
+    assert "ours: 1 row left out: bad_label 1; the first: row 4: 'much' is not" in done.output
     for tasks, said in (
         (f"sts:{file},sts:{file.parent}/./ours.csv", "two files 'ours' of graded pairs"),
         (f"sts:{tmp_path / 'none.tsv'}", r"none.tsv' of graded pairs .* does not exist"),
