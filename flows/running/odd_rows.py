@@ -5,14 +5,18 @@ its rows is refused with a reason, or a fallback takes its place. So what shows 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.threshold_keys import threshold_keys
 from tercet.flows.running.few_rows import THRESHOLDS
 from tercet.storage.artifacts import Artifact
+from tercet.storage.fingerprint import digest, file_digest
 from tercet.storage.rows import Rows, joined, quoted
+from tercet.storage.store import StoreError
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.knowledge import extract, extract_parse
 from tercet.tasks.scoring import select
@@ -80,10 +84,28 @@ def odd_rows(
 ) -> list[Odd]:
     """What there is to tell of a finished step; nothing after most stages.
 
+    It is looked for once for each artifact, and kept in the store: a run that reuses the step says
+    the same without reading its rows again.
+
     steps: of the whole run. artifact_of: the finished artifact of a step's name.
     """
     if step.stage.name not in _FIND:
         return []
+    own = artifact_of(step.name)
+    # Other code may find other things.
+    place = f"cache/odd_rows/{digest([step.name, own.version, file_digest(Path(__file__))])}.json"
+    known = own.store.get_json(place)
+    if known is not None:
+        return [Odd(**odd) for odd in known]
+    found = _found(step, steps, artifact_of, memory_limit)
+    with suppress(StoreError):  # read-only or full: it is looked for again
+        own.store.create_json(place, [asdict(odd) for odd in found])
+    return found
+
+
+def _found(
+    step: Step, steps: Sequence[Step], artifact_of: Callable[[str], Artifact], memory_limit: str
+) -> list[Odd]:
     import duckdb
 
     slots = {slot: [artifact_of(n).rows() for n in names] for slot, names in step.inputs.items()}

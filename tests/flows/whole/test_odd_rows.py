@@ -62,6 +62,28 @@ def told(tiny: Tiny, folder: Path, says: Says, **select: Any) -> tuple[list[Odd]
     return found, said
 
 
+def test_rows_are_looked_at_once_for_each_artifact(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = yaml.safe_load(tiny.recipe.read_text())
+    content["select"] |= {"methods": {"entity_swap": {"negative_max": 0.0}}}
+    path = tmp_path / "strict.yaml"
+    path.write_text(yaml.safe_dump(content))
+    plan = prepare(RunArguments(str(path), str(tmp_path / "store"), until="triplets"))
+
+    def run() -> list[str]:
+        said: list[str] = []
+        with open_run(plan, said.append) as handle:
+            for step in plan.steps:
+                run_step(handle, step, silent)
+        return [line for line in said if "were refused" in line]
+
+    first = run()
+    assert len(first) == 1
+    monkeypatch.setattr(odd_rows, "_FIND", dict.fromkeys(odd_rows._FIND, None))
+    assert run() == first
+
+
 def named_kinds(found: list[Odd]) -> set[tuple[str, str | None, str]]:
     return {(odd.stage, odd.key, odd.kind) for odd in found}
 
