@@ -226,13 +226,15 @@ def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> 
 def _values(column: pa.Array) -> list[Any]:
     """The column's values, strings as bytes: Parquet does not promise that they are UTF-8.
 
-    Of nested columns, only lists of strings are read. A value that Python cannot hold, such as a
-    date beyond the year 9999, is read as missing.
+    Of nested columns, only lists of strings are read. Decimals are read as numbers. A value that
+    Python cannot hold, such as a date beyond the year 9999, is read as missing.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = kind.value_type
+    if pa.types.is_decimal(kind):
+        column = column.cast(pa.float64())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return list(column.cast(pa.large_binary()).to_pylist())
     if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and (

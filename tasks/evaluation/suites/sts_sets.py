@@ -1,11 +1,12 @@
 """Graded pairs of one's own: any table of two texts and a number on any scale.
 
 Columns are those that the recipe names, or those with the usual names of a corpus of kind scored,
-or the only two columns of texts and the only one of numbers. A column `split` may say `dev` (or
-`validation`) or `test`; without it all pairs are of the test split. Rows that cannot be used are
-left out and counted.
+or the only two columns of texts and the only one of numbers. A column `split` may say `dev` (also
+`val`, `valid` or `validation`) or `test`; without it all pairs are of the test split. Rows that
+cannot be used are left out and counted.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -36,9 +37,12 @@ Pair: TypeAlias = tuple[str, str, float]
 Skipped: TypeAlias = tuple[tuple[str, str, str], ...]
 
 _ORDER: Sequence[Split] = ("test", "dev")
-_SPLITS: Mapping[str, Split] = {"test": "test", "dev": "dev", "validation": "dev"}
+_SPLITS: Mapping[str, Split] = {
+    "test": "test", "dev": "dev", "val": "dev", "valid": "dev", "validation": "dev",
+}  # fmt: skip
 # Columns of numbers that are no scores: what pandas and data sets number their rows with.
 _NUMBERS = ("", "unnamed: 0", "id", "idx", "index", "pair_id")
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
 # A column holds what more than this share of its filled cells holds.
 _MOSTLY = 0.5
 _MAX_BYTES = 1 << 24
@@ -112,7 +116,8 @@ def _why(skipped: Skipped) -> str:
         return ""
     reasons = Counter(reason for reason, *_ in skipped).most_common()
     listed = ", ".join(f"{reason} {n:,}" for reason, n in reasons)
-    return f" ({len(skipped):,} rows left out: {listed}; the first: {skipped[0][1]})"
+    rows = "row" if len(skipped) == 1 else "rows"
+    return f" ({len(skipped):,} {rows} left out: {listed}; the first: {skipped[0][1]})"
 
 
 def _pairs(name: str, one: StsSet) -> tuple[Mapping[Split, Sequence[Pair]], Skipped]:
@@ -120,7 +125,8 @@ def _pairs(name: str, one: StsSet) -> tuple[Mapping[Split, Sequence[Pair]], Skip
     path = located(one.source)
     header, names = _header(path)
     columns = _columns(path, name, one, header, names)
-    wanted = [*columns.values(), *([SPLIT] if SPLIT in header else [])]
+    parting = next((name for name in header if _parts(name)), None)
+    wanted = [*columns.values(), *([] if parting is None else [parting])]
     found: dict[Split, list[Pair]] = {"test": [], "dev": []}
     skipped = []
     for row in tables.rows(path, _MAX_BYTES, wanted, names):
@@ -132,7 +138,8 @@ def _pairs(name: str, one: StsSet) -> tuple[Mapping[Split, Sequence[Pair]], Skip
         ((first, second, _, score, _),) = made
         assert second is not None
         assert score is not None
-        split = _SPLITS.get(str(row.values.get(SPLIT, "test")).strip().lower())
+        said = "test" if parting is None else row.values.get(parting, "test")
+        split = _SPLITS.get(str(said).strip().lower())
         if missing(first) or missing(second):
             detail = f"row {row.number}: a text stands for nothing"
             skipped.append(("missing_text", detail, f"{first} {second}"[:SHOWN]))
@@ -161,6 +168,8 @@ def _columns(
     if one.columns is None:
         sample = list(islice(tables.rows(path, _MAX_BYTES, None, names), tables.SAMPLE_ROWS))
         found = layout_of(scored.KIND, header) or _by_content(header, sample)
+        if found is None and any(_with_comma(name, sample) for name in header):
+            raise BadInput(f"{path} writes numbers with a comma: write them with a decimal point.")
     else:
         found = one.columns.model_dump()
         absent = [theirs for theirs in found.values() if theirs not in header]
@@ -176,11 +185,20 @@ def _columns(
     )
 
 
+def _with_comma(name: str, sample: Sequence[tables.Row]) -> bool:
+    cells = [row.values.get(name) for row in sample]
+    return _share(cells, [_DECIMAL_COMMA.fullmatch(str(cell)) is not None for cell in cells])
+
+
+def _parts(name: str) -> bool:
+    return name.strip().lower() == SPLIT
+
+
 def _by_content(header: Sequence[str], sample: Sequence[tables.Row]) -> dict[str, str] | None:
     """The only two columns of texts and the only one of numbers, if that is what there is."""
     texts, spaced, numbers = [], [], []
     for name in header:
-        if name.lower() == SPLIT:
+        if _parts(name):
             continue
         cells = [row.values.get(name) for row in sample if row.fault is None]
         cells = [cell for cell in cells if not missing(cell)]

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,27 @@ def test_a_column_split_parts_the_pairs(tmp_path: Path) -> None:
     assert read_sets({"mine": StsSet(source=only_test)}, ("dev",), required=False) == []
 
 
+@pytest.mark.parametrize("said", ["dev", "Validation", "val", " valid "])
+@pytest.mark.parametrize("name", ["split", "Split", "SPLIT"])
+def test_a_column_split_is_read_however_it_is_written(tmp_path: Path, said: str, name: str) -> None:
+    rows = [*((*row, "Test") for row in ROWS), *((*row, said) for row in ROWS[:3])]
+    for names in (NAMES, ("one", "two", "gold")):
+        file = write(tmp_path / "mine.csv", rows, (*names, name))
+        test, dev = read(file, ("dev", "test"))
+        assert (len(pairs(test)), len(pairs(dev))) == (4, 3)
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(5, 2), pa.decimal256(40, 3)], ids=str)
+def test_decimals_are_numbers(tmp_path: Path, kind: Any) -> None:
+    first, second, scores = map(list, zip(*ROWS, strict=True))
+    numbers = pa.array([Decimal(str(score)) for score in scores], kind)
+    for label in ("score", "note"):
+        pq.write_table(
+            pa.table({"one": first, "two": second, label: numbers}), tmp_path / "mine.parquet"
+        )
+        assert pairs(*read(str(tmp_path / "mine.parquet"))) == ROWS
+
+
 def test_rows_that_cannot_be_used_are_left_out_and_counted(tmp_path: Path) -> None:
     bad = [
         ("Two words.", "", 1),
@@ -118,6 +140,9 @@ def test_rows_that_cannot_be_used_are_left_out_and_counted(tmp_path: Path) -> No
         "mine: 4 rows left out: missing_text 2, bad_label 2; the first: row 6: column 'sentence2' "
         "is blank"
     )
+    (task,) = read(write(tmp_path / "mine.tsv", [*ROWS, bad[0]]))
+    assert str(in_words(task)).startswith("mine: 1 row left out: ")
+    (task,) = read(write(tmp_path / "mine.tsv", [*ROWS, *bad]))
     rejected = skipped_pairs(task).to_pylist()
     assert [row["reason"] for row in rejected] == [*["missing_text"] * 2, *["bad_label"] * 2]
     assert rejected[3]["detail"] == "mine: row 9: 'much' is not a finite number"
@@ -147,6 +172,9 @@ def test_a_file_without_two_texts_and_a_number_is_one_sentence(tmp_path: Path) -
     words = write(tmp_path / "words.csv", [(*row[:2], "high") for row in ROWS], ("a", "b", "c"))
     with pytest.raises(BadInput, match="two columns of texts and one of numbers"):
         read(words)
+    commas = write(tmp_path / "commas.csv", [(*row[:2], "3,5") for row in ROWS], ("a", "b", "c"))
+    with pytest.raises(BadInput, match=r"numbers with a comma: write them with a decimal point\."):
+        read(commas)
     (tmp_path / "empty.csv").write_text("")
     with pytest.raises(BadInput, match="its columns are none"):
         read(str(tmp_path / "empty.csv"))
