@@ -23,8 +23,11 @@ def warning(step: Step, artifact: Artifact) -> str | None:
     counts = sorted(found["task"].value_counts().to_pylist(), key=lambda one: -one["counts"])
     named = ", ".join(f"{one['values']} {one['counts']:,}" for one in counts[:_NAMED])
     more = f" and {len(counts) - _NAMED} more" if len(counts) > _NAMED else ""
+    texts = pc.count_distinct(found["text_id"]).as_py()
+    said = "1 training text stands" if texts == 1 else f"{texts:,} training texts stand"
+    trained = "is" if texts == 1 else "are"
     return (
-        f"{step.name}: {pc.count_distinct(found['text_id']).as_py():,} training texts stand in "
-        f"evaluation sets ({named}{more}) and are trained on, since guard.action is report: "
+        f"{step.name}: {said} in evaluation sets ({named}{more}) and {trained} trained on, since "
+        "guard.action is report: "
         "figures of these sets are transductive, and do not show how the encoder does on new texts."
     )

@@ -160,7 +160,7 @@ def _refused_answers(
         (SELECT generation_id FROM {kept})) AS accepted FROM {generations} GROUP BY method"""
     refused = f"""SELECT g.method, reason, text FROM {rows[""].sql("rejects")} r
         JOIN {generations} g ON g.generation_id = r.row_id"""
-    return _refused(db, step, counts, refused, {})
+    return _refused(db, step, counts, refused, {"cut_off": "raise its max_tokens"})
 
 
 def _selected(db: Any, rows: Mapping[str, Rows], step: Step, steps: Sequence[Step]) -> list[Odd]:
