@@ -138,7 +138,10 @@ def test_bad_arms_are_one_sentence(
         ({"select.negative_max": 7}, "select.negative_max is 7"),
         ({"train.phases.4.decay": True}, "no key 'train.phases.4.decay'"),
         ({"recipe": "nowhere"}, "no recipe 'nowhere'"),
-        ({"train.choose": {"by": "test"}}, "'retrieval', 'STS-B', 'SICK-R' or 'fact_order'"),
+        (
+            {"train.choose": {"by": "test"}},
+            "known: retrieval, STS-B, SICK-R, fact_order, and the names under evaluate.sts_sets",
+        ),
     ],
 )
 def test_an_arm_that_fails_validation_is_named_before_anything_runs(
@@ -419,7 +422,8 @@ def test_an_arm_that_fails_is_told_and_the_others_go_on(
 ) -> None:
     store = copy_of(finished.store, tmp_path / "store")
     file = tmp_path / "arms.yaml"
-    nothing = {"select.negative_max": 0.0}
+    no_positive = {"next_sentences": {"weight": 0}, "word_repetition": {"weight": 0}}
+    nothing = {"select.methods": no_positive}
     arms = {"empty": nothing, "recipe": {}}
     file.write_text(yaml.safe_dump(arms, sort_keys=False))
     output = str(tmp_path / "study.html")
