@@ -207,7 +207,9 @@ def _dimension(folder: Path, config: Mapping[str, Any]) -> int | None:
         config.get("hidden_size"),
     ):
         if found:
-            return int(found)
+            # What the vectors are cut to, unless a whitening has them whole.
+            cut = _json(folder / "config_sentence_transformers.json").get("truncate_dim")
+            return min(int(found), cut or int(found))
     return None
 
 

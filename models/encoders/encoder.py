@@ -88,6 +88,7 @@ def load_encoder(
                 )
                 model = SentenceTransformer(modules=list(modules), device=device)
         soundness.check_model(model)
+        soundness.check_length(model)
     except _FAULTS as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         if "custom code" in str(error):
@@ -117,7 +118,16 @@ def load_encoder(
     if isinstance(model[0], TemplateEncoder):
         # Raises where the template leaves a sentence no token.
         model[0].preprocess([""])
+    if model.truncate_dim is not None:
+        # The library cuts in its own `encode` alone.
+        model.register_forward_hook(cut)
     return model.eval()
+
+
+def cut(model: Any, given: object, output: dict[str, Any]) -> dict[str, Any]:
+    """Cuts sentence vectors to the length that the model's config asks for (Matryoshka)."""
+    vectors = output["sentence_embedding"]
+    return {**output, "sentence_embedding": vectors[..., : model.truncate_dim]}
 
 
 def longest(model: SentenceTransformer) -> int:

@@ -91,7 +91,7 @@ def load_own(
             model_kwargs=model_kwargs,
         )
     settings = json.loads((path / "config_sentence_transformers.json").read_text(encoding="utf-8"))
-    kept = ("prompts", "default_prompt_name", "similarity_fn_name")
+    kept = ("prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim")
     return SentenceTransformer(
         modules=modules, device=device, **{key: settings.get(key) for key in kept}
     )

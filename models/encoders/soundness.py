@@ -69,6 +69,16 @@ def check_model(model: SentenceTransformer) -> None:
             )
 
 
+def check_length(model: SentenceTransformer) -> None:
+    """Raises ValueError if the vectors are to be cut (`truncate_dim`) to what is no length."""
+    asked: Any = model.truncate_dim
+    if asked is not None and (type(asked) is not int or asked < 1):
+        raise ValueError(
+            f"its config_sentence_transformers.json has truncate_dim {asked!r}, which is no number "
+            "of dimensions: write a whole one, 1 or more, or take the key out"
+        )
+
+
 def _is_entry(module: Any) -> bool:
     return isinstance(module, dict) and all(
         isinstance(module.get(key), str) for key in ("type", "path")

@@ -68,15 +68,20 @@ def whitening(vectors: npt.NDArray[np.float32], dimensions: int | None, power: f
 def whiten(model: SentenceTransformer, fitted: Whitening) -> None:
     """Appends the whitening to the encoder as a module `Dense`; modules before it stay.
 
-    An encoder whose vectors had length one gives such vectors again.
+    An encoder whose vectors had length one gives such vectors again. One that cut its vectors
+    (`truncate_dim`) does so no more: the module does not read what was cut off.
     """
     scaled = (fitted.directions * fitted.factors)[:, : fitted.dimensions].T
+    model.truncate_dim = None
+    width = int(model.get_embedding_dimension() or len(fitted.mean))
+    weight = np.zeros((fitted.dimensions, width))
+    weight[:, : len(fitted.mean)] = scaled
     dense = Dense(
-        in_features=len(fitted.mean),
+        in_features=width,
         out_features=fitted.dimensions,
         bias=True,
         activation_function=torch.nn.Identity(),
-        init_weight=torch.tensor(scaled, dtype=torch.float32),
+        init_weight=torch.tensor(weight, dtype=torch.float32),
         init_bias=torch.tensor(-scaled @ fitted.mean, dtype=torch.float32),
     )
     normal = isinstance(list(model)[-1], Normalize)

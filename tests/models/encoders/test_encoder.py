@@ -1,14 +1,19 @@
 """Loading encoders and encoding many texts."""
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Normalize
 from spoilt_models import spoilt
 
 from tercet.models.encoders import encoder, onnx_files
 from tercet.models.encoders.encoder import encode, load_encoder
+from tercet.models.encoders.own_modules import save_encoder
 from tercet.models.encoders.pooling import TOKEN_POOLINGS, TokenPooling
+from tercet.models.encoders.whitening import whiten, whitening
 
 
 def test_plain_checkpoint_gets_the_pooling_asked_for(
@@ -177,3 +182,70 @@ def test_a_model_that_cannot_be_loaded(
 ) -> None:
     with pytest.raises(ValueError, match=said):
         load_encoder(spoilt(tiny_backbone, fault, tmp_path))
+
+
+def cut_encoder(backbone: Path, folder: Path, length: object, pooling: str = "mean") -> Path:
+    """An encoder whose config cuts its vectors, behind a module that gives them length one."""
+    model = load_encoder(backbone, pooling)  # type: ignore[arg-type]
+    model.append(Normalize())
+    save_encoder(model, folder)
+    config = folder / "config_sentence_transformers.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"truncate_dim": length}))
+    return folder
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "token_cnn"])
+@pytest.mark.parametrize("length", [1, 7, 500])
+def test_vectors_are_as_long_as_the_config_says(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, length: int, pooling: str
+) -> None:
+    if pooling == "token_cnn":
+        model = load_encoder(tiny_backbone, "token_cnn", cnn_seed=1)
+        save_encoder(model, tmp_path / "cnn")
+        config = tmp_path / "cnn" / "config_sentence_transformers.json"
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"truncate_dim": length}))
+        folder, whole = tmp_path / "cnn", encode(model, tiny_texts)
+    else:
+        folder = cut_encoder(tiny_backbone, tmp_path / "cut", length, pooling)
+        whole = encode(load_encoder(tiny_backbone, pooling), tiny_texts)  # type: ignore[arg-type]
+    model = load_encoder(folder)
+    vectors = encode(model, tiny_texts)
+    assert vectors.shape == (len(tiny_texts), min(length, whole.shape[1])) == (
+        len(tiny_texts), encoder.dimension(model)
+    )  # fmt: skip
+    parts = whole[:, :length]
+    parts = parts / np.linalg.norm(parts, axis=1, keepdims=True)
+    assert np.allclose(vectors, parts, atol=1e-5)
+    # A training's losses see the same, and so does whoever loads what is saved.
+    assert model(model.preprocess(tiny_texts[:2]))["sentence_embedding"].shape == (
+        2,
+        min(length, whole.shape[1]),
+    )
+    save_encoder(model, tmp_path / "again")
+    assert np.allclose(encode(load_encoder(tmp_path / "again"), tiny_texts), vectors, atol=1e-6)
+
+
+def test_a_whitening_of_cut_vectors_is_one_of_a_plain_encoder(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
+) -> None:
+    model = load_encoder(cut_encoder(tiny_backbone, tmp_path / "cut", 7))
+    texts = [f"{one} {other}" for one in tiny_texts for other in tiny_texts][:200]
+    vectors = encode(model, texts, normalise=False)
+    fitted = whitening(vectors, 5, 0.5)
+    whiten(model, fitted)
+    wanted = ((vectors - fitted.mean) @ fitted.directions * fitted.factors)[:, :5]
+    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
+    assert np.allclose(encode(model, texts), wanted, atol=1e-4)
+    save_encoder(model, tmp_path / "white")
+    assert np.allclose(encode(load_encoder(tmp_path / "white"), texts), wanted, atol=1e-4)
+    plain = SentenceTransformer(str(tmp_path / "white"), device="cpu")
+    assert np.allclose(plain.encode(texts), wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("length", [0, -3, 2.5, "7", True, [7]])
+def test_a_length_that_is_none_is_refused(
+    tiny_backbone: Path, tmp_path: Path, length: object
+) -> None:
+    folder = cut_encoder(tiny_backbone, tmp_path / "cut", length)
+    with pytest.raises(ValueError, match=r"has truncate_dim .*: write a whole one"):
+        load_encoder(folder)
