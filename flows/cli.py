@@ -374,6 +374,9 @@ def serve(
     recipe: RecipeArgument,
     cron: Annotated[str | None, typer.Option("--cron", help='e.g. "0 3 * * *"')] = None,
     interval: Annotated[int | None, typer.Option("--interval", min=1, help="seconds")] = None,
+    timezone: Annotated[
+        str | None, typer.Option("--timezone", help="of --cron, by name; default: the machine's")
+    ] = None,
     corpus: CorpusOption = None,
     set_: SetOption = None,
     until: UntilOption = None,
@@ -389,7 +392,7 @@ def serve(
     from tercet.flows.service.deployments import serve_recipe
 
     arguments = RunArguments(recipe, store, tuple(set_ or ()), corpus, until, limit, seed)
-    serve_recipe(arguments, cron, interval)
+    serve_recipe(arguments, cron, interval, timezone)
 
 
 @app.command()

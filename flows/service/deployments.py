@@ -1,15 +1,15 @@
 """Scheduled recipes: `tercet serve` runs them here; for a work pool see prefect.yaml."""
 
-import os
+import asyncio
 import re
-from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.service import server
+from tercet.flows.service import server, time_zone
 from tercet.flows.terminal.lines import say
 from tercet.tasks.corpus.sources.reader import reader_of
 from tercet.tasks.stage import BadInput
@@ -19,7 +19,10 @@ CRON_FIELD = re.compile(r"[0-9A-Za-z*/,#?-]+")
 
 
 def serve_recipe(
-    arguments: RunArguments, cron: str | None = None, interval: int | None = None
+    arguments: RunArguments,
+    cron: str | None = None,
+    interval: int | None = None,
+    timezone: str | None = None,
 ) -> None:
     """Serves the recipe as a Prefect deployment until it is stopped. One run at a time.
 
@@ -28,8 +31,9 @@ def serve_recipe(
 
     Args:
         arguments: The arguments of each run.
-        cron: A schedule such as "0 3 * * *", in this machine's time zone.
+        cron: A schedule such as "0 3 * * *".
         interval: Seconds between two runs, instead of `cron`.
+        timezone: That of `cron`, by name; this machine's if None.
 
     Raises: BadInput if the schedule, the recipe or its arguments are wrong.
     """
@@ -37,6 +41,7 @@ def serve_recipe(
     from tercet.storage.store import open_store
 
     _check_schedule(cron, interval)
+    zone = None if cron is None else _zone(timezone)
     plan = prepare(arguments)
     root = open_store(plan.store).root
     with server.prefect_server(root, say):
@@ -48,11 +53,13 @@ def serve_recipe(
         deployment: Any = pipeline.to_deployment(
             name=plan.recipe.name,
             description=plan.recipe.description or None,
-            schedules=[_schedule(cron, interval)] if cron or interval else None,
+            schedules=[_schedule(cron, zone, interval)] if cron or interval else None,
             parameters=portable(replace(arguments, store=str(root))),
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
-        when = f"cron {cron!r}" if cron else f"every {interval} s" if interval else "on request"
+        when = f"every {interval} s" if interval else "on request"
+        if cron and zone:
+            when = f"cron {cron!r} in {zone}, next at {_next(cron, zone):%Y-%m-%d %H:%M %Z}"
         say(f"Serving {deployment.full_name} ({when}); stop with Ctrl-C.")
         serve(deployment, limit=1, print_starting_message=False)
 
@@ -86,7 +93,28 @@ def _bad_cron(cron: str) -> BadInput:
     )
 
 
-def _schedule(cron: str | None, interval: int | None) -> Any:
+def _zone(asked: str | None) -> str:
+    """The time zone of a schedule, by name. Raises: BadInput."""
+    if asked is None:
+        return time_zone.of_machine()
+    if not time_zone.is_zone(asked):
+        raise BadInput(
+            f"--timezone {asked!r} is no time zone: give one by its name, such as Europe/Berlin."
+        )
+    return asked
+
+
+def _next(cron: str, zone: str) -> datetime:
+    """When the schedule fires next, as Prefect's server counts it."""
+    from prefect.server.schemas.schedules import CronSchedule
+
+    now = datetime.now(ZoneInfo(zone))
+    schedule = CronSchedule(cron=cron, timezone=zone)
+    found: list[datetime] = asyncio.run(schedule.get_dates(1, start=now))
+    return found[0].astimezone(ZoneInfo(zone))
+
+
+def _schedule(cron: str | None, zone: str | None, interval: int | None) -> Any:
     from prefect.client.schemas.schedules import CronSchedule
     from prefect.schedules import Cron, Interval
 
@@ -95,19 +123,6 @@ def _schedule(cron: str | None, interval: int | None) -> Any:
             CronSchedule(cron=cron)
         except ValueError as error:
             raise _bad_cron(cron) from error
-        return Cron(cron, timezone=_time_zone())
+        return Cron(cron, timezone=zone)
     assert interval is not None
     return Interval(timedelta(seconds=interval))
-
-
-def _time_zone() -> str | None:
-    """The name of this machine's time zone; None (UTC) if it has none."""
-    from zoneinfo import ZoneInfo
-
-    linked = "/etc/localtime"
-    with suppress(OSError):
-        linked = os.readlink(linked)  # noqa: PTH115 - the link's text, not its target
-    name = os.environ.get("TZ") or linked.rpartition("zoneinfo/")[2]
-    with suppress(Exception):
-        return ZoneInfo(name).key
-    return None
