@@ -17,6 +17,7 @@ from tercet.flows.results import (
     generated,
     lost_losses,
     transductive,
+    unmeasured,
 )
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
@@ -48,6 +49,7 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         lines += _failed(connection, command)
         lines += (f"\n{sentence}" for sentence in lost_losses.told(connection))
         lines += (f"\n{sentence}" for sentence in drawn.told(connection, run["recipe"]))
+        lines += (f"\n{sentence}" for sentence in unmeasured.told(connection, run_plan.recipe))
         lines += _generators(connection)
         lines += _discriminators(connection)
         lines += of_definitions(connection)

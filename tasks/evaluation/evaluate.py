@@ -415,8 +415,9 @@ def _pairs(work: Work) -> list[Pairs]:
         own = drawn_pairs(rows, config.splits, config.max_pairs, work.seed)
         there = [pairs.split for pairs in own if pairs.task == task]
         for split in config.splits:
-            if split not in there:
-                work.emit("rejects", no_pairs(split, task))
+            # Of halves the stage that cuts them says it, and why.
+            if split not in there and task != HALVES:
+                work.emit("rejects", no_pairs(split))
         found += own
     return found
 

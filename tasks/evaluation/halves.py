@@ -5,7 +5,7 @@ split. A text is a paragraph of the field's own corpora; nothing of dev and test
 on, since splits are by document.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,11 +14,15 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.text.halves import halves
+from tercet.models.text.lengths import count_words
 from tercet.storage.rows import Rows
 from tercet.tasks.corpus.questions import QUESTIONS
 from tercet.tasks.evaluation.evaluation_rows import HALVES as NAME
+from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import Config, Stage, Work
 
+# Questions of a split: of two answers there is one to find.
+LEAST = 2
 _COLUMNS = ("corpus", "doc_id", "paragraph", "position", "text", "split")
 
 
@@ -32,13 +36,18 @@ class HalvesConfig(Config):
 
 
 def run(work: Work) -> None:
-    """Emits `questions`: a row for each paragraph of dev and test that is long enough."""
+    """Emits `questions`: a row for each paragraph of dev and test that is long enough.
+
+    A reject says why a split has fewer than two, of which none is an answer to be found.
+    """
     config: HalvesConfig = work.config
     seen: dict[str, set[str]] = {}
+    longest: dict[str, list[int]] = {split: [] for split in ("dev", "test")}
     for table in _held_out(work.inputs["sentences"], config.corpora):
         found = []
         for doc_id, split, sentences in paragraphs(table):
             cut = halves(sentences, config.min_words)
+            longest[split].append(sum(map(count_words, sentences)))
             # A half that another text has too would be a right answer that counts as wrong.
             if cut is None or not seen.setdefault(split, set()).isdisjoint(cut):
                 continue
@@ -50,6 +59,21 @@ def run(work: Work) -> None:
             ids = seeding.text_ids(names, queries, answers)
             columns = [ids, pa.array(doc_ids, pa.uint64()), names, queries, answers, splits]
             work.emit("questions", pa.table(columns, schema=QUESTIONS))
+    for split, words in longest.items():
+        if len(seen.get(split, ())) < 2 * LEAST:
+            why = _why(split, words, config.min_words)
+            work.emit("rejects", rejects(NAME, [None], "no_halves", why, split))
+
+
+def _why(split: str, words: Sequence[int], min_words: int) -> str:
+    """Why a split has too few texts that can be cut; words: of each of its texts."""
+    if not words:
+        return f"halves were not measured: no text fell to split {split}"
+    return (
+        f"halves were not measured: of the {len(words):,} texts in split {split} fewer than {LEAST}"
+        f" can be cut (of several sentences, or one of {min_words} words; the longest text has "
+        f"{max(words)})"
+    )
 
 
 def _held_out(sentences: Rows, corpora: tuple[str, ...]) -> Iterator[pa.Table]:

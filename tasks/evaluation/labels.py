@@ -78,10 +78,18 @@ def _sample(work: Work, documents: pa.Table, corpus: str, column: str) -> pa.Tab
         # Of a label that is rare among many documents, few texts are drawn or none.
         before, kept = kept, _frequent(work, drawn, kept, said)
         if kept == before:
+            _say_empty(work, drawn, said)
             return drawn
     detail = f"{said} has {len(kept)} labels that are frequent enough: it was not measured"
     work.emit("rejects", rejects(NAME, [None], "one_label", detail, None))
     return None
+
+
+def _say_empty(work: Work, drawn: pa.Table, said: str) -> None:
+    """A reject for each split that has no text to judge."""
+    for split in sorted({"dev", "test"} - set(drawn["split"].to_pylist())):
+        detail = f"{said} has no value in split {split}: it was not measured there"
+        work.emit("rejects", rejects(NAME, [None], "no_texts", detail, split))
 
 
 def _frequent(work: Work, documents: pa.Table, values: set[str], said: str) -> set[str]:

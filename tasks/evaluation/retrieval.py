@@ -41,11 +41,10 @@ def drawn_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) 
     return found
 
 
-def no_pairs(split: str, task: str) -> pa.Table:
-    """A reject for a split in which the task has no pairs."""
-    what = "texts that can be halved" if task == HALVES else "document pairs"
-    detail = f"the corpora have no {what} in split {split}: retrieval was not measured"
-    return rejects("evaluate", [None], "no_pairs", detail, None)
+def no_pairs(split: str) -> pa.Table:
+    """A reject for a split without document pairs."""
+    detail = f"the corpora have no document pairs in split {split}: retrieval was not measured"
+    return rejects("evaluate", [None], "no_pairs", detail, split)
 
 
 def ranks_of(encoded: Encoded, pairs: Pairs) -> npt.NDArray[np.int32]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tercet.models import seeding
 from tercet.storage.rows import rows_of
@@ -21,8 +22,12 @@ def made(
     tmp_path: Path,
     rows: list[tuple[int, int, str, str]],
     config: halves.HalvesConfig | None = None,
+    told: list[dict[str, object]] | None = None,
 ) -> list[dict[str, object]]:
-    """rows: (document, paragraph, text, split), in order; document N is of corpus "cN"."""
+    """rows: (document, paragraph, text, split), in order; document N is of corpus "cN".
+
+    told: gets the rejects.
+    """
     columns = {
         "sentence_id": seeding.text_ids([row[2] for row in rows]),
         "text": [row[2] for row in rows],
@@ -36,7 +41,7 @@ def made(
     }
     file = tmp_path / "sentences.parquet"
     pq.write_table(pa.table(columns, schema=SENTENCES), file)
-    emitted: list[pa.Table] = []
+    emitted: dict[str, list[pa.Table]] = {"questions": [], "rejects": []}
     halves.run(
         Work(
             config=config or halves.HalvesConfig(),
@@ -46,10 +51,14 @@ def made(
             spec={},
             resources=Resources(),
             scratch=tmp_path,
-            emit=lambda name, table: emitted.append(table.cast(halves.QUESTIONS)),
+            emit=lambda name, table: emitted[name].append(table),
         )
     )
-    return [row for table in emitted for row in table.to_pylist()]
+    if told is not None:
+        told += [row for table in emitted["rejects"] for row in table.to_pylist()]
+    return [
+        row for table in emitted["questions"] for row in table.cast(halves.QUESTIONS).to_pylist()
+    ]
 
 
 def test_paragraphs_of_dev_and_test_alone_are_cut(tmp_path: Path) -> None:
@@ -82,3 +91,33 @@ def test_only_texts_of_the_corpora_that_are_named_are_cut(tmp_path: Path) -> Non
     rows = [(1, 0, LONG, "test"), (2, 0, LONG.replace("heron", "egret"), "test")]
     found = made(tmp_path, rows, halves.HalvesConfig(corpora=("c2",)))
     assert [row["doc_id"] for row in found] == [2]
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([], "no text fell to split test"),
+        ([(1, 0, "A train text is here, and it is long.", "train")], "no text fell to split test"),
+        ([(1, 0, "A heron stands here.", "test"), (2, 0, "It waits for fish today.", "test")],
+         "of the 2 texts in split test fewer than 2 can be cut (of several sentences, or one of 20 "
+         "words; the longest text has 5)"),
+        ([(1, 0, LONG, "test"), (2, 0, LONG, "test")], "of the 2 texts in split test fewer than 2"),
+        ([(1, 0, LONG, "test")], "of the 1 texts in split test fewer than 2 can be cut"),
+    ],
+)  # fmt: skip
+def test_a_split_without_questions_says_why(
+    tmp_path: Path, rows: list[tuple[int, int, str, str]], why: str
+) -> None:
+    told: list[dict[str, object]] = []
+    made(tmp_path, rows, told=told)
+    (reject,) = (one for one in told if one["text"] == "test")
+    assert (reject["reason"], reject["row_id"]) == ("no_halves", None)
+    assert why in str(reject["detail"])
+
+
+def test_a_split_with_questions_says_nothing(tmp_path: Path) -> None:
+    told: list[dict[str, object]] = []
+    other = " ".join(LONG.split()[::-1])
+    rows = [(1, 0, LONG, "test"), (2, 0, other, "test")]
+    assert len(made(tmp_path, rows, told=told)) == 2
+    assert [one["text"] for one in told] == ["dev"]

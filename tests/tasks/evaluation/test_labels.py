@@ -53,6 +53,15 @@ def emitted(tmp_path: Path, given: list[str | None]) -> dict[str, pa.Table]:
     return {name: pa.concat_tables(tables) for name, tables in made.items() if tables}
 
 
+def test_a_split_in_which_no_text_has_a_label_is_told(tmp_path: Path) -> None:
+    given = [None if SPLITS[i % 10] == "test" else str(i % 2) for i in range(200)]
+    (row,) = emitted(tmp_path, given)["rejects"].to_pylist()
+    assert (row["reason"], row["text"]) == ("no_texts", "test")
+    assert row["detail"] == (
+        "column 'stars' of corpus 'c' has no value in split test: it was not measured there"
+    )
+
+
 def test_documents_with_a_label_and_their_text(tmp_path: Path) -> None:
     out = emitted(tmp_path, [None if i % 5 == 4 else str(1 + i % 2) for i in range(200)])
     assert out["labels"].schema == labels.LABELS
