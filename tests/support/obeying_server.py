@@ -215,7 +215,6 @@ DISOBEDIENCE: Mapping[str, Callable[[str, str, str], tuple[str, str]]] = {
     "language": lambda prompt, sentence, right: (_FRENCH, "stop"),
     "too_long": lambda prompt, sentence, right: (f"{right} And so on, and", "length"),
     "unchanged": lambda prompt, sentence, right: (sentence, "stop"),
-    "silence": lambda prompt, sentence, right: ("", "stop"),
 }
 
 

@@ -293,7 +293,7 @@ def test_the_encoder_is_trained_on_them_and_measured(chain: Chain) -> None:
 FAULTS = {
     "rewrite": {"echo": "echo", "refusal": "refusal", "unchanged": "same_as_source"},
     "precede": {"preamble": "preamble", "language": "wrong_language"},
-    "from_knowledge": {"echo": "echo", "silence": "empty"},
+    "from_knowledge": {"echo": "echo", "language": "wrong_language"},
     "antisense": {"json": "markup", "refusal": "refusal", "too_long": "cut_off"},
     "entity_revision": {"unchanged": "same_as_source", "language": "wrong_language"},
     "quantity_revision": {"too_long": "cut_off", "preamble": "preamble"},
