@@ -170,7 +170,9 @@ def leftovers(store: Path) -> list[str]:
     found = []
     for path in sorted(p for p in store.rglob("*") if p.is_file()):
         name = str(path.relative_to(store))
-        known = name in named or re.fullmatch(r"(keys|runs|cache)/[^#]+\.json|prefect/.*", name)
+        # A process that is killed while it opens the store leaves its probe.
+        others = r"(keys|runs|cache)/[^#]+\.json|prefect/.*|\.probe-[^/]+"
+        known = name in named or re.fullmatch(others, name)
         left = any(re.fullmatch(pattern, name) for pattern in LEFT.values())
         if re.fullmatch(TEMPORARY, name) or not (known or left):
             found.append(name)
