@@ -250,8 +250,9 @@ def test_a_killed_server_is_started_again_and_the_run_goes_on(
         if sent > asked:
             break
     assert "again" in stderr
-    # What was open when it died was sent again, and hardly more.
-    assert 0 < sent - asked <= 3 * 16
+    # What was open when it died was sent again, and hardly more: a model of random weights says
+    # nothing now and then, which is asked again too.
+    assert 0 < sent - asked <= 3 * 16 + asked // 5
     assert processes(talker) == []
 
 
