@@ -100,7 +100,9 @@ def test_every_row_ends_as_one_thing(
         before = len(server.log)
         code, said = tercet(*words, "--retry-failed")
         assert code == 0, said
-        assert len(server.log) - before == len(failed)
+        # On a busy machine a right answer may be late, and asked for once more.
+        again = {prompt for seen in server.log[before:] for prompt in seen.prompts}
+        assert {prompt for prompt in again if not prompt.startswith("Say yes.")} == failed
     after = [row for row in query(store, ENDS) if row[0] in asked]
     assert [row for row in after if row[3] or sum(row[1:]) != 1] == []
     if os.environ.get("TERCET_ODD_ANSWERS"):
