@@ -120,7 +120,9 @@ def test_a_generators_texts_go_the_way_of_a_language_models(
         "AND relation = 'keeps' AND detail.operation = 'paraphrase'",
     )
     ((rejected,),) = query(store, "SELECT count(*) FROM rejects WHERE stage = 'parse'")
-    assert 0 < candidates <= 240 <= candidates + rejected
+    assert candidates <= 240 <= candidates + rejected
+    # Random bytes, which the causal model writes, are refused as damaged.
+    assert candidates > 0 or kind == "causal"
 
 
 def test_killed_while_it_writes_it_asks_for_no_row_twice(
