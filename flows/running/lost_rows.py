@@ -7,7 +7,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.running.few_rows import MENDS
 from tercet.storage.artifacts import Artifact
 from tercet.tasks.corpus.ingest import IngestConfig
-from tercet.tasks.corpus.outcomes import LARGE_CLUSTER, NOTHING_KEPT
+from tercet.tasks.corpus.outcomes import LARGE_CLUSTER, NOTHING_KEPT, PARTED
 from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.corpus.splits import SPLITS
 
@@ -18,7 +18,8 @@ _LOST = 0.1
 _REPEATED = ("duplicate_query", "duplicate_answer")
 # Where so many documents are asked for in dev or test, fewer than a third of them is no accident.
 _ASKED = 10
-_PARTED = "ingest.rare=1 parts them, and leaves out of train what they share with test"
+# What the splits keep out of dev or train.
+_BY_SPLITS = ("shared_with_test", "shared_with_dev", "like_test", "like_dev")
 
 _Counts = Counter[tuple[str, str]]
 
@@ -43,8 +44,9 @@ def warnings(step: Step, artifact: Artifact) -> list[str]:
         lines = (
             _unreadable(counts, corpus.source),
             _unused(counts),
+            _unsplit(counts),
             _unpaired(counts),
-            _held_out(counts, asked, config.rare),
+            _held_out(counts, asked),
         )
         for line in lines:
             if line is not None:
@@ -78,6 +80,24 @@ def _unused(counts: _Counts) -> str | None:
     return f"no document of it is used ({_listed(lost)})"
 
 
+def _unsplit(counts: _Counts) -> str | None:
+    """Of sentences that the splits keep out, if they are many."""
+    sentences = _of(counts, "sentence")
+    lost = Counter({reason: n for reason, n in sentences.items() if reason in _BY_SPLITS})
+    kept = Counter({split: sentences[split] for split in SPLITS})
+    if not lost or lost.total() < _LOST * (lost + kept).total():
+        return None
+    return (
+        f"{lost.total():,} of {(lost + kept).total():,} sentences are left out ({_listed(lost)}), "
+        f"and {sentences['train']:,} are in train{_hint(lost)}"
+    )
+
+
+def _hint(lost: Counter[str]) -> str:
+    mends = dict.fromkeys(MENDS[reason] for reason, _ in lost.most_common(3) if reason in MENDS)
+    return f"; to keep more, {' and '.join(mends)}" if mends else ""
+
+
 def _unpaired(counts: _Counts) -> str | None:
     pairs = _of(counts, "pair")
     for reason in _REPEATED:
@@ -85,15 +105,13 @@ def _unpaired(counts: _Counts) -> str | None:
     lost = Counter({reason: n for reason, n in pairs.items() if reason not in SPLITS})
     if not lost or lost.total() < _LOST * pairs.total():
         return None
-    mends = dict.fromkeys(MENDS[reason] for reason, _ in lost.most_common(3) if reason in MENDS)
-    hint = f"; to keep more, {' and '.join(mends)}" if mends else ""
     return (
         f"{lost.total():,} of {pairs.total():,} pairs are left out ({_listed(lost)}), and "
-        f"{pairs['train']:,} are in train{hint}"
+        f"{pairs['train']:,} are in train{_hint(lost)}"
     )
 
 
-def _held_out(counts: _Counts, asked: Mapping[str, float], rare: int) -> str | None:
+def _held_out(counts: _Counts, asked: Mapping[str, float]) -> str | None:
     documents = _of(counts, "document")
     kept = documents.total() - documents[NOTHING_KEPT]
     few = [
@@ -107,12 +125,23 @@ def _held_out(counts: _Counts, asked: Mapping[str, float], rare: int) -> str | N
     wanted = " and ".join(f"{asked[name]:.0%}" for name in few)
     said = f"of {kept:,} documents {there}, where {wanted} were asked for"
     together = documents[LARGE_CLUSTER]
+    parted = _of(counts, PARTED)
     if together:
         said += (
-            f"; {together:,} are tied together by runs of eight words that they share, and went to "
-            f"train (ingest.largest_cluster): {_PARTED}"
+            f"; {together:,} are tied together by runs of eight words or by nearly all their words,"
+            " and went to train (ingest.largest_cluster)"
         )
-    elif rare > 1 and "test" in few:
+    elif parted:
         # No document leaves test, so too few were drawn: those that are tied are drawn as one.
-        said += f"; documents that share runs of eight words stay together: {_PARTED}"
-    return said
+        said += "; documents that share runs of eight words or nearly all words stay together"
+    if not parted:
+        return said
+    if all(parted[name] >= asked[name] * kept / 3 for name in few) and 2 * parted["train"] >= kept:
+        return (
+            f"{said}: ingest.rare=1 parts them, and leaves {parted['train']:,} in train and "
+            f"{parted['test']:,} in test"
+        )
+    return (
+        f"{said}: they are too alike to be parted (ingest.rare=1 would leave {parted['train']:,} "
+        "in train), so leave copies out, or measure on texts of another corpus"
+    )

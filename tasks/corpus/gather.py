@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from tercet.models import seeding
 from tercet.models.text.lengths import count_words
 from tercet.models.text.marks import marks_of_words, normalised
 from tercet.models.text.ngrams import word_hashes
-from tercet.tasks.corpus import likeness, questions
+from tercet.tasks.corpus import likeness, questions, set_phrases
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, IngestConfig
 from tercet.tasks.corpus.sources.reader import reader_of
 from tercet.tasks.corpus.sources.streams import conversion
@@ -56,6 +56,8 @@ class Gathered:
     marks: Any = field(default_factory=list)  # uint64 (marks,)
     mark_items: Any = field(default_factory=list)  # int32 (marks,): the item each begins in
     texts: Any = None  # the items by their words (`likeness.Texts`)
+    # Of each batch, the words of its items and their paragraphs, int32 (items,).
+    words: list[tuple[Any, Any]] = field(default_factory=list)
     # What was left out of each corpus, by reason: rows that could not be read, sentences too long.
     faults: list[Counter[str]] = field(default_factory=list)
 
@@ -79,7 +81,7 @@ class _Files(NamedTuple):
 
     items: pq.ParquetWriter
     documents: pq.ParquetWriter
-    words: likeness.Writer
+    words: BinaryIO
     questions: pq.ParquetWriter
 
 
@@ -129,8 +131,10 @@ class _Batch:
         named = [list(column) for column in zip(*self.sources, strict=True)]
         files.documents.write_table(pa.table(named, schema=READ_DOCUMENTS))
         hashes, counted = word_hashes(normalised(table.column("text").combine_chunks()))
-        found, rows = marks_of_words(hashes, counted, np.array(self.paragraphs, dtype=np.int32))
-        files.words.add(hashes, counted)
+        paragraphs = np.array(self.paragraphs, dtype=np.int32)
+        found, rows = marks_of_words(hashes, counted, paragraphs)
+        hashes.tofile(files.words)
+        gathered.words.append((counted.astype(np.int32), paragraphs))
         gathered.document_ids.append(seeding.text_ids(self.bodies))
         gathered.corpus_of_document.append(np.array(self.corpora, dtype=np.int32))
         gathered.document_of_item.append(np.array(self.documents, dtype=np.int32) + counts[0])
@@ -151,7 +155,7 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
     with (
         pq.ParquetWriter(folder / "items.parquet", ITEMS, compression="lz4") as items,
         pq.ParquetWriter(folder / "documents.parquet", READ_DOCUMENTS) as documents,
-        likeness.Writer(folder / "likeness") as words,
+        (folder / "words").open("wb") as words,
         pq.ParquetWriter(folder / "questions.parquet", questions.OFFERED) as asked,
     ):
         files = _Files(items, documents, words, asked)
@@ -180,8 +184,33 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
                 raise BadInput(_nothing_usable(corpus, faults))
         batch.write(gathered, counts, files)
     gathered.close()
-    gathered.texts = words.texts()
+    _compare(gathered, folder, config.common)
     return gathered
+
+
+def _compare(gathered: Gathered, folder: Path, common: float) -> None:
+    """What the items are compared by: their words, and marks, without those of set phrases."""
+    documents = len(gathered.document_ids)
+    holders = gathered.document_of_item[gathered.mark_items]
+    phrases = set_phrases.set_phrases(gathered.marks, holders, documents, common)
+    found, items, first = [], [], 0
+    with (
+        (folder / "words").open("rb") as file,
+        likeness.Writer(folder / "likeness") as writer,
+    ):
+        for counts, paragraphs in gathered.words:
+            hashes = np.fromfile(file, dtype=np.uint64, count=int(counts.sum()))
+            bare = set_phrases.without(phrases, hashes, counts.astype(np.int64), paragraphs)
+            writer.add(*bare.sets)
+            if len(phrases):
+                marks, rows = marks_of_words(*bare.runs, paragraphs)
+                found.append(marks)
+                items.append(rows + np.int32(first))
+            first += len(counts)
+    gathered.words.clear()
+    if found:
+        gathered.marks, gathered.mark_items = np.concatenate(found), np.concatenate(items)
+    gathered.texts = writer.texts()
 
 
 def _within_bounds(

@@ -13,20 +13,24 @@ from tercet.tasks.stage import Work
 
 
 def held_out_marks(connection: Any, work: Work) -> Ids:
-    """The marks of dev and test, each once, sorted.
+    """The marks of dev and test, each once, sorted, but for those that train has too.
 
-    Of the slot `sentences`, and of `document_pairs` where there is that slot.
+    Of the slot `sentences`, and of `document_pairs` where there is that slot. What train shares
+    with dev or test are set phrases (`set_phrases.py`): `ingest` leaves it nothing else.
     """
-    parts = [np.unique(found) for found in _marks(connection, work)]
-    return np.unique(np.concatenate([np.empty(0, np.uint64), *parts]))
+    parts = [np.unique(found) for found in _marks(connection, work, "<> 'train'")]
+    known = np.unique(np.concatenate([np.empty(0, np.uint64), *parts]))
+    for found in _marks(connection, work, "= 'train'") if len(known) else ():
+        known = known[~np.isin(known, found)]
+    return known
 
 
-def _marks(connection: Any, work: Work) -> Iterator[Ids]:
-    """Marks of the sentences of dev and test, along their paragraphs, and of their pairs' texts."""
+def _marks(connection: Any, work: Work, splits: str) -> Iterator[Ids]:
+    """Marks of the sentences of some splits, along their paragraphs, and of their pairs' texts."""
     reader = connection.sql(
         f"""SELECT text, doc_id, paragraph, position
             FROM {work.inputs["sentences"].sql("sentences")}
-            WHERE split <> 'train' ORDER BY doc_id, paragraph, position"""
+            WHERE split {splits} ORDER BY doc_id, paragraph, position"""
     ).to_arrow_reader(BATCH_ROWS)
     before: pa.Table | None = None
     for batch in reader:
@@ -44,7 +48,7 @@ def _marks(connection: Any, work: Work) -> Iterator[Ids]:
         return
     pairs = work.inputs["document_pairs"].sql("document_pairs")
     reader = connection.sql(
-        f"SELECT unnest([query, answer]) AS text FROM {pairs} WHERE split <> 'train'"
+        f"SELECT unnest([query, answer]) AS text FROM {pairs} WHERE split {splits}"
     ).to_arrow_reader(BATCH_ROWS)
     for batch in reader:
         yield marks(batch["text"], np.arange(batch.num_rows, dtype=np.int32))[0]

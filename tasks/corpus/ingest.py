@@ -110,9 +110,9 @@ def run(work: Work) -> None:
     folder.mkdir(parents=True)
     rejects = Rejects("ingest", work.emit, work.resources.part_rows)
     gathered = gather.gather(config, folder, rejects, work.resources.progress)
-    split, large, reasons = _decide(gathered, config, work.seed)
+    split, large, reasons, parted = _decide(gathered, config, work.seed)
     names = [corpus.name for corpus in config.corpora]
-    counted = outcomes.outcomes(names, gathered, split, large, reasons, _REASONS)
+    counted = outcomes.outcomes(names, gathered, split, large, reasons, _REASONS, parted)
     work.emit("corpus_outcomes", counted)
     _emit(work, folder, gathered, split, reasons, rejects)
     rejects.flush()
@@ -132,8 +132,11 @@ def run_pretrain(work: Work) -> None:
 
 def _decide(
     gathered: gather.Gathered, config: IngestConfig, seed: int
-) -> tuple[splits.Codes, splits.Flags, splits.Codes]:
-    """The split of each document, whether its cluster's size decided it, why items are left out."""
+) -> tuple[splits.Codes, splits.Flags, splits.Codes, outcomes.Parted | None]:
+    """The split of each document, whether its cluster's size decided it, why items are left out.
+
+    And the splits and reasons without ties, if ties keep documents out of test.
+    """
     kinds = gathered.kinds
     reasons = np.zeros(len(kinds), dtype=np.int8)
     for kind, reason in (
@@ -154,6 +157,27 @@ def _decide(
     split = splits.assign(
         leader, gathered.document_ids, seed, config.dev, config.test, config.largest_cluster
     )
+    repeated = reasons.copy()
+    _leave_out(gathered, shared, split, reasons)
+    large = splits.too_large(leader, config.largest_cluster)
+    parted = None
+    tested = np.unique(gathered.document_of_item[reasons == _KEPT])
+    few = 3 * np.sum(split[tested] == splits.TEST) < config.test * len(tested)
+    if config.rare > 1 and (few or large.any()):
+        alone = np.arange(documents, dtype=np.int32)
+        apart = splits.assign(alone, gathered.document_ids, seed, config.dev, config.test, 1.0)
+        _leave_out(gathered, shared, apart, repeated)
+        parted = apart, repeated
+    return split, large, reasons, parted
+
+
+def _leave_out(
+    gathered: gather.Gathered,
+    shared: splits.SharedMarks,
+    split: splits.Codes,
+    reasons: splits.Codes,
+) -> None:
+    """Adds to the reasons those of items that share text across splits."""
     split_of_item = split[gathered.document_of_item]
     for shared_with, in_test, in_dev in (
         (shared.shared_with, _WITH_TEST, _WITH_DEV),
@@ -162,8 +186,7 @@ def _decide(
         with_test, with_dev = splits.excluded(shared_with, split_of_item, reasons == _KEPT)
         reasons[with_test & (reasons == _KEPT)] = in_test
         reasons[with_dev & (reasons == _KEPT)] = in_dev
-    _join_pairs(kinds, reasons)
-    return split, splits.too_large(leader, config.largest_cluster), reasons
+    _join_pairs(gathered.kinds, reasons)
 
 
 def _repeated(ids: seeding.Ids) -> splits.Flags:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,9 @@ CORPUS_OUTCOMES = pa.schema(
 # Outcomes of documents beside the splits: in train because of `ingest.largest_cluster`, and
 # nowhere, since nothing of them was kept.
 LARGE_CLUSTER, NOTHING_KEPT = "large_cluster", "nothing_kept"
+# The unit of documents as they would stand without ties, with `ingest.rare: 1`.
+PARTED = "parted"
+Parted: TypeAlias = tuple[splits.Codes, splits.Codes]
 # What a reason of `gather` concerns, if not a row that a reader reads.
 _UNIT_OF = {"too_short": "sentence", "too_long": "sentence", "incomplete_pair": "pair"}
 _UNITS = {gather.SENTENCE: "sentence", gather.QUERY: "pair"}
@@ -31,6 +35,7 @@ def outcomes(
     large: splits.Flags,
     reasons: splits.Codes,
     reasons_named: Sequence[str],
+    parted: Parted | None = None,
 ) -> pa.Table:
     """The rows of `corpus_outcomes`: counts of documents, sentences, pairs and unread rows.
 
@@ -38,6 +43,7 @@ def outcomes(
         names: the corpora's names.
         split, large: of each document, its split and whether its cluster was too large.
         reasons: of each item, why it is left out (0: it is kept), an index of `reasons_named`.
+        parted: split and reasons as they would be without ties.
     """
     owner = gathered.document_of_item
     corpus_of_item = gathered.corpus_of_document[owner]
@@ -52,6 +58,10 @@ def outcomes(
         found["document", NOTHING_KEPT] = int(np.sum(own & ~kept))
         found["document", LARGE_CLUSTER] = int(np.sum(own & kept & large))
         _by_split(found, "document", split[own & kept & ~large])
+        if parted is not None:
+            alone = np.zeros(len(split), dtype=np.bool_)
+            alone[owner[parted[1] == 0]] = True
+            _by_split(found, PARTED, parted[0][own & alone])
         for kind, unit in _UNITS.items():
             items = (corpus_of_item == number) & (gathered.kinds == kind)
             _by_split(found, unit, split[owner[items & (reasons == 0)]])

@@ -10,11 +10,14 @@ by the set of their words (`likeness.py`), which finds copies that differ in a w
    split of a document ever depends on documents behind it, and a corpus that grows at its end keeps
    the splits it had. (Connected components would not: one new document that bridges two of them
    moves old ones.) A cluster that swallows a good part of the corpus is common phrasing, not a
-   family of copies, and goes to train: the one thing that growth can change, for clusters of more
+   family of copies, and goes to train: one thing that growth can change, for clusters of more
    than 200 documents.
 2. *Exclusion.* What then still shares a mark or is alike across splits (common phrasing, or a
    document tied to two clusters) is rejected: from dev what it shares with test, from train what it
    shares with test or dev. This step alone is the guarantee; the first keeps its price low.
+
+Set phrases, which very many documents have, are taken out of the texts before (`set_phrases.py`):
+which phrases those are is the other thing that growth can change.
 """
 
 from collections.abc import Callable

@@ -114,6 +114,8 @@ class IngestSettings(Config):
     max_line_bytes: a longer line (or value) is a reject; bounds the memory of reading.
     dev, test: expected fractions of documents, clusters of near-duplicates going whole.
     rare: a word 8-gram ties the first so many documents that hold it; 1 ties none.
+    common: a word 8-gram in more than this fraction of the documents (and in more than 20) is a
+        set phrase, which neither ties documents nor keeps them out of train; 1 for none.
     largest_cluster: a cluster of more than this fraction of the documents goes to train.
     """
 
@@ -123,6 +125,7 @@ class IngestSettings(Config):
     dev: float = Field(default=0.05, ge=0.0, lt=1.0)
     test: float = Field(default=0.05, ge=0.0, lt=1.0)
     rare: int = Field(default=5, ge=1)
+    common: float = Field(default=0.01, gt=0.0, le=1.0)
     largest_cluster: float = Field(default=0.03, gt=0.0, le=1.0)
 
     @model_validator(mode="after")

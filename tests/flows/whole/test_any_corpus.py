@@ -63,6 +63,25 @@ def test_few_rows_are_told_before_they_train(tmp_path: Path, tiny_backbone: Path
     assert told.index(line) < told.index("train ")
 
 
+def test_texts_that_begin_with_a_set_phrase_train(tmp_path: Path, tiny_backbone: Path) -> None:
+    draw = random.Random(2)
+    corpus, store = tmp_path / "letters.csv", tmp_path / "store"
+    front = "Good morning dear people at the desk of the harbour office"
+    rows = [" ".join(draw.choice(WORDS.split()) for _ in range(24)) for _ in range(400)]
+    corpus.write_text("id,Comment\n" + "".join(f"{n},{front} {r}\n" for n, r in enumerate(rows)))
+    _, told = run(store, tiny_backbone, corpus)
+    assert "ingest: corpus 'letters': text in column 'Comment' (set by its text" in told
+    assert "sentences are left out" not in told
+    count = "SELECT split, count(*) FROM sentences WHERE corpus = 'letters' GROUP BY split"
+    splits = dict(query(store, count))
+    assert sum(splits.values()) == 400
+    assert splits["train"] > 260
+    # Neither do made texts fall to the phrase that dev and test have too.
+    refused = "SELECT count(*) FROM rejects WHERE reason = 'held_out_text' AND text LIKE 'Good %'"
+    assert query(store, refused) == [(0,)]
+    assert query(store, "SELECT count(*) FROM evaluations WHERE task = 'halves'") != [(0,)]
+
+
 def test_what_a_corpus_loses_is_told(tmp_path: Path, tiny_backbone: Path) -> None:
     """Tickets that each quote the one before, so that few can be held out; and rows of Latin-1."""
     words = [f"w{number}" for number in range(3000)]
@@ -91,7 +110,7 @@ train:
         told = ended_well(tercet(*line, "--until", "ingest")).stderr
         assert "ingest: corpus 'tickets': of 300 documents " in told
         assert "where 30% and 20% were asked for; " in told
-        assert "are tied together by runs of eight words that they share" in told
+        assert "are tied together by runs of eight words or by nearly all" in told
         assert "ingest: corpus 'again': no document of it is used (duplicate " in told
         assert "ingest: corpus 'old': 30 of 31 rows cannot be used (not_utf8 30); if it is" in told
     rare = ended_well(tercet(*line, "--set", "ingest.rare=1", "--until", "train")).stderr
