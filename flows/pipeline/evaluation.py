@@ -56,7 +56,9 @@ def own_measures(recipe: Recipe) -> list[Step]:
         inputs: dict[str, tuple[str, ...]] = {"sentences": ("ingest",)}
         # Sentences of no field, which a recipe brings along, say nothing about the user's texts.
         own = tuple(corpus.name for corpus in recipe.unlabelled if corpus.role == "domain")
-        steps.append(Step("halves", halves.STAGE, halves.HalvesConfig(corpora=own), inputs))
+        least = recipe.evaluate.halves_min_words
+        cut = halves.HalvesConfig(corpora=own, min_words=least)
+        steps.append(Step("halves", halves.STAGE, cut, inputs))
     columns = {corpus.name: corpus.labels for corpus in recipe.unlabelled if corpus.labels}
     if columns:
         inputs = {"sentences": ("ingest",), "documents": ("ingest",)}

@@ -39,7 +39,7 @@ def training_steps(recipe: Recipe) -> list[Step]:
     if recipe.awareness is not None:
         pairs["awareness"] = ("awareness",)
     pairs |= {step.name: (step.name,) for step in own_measures(recipe)}
-    measured = recipe.evaluate.model_dump(exclude={"phases", "halves"})
+    measured = recipe.evaluate.model_dump(exclude={"phases", "halves", "halves_min_words"})
     measured["trust_remote_code"] = recipe.train.trust_remote_code
     base = evaluate.EvaluateConfig(**measured)
     model: Mapping[str, Model] = {"model": model_named(recipe, recipe.backbone)}

@@ -10,6 +10,7 @@ from typing import Any
 
 from tercet.tasks.corpus.sources.discover import Description
 from tercet.tasks.corpus.sources.streams import conversion
+from tercet.tasks.synthesis.methods import RULE_NAMES
 
 # Methods that take the positive from the sentence's surroundings, which single sentences lack.
 SURROUNDINGS = ("next_sentences", "rest_of_paragraph", "neighbour_paragraph")
@@ -24,6 +25,11 @@ _HELD_OUT_BEYOND = 0.05
 _DEV = 0.05
 # Single sentences of fewer words on average are not cut in two: a half would say too little.
 _CUT_WORDS = 10
+
+# Words from which a single sentence in a script without spaces is cut, to measure by its halves:
+# such sentences are short.
+_UNSPACED_HALVES = 8
+RANDOM = "random"
 
 # What stands in the place of natural pairs: rows, and how they are told.
 _ROWS: Mapping[str, dict[str, Any]] = {
@@ -68,12 +74,33 @@ def fitted(
         train.pop("choose", None)
     if "train" in base:
         content["train"] = train
+    if described.unspaced and described.shape == "sentences" and content["evaluate"].get("halves"):
+        content["evaluate"]["halves_min_words"] = _UNSPACED_HALVES
     if described.shape == "sentences":
         _without_surroundings(content)
     natural = any(map(_on_pairs, _parts(train)))
     if natural and not paired:
         _without_pairs(content, rows)
-    return content, _said(described, _HOW[rows] if natural else _AS_BEFORE, content["evaluate"])
+    said = _said(described, _HOW[rows] if natural else _AS_BEFORE, content["evaluate"])
+    return content, said + (_in_english(content) if described.unspaced else "")
+
+
+def _in_english(content: dict[str, Any]) -> str:
+    """Keeps rules to the corpora of role general, if there are any. Returns what is to be said."""
+    methods = dict(content.get("synthesise") or {})
+    rules = [name for name in methods if name in RULE_NAMES and name not in (*SURROUNDINGS, RANDOM)]
+    if not rules:
+        return ""
+    general = [c["name"] for c in content["corpora"] if c.get("role") == "general"]
+    if not general:
+        return (
+            f" The rules ({', '.join(rules)}) are for English and will find little to change here: "
+            "use methods that ask a language model."
+        )
+    for name in rules:
+        methods[name] = {**(methods[name] or {}), "role": "general"}
+    content["synthesise"] = methods
+    return f" The rules are for English: they change {' and '.join(general)} alone."
 
 
 def _to_pretrain(base: Mapping[str, Any], described: Description) -> dict[str, Any]:

@@ -71,6 +71,9 @@ class MeasuredSettings(EvaluateSettings):
         False,
         description="Cuts held-out texts in two: the first half must find its second half.",
     )
+    halves_min_words: int = Field(
+        20, ge=8, le=1000, description="For halves, the words from which a single sentence is cut."
+    )
 
 
 class Recipe(Config):

@@ -16,11 +16,20 @@ Places: TypeAlias = npt.NDArray[np.int64]
 # inverse, by which a word can be taken out of the sum again.
 BASE = 0x9E3779B97F4A7C15
 _NO_WORD = r"[^\p{L}\p{M}\p{N}]+"
+_UNSPACED = r"([\p{Han}\p{Hiragana}\p{Katakana}]{1,2}|[\p{Thai}\p{Lao}\p{Myanmar}\p{Khmer}]{1,4})"
 
 
 def spaced(lower: pa.Array) -> pa.Array:
-    """The words of lower-case texts, one space apart: letters, their accents and digits."""
-    return pc.utf8_trim_whitespace(pc.replace_substring_regex(lower, _NO_WORD, " "))
+    """The words of lower-case texts, one space apart: letters, their accents and digits.
+
+    In scripts without spaces two letters of Chinese or Japanese, or four signs of Thai, Lao,
+    Burmese or Khmer, are a word, from the beginning of each stretch of them on.
+    """
+    words = pc.replace_substring_regex(lower, _NO_WORD, " ")
+    if not pc.all(pc.string_is_ascii(words)).as_py():
+        apart = pc.replace_substring_regex(words, _UNSPACED, r" \1 ")
+        words = pc.replace_substring_regex(apart, " +", " ")
+    return pc.utf8_trim_whitespace(words)
 
 
 def word_hashes(texts: pa.Array) -> tuple[Ids, Places]:

@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -181,3 +182,20 @@ def test_a_recipe_that_only_whitens_trains_nothing(reviews: str) -> None:
     assert "train" not in content
     assert [corpus["source"] for corpus in content["corpora"]] == [reviews]
     assert content["whiten"] == {}
+
+
+def test_rules_leave_a_script_without_spaces_alone(tmp_path: Path) -> None:
+    path = tmp_path / "zh.txt"
+    path.write_text("".join(f"老木匠在港口修好了第{n}条旧渔船的木板。\n" for n in range(100)))
+    content, said = loaded(str(path), "quickstart")
+    assert {method["role"] for method in content["synthesise"].values()} == {"general"}
+    assert content["evaluate"]["halves_min_words"] == 8
+    assert said.endswith("The rules are for English: they change plain alone.")
+    _, said = loaded(str(path), "gcse_rules")
+    assert "are for English and will find little to change here" in said
+
+
+def loaded(source: str, name: str) -> tuple[dict[str, Any], str]:
+    _, content, said = recipe_file.loaded(name, [], source, None, None)
+    assert said is not None
+    return content, said

@@ -67,7 +67,7 @@ def test_texts_that_begin_with_a_set_phrase_train(tmp_path: Path, tiny_backbone:
     draw = random.Random(2)
     corpus, store = tmp_path / "letters.csv", tmp_path / "store"
     front = "Good morning dear people at the desk of the harbour office"
-    rows = [" ".join(draw.choice(WORDS.split()) for _ in range(24)) for _ in range(400)]
+    rows = [" ".join(f"w{draw.randrange(900)}" for _ in range(24)) for _ in range(400)]
     corpus.write_text("id,Comment\n" + "".join(f"{n},{front} {r}\n" for n, r in enumerate(rows)))
     _, told = run(store, tiny_backbone, corpus)
     assert "ingest: corpus 'letters': text in column 'Comment' (set by its text" in told
@@ -80,6 +80,34 @@ def test_texts_that_begin_with_a_set_phrase_train(tmp_path: Path, tiny_backbone:
     refused = "SELECT count(*) FROM rejects WHERE reason = 'held_out_text' AND text LIKE 'Good %'"
     assert query(store, refused) == [(0,)]
     assert query(store, "SELECT count(*) FROM evaluations WHERE task = 'halves'") != [(0,)]
+
+
+def test_sentences_in_chinese_train_and_are_measured(tmp_path: Path, tiny_backbone: Path) -> None:
+    draw = random.Random(3)
+    parts = (
+        ["天亮以前", "昨天下午", "下雨的时候"],
+        ["老木匠", "年轻渔夫", "村里老师", "灯塔看守", "小镇裁缝"],
+        ["在港口", "在市场上", "在磨坊后面", "在阁楼里"],
+        ["修好了", "画下了", "卖掉了", "找到了"],
+        ["木梯", "渔船", "铜壶", "旧地图", "车站的钟"],
+    )
+    rows = [
+        "".join(draw.choice(part) for part in parts) + f"，一共花了他{number}块钱和两天时间。"
+        for number in draw.sample(range(1000, 9999), 400)
+    ]
+    corpus, store, kept = tmp_path / "zh.txt", tmp_path / "store", tmp_path / "mine.yaml"
+    corpus.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    _, told = run(store, tiny_backbone, corpus, "--write", str(kept))
+    assert "The rules are for English: they change plain alone." in told
+    count = "SELECT count(*), min(n_words), max(n_words) FROM sentences WHERE corpus = 'zh'"
+    ((number, least, most),) = query(store, count)
+    assert number > 300
+    assert 10 <= least <= most <= 20
+    assert query(store, "SELECT count(*) FROM anchors WHERE corpus = 'zh'") != [(0,)]
+    measured = "SELECT n FROM evaluations WHERE task = 'halves' AND subset = 'test'"
+    assert min(n for (n,) in query(store, measured)) >= 20
+    made = "SELECT count(*) FROM candidates JOIN sentences USING (sentence_id) WHERE corpus = 'zh'"
+    assert query(store, made) == [(0,)]
 
 
 def test_what_a_corpus_loses_is_told(tmp_path: Path, tiny_backbone: Path) -> None:
