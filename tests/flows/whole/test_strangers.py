@@ -1,4 +1,4 @@
-"""A store in which other programs have left files works, and no command adds any of its own."""
+"""Files as people have them: what others left in a store, links in circles, names of any bytes."""
 
 import shutil
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from good_and_bad import Place, sentence
 from strangers import own_folders, strew
+from tiny_run import query
 
 COUNTS = "SELECT count(*) AS sentences, (SELECT count(*) FROM artifacts) AS artifacts, \
 (SELECT count(*) FROM runs) AS runs, (SELECT count(*) FROM run_steps) AS steps FROM sentences"
@@ -69,3 +70,27 @@ def test_no_command_writes_inside_a_store(place: Place, words: list[str]) -> Non
     assert "lies inside the store" in sentence(place.types(*words, *more), 2)
     assert there() == before
     place.goes_on()
+
+
+@pytest.mark.parametrize("end", ["", "/**/*.txt", "/**"])
+def test_each_line_of_a_folder_is_a_row_once(place: Place, tmp_path: Path, end: str) -> None:
+    """Whatever its files are called, and however many links lead to them."""
+    names = ["plain.txt", "caf\udce9.txt", "deep/\udcff\udcfe.txt", "deep/er/[a] b.txt"]
+    for number, name in enumerate(names):
+        path = tmp_path / "texts" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [f"The {number} old ships of harbour {n} carry grain." for n in range(10)]
+        path.write_text("\n".join(lines) + "\n")
+    for place_of, target in (("again", "."), ("deep/up", ".."), ("circle", "circle"),
+                             ("gone.txt", "nowhere.txt"), ("other.txt", "plain.txt")):  # fmt: skip
+        (tmp_path / "texts" / place_of).symlink_to(target)
+    store = tmp_path / "store"
+    words = ["run", place.good, "--corpus", f"{tmp_path}/texts{end}", "--until", "sentences"]
+    result = place.types(*words, "--no-server", "--store", store)
+    assert result.returncode == 0, result.stderr
+    counts = "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM sentences), \
+        (SELECT count(*) FROM rejects), (SELECT count(DISTINCT split_part(path, ':', 1)) \
+        FROM documents)"
+    assert query(store, counts) == [(40, 40, 0, 4)]
+    paths = {row[0] for row in query(store, "SELECT split_part(path, ':', 1) FROM documents")}
+    assert {"caf\\xe9.txt", "deep/\\xff\\xfe.txt"} < paths
