@@ -68,10 +68,10 @@ def run(work: Work) -> None:
 def _why(split: str, words: Sequence[int], min_words: int) -> str:
     """Why a split has too few texts that can be cut; words: of each of its texts."""
     if not words:
-        return f"halves were not measured: no text fell to split {split}"
+        return f"halves: no text fell to split {split}"
     return (
-        f"halves were not measured: of the {len(words):,} texts in split {split} fewer than {LEAST}"
-        f" can be cut (of several sentences, or one of {min_words} words; the longest text has "
+        f"halves: of the {len(words):,} texts in split {split} fewer than {LEAST} can be cut in two"
+        f" (one of several sentences, or one of {min_words} words; the longest text has "
         f"{max(words)})"
     )
 

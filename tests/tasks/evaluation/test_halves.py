@@ -99,10 +99,10 @@ def test_only_texts_of_the_corpora_that_are_named_are_cut(tmp_path: Path) -> Non
         ([], "no text fell to split test"),
         ([(1, 0, "A train text is here, and it is long.", "train")], "no text fell to split test"),
         ([(1, 0, "A heron stands here.", "test"), (2, 0, "It waits for fish today.", "test")],
-         "of the 2 texts in split test fewer than 2 can be cut (of several sentences, or one of 20 "
-         "words; the longest text has 5)"),
+         "of the 2 texts in split test fewer than 2 can be cut in two (one of several sentences, "
+         "or one of 20 words; the longest text has 5)"),
         ([(1, 0, LONG, "test"), (2, 0, LONG, "test")], "of the 2 texts in split test fewer than 2"),
-        ([(1, 0, LONG, "test")], "of the 1 texts in split test fewer than 2 can be cut"),
+        ([(1, 0, LONG, "test")], "of the 1 texts in split test fewer than 2 can be cut in two"),
     ],
 )  # fmt: skip
 def test_a_split_without_questions_says_why(
