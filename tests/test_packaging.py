@@ -1,5 +1,6 @@
 """pyproject.toml lists every package of the tree and every data file that the code reads."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -36,3 +37,12 @@ def test_the_data_files_are_packaged_and_no_pattern_is_idle() -> None:
             found |= files
     there = {path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()}
     assert {path for path in there if path.suffix not in (".py", ".pyc")} <= found
+
+
+def test_a_commit_is_checked_with_the_pinned_ruff() -> None:
+    (hook,) = re.findall(r"ruff-pre-commit\n +rev: v(\S+)", _text(".pre-commit-config.yaml"))
+    assert f"\nruff=={hook}\n" in _text("constraints.txt")
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
