@@ -53,9 +53,9 @@ check: setup  ## ruff's format and lint, mypy (strict), import-linter
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	rm -rf .build/types && mkdir -p .build/types/tercet
-	for folder in flows tasks models storage recipes; do ln -s ../../../$$folder .build/types/tercet/$$folder; done
+	for name in flows tasks models storage recipes tercet/__init__.py; do ln -s ../../../$$name .build/types/tercet; done
 	cd .build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p tercet
-	$(BIN)/lint-imports
+	cd .build/types && ../../$(BIN)/lint-imports --config ../../pyproject.toml --cache-dir ../../.import_linter_cache
 
 # Two halves of the tests side by side, since either waits for one core most of the time. Torch's
 # threads would only wait for each other. The second half's report is shown at the end.

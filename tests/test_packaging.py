@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("flows", "tasks", "models", "storage", "recipes")
+FOLDERS = ("tercet", "flows", "tasks", "models", "storage", "recipes")
 
 
 def setuptools() -> dict[str, Any]:
@@ -17,13 +17,15 @@ def setuptools() -> dict[str, Any]:
 
 def test_every_folder_with_modules_is_a_package() -> None:
     there = {
-        "tercet." + ".".join(path.parent.relative_to(ROOT).parts)
+        ".".join(["tercet", *path.parent.relative_to(ROOT).parts]).replace(
+            "tercet.tercet", "tercet"
+        )
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("*.py")
     }
     assert sorted(there) == sorted(setuptools()["packages"])
     for package in there:
-        folder = ROOT.joinpath(*package.split(".")[1:])
+        folder = _folder(package)
         assert (folder / "__init__.py").is_file(), f"{folder} has no __init__.py"
 
 
@@ -32,7 +34,7 @@ def test_the_data_files_are_packaged_and_no_pattern_is_idle() -> None:
     found: set[Path] = set()
     for package, patterns in setuptools()["package-data"].items():
         for pattern in patterns:
-            files = set(ROOT.joinpath(*package.split(".")[1:]).glob(pattern))
+            files = set(_folder(package).glob(pattern))
             assert files, f"{package} has no {pattern}"
             found |= files
     there = {path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()}
@@ -42,6 +44,11 @@ def test_the_data_files_are_packaged_and_no_pattern_is_idle() -> None:
 def test_a_commit_is_checked_with_the_pinned_ruff() -> None:
     (hook,) = re.findall(r"ruff-pre-commit\n +rev: v(\S+)", _text(".pre-commit-config.yaml"))
     assert f"\nruff=={hook}\n" in _text("constraints.txt")
+
+
+def _folder(package: str) -> Path:
+    """Where its modules lie: those of `tercet` itself in the folder of that name."""
+    return ROOT.joinpath(*(package.split(".")[1:] or ["tercet"]))
 
 
 def _text(name: str) -> str:

@@ -41,7 +41,7 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
     if write is not None:
         say(f"The recipe is in {write}.")
     try:
-        run_id = _with_prefect(run_plan) if use_server else _plainly(run_plan)
+        run_id = _with_prefect(run_plan) if use_server else run_plainly(run_plan)
     except KeyboardInterrupt:
         say(f"\nInterrupted; finished work is kept. Resume with:\n  {command}")
         return 130
@@ -88,7 +88,8 @@ def _check_alone() -> None:
         )
 
 
-def _plainly(run_plan: RunPlan) -> str:
+def run_plainly(run_plan: RunPlan) -> str:
+    """Runs the steps in this process, with a line about each. Returns the run's id."""
     with open_run(run_plan, say) as handle:
         for step in run_plan.steps:
             with reporter(step.name, sys.stderr.isatty()) as progress:

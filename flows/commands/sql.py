@@ -16,7 +16,7 @@ import typer
 
 from tercet.flows.exports import rows as rows_out
 from tercet.flows.exports.whole import whole_file
-from tercet.flows.results.queries import connect
+from tercet.flows.results.queries import connect, sql_fault
 from tercet.flows.terminal import text_table
 from tercet.flows.terminal.printable import standard_output
 from tercet.storage.catalog.read_only import SqlError, checked
@@ -99,7 +99,7 @@ def _run(store: Store, run_ref: str | None, query: str, format_: str, output: st
         except SqlError as error:
             raise BadInput(str(error)) from error
         except (duckdb.Error, pa.ArrowException) as error:
-            raise BadInput(_sentence(error)) from error
+            raise BadInput(sql_fault(error)) from error
 
 
 def _answered(
@@ -131,7 +131,7 @@ def _batches(reader: pa.RecordBatchReader, stopped: threading.Event) -> Iterator
             return
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             # Arrow reports DuckDB's errors as those of a file.
-            raise BadInput(_sentence(error)) from error
+            raise BadInput(sql_fault(error)) from error
         yield batch
 
 
@@ -271,7 +271,7 @@ def _schema(store: Store, run_ref: str | None, table: str) -> list[str]:
         try:
             found = connection.execute(f"DESCRIBE {_quoted(table)}").fetchall()
         except duckdb.Error as error:
-            raise BadInput(_sentence(error)) from error
+            raise BadInput(sql_fault(error)) from error
     columns = [(name, kind) for name, kind, *_ in found]
     return text_table.render(["column", "type"], columns, text_table.terminal_width())[0]
 
@@ -298,10 +298,3 @@ def _remember_lines() -> None:
                 readline.write_history_file(history)
 
         atexit.register(save)
-
-
-def _sentence(error: Exception) -> str:
-    """The first line of DuckDB's message, and its suggested name if there is one."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = lines[:1] + [line for line in lines[1:2] if line.startswith("Did you mean")]
-    return " ".join(said) or type(error).__name__

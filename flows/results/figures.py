@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from tercet.flows.results import transductive
 from tercet.flows.results.few import is_few
@@ -22,6 +23,16 @@ _SUITES = (
     "pairs",
 )  # fmt: skip
 _METRICS = tuple(SPELT)
+
+
+FIGURES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("suite", "task", "subset", "metric")),
+        ("seed", pa.int64()),
+        *((name, pa.float64()) for name in ("before", "after", "gain", "gain_low", "gain_high")),
+        ("n", pa.int64()),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -145,6 +156,31 @@ def figures(connection: duckdb.DuckDBPyConnection, model: str | None = None) -> 
             side[row["seed"]] = _value(row)
     measured = [figure for figure in found.values() if figure.before or figure.after]
     return sorted(measured, key=_order)
+
+
+def as_table(found: Iterable[Figure]) -> pa.Table:
+    """One row for each figure and seed; a figure of the untouched model alone has one row."""
+    rows = []
+    for figure in found:
+        metric = figure.metric
+        names = {"suite": metric.suite, "task": metric.task, "subset": metric.subset}
+        for seed in list(figure.after) or [None]:
+            after, gain = figure.after.get(seed), figure.gains.get(seed)
+            some = after or figure.before
+            rows.append(
+                {
+                    **names,
+                    "metric": metric.name,
+                    "seed": seed,
+                    "before": figure.before and figure.before.value,
+                    "after": after and after.value,
+                    "gain": gain and gain.value,
+                    "gain_low": gain and gain.low,
+                    "gain_high": gain and gain.high,
+                    "n": some and some.n,
+                }
+            )
+    return pa.Table.from_pylist(rows, FIGURES)
 
 
 def of_tasks(found: Iterable[Figure]) -> list[Figure]:

@@ -1,12 +1,35 @@
-"""A connection to the tables of a store's runs."""
+"""A connection to the tables of a store's runs, and the answer to one query."""
+
+from contextlib import closing
 
 import duckdb
+import pyarrow as pa
 
 from tercet.storage.catalog import views
+from tercet.storage.catalog.read_only import SqlError, checked
 from tercet.storage.store import Store
+from tercet.tasks.stage import BadInput
 from tercet.tasks.stages import known_schemas
 
 
 def connect(store: Store, run_ref: str | None) -> duckdb.DuckDBPyConnection:
     """The tables of all stages; those that no run has reached are empty."""
     return views.connect(store, run_ref, known_schemas=known_schemas())
+
+
+def rows(store: Store, run_ref: str | None, query: str) -> pa.Table:
+    """The rows of one SELECT. Raises BadInput for a query that fails or does more."""
+    try:
+        with closing(connect(store, run_ref)) as connection:
+            return connection.sql(checked(connection, query)).to_arrow_table()
+    except SqlError as error:
+        raise BadInput(str(error)) from error
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise BadInput(sql_fault(error)) from error
+
+
+def sql_fault(error: Exception) -> str:
+    """The first line of DuckDB's message, and its suggested name if there is one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = lines[:1] + [line for line in lines[1:2] if line.startswith("Did you mean")]
+    return " ".join(said) or type(error).__name__

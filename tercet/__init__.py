@@ -1,0 +1,162 @@
+"""Tercet from Python: run a recipe, and read what runs left. Guide: docs/python.md.
+
+What this module names is stable; the packages below it are not. Importing it loads none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tercet.storage.store import StoreError
+    from tercet.tasks.stage import BadInput
+
+__all__ = ["BadInput", "Run", "Store", "StoreError", "open", "run"]
+
+_ERRORS = {"BadInput": "tercet.tasks.stage", "StoreError": "tercet.storage.store"}
+
+
+def run(
+    recipe: str,
+    store: str = "./tercet-store",
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    corpus: str | None = None,
+    until: str | None = None,
+    limit: int | None = None,
+    seed: int | None = None,
+) -> Run:
+    """Runs a recipe in this process, without Prefect, and reuses what is finished.
+
+    Tells about each step on standard error. Killed or interrupted, it goes on where it stopped when
+    it is called again.
+
+    Args:
+        recipe: A YAML file, or a shipped recipe's name.
+        overrides: Recipe keys in dots, such as `train.phases.0.epochs`, and their new values.
+        corpus, until, limit, seed: As the options of `tercet run`.
+
+    Raises: BadInput for what is to be changed in the recipe or its corpora, StoreError for a store
+        that cannot be used; each is one sentence that ends in what to do.
+    """
+    import json
+
+    from tercet.flows.commands.run import run_plainly
+    from tercet.flows.running.arguments import RunArguments
+    from tercet.flows.running.run_plan import prepare
+
+    changed = tuple(f"{key}={json.dumps(value)}" for key, value in (overrides or {}).items())
+    plan = prepare(RunArguments(recipe, store, changed, corpus, until, limit, seed))
+    run_id = run_plainly(plan)
+    return open(store).run(run_id)
+
+
+def open(store: str = "./tercet-store") -> Store:  # noqa: A001 (read as tercet.open)
+    """The store in that directory. Raises StoreError if there is none."""
+    from tercet.storage.store import open_store
+
+    return Store(open_store(store, create=False).location)
+
+
+@dataclass(frozen=True)
+class Store:
+    """What runs left in a directory. A table is that of the newest run that reached it."""
+
+    location: str
+
+    def sql(self, query: str) -> pa.Table:
+        """The rows of one SELECT. Raises BadInput for a query that fails or does more."""
+        return _rows(self.location, None, query)
+
+    def table(self, name: str) -> pa.Table:
+        """All rows of a table (docs/tables.md). Raises BadInput for an unknown one."""
+        return _rows(self.location, None, f"FROM {_quoted(name)}")
+
+    def run(self, ref: str | None = None) -> Run:
+        """A run by its id, the beginning of one, a tag or its recipe's name; by default the newest.
+
+        Raises: StoreError if there is no such run, or several.
+        """
+        from tercet.storage.runs import resolve_run
+        from tercet.storage.store import open_store
+
+        found = resolve_run(open_store(self.location, create=False), ref)
+        return Run(self.location, found["run_id"], found["recipe_name"], found["state"])
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run. Its tables are those that it reached; state: done, failed, interrupted, …"""
+
+    location: str
+    id: str
+    recipe: str
+    state: str
+
+    def sql(self, query: str) -> pa.Table:
+        """The rows of one SELECT. Raises BadInput for a query that fails or does more."""
+        return _rows(self.location, self.id, query)
+
+    def table(self, name: str) -> pa.Table:
+        """All rows of a table (docs/tables.md). Raises BadInput for an unknown one."""
+        return _rows(self.location, self.id, f"FROM {_quoted(name)}")
+
+    def steps(self) -> pa.Table:
+        """Its steps in order: step, version, state (made, resumed or reused), seconds."""
+        return self.sql(
+            f"SELECT step, version, state, seconds FROM run_steps WHERE run_id = '{self.id}'"
+        )
+
+    def figures(self) -> pa.Table:
+        """Each metric of the untouched and of the trained encoder, a row a seed.
+
+        suite, task, subset, metric, seed; before, after, gain (percent, but for geometry), with
+        gain_low and gain_high, the gain's 95 % interval, and n, the queries or pairs behind them.
+        """
+        from contextlib import closing
+
+        from tercet.flows.results.figures import as_table, figures
+        from tercet.flows.results.queries import connect
+        from tercet.storage.store import open_store
+
+        with closing(connect(open_store(self.location, create=False), self.id)) as connection:
+            return as_table(figures(connection))
+
+    def model(self, ref: str = "train") -> Path:
+        """The directory of a model that the run made, by its step: SentenceTransformer loads it.
+
+        Raises: BadInput if the run has not reached that step, or if it makes no model.
+        """
+        from tercet.flows.results.refs import artifact_of
+        from tercet.storage.store import open_store
+        from tercet.tasks.stage import BadInput
+
+        artifact = artifact_of(open_store(self.location, create=False), ref, self.id)
+        folder = artifact.model_dir()
+        if folder is None:
+            raise BadInput(f"{artifact.step} makes no model: name a step such as train or whiten.")
+        return folder
+
+
+def _rows(location: str, run_id: str | None, query: str) -> pa.Table:
+    from tercet.flows.results.queries import rows
+    from tercet.storage.store import open_store
+
+    return rows(open_store(location, create=False), run_id, query)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ERRORS:
+        raise AttributeError(f"module 'tercet' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_ERRORS[name]), name)
