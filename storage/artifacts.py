@@ -14,7 +14,7 @@ Readers rely only on records. A file that no record names does not exist.
 
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -89,19 +89,26 @@ class Artifact:
                 records[found["index"]] = dict(found)
         return dict(sorted(records.items()))
 
+    def whole_parts(self) -> list[int]:
+        """The parts whose files are there, tables of the size that their records say."""
+        records = list(self.records().values())
+        return [record["index"] for record in _whole(self.store, records)]
+
     def intact(self) -> bool:
         """Whether every record that its manifest counts is there, and every file that they name."""
         records, manifest = self.records(), self.manifest()
-        counted = manifest is None or manifest["parts"] == len(records)
-        return counted and all(
-            self.store.exists(path) for record in records.values() for path in _paths(record)
-        )
+        counted = len(records) if manifest is None else manifest["parts"]
+        return counted == len(records) == len(_whole(self.store, list(records.values())))
 
-    def discard(self) -> None:
-        """Removes all of it, so that it can be rebuilt; if killed midway, it is unfinished."""
+    def repair(self) -> None:
+        """Makes it unfinished, without the parts that are not whole: these alone are made again."""
+        # Without its plan nobody knows what the parts hold.
+        whole = [] if self.plan() is None else self.whole_parts()
+        lost = set(self.records()) - set(whole)
         self.store.delete(f"{self.path}/{MANIFEST}")
-        self.store.delete_tree(self.path)
-        self.clear_scratch()
+        self.store.delete(f"{self.path}/{ALL_RECORDS}")
+        for index in lost:
+            self.store.delete(self._record_path(index))
 
     def clear_scratch(self) -> None:
         """Removes the working directory, which stays behind after a kill late in the commit."""
@@ -124,23 +131,21 @@ class Artifact:
             info: Kept in the record; its `source` (input digests) is moved to the top level.
 
         Returns:
-            The valid record. If another process was first, it is that one's, and this part's
-            files are removed.
+            The valid record. If another process was first, it is that one's. Files that the valid
+            record does not name are removed.
         """
         uploaded: list[str] = []
         try:
             record = self._upload(index, part, uploaded)
             record |= _described(index, key, info)
-            won = self.store.create_json(self._record_path(index), record)
+            if not self.store.create_json(self._record_path(index), record):
+                record = self._standing(index)
+                self._remove(uploaded, part, record)
         except BaseException:
             # If an interrupt came after the record was made, the files belong to the part.
             with suppress(StoreError):
-                if uploaded and uploaded[0] not in _paths(self.record(index)):
-                    self._remove(uploaded, part)
+                self._remove(uploaded, part, self.record(index))
             raise
-        if not won:
-            self._remove(uploaded, part)
-            record = self._standing(index)
         self._remember(record)
         return record
 
@@ -162,9 +167,10 @@ class Artifact:
         missing = sorted(set(range(len(self.plan() or ()))) - set(records))
         if missing:
             raise ValueError(f"{self.step}@{self.version} lacks {len(missing)} of its parts.")
+        noted = set(self.store.list(_keys(self.step)))
         for record in records.values():
             # Missing if a process was killed between the record and this entry.
-            if self.store.get_json(self._key_path(record["key"])) is None:
+            if f"{record['key']}.json" not in noted:
                 self._remember(record)
         whole = {
             "step": self.step,
@@ -204,9 +210,6 @@ class Artifact:
     def _record_path(self, index: int) -> str:
         return f"{self.path}/_parts/{index:05d}.json"
 
-    def _key_path(self, key: str) -> str:
-        return f"keys/{_stage(self.step)}/{key}.json"
-
     def _standing(self, index: int) -> Record:
         record = self.record(index)
         if record is None:
@@ -238,8 +241,9 @@ class Artifact:
             models.append({"path": path, "bytes": size, "digest": file_digest(source)})
         return {"tables": tables, "files": models, "schemas": schemas}
 
-    def _remove(self, uploaded: Sequence[str], part: StagedPart) -> None:
-        for path in uploaded:
+    def _remove(self, uploaded: Sequence[str], part: StagedPart, standing: Record | None) -> None:
+        """Removes the part's files, except those that the standing record names."""
+        for path in set(uploaded) - set(_paths(standing)):
             with suppress(StoreError, FileNotFoundError):
                 self.store.delete(path)
         for files in part.files.values():
@@ -249,9 +253,7 @@ class Artifact:
 
     def _remember(self, record: Record) -> None:
         place = {"step": self.step, "version": self.version, "index": record["index"]}
-        data = json_bytes(place)
-        if self.store.get(self._key_path(record["key"])) != data:
-            self.store.replace(self._key_path(record["key"]), data)
+        self.store.replace(f"{_keys(self.step)}/{record['key']}.json", json_bytes(place))
 
 
 def open_artifact(store: Store, step: str, version: str) -> Artifact:
@@ -282,18 +284,26 @@ def foreign_things(store: Store) -> list[Path]:
         return sorted({*foreign(store.root), *copies})
 
 
-def find_part(store: Store, step_kind: str, key: str) -> Record | None:
-    """The record of a part with this key whose files all still exist, or None.
+def find_parts(store: Store, step_kind: str, keys: Collection[str]) -> dict[str, Record]:
+    """The records of parts with these keys, by key, of those whose files are all still there.
 
     `step_kind` is the stage's name; a step's name (`synthesise.negation`) means its stage.
     """
-    place = store.get_json(f"keys/{_stage(step_kind)}/{key}.json")
-    if place is None:
-        return None
-    record = Artifact(store, place["step"], place["version"]).record(place["index"])
-    if record is None or record["key"] != key:
-        return None
-    return record if all(store.exists(path) for path in _paths(record)) else None
+    folder = _keys(step_kind)
+    noted = {f"{key}.json": key for key in keys}
+    records: dict[str, dict[int, Record]] = {}
+    found = {}
+    for name in noted.keys() & set(store.list(folder) if noted else ()):
+        key, place = noted[name], store.get_json(f"{folder}/{name}")
+        if place is None:
+            continue
+        artifact = Artifact(store, place["step"], place["version"])
+        if artifact.path not in records:
+            records[artifact.path] = artifact.records()
+        record = records[artifact.path].get(place["index"])
+        if record is not None and record["key"] == key:
+            found[key] = record
+    return {record["key"]: record for record in _whole(store, list(found.values()))}
 
 
 def put_schema(store: Store, schema: pa.Schema) -> str:
@@ -352,12 +362,30 @@ def _paths(record: Record | None) -> list[str]:
     return data + models + list(record["schemas"].values())
 
 
+def _whole(store: Store, records: Sequence[Record]) -> list[Record]:
+    """The records whose files are all there, with tables of the size that the record says."""
+    parents = {path.rpartition("/")[0] for record in records for path in _paths(record)}
+    there: dict[str, int] = {}
+    for folder in {"/".join(parent.split("/")[:3]) for parent in parents}:
+        there |= store.sizes(folder)
+    return [
+        record
+        for record in records
+        if all(path in there for path in _paths(record))
+        and all(
+            there[file["path"]] == file["bytes"]
+            for files in record["tables"].values()
+            for file in files
+        )
+    ]
+
+
 def _tree(folder: Path | None) -> list[Path]:
     return [] if folder is None else sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _stage(step: str) -> str:
-    return step.partition(".")[0]
+def _keys(step: str) -> str:
+    return f"keys/{step.partition('.')[0]}"
 
 
 def _now() -> str:

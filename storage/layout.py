@@ -4,6 +4,8 @@ File managers, editors and tools that copy or synchronise leave files of their o
 directory that they come across. The store lists by these names alone, and so passes them over.
 """
 
+import errno
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -64,8 +66,11 @@ def own_names(root: Path, prefix: str) -> list[str]:
     listing: Listing = LAYOUT
     for part in prefix.split("/"):
         listing = _kind(listing, part) or {}
-    folder = root / prefix
-    return [name for name in _names(folder) if _is_own(folder / name, _kind(listing, name))]
+    try:
+        with os.scandir(root / prefix) as entries:
+            return sorted(e.name for e in entries if _is_own(e, _kind(listing, e.name)))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def foreign(root: Path) -> Iterator[Path]:
@@ -93,10 +98,15 @@ def _kind(listing: Listing, name: str) -> Any:
     return next((kind for form, kind in listing.items() if re.fullmatch(form, name)), None)
 
 
-def _is_own(path: Path, kind: Any) -> bool:
+def _is_own(entry: "Path | os.DirEntry[str]", kind: Any) -> bool:
     if kind is None:
         return False
-    return path.is_file() if kind == FILE else path.is_dir()
+    try:
+        return entry.is_file() if kind == FILE else entry.is_dir()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return False
+        raise
 
 
 def _is_hollow(path: Path, kind: Any) -> bool:

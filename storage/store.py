@@ -8,7 +8,6 @@ import errno
 import json
 import os
 import re
-import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -36,6 +35,8 @@ _LEFT_BY_SYSTEMS = {
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS}
+# Puts of an object that is said to exist and is not there.
+_TRIES = 5
 _OS_ERROR = re.compile(r"os error (\d+)|[Ee]rrno (\d+)|code: (\d+)")
 
 
@@ -115,13 +116,24 @@ class Store:
             raise StoreError(f"{self.location}/{path} is damaged: it is not JSON.") from error
 
     def create(self, path: str, data: bytes) -> bool:
-        """Puts the object if absent, atomically. False if it already exists."""
-        with clear_errors(self.location):
-            try:
-                obstore.put(self.objects, path, data, mode="create", use_multipart=False)
-            except (AlreadyExistsError, FileExistsError):
-                return False
-        return True
+        """Puts the object if absent, atomically. False if it already exists with other bytes.
+
+        An object that is said to exist is read. It may be our own, whose success was not reported,
+        or not there at all: then it is put again.
+        """
+        for _ in range(_TRIES):
+            with clear_errors(self.location):
+                try:
+                    obstore.put(self.objects, path, data, mode="create", use_multipart=False)
+                    return True
+                except (AlreadyExistsError, FileExistsError):
+                    pass
+            standing = self.get(path)
+            if standing is not None:
+                return standing == data
+        raise StoreError(
+            f"{self.location}/{path} is said to exist but is not there: repeat the command."
+        )
 
     def create_json(self, path: str, value: Any) -> bool:
         """`create` with the value as JSON."""
@@ -136,6 +148,17 @@ class Store:
         """The store's own names directly below the prefix, sorted, of objects and folders."""
         with clear_errors(self.location):
             return own_names(self.root, prefix)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """The size in bytes of every object below the prefix, by path."""
+        found = {}
+        with clear_errors(self.location):
+            for folder, _, names in os.walk(self.root / prefix, followlinks=True):
+                for name in names:
+                    path = Path(folder, name)
+                    with suppress(FileNotFoundError):
+                        found[path.relative_to(self.root).as_posix()] = path.stat().st_size
+        return found
 
     def exists(self, path: str) -> bool:
         """Whether an object with this name exists."""
@@ -170,11 +193,6 @@ class Store:
         """Removes the object if it exists."""
         with clear_errors(self.location), suppress(FileNotFoundError):
             obstore.delete(self.objects, path)
-
-    def delete_tree(self, prefix: str) -> None:
-        """Removes everything below the prefix, including killed processes' half-written objects."""
-        with clear_errors(self.location), suppress(FileNotFoundError):
-            shutil.rmtree(self.root / prefix)
 
 
 def json_bytes(value: Any) -> bytes:

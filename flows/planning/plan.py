@@ -22,7 +22,7 @@ from tercet.flows.running.run_plan import RunPlan
 from tercet.models import weights
 from tercet.storage import runs
 from tercet.storage.answers.pool import Pool, open_pool
-from tercet.storage.artifacts import Artifact, artifacts_of, find_part, open_artifact
+from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import Resources
 
@@ -102,7 +102,8 @@ def _planned(step: Step, look: _Look) -> PlannedStep:
             failed = 0 if step.stage.asks is None else failed_rows.count(artifact)
             return PlannedStep(step.name, own.version, "reuse", failed=failed)
         gone = ("some of its files are missing",)
-        return _to_make(step, look, PlannedStep(step.name, own.version, "run", gone))
+        done = (len(artifact.whole_parts()), len(artifact.plan() or ()))
+        return _to_make(step, look, PlannedStep(step.name, own.version, "resume", gone, done))
     why = tuple(_why(step, own, store, look.earlier))
     standing, records = artifact.plan(), artifact.records()
     if standing is not None and records:
@@ -135,7 +136,7 @@ def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
         folder = _model_folder(step, look)
         asking = upper_bound(recipe, step, own.components, most, folder, look.pool())
         return replace(planned, asking=asking, lacking=lacking)
-    order = _order_of(look.run_plan, step, own, inputs)
+    order = _order_of(look.store, look.run_plan, step, own, inputs)
     asking = estimate(recipe, order, _model_folder(step, look), look.pool())
     return replace(planned, asking=asking)
 
@@ -206,15 +207,19 @@ def _known_parts(
     """The number of parts that an earlier version has made, and of all parts."""
     if step.stage.plan is not None:
         return None
-    order = _order_of(run_plan, step, own, inputs)
+    order = _order_of(store, run_plan, step, own, inputs)
     entries = parts.specs(step, None, order.inputs)
     keys = [order.part(index, entry).key for index, entry in enumerate(entries)]
-    known = sum(find_part(store, step.name, key) is not None for key in keys)
-    return known, len(entries)
+    known = find_parts(store, step.name, set(keys))
+    return sum(key in known for key in keys), len(entries)
 
 
 def _order_of(
-    run_plan: RunPlan, step: Step, own: Fingerprint, inputs: Mapping[str, list[parts.PartFile]]
+    store: Store,
+    run_plan: RunPlan,
+    step: Step,
+    own: Fingerprint,
+    inputs: Mapping[str, list[parts.PartFile]],
 ) -> PartOrder:
     """The order shared by the step's parts, without models: it is used only for planning."""
-    return part_order(run_plan, step, own, inputs, {}, Resources())
+    return part_order(store, run_plan, step, own, inputs, {}, Resources())

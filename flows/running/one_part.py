@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from tercet.flows.running import parts
 from tercet.flows.running.parts import PartFile, Slot
 from tercet.storage.artifacts import Artifact, open_artifact, put_schema
 from tercet.storage.part_writer import PartWriter
-from tercet.storage.store import Store, open_store
+from tercet.storage.store import Store
 from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from tercet.flows.running.run_plan import RunPlan
 
 Progress = Callable[[int, int | None, str], None]
+
+# Prefix of the folders in an artifact's scratch that hold the files of one attempt at a part.
+STAGING = "staging-"
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,7 @@ class Part:
 class PartOrder:
     """The data that all parts of a step share."""
 
-    location: str
+    store: Store
     step: Step
     version: str
     seed: int
@@ -53,7 +57,12 @@ class PartOrder:
     resources: Resources
 
     def artifact(self) -> Artifact:
-        return open_artifact(open_store(self.location), self.step.name, self.version)
+        return open_artifact(self.store, self.step.name, self.version)
+
+    @cached_property
+    def empty(self) -> dict[str, dict[str, str]]:
+        """By slot, a file without rows for each table, so that empty inputs have their columns."""
+        return {slot: _empty_files(self.store, tables) for slot, tables in self.schemas.items()}
 
     @cached_property
     def driving(self) -> dict[str, PartFile]:
@@ -89,13 +98,11 @@ class PartOrder:
         emit: Callable[[str, pa.Table], None],
         resources: Resources,
     ) -> Work:
-        store = open_store(self.location)
-        empty = {slot: _empty_files(store, tables) for slot, tables in self.schemas.items()}
         return Work(
             stage=self.step.stage.name,
             config=self.step.config,
             seed=self.seed,
-            inputs=parts.rows(reads, empty),
+            inputs=parts.rows(reads, self.empty),
             models=self.models,
             spec=spec,
             resources=resources,
@@ -105,6 +112,7 @@ class PartOrder:
 
 
 def part_order(
+    store: Store,
     plan: "RunPlan",
     step: Step,
     own: Fingerprint,
@@ -125,7 +133,7 @@ def part_order(
     if "known" in inputs:
         schemas["known"] = dict(step.stage.tables)
     return PartOrder(
-        location=plan.store,
+        store=store,
         step=step,
         version=own.version or "",
         seed=plan.recipe.seed,
@@ -143,10 +151,8 @@ def commit_part(order: PartOrder, part: Part, progress: Progress) -> None:
     artifact = order.artifact()
     scratch = artifact.scratch() / f"part-{part.index:05d}"
     scratch.mkdir(parents=True, exist_ok=True)
-    staging = artifact.scratch() / f"staging-{part.index:05d}"
-    # A killed attempt's staged files are discarded; the stage manages its own scratch files.
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
+    # Of this attempt alone, whoever else makes the same part; the stage manages its scratch files.
+    staging = Path(mkdtemp(prefix=STAGING, dir=artifact.scratch()))
     resources = replace(order.resources, progress=progress)
     reads = parts.reads(order.step, order.inputs, part.driving)
     schemas = {**order.step.stage.tables, "rejects": REJECTS}
@@ -156,12 +162,13 @@ def commit_part(order: PartOrder, part: Part, progress: Progress) -> None:
         staged = writer.close(folder)
     _unchanged(order)
     artifact.commit(part.index, staged, part.key, part.info)
+    shutil.rmtree(staging, ignore_errors=True)
     progress(1, 1, "parts")
 
 
 def _unchanged(order: PartOrder) -> None:
     """Raises BadInput if a file named in the recipe has changed since the run began."""
-    found = fingerprints.external_digests(order.step, open_store(order.location))
+    found = fingerprints.external_digests(order.step, order.store)
     changed = [
         name for name, digest in found.items() if digest != order.components["externals"][name]
     ]
@@ -173,6 +180,5 @@ def _unchanged(order: PartOrder) -> None:
 
 
 def _empty_files(store: Store, tables: Mapping[str, pa.Schema]) -> dict[str, str]:
-    """A file without rows for each table of a slot, so that empty inputs have their columns."""
     known = {**tables, parts.UNREAD: REJECTS}
     return {name: str(store.local(put_schema(store, schema))) for name, schema in known.items()}

@@ -1,6 +1,7 @@
 """Runs a pipeline's steps against the store: plain functions without Prefect."""
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,12 +27,12 @@ from tercet.flows.running import (
 )
 from tercet.flows.running.asker import Asker
 from tercet.flows.running.device import device
-from tercet.flows.running.one_part import PartOrder, part_order
+from tercet.flows.running.one_part import STAGING, PartOrder, part_order
 from tercet.flows.running.processes import commit_asking_parts, commit_parts
 from tercet.flows.running.run_plan import RunPlan, check_models
 from tercet.models.llm.messages import Ask
 from tercet.storage import locks, runs
-from tercet.storage.artifacts import Artifact, artifacts_of, find_part, open_artifact
+from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput, Resources, silent
@@ -152,8 +153,8 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
         with locks.hold(handle.store, name, _waiting(handle, step), f"run {handle.run_id}"):
             manifest = artifact.manifest()
             if not artifact.intact():
-                handle.say(f"{step.name:<32} lacks some of its files: rebuilding it")
-                artifact.discard()
+                handle.say(f"{step.name:<32} lacks some of its files: making those parts again")
+                artifact.repair()
                 manifest = None
             if manifest is None:
                 state = "resumed" if artifact.records() else "made"
@@ -245,15 +246,16 @@ def _make(
     missing = [index for index in range(len(standing)) if index not in records]
     done = len(standing) - len(missing)
     show = progress if len(standing) == 1 else _by_part(progress, done, len(standing))
-    pending = []
-    for index in missing:
-        part = order.part(index, standing[index])
-        known = find_part(handle.store, step.name, part.key)
-        if known is not None:
-            artifact.reference(index, known, part.info)
+    pending = [order.part(index, standing[index]) for index in missing]
+    known = find_parts(handle.store, step.name, {part.key for part in pending})
+    for part in pending:
+        if part.key in known:
+            artifact.reference(part.index, known[part.key], part.info)
             show(1, 1, "parts")
-        else:
-            pending.append(part)
+    pending = [part for part in pending if part.key not in known]
+    for left in artifact.scratch().glob(f"{STAGING}*"):
+        # A killed attempt's: nobody else makes this artifact now.
+        shutil.rmtree(left, ignore_errors=True)
     if step.stage.asks is not None and handle.asker is not None:
         handle.asker.begin()
         commit_asking_parts(order, pending, handle.asker.cancel)
@@ -302,7 +304,7 @@ def _order(
         progress=progress,
         ask=_ask(handle, step, own, models),
     )
-    return part_order(handle.plan, step, own, inputs, models, resources)
+    return part_order(handle.store, handle.plan, step, own, inputs, models, resources)
 
 
 def _model_folder(handle: RunHandle, step: Step, model: Model, version: str) -> Path:

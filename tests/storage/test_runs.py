@@ -1,5 +1,7 @@
 """Runs, tags, and what a name stands for."""
 
+import shutil
+
 import pytest
 from processes import staged
 
@@ -68,7 +70,7 @@ def test_which_run_is_meant(store: Store) -> None:
     for ref in ("version", "tag:version"):
         with pytest.raises(UnknownRef, match="tag 'version' names extract@abcd, which is a vers"):
             runs.resolve_run(store, ref)
-    store.delete_tree(f"runs/{first}")
+    shutil.rmtree(store.local(f"runs/{first}"))
     with pytest.raises(UnknownRef, match=f"tag 'good' names {first}, which was removed"):
         runs.resolve_run(store, "good")
 
@@ -95,7 +97,7 @@ def test_which_artifact_is_meant(store: Store) -> None:
     # A step is no tag.
     with pytest.raises(UnknownRef, match="no tag 'extract' in the store"):
         tags.resolve_ref(store, "tag:extract")
-    new.discard()
+    shutil.rmtree(store.local(new.path))
     with pytest.raises(UnknownRef, match="The tag 'best' names extract@abff, which was removed"):
         tags.resolve_ref(store, "best")
     _made(store, "extract", "abff")

@@ -1,6 +1,7 @@
 """What the tests run in processes of their own: ``python processes.py WHAT STORE …``."""
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -56,7 +57,8 @@ def race(store: Store) -> None:
     """Tries to be first with each of fifty objects, and says with which it was."""
     print("ready", flush=True)
     sys.stdin.readline()
-    won = [key for key in range(50) if store.create(f"race/{key}", b"x" * 1000)]
+    data = f"{os.getpid()} ".encode() * 1000
+    won = [key for key in range(50) if store.create(f"race/{key}", data)]
     print(json.dumps(won), flush=True)
 
 

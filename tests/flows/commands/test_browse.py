@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -174,7 +175,7 @@ def test_tags_name_runs_and_versions_and_move(made: tuple[Store, str], capsys: C
 def test_what_was_removed_is_not_called_unknown(made: tuple[Store, str]) -> None:
     store, run_id = made
     tag_ref("train@bb", "best", store.location)
-    store.delete_tree("artifacts/train/bbbb2222")
+    shutil.rmtree(store.local("artifacts/train/bbbb2222"))
     with pytest.raises(BadInput, match=rf"train@bbbb2222, which run {run_id} reached, was removed"):
         show_ref("train", store.location, run_id)
     for ref in ("best", "tag:best"):

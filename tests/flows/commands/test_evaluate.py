@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -318,7 +319,7 @@ def test_a_name_is_the_stores_before_it_is_the_hubs(
     assert model_path("owner/name", store.location, None) == Path("hub/owner/name")
     assert model_path("bert-base", store.location, None) == Path("hub/bert-base")
     assert model_path("bert-base", str(tmp_path / "none"), None) == Path("hub/bert-base")
-    store.delete_tree("artifacts/train/bbbb2222")
+    shutil.rmtree(store.local("artifacts/train/bbbb2222"))
     with pytest.raises(BadInput, match="'herons' names train@bbbb2222, which was removed"):
         model_path("herons", store.location, None)
 

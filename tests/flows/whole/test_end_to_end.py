@@ -22,6 +22,7 @@ from tiny_run import (
     environment,
     held_up,
     query,
+    record_of,
     records,
     start,
     started_anew,
@@ -183,6 +184,24 @@ def test_second_run_makes_no_record(
     before = {path: record["created"] for path, record in records(open_store(str(finished.store)))}
     after = {path: record["created"] for path, record in records(open_store(str(repeated[1])))}
     assert before == after
+
+
+def test_a_lost_file_costs_its_part_alone(finished: Finished, tmp_path: Path) -> None:
+    store = copy_of(finished.store, tmp_path / "store")
+    before = record_of(store, "extract")
+    assert len(before) > 2
+    (store / before[1]["tables"]["mentions"][0]["path"]).unlink()
+    words = finished.tiny.words(store, "--until", "extract")
+    planned = ended_well(tercet("plan", *[word for word in words[1:] if word != "--no-server"]))
+    (line,) = [line for line in planned.stdout.splitlines() if line.startswith("extract")]
+    assert "some of its files are missing" in line
+    done = ended_well(tercet(*words))
+    assert "lacks some of its files: making those parts again" in done.stderr + done.stdout
+    assert states(store)["extract"] == "resumed"
+    after = record_of(store, "extract")
+    assert {index for index in after if after[index] != before[index]} == {1}
+    again = [record["tables"]["mentions"][0]["digest"] for record in (before[1], after[1])]
+    assert again[0] == again[1]
 
 
 def test_plan_says_beforehand_that_all_is_reused(finished: Finished) -> None:

@@ -1,0 +1,155 @@
+"""Artifacts that were damaged, conflicts that are none, and how often the store is asked."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import obstore
+import pytest
+from obstore.exceptions import AlreadyExistsError
+from processes import ROWS, SCHEMAS, staged
+
+from tercet.storage.artifacts import find_parts, open_artifact
+from tercet.storage.store import Store, StoreError
+
+
+def test_repair_forgets_the_parts_that_are_not_whole_and_no_others(store: Store) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{}, {}, {}])
+    made = [artifact.commit(i, staged(artifact, i), f"k{i}", {}) for i in range(3)]
+    artifact.finish({})
+    store.delete(made[0]["tables"]["left"][0]["path"])
+    store.local(made[2]["tables"]["right"][1]["path"]).write_bytes(b"PAR1")
+    assert not artifact.intact()
+    assert artifact.whole_parts() == [1]
+    artifact.repair()
+    assert artifact.manifest() is None
+    assert artifact.records() == {1: made[1]}
+    for index in (0, 2):
+        artifact.commit(index, staged(artifact, index), f"k{index}", {})
+    artifact.finish({})
+    assert artifact.intact()
+
+
+@pytest.mark.parametrize("deletions", [0, 1, 2])
+def test_what_is_half_repaired_is_repaired_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch, deletions: int
+) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{}, {}])
+    lost, kept = [artifact.commit(i, staged(artifact, i), f"k{i}", {}) for i in range(2)]
+    artifact.finish({})
+    store.delete(lost["tables"]["left"][0]["path"])
+    left = [deletions]
+    delete = Store.delete
+
+    def killed(store: Store, path: str) -> None:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        delete(store, path)
+
+    monkeypatch.setattr(Store, "delete", killed)
+    with pytest.raises(KeyboardInterrupt):
+        artifact.repair()
+    monkeypatch.undo()
+    assert not artifact.intact()
+    artifact.repair()
+    assert artifact.manifest() is None
+    assert artifact.records() == {1: kept}
+
+
+def test_without_its_plan_no_part_is_kept(store: Store) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{}, {}])
+    made = [artifact.commit(i, staged(artifact, i), f"k{i}", {}) for i in range(2)]
+    artifact.finish({})
+    store.delete(f"{artifact.path}/plan.json")
+    store.delete(made[0]["tables"]["left"][0]["path"])
+    artifact.repair()
+    assert artifact.records() == {}
+
+
+def _lies(put: Callable[..., Any], name: str, done: bool) -> Callable[..., Any]:
+    """`obstore.put` that reports the first create of that object as a conflict.
+
+    done: whether the object was put, as when the answer of a bucket is lost and asked for again.
+    """
+    lied = []
+
+    def lying(objects: Any, path: str, *data: Any, **how: Any) -> None:
+        if path.endswith(name) and how.get("mode") == "create" and not lied:
+            lied.append(path)
+            if done:
+                put(objects, path, *data, **how)
+            raise AlreadyExistsError(path)
+        put(objects, path, *data, **how)
+
+    return lying
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["it was put", "nothing is there"])
+@pytest.mark.parametrize("name", ["plan.json", "00000.json", "manifest.json"])
+def test_a_conflict_that_is_none_loses_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch, name: str, done: bool
+) -> None:
+    monkeypatch.setattr(obstore, "put", _lies(obstore.put, name, done))
+    artifact = open_artifact(store, "extract", "aaaa")
+    assert artifact.adopt_plan([{}]) == artifact.plan() == [{}]
+    record = artifact.commit(0, staged(artifact, 0), "k", {})
+    assert artifact.records() == {0: record}
+    assert artifact.finish({}) == artifact.manifest()
+    assert artifact.rows().count("left") == ROWS
+    assert artifact.intact()
+
+
+def test_a_conflict_that_never_ends_is_one_sentence(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise AlreadyExistsError("x")
+
+    monkeypatch.setattr(obstore, "put", refused)
+    with pytest.raises(StoreError, match=r"said to exist but is not there: repeat"):
+        store.create("x", b"")
+
+
+def test_requests_of_a_step_do_not_grow_faster_than_its_parts(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 40
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{} for _ in range(count)])
+    for index in range(count):
+        artifact.commit(index, staged(artifact, index, 1), f"k{index}", {})
+    requests: Counter[str] = Counter()
+    for name in ("get", "head", "put", "delete"):
+        monkeypatch.setattr(obstore, name, _counted(getattr(obstore, name), requests, name))
+    for name in ("list", "sizes"):
+        monkeypatch.setattr(Store, name, _counted(getattr(Store, name), requests, name))
+    keys = {f"k{index}" for index in range(count)}
+
+    artifact.finish({})
+    # Each record is read, nothing is asked about its key or its files.
+    assert requests == {"list": 2, "get": count + 2, "put": 2}
+    requests.clear()
+    assert artifact.intact()
+    assert requests == {"get": 2, "sizes": 2}
+    requests.clear()
+    assert len(find_parts(store, "extract", keys)) == count
+    assert requests == {"list": 1, "get": count + 1, "sizes": 2}
+    requests.clear()
+    assert find_parts(store, "extract", {f"new{index}" for index in range(count)}) == {}
+    assert requests == {"list": 1}
+    requests.clear()
+    fresh = open_artifact(store, "extract", "bbbb")
+    fresh.commit(0, staged(fresh, 0, 1), "new", {})
+    assert requests == {"put": 2, "head": len(SCHEMAS)}
+
+
+def _counted(call: Callable[..., Any], requests: Counter[str], name: str) -> Callable[..., Any]:
+    def counting(*given: Any, **named: Any) -> Any:
+        requests[name] += 1
+        return call(*given, **named)
+
+    return counting
