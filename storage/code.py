@@ -3,22 +3,29 @@
 A module's digest covers its syntax tree without comments, docstrings, positions and layout, and
 the files named in its ``DATA_FILES``. It is the same under every Python version that parses it:
 the walk skips empty fields (new versions add some) and writes constants itself.
+
+A module that sets ``UNVERSIONED = True`` is left out, and so is what it alone imports: it only
+lists or declares what others compute, so that an edit there changes no result.
 """
 
 import ast
 import hashlib
+import inspect
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from typing import Any
 
 from tercet.storage.fingerprint import DIGEST_LENGTH, file_digest
 
 _NO_EFFECT = {"ctx", "kind", "type_comment", "type_ignores"}
 DATA_FILES = "DATA_FILES"
+UNVERSIONED = "UNVERSIONED"
 PARSING_TRIES = 5
 
 Stamp = tuple[str, int, int]
@@ -26,7 +33,7 @@ Stamp = tuple[str, int, int]
 
 @dataclass(frozen=True)
 class _Module:
-    """The digest of one source file, and the dotted names that it may import."""
+    """The digest of one source file ("" if it is unversioned), and what it may import."""
 
     stamps: tuple[Stamp, ...]
     digest: str
@@ -42,8 +49,8 @@ def code_digests(
     """Digests of these modules and of all that they import under `within`, directly or not.
 
     Imports inside functions, relative imports and parent packages count; imports under ``if
-    TYPE_CHECKING`` do not. Raises ValueError if one of `modules` does not exist, does not parse or
-    names a missing data file.
+    TYPE_CHECKING`` and unversioned modules do not. Raises ValueError if one of `modules` does not
+    exist, does not parse or names a missing data file.
     """
     digests: dict[str, str] = {}
     waiting = list(modules)
@@ -56,12 +63,34 @@ def code_digests(
         if path is None:
             continue
         module = _read(name, path)
+        if not module.digest:
+            continue
         digests[name] = module.digest
         parents = [name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)]
         for wanted in (*module.imports, *parents):
             if any(wanted == root or wanted.startswith(root + ".") for root in within):
                 waiting.append(wanted)
     return dict(sorted(digests.items()))
+
+
+def modules_of(value: object) -> set[str]:
+    """The modules of the functions and classes that an object consists of.
+
+    It may be a function, a class, a dataclass instance, or a collection of such.
+    """
+    if inspect.isfunction(value) or inspect.isclass(value):
+        top = value.__module__.partition(".")[0]
+        return set() if top in sys.stdlib_module_names else {value.__module__}
+    held: Sequence[object] = ()
+    if isinstance(value, partial):
+        held = (value.func, *value.args, *value.keywords.values())
+    elif is_dataclass(value):
+        held = [getattr(value, field.name) for field in fields(value)]
+    elif isinstance(value, Mapping):
+        held = list(value.values())
+    elif isinstance(value, tuple | list):
+        held = value
+    return {name for member in held for name in modules_of(member)}
 
 
 def _locate(name: str) -> Path | None:
@@ -113,7 +142,7 @@ def _read(name: str, path: Path) -> _Module:
         raise ValueError(f"{path} cannot be read as Python: {error}.") from error
     parts = [canonical_code(tree)]
     stamps = [stamp]
-    for data in _data_files(tree):
+    for data in _assigned(tree, DATA_FILES) or ():
         file = path.parent / data
         if not file.is_file():
             raise ValueError(f"{path} names a missing data file: {data}.")
@@ -121,7 +150,8 @@ def _read(name: str, path: Path) -> _Module:
         parts.append(f"{data}:{file_digest(file)}")
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-    module = _Module(tuple(stamps), found[:DIGEST_LENGTH], tuple(_imports(tree, package)))
+    digest = "" if _assigned(tree, UNVERSIONED) else found[:DIGEST_LENGTH]
+    module = _Module(tuple(stamps), digest, tuple(_imports(tree, package)))
     _known[name, path] = module
     return module
 
@@ -240,10 +270,6 @@ def _imports(tree: ast.Module, package: str) -> Iterator[str]:
             yield from _prefixes(base)
             for alias in node.names:
                 yield f"{base}.{alias.name}"
-        elif isinstance(node, ast.Call) and _named(node.func) == "import_module" and node.args:
-            first = node.args[0]
-            if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                yield from _prefixes(first.value)
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:
@@ -269,16 +295,16 @@ def _prefixes(name: str) -> Iterator[str]:
         yield ".".join(parts[:length])
 
 
-def _data_files(tree: ast.Module) -> list[str]:
-    """The names in a module-level ``DATA_FILES = ("file.tsv", …)``."""
+def _assigned(tree: ast.Module, name: str) -> Any:
+    """The literal that the module assigns to this name at its top; None if there is none."""
     for node in tree.body:
         targets: list[ast.expr] = []
         if isinstance(node, ast.Assign):
             targets = node.targets
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             targets = [node.target]
-        if any(_named(target) == DATA_FILES for target in targets):
+        if any(_named(target) == name for target in targets):
             assert isinstance(node, ast.Assign | ast.AnnAssign)
             assert node.value is not None
-            return [str(name) for name in ast.literal_eval(node.value)]
-    return []
+            return ast.literal_eval(node.value)
+    return None

@@ -1,6 +1,6 @@
 """What a stage is: data that names its config, inputs and tables, and a pure function."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,9 +10,11 @@ from pydantic import BaseModel, ConfigDict
 
 from tercet.storage.rows import Rows
 
-# Declarations are not part of what they declare: an edit there reruns no stage.
 if TYPE_CHECKING:
     from tercet.models.llm.messages import Ask, Request
+
+# Declarations are not part of what they declare: an edit here reruns no stage.
+UNVERSIONED = True
 
 REJECTS = pa.schema(
     [
@@ -46,6 +48,11 @@ def silent(done: int, total: int | None, unit: str) -> None:
 def no_externals(config: Any) -> Mapping[str, Path | str]:
     """A stage whose config names nothing outside the store."""
     return {}
+
+
+def uses_nothing(config: Any) -> Iterable[object]:
+    """A stage whose code is what its module imports, whatever its config."""
+    return ()
 
 
 @dataclass(frozen=True)
@@ -98,7 +105,8 @@ class Stage:
     model: the function returns a directory of files, which become the artifact's.
     seeded: the seed enters the fingerprint.
     libraries: distributions whose version changes the result, hence part of the fingerprint.
-    modules: further modules, loaded by name, whose code is part of the stage.
+    uses: the objects that a config chooses from registries (losses, readers), whose code is part
+        of the step's version; a text is the name of a module that runs elsewhere for the step.
     externals: what the config names and the store does not hold: a path (its content is digested)
         or a digest, by name.
     locations: keys of the config that only say where an external lies and enter no fingerprint:
@@ -107,7 +115,8 @@ class Stage:
         models have made, whatever their inputs, so that nothing dear is made twice.
     asks: of a stage that asks a language model: what it asks for one part, asked of nobody. Its
         parts are made several at once, in threads, so that the model never waits for one's end.
-    method: of a stage that asks: the method under which its answers are kept and counted.
+    method: of a stage that asks: the method under which its answers are kept and counted, where
+        its config names none.
     """
 
     name: str
@@ -120,7 +129,7 @@ class Stage:
     model: bool = False
     seeded: bool = True
     libraries: Sequence[str] = ()
-    modules: Sequence[str] = ()
+    uses: Callable[[Any], Iterable[object]] = uses_nothing
     externals: Callable[[Any], Mapping[str, Path | str]] = no_externals
     locations: Sequence[str] = ()
     recalls: bool = False

@@ -2,7 +2,6 @@
 
 import pyarrow as pa
 
-from tercet.models.losses.registry import LOSSES
 from tercet.tasks.corpus import ingest, labelled, sample
 from tercet.tasks.evaluation import (
     awareness,
@@ -19,7 +18,6 @@ from tercet.tasks.scoring import embed, mine, select
 from tercet.tasks.scoring.scorers import SCORERS, scorer_named
 from tercet.tasks.stage import REJECTS, Stage
 from tercet.tasks.synthesis import fitted, parse, prompted, synthesise
-from tercet.tasks.synthesis.methods import PROMPTED_NAMES, RULE_NAMES
 from tercet.tasks.training import (
     count_tokens,
     entry_matrix,
@@ -34,7 +32,7 @@ from tercet.tasks.training import (
 
 
 def stages() -> tuple[Stage, ...]:
-    """All stages in the order of a pipeline; of those made on demand, one a method."""
+    """All stages in the order of a pipeline."""
     return (
         ingest.STAGE,
         ingest.PRETRAIN,
@@ -44,9 +42,9 @@ def stages() -> tuple[Stage, ...]:
         extract_generate.STAGE,
         extract_parse.STAGE,
         graph.STAGE,
-        *(synthesise.stage_for(name) for name in RULE_NAMES),
-        *(prompted.stage_for(name) for name in PROMPTED_NAMES),
-        *(fitted.stage_for(fitted.FROM_SENTENCE[0], backend) for backend in fitted.CODE),
+        synthesise.STAGE,
+        prompted.STAGE,
+        fitted.STAGE,
         parse.STAGE,
         embed.STAGE,
         *(scorer_named(name).stage for name in SCORERS),
@@ -61,10 +59,7 @@ def stages() -> tuple[Stage, ...]:
         count_tokens.STAGE,
         fit_evaluator.STAGE,
         entry_matrix.STAGE,
-        train.stage_for(LOSSES),
-        train.stage_for(LOSSES, chooses="retrieval"),
-        train.stage_for(LOSSES, chooses="fact_order"),
-        train.stage_for(LOSSES, chooses="a set of one's own"),
+        train.STAGE,
         whiten.STAGE,
         awareness.STAGE,
         halves.STAGE,

@@ -9,7 +9,6 @@ FOLDERS = ("flows", "tasks", "models", "storage")
 WHOLE = Path("flows/whole")
 # Tests of a folder's modules together, and what they test of all of them.
 OF_A_FOLDER = {
-    "tasks/test_closures.py": "the modules in each stage's version",
     "flows/report/test_sections.py": "every section of a report, of a store that is written down",
     "flows/report/test_in_browser.py": "the page in a browser",
     "models/rules/test_positives.py": "what all rules for positives have in common, and each one",

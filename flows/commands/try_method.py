@@ -134,7 +134,7 @@ def _show_answers(order: PartOrder, method: str, count: int) -> None:
 
 
 def _step(steps: Sequence[Step], method: str) -> Step:
-    names = {step.stage.method: step for step in steps if step.stage.method}
+    names = {step.method: step for step in steps if step.stage.asks}
     names |= {step.name.partition(".")[2]: step for step in steps if _makes(step)}
     if method not in names:
         known = f"it has: {', '.join(names)}" if names else "it has none"

@@ -24,7 +24,7 @@ def corpus_steps(recipe: Recipe) -> list[Step]:
     return [
         Step(
             "ingest",
-            ingest.stage_for(corpora),
+            ingest.STAGE,
             ingest.IngestConfig(corpora=corpora, **settings),
         ),
         Step(
@@ -44,7 +44,7 @@ def labelled_steps(recipe: Recipe) -> list[Step]:
     config = labelled.LabelledConfig(corpora=corpora, max_line_bytes=recipe.ingest.max_line_bytes)
     tables = ("sentences", "document_pairs") if recipe.unlabelled else ()
     held_out = dict.fromkeys(tables, ("ingest",))
-    return [Step("labelled", labelled.stage_for(corpora), config, held_out)]
+    return [Step("labelled", labelled.STAGE, config, held_out)]
 
 
 def pretrain_corpora(recipe: Recipe) -> list[Step]:
@@ -54,7 +54,7 @@ def pretrain_corpora(recipe: Recipe) -> list[Step]:
         return []
     settings = recipe.ingest.model_dump() | {"dev": PRETRAIN_DEV, "test": 0.0}
     config = ingest.PretrainIngestConfig(corpora=corpora, **settings)
-    return [Step("ingest.pretrain", ingest.stage_for(corpora, ingest.PRETRAIN), config)]
+    return [Step("ingest.pretrain", ingest.PRETRAIN, config)]
 
 
 def of_role(recipe: Recipe, role: str | None) -> tuple[str, ...]:

@@ -12,19 +12,9 @@ from tercet.storage import code, fingerprint, rounds, tags
 from tercet.storage.accepted import accepted
 from tercet.storage.artifacts import Artifact, all_artifacts, open_artifact
 from tercet.storage.store import Store
-from tercet.tasks.stage import BadInput, Stage
+from tercet.tasks.stage import BadInput
 
 UNKNOWN = "weights not fetched yet"
-
-# These only declare things: counting an edit there would rebuild everything that imports them. The
-# modules named in a registry are in a stage's `modules`.
-DECLARATIONS = (
-    "tercet.tasks.stage",
-    "tercet.tasks.corpus.sources.registry",
-    "tercet.tasks.corpus.kinds.registry",
-    "tercet.tasks.synthesis.methods",
-    "tercet.models.losses.registry",
-)
 
 _ASKED = ("stage", "config", "models", "externals", "seed")
 
@@ -72,10 +62,16 @@ def round_key(components: Mapping[str, Any]) -> str:
     return fingerprint.digest({name: components[name] for name in _ASKED})
 
 
-def closure(stage: Stage) -> dict[str, str]:
-    """The digest of each module whose code enters the stage's version."""
-    modules = code.code_digests([stage.run.__module__, *stage.modules])
-    return {name: digest for name, digest in modules.items() if name not in DECLARATIONS}
+def closure(step: Step) -> dict[str, str]:
+    """The digest of each module whose code enters the step's version.
+
+    These are the modules of its stage's function and of what its config chooses, and all of ours
+    that they import; of what an installed package adds, all of that package's too.
+    """
+    roots, within = {step.stage.run.__module__}, {"tercet.tasks", "tercet.models"}
+    for chosen in step.stage.uses(step.config):
+        roots |= {chosen} if isinstance(chosen, str) else code.modules_of(chosen)
+    return code.code_digests(sorted(roots), sorted(within))
 
 
 def part_key(
@@ -168,7 +164,7 @@ def _fingerprint(
     step: Step, found: Mapping[str, Fingerprint], seed: int, store: Store, fetch: bool
 ) -> Fingerprint:
     stage = step.stage
-    modules = closure(stage)
+    modules = closure(step)
     digest = accepted(store, step.name, fingerprint.digest(dict(modules)))
     versions = {s: [found[n].version for n in names] for s, names in step.inputs.items()}
     models = {slot: _model(source, found, store, fetch) for slot, source in step.models.items()}

@@ -46,7 +46,7 @@ def generator_step(recipe: Recipe, name: str) -> Step:
     if sentences:
         read |= {"sentences": ("ingest",), **guarded(recipe, "sentences")}
     stage, rewriting = (
-        fit_generator.stage_for(settings.form),
+        fit_generator.STAGE,
         settings.config(name, labelled, sentences),
     )
     return Step(f"fit_generator.{name}", stage, rewriting, read, models)

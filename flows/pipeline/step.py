@@ -49,6 +49,11 @@ class Step:
     models: Mapping[str, Model] = field(default_factory=dict)
 
     @property
+    def method(self) -> str:
+        """Of a step that asks: the method under which its answers are kept and counted."""
+        return getattr(self.config, "method", self.stage.method)
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The names of the steps that must be done first."""
         made = [model.step for model in self.models.values() if isinstance(model, Made)]

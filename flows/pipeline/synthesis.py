@@ -35,7 +35,7 @@ def synthesis_steps(recipe: Recipe) -> list[Step]:
             steps.append(prompted_step(recipe, name, given, inputs))
         else:
             config = synthesise.SynthesiseConfig(**given)
-            steps.append(Step(name, synthesise.stage_for(method), config, inputs))
+            steps.append(Step(name, synthesise.STAGE, config, inputs))
         texts.append(f"synthesise.{method}")
     # Those that ask one model stand together, so that each is served once.
     names = [LLM, *recipe.generators]
@@ -66,8 +66,7 @@ def prompted_step(
         params={**given["params"], **sampling.model_dump()},
         llm=served(recipe.llm),
     )
-    stage = prompted.stage_for(config.method)
-    return Step(name, stage, config, inputs, llm(recipe))
+    return Step(name, prompted.STAGE, config, inputs, llm(recipe))
 
 
 def _fitted_step(
@@ -92,4 +91,4 @@ def _fitted_step(
         precision=settings.precision,
     )
     models = generator(recipe, params["generator"], method)
-    return Step(name, fitted.stage_for(method, settings.backend), config, inputs, models)
+    return Step(name, fitted.STAGE, config, inputs, models)

@@ -44,7 +44,6 @@ def training_steps(recipe: Recipe) -> list[Step]:
     base = evaluate.EvaluateConfig(**measured)
     model: Mapping[str, Model] = {"model": model_named(recipe, recipe.backbone)}
     steps = [Step("evaluate.base", evaluate.STAGE, base, pairs, model)]
-    choose = recipe.train.choose
     for seed in range(recipe.seed, recipe.seed + recipe.seeds):
         trained: dict[str, str] = {}
         against: dict[tuple[str, str], Step] = {}
@@ -52,7 +51,6 @@ def training_steps(recipe: Recipe) -> list[Step]:
         own = None if seed == recipe.seed else seed
         for phase in recipe.train.phases:
             step = trained_by(recipe, seed, phase.name)
-            stage = train.stage_for(phase.losses(), None if choose is None else choose.by)
             config = _config(recipe, phase, own)
             models = {"backbone": _model(recipe, phase, seed, phase.backbone)}
             for part in phase.parts:
@@ -64,7 +62,7 @@ def training_steps(recipe: Recipe) -> list[Step]:
                     # One built with what exists already serves all seeds.
                     steps += [entries] if entries.name not in [s.name for s in steps] else []
                     against[phase.name, part.name] = entries
-            steps.append(Step(step, stage, config, _inputs(recipe, phase), models))
+            steps.append(Step(step, train.STAGE, config, _inputs(recipe, phase), models))
             trained[phase.name] = step
         steps += _define_steps(recipe, against, seed, own)
         if recipe.whiten is not None:

@@ -132,7 +132,7 @@ def _seen(step: Step, pool: Pool, who: Identity) -> tuple[float | None, float | 
     rates = pool.rates(who.label)
     if rates is None:
         return None, None
-    return rates.mean_tokens.get(step.stage.method), rates.tokens_per_second
+    return rates.mean_tokens.get(step.method), rates.tokens_per_second
 
 
 def _longest(config: Any) -> int:

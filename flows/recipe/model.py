@@ -11,7 +11,7 @@ from tercet.flows.recipe.scoring import COSINES
 from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
-from tercet.models.losses.registry import LOSSES, loss_named
+from tercet.models.losses.registry import LOSSES
 from tercet.tasks.corpus.ingest import CorpusConfig, IngestSettings
 from tercet.tasks.corpus.sample import SampleSettings
 from tercet.tasks.evaluation.awareness import AwarenessSettings
@@ -214,8 +214,8 @@ def json_schema() -> dict[str, Any]:
 def _describe_losses(definitions: dict[str, Any]) -> None:
     """Adds each loss with its own parameters; a phase's single part may be written flat."""
     forms: list[dict[str, Any]] = [{"enum": list(LOSSES), "type": "string"}]
-    for name in LOSSES:
-        own = loss_named(name).params.model_json_schema()
+    for name, loss in LOSSES.items():
+        own = loss.params.model_json_schema()
         definitions.update(own.pop("$defs", {}))
         own["properties"] = {"name": {"const": name}, **own.get("properties", {})}
         definitions[f"Loss_{name}"] = {**own, "required": ["name", *own.get("required", [])]}

@@ -1,25 +1,65 @@
-"""The losses by name. A new one is a module with `LOSS`, and a line here."""
+"""The losses by name, and a loss as a recipe names it. A new one is a module, and a line here."""
 
 from collections.abc import Mapping
-from importlib import import_module
+from typing import Any
 
-from tercet.models.losses.loss import Loss
+from tercet.models.losses import (
+    definition,
+    gaussian_decay,
+    guided,
+    in_batch,
+    nt_xent,
+    strict,
+    token_reconstruction,
+)
+from tercet.models.losses.loss import Loss, Params
 
-# Modules by name, so that editing one loss retrains only its own phases. No torch is loaded.
-LOSSES: Mapping[str, str] = {
-    "definition": "tercet.models.losses.definition",
-    "gaussian_decay": "tercet.models.losses.gaussian_decay",
-    "guided": "tercet.models.losses.guided",
-    "in_batch": "tercet.models.losses.in_batch",
-    "nt_xent": "tercet.models.losses.nt_xent",
-    "strict": "tercet.models.losses.strict",
-    "token_reconstruction": "tercet.models.losses.token_reconstruction",
+UNVERSIONED = True
+
+LOSSES: Mapping[str, Loss] = {
+    loss.name: loss
+    for loss in (
+        definition.LOSS,
+        gaussian_decay.LOSS,
+        guided.LOSS,
+        in_batch.LOSS,
+        nt_xent.LOSS,
+        strict.LOSS,
+        token_reconstruction.LOSS,
+    )
 }
 
 
 def loss_named(name: str) -> Loss:
-    """The loss that a recipe names. Raises ValueError if there is none of that name."""
+    """The loss of that name. Raises ValueError if there is none."""
     if name not in LOSSES:
         raise ValueError(f"there is no loss {name!r}: choose one of {', '.join(LOSSES)}")
-    loss: Loss = import_module(LOSSES[name]).LOSS
-    return loss
+    return LOSSES[name]
+
+
+def fill_loss(content: Any, default: str | None = None) -> dict[str, Any]:
+    """The loss's name and all of its parameters, from a name alone or a mapping of both.
+
+    default: the name where the mapping has none. Raises ValueError with one sentence.
+    """
+    if isinstance(content, str):
+        content = {"name": content}
+    if not isinstance(content, dict):
+        raise ValueError("name a loss, or give a mapping of its name and its parameters")
+    name = content.get("name", default)
+    if name is None:
+        raise ValueError(f"name the loss: one of {', '.join(LOSSES)}")
+    if not isinstance(name, str) or name not in LOSSES:
+        raise ValueError(f"there is no loss {name!r}; known: {', '.join(LOSSES)}")
+    return {"name": name, **params_of({**content, "name": name}).model_dump(mode="json")}
+
+
+def params_of(content: Mapping[str, Any]) -> Params:
+    """The parameters of a loss that is given as a mapping with its name."""
+    given = {key: value for key, value in content.items() if key != "name"}
+    return loss_named(content["name"]).params.model_validate(given)
+
+
+def loss_of(content: Mapping[str, Any]) -> Loss:
+    """The loss of such a mapping, as it is with these parameters."""
+    return loss_named(content["name"]).with_numbers(params_of(content))

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
-from tercet.models.losses.chosen import chosen, loss_of, numbers
 from tercet.models.losses.loss import Loss, Params
 
 if TYPE_CHECKING:
@@ -29,7 +28,10 @@ _WRITTEN = {
 
 
 def _other(content: Any) -> dict[str, Any]:
-    other = chosen(content)
+    # The registry imports this module.
+    from tercet.models.losses.registry import fill_loss, loss_of
+
+    other = fill_loss(content)
     loss = loss_of(other)
     if loss.name == NAME or loss.slots or loss.keeps or loss.texts[:2] != ("anchor", "positive"):
         raise ValueError(
@@ -95,17 +97,19 @@ def build(
     slots: `frequencies`, a directory of `count_tokens`, unless all tokens count alike.
     """
     from tercet.models.losses import token_reconstruction_loss as modules
+    from tercet.models.losses.registry import loss_of, params_of
     from tercet.models.losses.token_frequencies import read_frequencies
 
     head = modules.token_cnn_of(model)
+    other, numbers = loss_of(params.around), params_of(params.around)
     if not params.decoder:
-        return loss_of(params.around).build(model, numbers(params.around), {})
+        return other.build(model, numbers, {})
     frequencies = read_frequencies(slots[SLOT], model.tokenizer) if params.adaptive else None
     weights = modules.token_weights(frequencies, params.floor, params.slope)
     encoder = modules.RecordedEncoder(model)
     return modules.TokenReconstructionLoss(
         encoder,
-        loss_of(params.around).build(encoder, numbers(params.around), {}),  # type: ignore[arg-type]
+        other.build(encoder, numbers, {}),  # type: ignore[arg-type]
         modules.TokenDecoder(head.width, head.channels, head.filters, params.unpooling),
         params.weight,
         weights,
@@ -115,6 +119,8 @@ def build(
 
 def with_numbers(params: TokenReconstruction) -> Loss:
     """The loss with what the other one reads and reports."""
+    from tercet.models.losses.registry import loss_of
+
     other = loss_of(params.around)
     terms = (*LOSS.terms, *other.terms) if params.decoder else other.terms
     slots = LOSS.slots if params.decoder and params.adaptive else ()

@@ -8,7 +8,7 @@ Nothing depends on the size of batches or pieces.
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -330,6 +330,11 @@ def _slices(path: Path, cuts: Iterable[int]) -> Iterator[pa.Table]:
             held = held.slice(end - start)
 
 
+def readers(config: IngestConfig) -> set[str]:
+    """The readers that these corpora need."""
+    return {registry.module_of(corpus.source) for corpus in config.corpora}
+
+
 STAGE = Stage(
     name="ingest",
     config=IngestConfig,
@@ -345,7 +350,7 @@ STAGE = Stage(
     externals=externals,
     # The content of a corpus is digested; only `sample` looks at its role, share and company.
     locations=(*("corpora.*.source", "corpora.*.role", "corpora.*.share", "corpora.*.company"),),
-    modules=(registry.FILES, *registry.READERS.values()),
+    uses=readers,
 )
 
 
@@ -355,12 +360,6 @@ PRETRAIN = replace(
     tables={"pretrain_sentences": SENTENCES},
     run=run_pretrain,
 )
-
-
-def stage_for(corpora: Sequence[CorpusConfig], stage: Stage = STAGE) -> Stage:
-    """The stage with the code of the readers that these corpora need, and of no others."""
-    modules = sorted({registry.module_of(corpus.source) for corpus in corpora})
-    return replace(stage, modules=tuple(modules))
 
 
 __all__ = [
@@ -375,5 +374,4 @@ __all__ = [
     "PretrainIngestConfig",
     "check_corpora",
     "run",
-    "stage_for",
 ]

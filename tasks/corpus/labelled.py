@@ -10,7 +10,6 @@ ingest's, so that none of their texts becomes an anchor.
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -312,6 +311,12 @@ def _numbered(entries: pa.ChunkedArray, texts: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, flat, mask=lists.is_null())
 
 
+def readers_and_kinds(config: LabelledConfig) -> set[str]:
+    """The readers and kinds that these corpora need."""
+    readers = {registry.module_of(corpus.source) for corpus in config.corpora}
+    return readers | {KINDS[corpus.kind] for corpus in config.corpora if corpus.kind is not None}
+
+
 STAGE = Stage(
     name="labelled",
     config=LabelledConfig,
@@ -321,12 +326,5 @@ STAGE = Stage(
     externals=externals,
     # The content of a corpus is digested; it has no share.
     locations=("corpora.*.source", "corpora.*.share"),
-    modules=(registry.FILES, *registry.READERS.values(), *KINDS.values()),
+    uses=readers_and_kinds,
 )
-
-
-def stage_for(corpora: Sequence[CorpusConfig]) -> Stage:
-    """The stage with the code of the readers and kinds that these corpora need, and no others."""
-    readers = {registry.module_of(corpus.source) for corpus in corpora}
-    kinds = {KINDS[corpus.kind] for corpus in corpora if corpus.kind is not None}
-    return replace(STAGE, modules=tuple(sorted(readers | kinds)))

@@ -433,7 +433,6 @@ STAGE = Stage(
     },
     run=run,
     libraries=("torch", "transformers", "sentence-transformers", "scikit-learn"),
-    modules=("tercet.models.encoders.encoder",),
     externals=externals,
     locations=("suite", "fact_order", "sts_sets.*.source"),
 )

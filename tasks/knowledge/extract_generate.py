@@ -115,13 +115,18 @@ def run(work: Work) -> None:
     )
 
 
+def uses(config: ExtractGenerateConfig) -> tuple[str]:
+    """What surrounds a prompt on its way to a model."""
+    return (asking.WIRE,)
+
+
 STAGE = Stage(
     name="extract_generate",
     config=ExtractGenerateConfig,
     tables={"generations": GENERATIONS},
     run=run,
     each="sentences",
-    modules=(asking.WIRE,),
+    uses=uses,
     externals=externals,
     locations=("prompt", *asking.LLM_LOCATIONS),
     asks=requests,

@@ -18,7 +18,6 @@ from tercet.tasks.stage import BadInput, Config, Stage, Work
 if TYPE_CHECKING:
     from tercet.models.t5.judge import Judge
 
-_JUDGE = "tercet.models.t5.judge"
 # Candidates among which batches of similar length are formed.
 _ROWS = 16_384
 # A text on the topic neither follows nor contradicts, so that nothing could be asked of its score.
@@ -101,7 +100,6 @@ STAGE = Stage(
     aligned=("sentences",),
     seeded=False,
     libraries=("torch", "transformers"),
-    modules=(_JUDGE,),
     locations=("model",),
 )
 SCORER = Scorer("gense", "p_true", STAGE, reads=("sentences",))

@@ -13,9 +13,9 @@ from tercet.models.precision import Precision
 from tercet.models.prompted import templates
 from tercet.tasks.stage import Stage, Work
 from tercet.tasks.synthesis import asking
-from tercet.tasks.synthesis.methods import method_of, module_of
+from tercet.tasks.synthesis.methods import method_of
 from tercet.tasks.synthesis.prompted import prompt_path
-from tercet.tasks.synthesis.synthesise import NAME, SynthesiseConfig, aligned, generated
+from tercet.tasks.synthesis.synthesise import ALIGNED, NAME, SynthesiseConfig, generated
 
 SLOT = "generator"
 # Methods that a generator answers from the sentence alone; others need instructions.
@@ -34,22 +34,11 @@ class FittedConfig(SynthesiseConfig):
     precision: Precision
 
 
-def stage_for(name: str, backend: Backend) -> Stage:
-    """The stage for one prompted method. Slots as for a rule; the model in slot `generator`."""
-    return Stage(
-        name=NAME,
-        config=FittedConfig,
-        tables={"generations": GENERATIONS},
-        run=run,
-        each="sentences",
-        aligned=aligned(name),
-        modules=(module_of(name), *CODE[backend], *((asking.WIRE,) if backend == "vllm" else ())),
-        externals=externals,
-        # The generator's name says where its model and settings are, which are digested.
-        locations=("params.prompt", "params.generator"),
-        asks=asks,
-        method=name,
-    )
+def uses(config: FittedConfig) -> tuple[object, ...]:
+    """The method, and the code that decodes its answers."""
+    backend = config.decoding.backend
+    wire = (asking.WIRE,) if backend == "vllm" else ()
+    return (method_of(config.method), *CODE[backend], *wire)
 
 
 def externals(config: FittedConfig) -> dict[str, Path]:
@@ -123,3 +112,19 @@ def _template(config: FittedConfig) -> templates.Template | None:
     if config.method in FROM_SENTENCE:
         return None
     return templates.load(prompt_path(config), method_of(config.method).variables)
+
+
+# Slots as for a rule; the model in slot `generator`.
+STAGE = Stage(
+    name=NAME,
+    config=FittedConfig,
+    tables={"generations": GENERATIONS},
+    run=run,
+    each="sentences",
+    aligned=ALIGNED,
+    uses=uses,
+    externals=externals,
+    # The generator's name says where its model and settings are, which are digested.
+    locations=("params.prompt", "params.generator"),
+    asks=asks,
+)

@@ -9,8 +9,8 @@ from tercet.models.llm.settings import LlmSettings
 from tercet.models.prompted import templates
 from tercet.tasks.stage import Stage, Work
 from tercet.tasks.synthesis import asking
-from tercet.tasks.synthesis.methods import method_of, module_of
-from tercet.tasks.synthesis.synthesise import NAME, SynthesiseConfig, aligned, generated
+from tercet.tasks.synthesis.methods import method_of
+from tercet.tasks.synthesis.synthesise import ALIGNED, NAME, SynthesiseConfig, generated
 
 
 class PromptedConfig(SynthesiseConfig):
@@ -19,21 +19,9 @@ class PromptedConfig(SynthesiseConfig):
     llm: LlmSettings
 
 
-def stage_for(name: str) -> Stage:
-    """The stage for one prompted method: its slots and the module whose code it runs."""
-    return Stage(
-        name=NAME,
-        config=PromptedConfig,
-        tables={"generations": GENERATIONS},
-        run=run,
-        each="sentences",
-        aligned=aligned(name),
-        modules=(module_of(name), asking.WIRE),
-        externals=externals,
-        locations=("params.prompt", "params.generator", *asking.LLM_LOCATIONS),
-        asks=asks,
-        method=name,
-    )
+def uses(config: PromptedConfig) -> tuple[object, ...]:
+    """The method, and what surrounds a prompt on its way to a model."""
+    return (method_of(config.method), asking.WIRE)
 
 
 def externals(config: PromptedConfig) -> dict[str, Path]:
@@ -81,3 +69,17 @@ def asks(work: Work) -> Iterator[Request]:
     sampling = asking.sampling_of(config.llm, config.params)
     for asked in generated(work):
         yield from asking.requests(asked, config.method, work.seed, template, sampling)
+
+
+STAGE = Stage(
+    name=NAME,
+    config=PromptedConfig,
+    tables={"generations": GENERATIONS},
+    run=run,
+    each="sentences",
+    aligned=ALIGNED,
+    uses=uses,
+    externals=externals,
+    locations=("params.prompt", "params.generator", *asking.LLM_LOCATIONS),
+    asks=asks,
+)

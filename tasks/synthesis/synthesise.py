@@ -1,7 +1,7 @@
 """Stage `synthesise`: what one method generates from the anchors, one artifact each.
 
-A method lies in a module of its family, which `methods` names and which is loaded by name: a
-method's version covers its own module and no other method's.
+A method lies in a module of its family: a method's version covers its own module and no other
+method's.
 """
 
 import threading
@@ -24,9 +24,11 @@ from tercet.tasks.connections import connection
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.isolation import isolated, refused
 from tercet.tasks.stage import Config, Stage, Work
-from tercet.tasks.synthesis.methods import GENERATORS, check_params, method_of, module_of, needs
+from tercet.tasks.synthesis.methods import METHODS, check_params, method_of
 
 NAME = "synthesise"
+# Slots whose rows come from the same sentences, of the methods that read them.
+ALIGNED = ("mentions", "sentence_categories")
 
 # The columns that decide which sentences are anchors, and those that generators see.
 _SENTENCES = [
@@ -67,32 +69,19 @@ class SynthesiseConfig(MethodSettings):
     @model_validator(mode="before")
     @classmethod
     def _filled(cls, content: Any) -> Any:
-        if isinstance(content, dict) and content.get("method") in GENERATORS:
+        if isinstance(content, dict) and content.get("method") in METHODS:
             return {**content, "params": check_params(content["method"], content.get("params", {}))}
         return content
 
     @model_validator(mode="after")
     def _known(self) -> "SynthesiseConfig":
-        module_of(self.method)
+        method_of(self.method)
         return self
 
 
-def stage_for(name: str) -> Stage:
-    """The stage for one rule: its slots and the module whose code it runs."""
-    return Stage(
-        name=NAME,
-        config=SynthesiseConfig,
-        tables={"generations": GENERATIONS},
-        run=run,
-        each="sentences",
-        aligned=aligned(name),
-        modules=(module_of(name),),
-    )
-
-
-def aligned(name: str) -> tuple[str, ...]:
-    """The slots whose rows come from the same sentences."""
-    return tuple(slot for slot in ("mentions", "sentence_categories") if slot in needs(name))
+def uses(config: SynthesiseConfig) -> tuple[Method]:
+    """The method."""
+    return (method_of(config.method),)
 
 
 def run(work: Work) -> None:
@@ -242,3 +231,14 @@ def _texts(work: Work, wanted: seeding.Ids) -> list[str]:
             GROUP BY w.place ORDER BY w.place"""
         found = db.sql(query).to_arrow_table()
     return list(found["text"].to_pylist())
+
+
+STAGE = Stage(
+    name=NAME,
+    config=SynthesiseConfig,
+    tables={"generations": GENERATIONS},
+    run=run,
+    each="sentences",
+    aligned=ALIGNED,
+    uses=uses,
+)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from tercet.models.encoders.pooling import FormSettings
-from tercet.models.losses.registry import LOSSES, loss_named
+from tercet.models.losses.in_batch import LOSS
 from tercet.models.precision import Precision
 from tercet.models.training.phase import Numbers, PartRows
 from tercet.storage.rows import quoted
@@ -17,8 +17,6 @@ from tercet.tasks.stage import BadInput, Config, Stage, Work
 from tercet.tasks.training.fitting import fitted
 from tercet.tasks.training.loss_rows import shaped
 from tercet.tasks.training.training_log import TRAINING_LOG
-
-LOSS = "in_batch"
 
 
 class FitEvaluatorConfig(FormSettings, Config):
@@ -58,11 +56,10 @@ def run(work: Work) -> Path:
         warmup=config.warmup,
         max_length=config.max_length,
     )
-    loss = loss_named(LOSS)
     found = without_contaminated(work, _sentences(work), "guarded_sentences", "fit_evaluator")
-    rows = shaped(found, loss, config.max_rows, work.seed)
-    params = loss.params.model_validate({"tau": config.tau, "head": config.head})
-    part = PartRows("fit_evaluator", rows, LOSS, params)
+    rows = shaped(found, LOSS, config.max_rows, work.seed)
+    params = LOSS.params.model_validate({"tau": config.tau, "head": config.head})
+    part = PartRows("fit_evaluator", rows, LOSS.name, params)
     directory, _ = fitted(work, config, numbers, [part], work.seed)
     return directory
 
@@ -93,5 +90,4 @@ STAGE = Stage(
     run=run,
     model=True,
     libraries=("torch", "transformers", "sentence-transformers"),
-    modules=(LOSSES[LOSS],),
 )

@@ -1,6 +1,5 @@
 """Stage `fit_generator`: a model that rewrites sentences, fitted to pairs of source and target."""
 
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -224,6 +223,11 @@ def _saved(fitted: "Fitted", directory: Path) -> Path:
     return directory
 
 
+def uses(config: FitGeneratorConfig) -> tuple[str, ...]:
+    """The code of its form, where that has some of its own."""
+    return (_VAEGPT,) if config.form == "vaegpt" else ()
+
+
 STAGE = Stage(
     name="fit_generator",
     config=FitGeneratorConfig,
@@ -231,10 +235,5 @@ STAGE = Stage(
     run=run,
     model=True,
     libraries=("torch", "transformers"),
-    modules=(_VAEGPT,),
+    uses=uses,
 )
-
-
-def stage_for(form: Form) -> Stage:
-    """The stage with the code of this form alone."""
-    return STAGE if form == "vaegpt" else replace(STAGE, modules=())

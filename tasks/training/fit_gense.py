@@ -27,7 +27,6 @@ from tercet.tasks.training.training_log import TRAINING_LOG, log_table
 if TYPE_CHECKING:
     from tercet.models.t5.fitting import Gense
 
-_FITTING = "tercet.models.t5.fitting"
 # What a model of this form can be asked to write.
 METHODS = tuple(wording.asked())
 
@@ -238,7 +237,6 @@ STAGE = Stage(
     run=run,
     model=True,
     libraries=("torch", "transformers"),
-    modules=(_FITTING,),
     externals=externals,
     locations=tuple(f"prompts.{method}" for method in METHODS),
 )

@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
-from tercet.models.losses.chosen import chosen, loss_of, numbers
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.loss import Loss, Params
-from tercet.models.losses.registry import loss_named
+from tercet.models.losses.registry import fill_loss, loss_named, loss_of, params_of
 from tercet.models.training.phase import Numbers, part_sizes
 from tercet.tasks.stage import Config
 
@@ -156,7 +155,7 @@ def _bare_rows(content: Any) -> Any:
 
 
 def _loss(content: Any) -> Any:
-    return chosen(content, DEFAULT_LOSS)
+    return fill_loss(content, DEFAULT_LOSS)
 
 
 LossConfig: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_loss)]
@@ -205,7 +204,7 @@ class PartConfig(Config):
 
     def params(self) -> Params:
         """The numbers of the part's loss."""
-        return numbers(self.loss)
+        return params_of(self.loss)
 
     def resolved(self) -> Loss:
         """The part's loss as it is with its numbers."""

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -152,22 +152,26 @@ def externals(config: TrainConfig) -> dict[str, Path]:
     return files
 
 
-def stage_for(losses: Iterable[str], chooses: str | None = None) -> Stage:
-    """The stage for a phase with these losses, whose code is part of it.
+def uses(config: TrainConfig) -> Iterator[object]:
+    """The phase's losses, and what chooses its checkpoint: no other training depends on these."""
+    yield from (LOSSES[name] for name in config.phase.losses())
+    by = None if config.choose is None else config.choose.by
+    if by is not None:
+        yield _CHOOSE
+    if by == "fact_order":
+        yield _CHOOSE_ORDER
+    elif by not in (None, *CHOICES):
+        yield _CHOOSE_SET
 
-    chooses: by what a checkpoint is chosen on dev: no other training depends on that code.
-    """
-    choosing = [] if chooses is None else [_CHOOSE]
-    choosing += [_CHOOSE_ORDER] if chooses == "fact_order" else []
-    choosing += [_CHOOSE_SET] if chooses not in (None, *CHOICES) else []
-    return Stage(
-        name="train",
-        config=TrainConfig,
-        tables={"training_log": TRAINING_LOG, "draws": DRAWS, "drawn_pairs": DRAWN_PAIRS},
-        run=run,
-        model=True,
-        libraries=("torch", "transformers", "sentence-transformers"),
-        modules=(*(LOSSES[name] for name in losses), *choosing),
-        externals=externals,
-        locations=("suite", "fact_order", "sts_sets.*.source"),
-    )
+
+STAGE = Stage(
+    name="train",
+    config=TrainConfig,
+    tables={"training_log": TRAINING_LOG, "draws": DRAWS, "drawn_pairs": DRAWN_PAIRS},
+    run=run,
+    model=True,
+    libraries=("torch", "transformers", "sentence-transformers"),
+    uses=uses,
+    externals=externals,
+    locations=("suite", "fact_order", "sts_sets.*.source"),
+)

@@ -6,10 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from tercet.models.losses import strict
+from tercet.models.losses.in_batch import InBatch
+from tercet.models.losses.loss import Loss
 from tercet.storage import code
 
 HERE = Path(code.__file__)
@@ -124,9 +129,9 @@ FILES = {
     "tasks/one.py": "import os\nfrom shop.models import helper\nraise RuntimeError('executed')",
     "tasks/two.py": "def f():\n    from .. import models\n    from ..models.deep.leaf import x\n",
     "tasks/three.py": (
-        "from typing import TYPE_CHECKING\nimport importlib\nif TYPE_CHECKING:\n"
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n"
         "    from shop.models import helper\n"
-        "importlib.import_module('shop.models.named')\nfrom shop.flows import outside\n"
+        "from shop.models import listing, named\nfrom shop.flows import outside\n"
     ),
     "flows/__init__.py": "",
     "flows/outside.py": "import shop.models.helper",
@@ -135,6 +140,7 @@ FILES = {
     "models/words.tsv": "a\tb\n",
     "models/far.py": "import shop.tasks.one  # a circle",
     "models/named.py": "",
+    "models/listing.py": "from shop.models import far\nUNVERSIONED = True\n",
     "models/deep/__init__.py": "",
     "models/deep/leaf.py": "x = 1",
 }
@@ -176,6 +182,12 @@ def test_a_change_reaches_exactly_those_who_import_it(shop: Path) -> None:
     }
 
 
+def test_the_modules_of_an_object_are_those_of_its_functions_and_classes() -> None:
+    loss = Loss("l", InBatch, partial(strict.build, None), labels={"label": pa.float32()})
+    assert code.modules_of(loss) == {InBatch.__module__, strict.__name__}
+    assert code.modules_of((loss, len, 3, "os", Path)) == code.modules_of(loss)
+
+
 def test_a_comment_changes_nothing_and_a_data_file_does(shop: Path) -> None:
     before = _digests("one")
     helper = shop / "models/helper.py"
@@ -200,7 +212,7 @@ def test_what_cannot_be_read(shop: Path) -> None:
 def test_our_own_package_is_found_without_running_it() -> None:
     program = (
         "import sys; from tercet.storage.code import code_digests;"
-        "found = code_digests(['tercet.tasks.stage']);"
+        "found = code_digests(['tercet.tasks.rejects']);"
         "assert 'tercet.tasks' in found, found;"
         "assert 'tercet.tasks' not in sys.modules and 'pyarrow' not in sys.modules;"
         "assert not any(name.startswith('tercet.storage') for name in found)"

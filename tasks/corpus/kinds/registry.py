@@ -5,6 +5,8 @@ A kind is a module with a `KIND` (`kind.Kind`); a new one needs its module and a
 
 from collections.abc import Mapping
 
+UNVERSIONED = True
+
 _HERE = "tercet.tasks.corpus.kinds"
 
 KINDS: Mapping[str, str] = {

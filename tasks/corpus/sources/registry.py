@@ -6,6 +6,8 @@ here.
 
 from collections.abc import Mapping
 
+UNVERSIONED = True
+
 _HERE = "tercet.tasks.corpus.sources"
 
 FILES = f"{_HERE}.files"

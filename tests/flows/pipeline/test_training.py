@@ -1,6 +1,7 @@
 """A phase is a step: its name, its backbone, what it reads, and what changes it."""
 
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -161,27 +162,24 @@ LOSS = Loss("toy", Toy, build)
 '''
 
 
-@pytest.fixture
-def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def add_toy(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str = TOY) -> Path:
     """A loss in a module of its own and one line of the registry."""
-    folder = tmp_path / "more"
-    folder.mkdir()
     module = folder / "toy_loss.py"
-    module.write_text(TOY)
+    module.write_text(source)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.delitem(sys.modules, "toy_loss", raising=False)
-    monkeypatch.setitem(registry.LOSSES, "toy", "toy_loss")  # type: ignore[arg-type]
+    loss = import_module("toy_loss").LOSS
+    monkeypatch.setitem(registry.LOSSES, "toy", loss)  # type: ignore[arg-type]
     return module
 
 
 def test_a_loss_is_a_module_and_a_line_and_costs_its_own_phases(
-    tmp_path: Path, toy: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    toy = add_toy(tmp_path, monkeypatch)
     without = versions(tmp_path)
     changes = ("train.phases.1.loss={name: toy, scale: 10}",)
-    step = steps(tmp_path, *changes)["train.pairs"]
-    assert step.stage.modules == ("toy_loss",)
-    (part,) = step.config.model_dump()["phase"]["parts"]
+    (part,) = steps(tmp_path, *changes)["train.pairs"].config.model_dump()["phase"]["parts"]
     assert part["loss"] == {"name": "toy", "scale": 10.0}
     before = versions(tmp_path, *changes)
     assert new(without, before) == {"train.pairs", "train.main", "evaluate.encoder"}
@@ -198,8 +196,10 @@ READS = TOY.replace("(model, params, slots):", "(model, params, slots):\n    ass
 )
 
 
-def test_the_models_that_a_loss_reads_are_models_of_its_step(tmp_path: Path, toy: Path) -> None:
-    toy.write_text(READS)
+def test_the_models_that_a_loss_reads_are_models_of_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_toy(tmp_path, monkeypatch, READS)
     loss = "train.phases.2.loss={name: toy}"
     for said, model in (
         ("warm", Made("train.warm")),

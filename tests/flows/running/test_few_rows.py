@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 
 from tercet.flows.pipeline.step import Step
 from tercet.flows.running.few_rows import warning
-from tercet.models.losses.registry import LOSSES
 from tercet.storage.rows import rows_of
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.training import train
@@ -30,7 +29,7 @@ def told(
     )
     config = TrainConfig(phase=PhaseConfig.model_validate(phase))
     slots = {"triplets": ("select",), "labelled": ("labelled",)}
-    return warning(Step("train", train.stage_for(LOSSES), config, slots), lambda name: artifact)
+    return warning(Step("train", train.STAGE, config, slots), lambda name: artifact)
 
 
 def triplets(*negatives: str | None) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from tercet.tasks.training.fit_generator import FitGeneratorConfig
 from tercet.tasks.training.fit_gense import FitGenseConfig
 from tercet.tasks.training.generator_pairs import PairsConfig
 from tercet.tasks.training.pretrain import PretrainConfig
-from tercet.tasks.training.train import TrainConfig, stage_for
+from tercet.tasks.training.train import STAGE, TrainConfig
 from tercet.tasks.training.whiten import WhitenConfig
 
 
@@ -63,7 +63,7 @@ def writing(method: str, model: Model, **params: Any) -> Step:
         precision="fp32",
     )
     name = f"synthesise.{method}"
-    return Step(name, fitted.stage_for(method, "transformers"), config, {}, {"generator": model})
+    return Step(name, fitted.STAGE, config, {}, {"generator": model})
 
 
 def own(method: str) -> dict[str, str]:
@@ -136,7 +136,7 @@ def trained(name: str, backbone: Model, pooling: Any = None, **loss: Any) -> Ste
     config = TrainConfig.model_validate(
         {"phase": {"name": "p", "parts": [part]}, "pooling": pooling}
     )
-    return Step(name, stage_for(["definition"]), config, {}, {"backbone": backbone})
+    return Step(name, STAGE, config, {}, {"backbone": backbone})
 
 
 @pytest.mark.parametrize(
@@ -200,9 +200,7 @@ def test_all_layers_cannot_be_frozen(tmp_path: Path, key: str) -> None:
 
     def frozen(count: int, backbone: Model) -> Step:
         config = TrainConfig.model_validate({"phase": {"name": "p", "frozen_layers": count}})
-        return Step(
-            f"train.p{count}", stage_for(["gaussian_decay"]), config, {}, {"backbone": backbone}
-        )
+        return Step(f"train.p{count}", STAGE, config, {}, {"backbone": backbone})
 
     two = frozen(2, Weights(str(tmp_path)))
     check_model_files([two], {})
@@ -213,7 +211,7 @@ def test_all_layers_cannot_be_frozen(tmp_path: Path, key: str) -> None:
 def test_a_tag_of_a_judge_of_pairs_is_no_backbone(tmp_path: Path) -> None:
     write(tmp_path, PairModel(np.zeros((4, 3)), 0.0, Platt(1.0, 0.0)))
     config = TrainConfig.model_validate({"phase": {"name": "p"}})
-    step = Step("train", stage_for(["gaussian_decay"]), config, {}, {"backbone": Tagged("judge")})
+    step = Step("train", STAGE, config, {}, {"backbone": Tagged("judge")})
     with pytest.raises(BadInput, match=r"^train: the model tag:judge is no encoder"):
         check_model_files([step], {"judge": tmp_path})
 
@@ -227,9 +225,7 @@ def test_an_odd_config_is_left_to_whoever_loads_the_model(tmp_path: Path, text: 
     file.write_text('{"num_hidden_layers": 2}', encoding="utf-8")
     save_file({"weight": np.zeros(2)}, tmp_path / "model.safetensors")
     config = TrainConfig.model_validate({"phase": {"name": "p", "frozen_layers": 2}})
-    step = Step(
-        "train", stage_for(["gaussian_decay"]), config, {}, {"backbone": Weights(str(tmp_path))}
-    )
+    step = Step("train", STAGE, config, {}, {"backbone": Weights(str(tmp_path))})
     with pytest.raises(BadInput, match="frozen_layers: 2 of the encoder's 2 layers"):
         check_model_files([step], {})
     file.write_text(text, encoding="utf-8")
@@ -374,7 +370,7 @@ def reconstructing(backbone: Model, tokenizer: Model) -> list[Step]:
     part["models"] = {"frequencies": "counts"}
     config = TrainConfig.model_validate({"phase": {"name": "p", "parts": [part]}})
     models = {"backbone": backbone, "p.frequencies": Made("count_tokens.counts")}
-    return [counting, Step("train", stage_for(["token_reconstruction"]), config, {}, models)]
+    return [counting, Step("train", STAGE, config, {}, models)]
 
 
 def test_tokens_are_counted_with_the_encoders_own_tokenizer(

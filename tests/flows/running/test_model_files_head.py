@@ -13,7 +13,7 @@ from tercet.flows.pipeline.step import Step, Weights
 from tercet.flows.running.model_files import check_model_files
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training.phases import PartConfig
-from tercet.tasks.training.train import TrainConfig, stage_for
+from tercet.tasks.training.train import STAGE, TrainConfig
 
 
 def part(models: dict[str, str], **loss: Any) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def trained(folder: Path, **loss: Any) -> Step:
     models = {"entry_matrix": "", **({"donor": ""} if loss.get("start") == "donor" else {})}
     config = TrainConfig.model_validate({"phase": {"name": "p", "parts": [part(models, **loss)]}})
     models_of_step = {"backbone": Weights(str(folder))}
-    return Step("train", stage_for(["definition"]), config, {}, models_of_step)
+    return Step("train", STAGE, config, {}, models_of_step)
 
 
 def model(folder: Path, kind: str, *layers: str) -> Path:

@@ -10,7 +10,6 @@ import pytest
 
 from tercet.flows.pipeline.step import Step
 from tercet.flows.running.undecayed_rows import beforehand, warnings
-from tercet.models.losses.registry import LOSSES
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus import labelled
 from tercet.tasks.training import train
@@ -29,7 +28,7 @@ PLAIN = (
 def step_of(**phase: Any) -> Step:
     slots = {"triplets": ("select",), "labelled": ("labelled",)}
     config = TrainConfig(phase=PhaseConfig.model_validate(phase))
-    return Step("train", train.stage_for(LOSSES), config, slots)
+    return Step("train", train.STAGE, config, slots)
 
 
 def told(folder: Path, table: dict[str, Any], **phase: Any) -> list[str]:

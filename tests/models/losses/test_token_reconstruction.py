@@ -10,23 +10,22 @@ from transformers import AutoTokenizer
 
 from tercet.models.encoders.encoder import load_encoder
 from tercet.models.encoders.pooling import TokenCnnForm
-from tercet.models.losses.chosen import chosen, loss_of, numbers
-from tercet.models.losses.registry import loss_named
+from tercet.models.losses.registry import fill_loss, loss_named, loss_of, params_of
 
 NAME = "token_reconstruction"
 
 
 def test_the_papers_numbers_are_the_defaults() -> None:
-    found = chosen(NAME)
+    found = fill_loss(NAME)
     assert found["with"] == {"name": "in_batch", "tau": 0.05, "head": False}
     assert (found["weight"], found["floor"], found["slope"]) == (2.5e-4, 0.1, 50.0)
     # The paper has no stop-gradient.
     assert found["detach"] is False
-    assert numbers(found).model_dump() == {k: v for k, v in found.items() if k != "name"}
+    assert params_of(found).model_dump() == {k: v for k, v in found.items() if k != "name"}
 
 
 def test_the_other_loss_has_numbers_of_its_own() -> None:
-    found = chosen({"name": NAME, "with": {"name": "gaussian_decay", "sigma_cosine": 0.1}})
+    found = fill_loss({"name": NAME, "with": {"name": "gaussian_decay", "sigma_cosine": 0.1}})
     assert (found["with"]["sigma_cosine"], found["with"]["tau"]) == (0.1, 0.05)
     assert loss_of(found).around == ("gaussian_decay",)
     assert loss_of(found).texts == ("anchor", "positive", "negative")
@@ -48,7 +47,7 @@ def test_the_other_loss_has_numbers_of_its_own() -> None:
 )
 def test_what_is_no_such_loss(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        chosen({"name": NAME, **wrong})
+        fill_loss({"name": NAME, **wrong})
 
 
 def test_an_encoder_or_counts_that_do_not_fit_are_one_sentence(

@@ -396,7 +396,7 @@ def test_only_the_rules_it_uses_are_part_of_its_code() -> None:
     assert {"entity_swap", "quantity_change", "number_form", "noise", "synonym"} <= rules
     assert not rules & {"antonym", "negation", "paragraphs", "random_sentence"}
     assert "tercet.tasks.synthesis.synthesise" not in own
-    measured = code_digests([evaluate.STAGE.run.__module__, *evaluate.STAGE.modules])
+    measured = code_digests([evaluate.STAGE.run.__module__])
     assert "tercet.tasks.evaluation.awareness" not in measured
     assert not [name for name in measured if name.startswith("tercet.models.rules")]
 

@@ -329,7 +329,7 @@ def test_nothing_left_to_train_on_is_said_in_one_sentence(
     assert "(guard.embedding_min, guard.ngram) free no text of level exact" in str(told.value)
     config = TrainConfig(phase=PhaseConfig.model_validate({}))
     with pytest.raises(BadInput, match="train: phase triplets: the guard has removed all 1 rows"):
-        call(train.stage_for(()), config, inputs, tmp_path / "b", models)
+        call(train.STAGE, config, inputs, tmp_path / "b", models)
 
 
 def test_cases_of_fact_order_are_looked_for_without_a_suite(tmp_path: Path) -> None:

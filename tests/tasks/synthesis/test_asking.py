@@ -73,7 +73,7 @@ def said(
 
 def answered(method: str, folder: Path, inputs: Mapping[str, Rows], **params: Any) -> Any:
     config = PromptedConfig(method=method, params=params, llm=LLM)
-    return said(prompted.stage_for(method), config, inputs, folder)
+    return said(prompted.STAGE, config, inputs, folder)
 
 
 @pytest.mark.parametrize("method", PROMPTED_NAMES)
@@ -134,7 +134,7 @@ def test_asking_lists_the_same_requests_and_asks_nobody(
     store: tuple[Path, dict[str, Rows]],
 ) -> None:
     folder, inputs = store
-    stage = prompted.stage_for("entity_revision")
+    stage = prompted.STAGE
     config = PromptedConfig(method="entity_revision", llm=LLM)
     work = Work(config, 3, inputs, {}, {}, Resources(), folder, lambda name, table: None)
     assert stage.asks is not None

@@ -14,7 +14,7 @@ from tercet.models import seeding
 from tercet.models.generation import GENERATIONS
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.knowledge import extract, graph
-from tercet.tasks.synthesis import methods, prompted, synthesise
+from tercet.tasks.synthesis import methods, synthesise
 from tercet.tasks.synthesis.methods import METHOD_NAMES, PROMPTED_NAMES
 from tercet.tasks.synthesis.synthesise import MethodSettings, SynthesiseConfig
 
@@ -43,7 +43,7 @@ def synthesised(
     method: str, folder: Path, inputs: Mapping[str, Rows], seed: int = 3, **settings: Any
 ) -> pa.Table:
     config = SynthesiseConfig(method=method, **settings)
-    return emitted(synthesise.stage_for(method), config, inputs, folder, seed)["generations"]
+    return emitted(synthesise.STAGE, config, inputs, folder, seed)["generations"]
 
 
 @pytest.mark.parametrize("method", RULES)
@@ -149,14 +149,7 @@ def test_random_is_of_another_document_of_train(store: tuple[Path, dict[str, Row
         assert drawn["doc_id"] != by_id[row["sentence_id"]]["doc_id"]
 
 
-def test_each_method_is_a_digest_unit_of_its_module() -> None:
-    for method in METHOD_NAMES:
-        made = prompted if method in PROMPTED_NAMES else synthesise
-        stage = made.stage_for(method)
-        assert stage.modules[0] == methods.GENERATORS[method]
-        assert stage.each == "sentences"
-        assert ("mentions" in stage.aligned) == ("mentions" in methods.needs(method))
-        assert stage.seeded
+def test_what_methods_need() -> None:
     assert methods.needs("entity_swap") == ("mentions", "graph")
     assert methods.needs("random") == ("pool",)
 
@@ -173,14 +166,11 @@ def test_params_are_checked_and_filled_in() -> None:
         SynthesiseConfig(method="nonsense")
     with pytest.raises(ValidationError):
         SynthesiseConfig(method="cutoff", weight=0)
-    with pytest.raises(ValueError, match="no method 'nonsense'"):
-        synthesise.stage_for("nonsense")
 
 
 def test_no_heavy_import() -> None:
     import subprocess
 
     code = "import sys; from tercet.tasks.synthesis import synthesise, parse;"
-    code += "synthesise.stage_for('cutoff');"
     code += "assert not {'torch', 'transformers', 'prefect'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -23,7 +23,7 @@ from tercet.tasks.training.train import ChooseConfig, TrainConfig
 __all__ = ["inputs"]
 
 PHASE = PhaseConfig.model_validate({"batch_size": 8, "epochs": 2, "learning_rate": 1e-3})
-STAGE = train.stage_for(PHASE.losses(), chooses="retrieval")
+STAGE = train.STAGE
 
 
 def pairs(path: Path, texts: list[str], split: str, start: int = 0) -> pa.Table:
@@ -191,8 +191,7 @@ def test_the_step_with_most_dev_cases_in_order(
             fact_order={"ours": str(file)},
         )
         assert train.externals(config) == {"fact_order/ours": file}
-        stage = train.stage_for(PHASE.losses(), chooses="fact_order")
-        _, log, _ = call(stage, config, inputs, tiny_backbone, tmp_path / name)
+        _, log, _ = call(STAGE, config, inputs, tiny_backbone, tmp_path / name)
         logs.append([(row["step"], row["dev_value"]) for row in log])
     assert logs[0] == logs[1]
     assert {row["dev_metric"] for row in log} == {"fact_order ours dev all accuracy"}
@@ -218,9 +217,7 @@ def test_the_step_with_the_best_correlation_on_a_set_of_ones_own(
         sts_sets={"ours": StsSet(source=str(file))},
     )
     assert train.externals(config) == {"sts_sets/ours": file}
-    stage = train.stage_for(PHASE.losses(), chooses="ours")
-    assert "tercet.tasks.evaluation.suites.sts_sets" in stage.modules
-    _, log, _ = call(stage, config, inputs, tiny_backbone, tmp_path / "work")
+    _, log, _ = call(STAGE, config, inputs, tiny_backbone, tmp_path / "work")
     assert {row["dev_metric"] for row in log} == {"sts_sets ours dev all spearman"}
     assert all(-100 <= row["dev_value"] <= 100 for row in log)
     # The weights kept are those of the best measurement.

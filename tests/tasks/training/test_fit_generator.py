@@ -48,7 +48,7 @@ def fitted(folder: Path, init: Path, form: str, judge: Path | None = None, **set
         **{**given, **settings},
     )
     tables: dict[str, pa.Table] = {}
-    path = fit_generator.stage_for(config.form).run(
+    path = fit_generator.STAGE.run(
         Work(
             config=config,
             seed=3,
@@ -185,8 +185,3 @@ def test_settings_that_contradict_each_other() -> None:
         FitGeneratorSettings.model_validate(
             {"form": "causal", "init": "x", "pairs": {"corpora": ["a"], "role": "general"}}
         )
-
-
-def test_only_vaegpt_depends_on_its_code() -> None:
-    assert fit_generator.stage_for("vaegpt").modules == ("tercet.models.vaegpt.fitting",)
-    assert fit_generator.stage_for("causal").modules == ()

@@ -29,7 +29,7 @@ def trained(
 ) -> Any:
     """The encoder's directory, the log and the progress of one phase."""
     config = TrainConfig(phase=PhaseConfig.model_validate(phase), **more)
-    return call(train.stage_for(config.phase.losses()), config, inputs, backbone, scratch)
+    return call(train.STAGE, config, inputs, backbone, scratch)
 
 
 def test_a_phase_leaves_a_plain_encoder_that_moved(

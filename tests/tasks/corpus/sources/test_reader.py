@@ -125,8 +125,8 @@ def test_a_step_has_the_code_of_its_own_readers_and_kinds_alone(toys: None) -> N
     text = {"name": "t", "source": "a.txt"}
     rows = {"name": "r", "source": "count:3", "role": "labelled", "kind": "doubles"}
     steps = {step.name: step for step in compile_steps(recipe(text, rows))}
-    assert steps["ingest"].stage.modules == (files.__name__,)
-    assert set(steps["labelled"].stage.modules) == {"toy_reader", "toy_kind"}
+    for step, wanted in (("ingest", {files.__name__}), ("labelled", {"toy_reader", "toy_kind"})):
+        assert set(steps[step].stage.uses(steps[step].config)) == wanted
     assert [corpus.name for corpus in steps["ingest"].config.corpora] == ["t"]
     assert [corpus.name for corpus in steps["sample"].config.corpora] == ["t"]
     assert steps["guard.labelled"].inputs == {"labelled": ("labelled",)}
