@@ -6,6 +6,7 @@ import textwrap
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+import yaml
 from pydantic import BaseModel
 
 from tercet.flows.cli import app
@@ -33,6 +35,7 @@ from tercet.tasks.synthesis.methods import METHOD_NAMES, method_of
 
 ROOT = Path(__file__).parents[1]
 TABLES = {**known_schemas(), **METADATA}
+PAGES = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 
 
 def read(name: str) -> str:
@@ -142,13 +145,56 @@ def test_the_smallest_recipe_is_one(tmp_path: Path) -> None:
     assert recipe_file.load(str(path)).name == "mine"
 
 
-def test_the_ablations_can_be_set() -> None:
-    commands = re.findall(r"^tercet run quickstart (.*)$", read("docs/recipes.md"), re.MULTILINE)
-    found = [shlex.split(command, comments=True) for command in commands]
-    overrides = [[w for w in words if "=" in w] for words in found if "--set" in words]
-    assert len(overrides) > 3
-    for words in overrides:
-        recipe_file.load("quickstart", words)
+def commands() -> list[Any]:
+    """Each `tercet run` or `study` of a shipped recipe in the docs, and what it sets."""
+    found = []
+    for page in PAGES:
+        text = re.sub(r"\\?\n +--", " --", read(page))
+        for line in re.findall(r"tercet (?:run|study) ([a-z_]+ [^`\n…]*)(?![^`\n]*…)", text):
+            name, *words = shlex.split(line, comments=True)
+            pairs = list(pairwise(words))
+            sets = [value for option, value in pairs if option == "--set"]
+            varied = [value.partition("=") for option, value in pairs if option == "--vary"]
+            sets += [f"{key}={yaml.safe_load(values)[0]}" for key, _, values in varied]
+            if sets and name in recipe_file.shipped():
+                found.append(pytest.param(name, sets, id=f"{page}-{line}"))
+    return found
+
+
+@pytest.mark.parametrize(("recipe", "overrides"), commands())
+def test_what_a_command_of_the_docs_sets_can_be_set(recipe: str, overrides: list[str]) -> None:
+    recipe_file.load(recipe, overrides)
+
+
+def test_every_paper_has_a_page_of_two_screens() -> None:
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in ROOT.glob("docs/methods/*.md")}
+    assert set(pages) == {"gcse", "gense", "generate_cse", "sarcse", "defsent_plus"}
+    parts = ["Its way through the code", "Deviations", "The paper's tables", "Measured"]
+    for name, text in pages.items():
+        assert re.findall(r"^## (.*)$", text, re.MULTILINE) == parts, name
+        assert len(text.splitlines()) <= 100, name
+    assert len(read("docs/measurements.md").splitlines()) <= 500
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_and_file_of_a_page_is_there(page: str) -> None:
+    text = read(page)
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", text):
+        path = (ROOT / page).parent / target if target else ROOT / page
+        assert path.exists(), f"{page} links to {target}"
+        if anchor:
+            assert anchor in anchors(path.read_text(encoding="utf-8")), f"{page}: {target}#{anchor}"
+    named = re.findall(
+        r"`((?:benchmarks|models|tasks|flows|storage|tests|recipes)/[\w/]+\.\w+)`", text
+    )
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def anchors(text: str) -> set[str]:
+    """What a link to a heading may say, as GitHub makes it, and anchors that are set by hand."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    made = (re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)
+    return {*made, *re.findall(r'<a id="([^"]+)">', text)}
 
 
 def test_the_generator_of_the_worked_example_works() -> None:
@@ -258,7 +304,7 @@ def test_every_make_target_of_the_docs_has_a_rule() -> None:
         assert set(named) <= rules, page.name
 
 
-@pytest.mark.parametrize("page", ["README.md", *(f"docs/{p.name}" for p in ROOT.glob("docs/*.md"))])
+@pytest.mark.parametrize("page", PAGES)
 def test_every_table_has_as_many_cells_in_a_row_as_in_its_header(page: str) -> None:
     # GitHub drops what is beyond them; a table that lost its line breaks is no table at all.
     text = re.sub(r"```.*?```", "", read(page), flags=re.DOTALL)
