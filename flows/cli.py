@@ -3,14 +3,17 @@
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import wraps
 from importlib import metadata
-from typing import Annotated
+from inspect import Signature, signature
+from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from tercet.flows.running.arguments import DEFAULT_STORE, RunArguments
-from tercet.models.text.unicode import encodable
 
 app = typer.Typer(
     name="tercet",
@@ -20,24 +23,48 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-RecipeArgument = Annotated[str, typer.Argument(help="a YAML file, or a shipped recipe's name")]
-StoreOption = Annotated[str, typer.Option("--store", help="where artifacts live [$TERCET_STORE]")]
-RunOption = Annotated[str | None, typer.Option("--run", help="a run other than the newest")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="show tracebacks")]
-CorpusOption = Annotated[str | None, typer.Option("--corpus", help="replace the recipe's corpus")]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="change a recipe key, such as train.phases.0.epochs=2; may be repeated",
-    ),
-]
-UntilOption = Annotated[str | None, typer.Option("--until", help="stop after a stage or table")]
-LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="rows per corpus, at most")]
-SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="replace the recipe's seed")]
-
 _STORE = os.environ.get("TERCET_STORE") or DEFAULT_STORE
+
+StoreOption = Annotated[str, Option("--store", help="where artifacts live [$TERCET_STORE]")]
+RunOption = Annotated[str | None, Option("--run", help="a run other than the newest")]
+
+
+def _arguments(
+    recipe: Annotated[str, Argument(help="a YAML file, or a shipped recipe's name")],
+    corpus: Annotated[str | None, Option("--corpus", help="replace the recipe's corpus")] = None,
+    set_: Annotated[
+        list[str] | None,
+        Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="change a recipe key, such as train.phases.0.epochs=2; may be repeated",
+        ),
+    ] = None,
+    until: Annotated[str | None, Option("--until", help="stop after a stage or table")] = None,
+    limit: Annotated[int | None, Option("--limit", min=1, help="rows per corpus, at most")] = None,
+    seed: Annotated[int | None, Option("--seed", min=0, help="replace the recipe's seed")] = None,
+    store: StoreOption = _STORE,
+) -> RunArguments:
+    return RunArguments(recipe, store, tuple(set_ or ()), corpus, until, limit, seed)
+
+
+def _of_a_recipe(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options of `_arguments`, but those; it gets what they make, first."""
+    shared = signature(_arguments).parameters
+    taken = [parameter for name, parameter in shared.items() if name not in without]
+
+    def of_a_recipe(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(**given: Any) -> None:
+            named = {parameter.name: given.pop(parameter.name) for parameter in taken}
+            command(_arguments(**named), **given)
+
+        own = list(signature(command).parameters.values())[1:]
+        asked = [one.replace(kind=one.KEYWORD_ONLY) for one in (*taken, *own)]
+        called.__signature__ = Signature(asked)  # type: ignore[attr-defined]
+        return called
+
+    return of_a_recipe
 
 
 def _version(asked: bool) -> None:
@@ -49,30 +76,22 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="show the version"),
+        bool, Option("--version", callback=_version, is_eager=True, help="show the version")
     ] = False,
+    debug: Annotated[bool, Option("--debug", help="show tracebacks; of every command")] = False,
 ) -> None:
     """Options of `tercet` itself."""
 
 
 @app.command()
+@_of_a_recipe()
 def run(
-    recipe: RecipeArgument,
-    corpus: CorpusOption = None,
-    set_: SetOption = None,
-    until: UntilOption = None,
-    limit: LimitOption = None,
-    seed: SeedOption = None,
+    arguments: RunArguments,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="ask the language model again for failed rows")
+        bool, Option("--retry-failed", help="ask the language model again for failed rows")
     ] = False,
-    write: Annotated[
-        str | None, typer.Option("--write", help="a file for the recipe that is run")
-    ] = None,
-    no_server: Annotated[bool, typer.Option("--no-server", help="run without Prefect")] = False,
-    store: StoreOption = _STORE,
-    debug: DebugOption = False,
+    write: Annotated[str | None, Option("--write", help="a file for the recipe as run")] = None,
+    no_server: Annotated[bool, Option("--no-server", help="run without Prefect")] = False,
 ) -> None:
     """Run a recipe, reusing what is finished.
 
@@ -80,43 +99,25 @@ def run(
     """
     from tercet.flows.commands.run import run_recipe
 
-    arguments = RunArguments(
-        recipe, store, tuple(set_ or ()), corpus, until, limit, seed, retry_failed
-    )
+    arguments = replace(arguments, retry_failed=retry_failed)
     raise typer.Exit(run_recipe(arguments, not no_server, write))
 
 
 @app.command()
-def plan(
-    recipe: RecipeArgument,
-    corpus: CorpusOption = None,
-    set_: SetOption = None,
-    until: UntilOption = None,
-    limit: LimitOption = None,
-    seed: SeedOption = None,
-    store: StoreOption = _STORE,
-    debug: DebugOption = False,
-) -> None:
+@_of_a_recipe()
+def plan(arguments: RunArguments) -> None:
     """Show what a run would do, and why, without running it."""
     from tercet.flows.commands.plan import show_plan
 
-    show_plan(RunArguments(recipe, store, tuple(set_ or ()), corpus, until, limit, seed))
+    show_plan(arguments)
 
 
 @app.command("try")
+@_of_a_recipe("until")
 def try_(
-    recipe: RecipeArgument,
-    method: Annotated[
-        str,
-        typer.Option("--method", help="a method of the recipe, or extract (with extract_generate)"),
-    ],
-    count: Annotated[int, typer.Option("-n", min=1, max=100, help="number of rows to show")] = 5,
-    corpus: CorpusOption = None,
-    set_: SetOption = None,
-    limit: LimitOption = None,
-    seed: SeedOption = None,
-    store: StoreOption = _STORE,
-    debug: DebugOption = False,
+    arguments: RunArguments,
+    method: Annotated[str, Option("--method", help="one of the recipe's, or extract")],
+    count: Annotated[int, Option("-n", min=1, max=100, help="number of rows to show")] = 5,
 ) -> None:
     """Show a few rows of a method before a run.
 
@@ -124,30 +125,20 @@ def try_(
     """
     from tercet.flows.commands.try_method import try_method
 
-    arguments = RunArguments(recipe, store, tuple(set_ or ()), corpus, None, limit, seed)
     try_method(arguments, method, count)
 
 
 @app.command()
+@_of_a_recipe("until")
 def study(
-    recipe: RecipeArgument,
+    arguments: RunArguments,
     vary: Annotated[
         list[str] | None,
-        typer.Option("--vary", metavar="KEY=[V1, V2]", help="values to try for a recipe key"),
+        Option("--vary", metavar="KEY=[V1, V2]", help="values to try for a recipe key"),
     ] = None,
-    arms: Annotated[
-        str | None, typer.Option("--arms", help="a YAML file: NAME: {KEY: VALUE}")
-    ] = None,
-    metric: Annotated[
-        str | None, typer.Option("--metric", help="'SUITE TASK SUBSET METRIC' to compare")
-    ] = None,
-    output: Annotated[str, typer.Option("-o", "--output", help="where to write")] = "study.html",
-    corpus: CorpusOption = None,
-    set_: SetOption = None,
-    limit: LimitOption = None,
-    seed: SeedOption = None,
-    store: StoreOption = _STORE,
-    debug: DebugOption = False,
+    arms: Annotated[str | None, Option("--arms", help="a YAML file: NAME: {KEY: VALUE}")] = None,
+    metric: Annotated[str | None, Option("--metric", help="'SUITE TASK SUBSET METRIC'")] = None,
+    output: Annotated[str, Option("-o", "--output", help="where to write")] = "study.html",
 ) -> None:
     """Run variants of a recipe and compare them.
 
@@ -155,18 +146,14 @@ def study(
     """
     from tercet.flows.commands.study import run_study
 
-    arguments = RunArguments(recipe, store, tuple(set_ or ()), corpus, None, limit, seed)
     raise typer.Exit(run_study(arguments, vary or [], arms, metric, output))
 
 
 @app.command()
 def init(
-    corpus: Annotated[
-        str, typer.Argument(help="a file, folder, glob, pydocs, hf:NAME or lmf:FILE.xml")
-    ],
-    output: Annotated[str, typer.Option("-o", "--output", help="where to write")] = "recipe.yaml",
+    corpus: Annotated[str, Argument(help="a file, folder, glob, pydocs, hf:NAME or lmf:FILE.xml")],
+    output: Annotated[str, Option("-o", "--output", help="where to write")] = "recipe.yaml",
     store: StoreOption = _STORE,
-    debug: DebugOption = False,
 ) -> None:
     """Write a commented recipe for a corpus."""
     from tercet.flows.commands.init import write_recipe
@@ -176,16 +163,11 @@ def init(
 
 @app.command()
 def sql(
-    query: Annotated[
-        str | None, typer.Argument(help="one SELECT; opens a prompt if omitted")
-    ] = None,
-    format_: Annotated[
-        str | None, typer.Option("--format", help="table, csv, json or parquet")
-    ] = None,
-    output: Annotated[str | None, typer.Option("-o", "--output", help="write to a file")] = None,
+    query: Annotated[str | None, Argument(help="one SELECT; opens a prompt if omitted")] = None,
+    format_: Annotated[str | None, Option("--format", help="table, csv, json or parquet")] = None,
+    output: Annotated[str | None, Option("-o", "--output", help="write to a file")] = None,
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
-    debug: DebugOption = False,
 ) -> None:
     """Query the tables of a run."""
     from tercet.flows.commands.sql import answer
@@ -194,9 +176,7 @@ def sql(
 
 
 @app.command("ls")
-def list_(
-    store: StoreOption = _STORE, run_ref: RunOption = None, debug: DebugOption = False
-) -> None:
+def list_(store: StoreOption = _STORE, run_ref: RunOption = None) -> None:
     """List runs, or the artifacts of one run."""
     from tercet.flows.commands.browse import list_store
 
@@ -205,10 +185,9 @@ def list_(
 
 @app.command()
 def show(
-    ref: Annotated[str, typer.Argument(help="a table, name@version, or a tag")],
+    ref: Annotated[str, Argument(help="a table, name@version, or a tag")],
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
-    debug: DebugOption = False,
 ) -> None:
     """Show what an artifact contains and what it was made from."""
     from tercet.flows.commands.browse import show_ref
@@ -218,10 +197,9 @@ def show(
 
 @app.command()
 def tag(
-    ref: Annotated[str, typer.Argument(help="a run, a step, a table, or name@version")],
-    name: Annotated[str, typer.Argument(help="the new name")],
+    ref: Annotated[str, Argument(help="a run, a step, a table, or name@version")],
+    name: Annotated[str, Argument(help="the new name")],
     store: StoreOption = _STORE,
-    debug: DebugOption = False,
 ) -> None:
     """Name a run or an artifact version."""
     from tercet.flows.commands.browse import tag_ref
@@ -231,11 +209,10 @@ def tag(
 
 @app.command()
 def accept(
-    stage: Annotated[str, typer.Argument(help="the stage whose code changed")],
-    recipe: Annotated[str | None, typer.Argument(help="default: the newest run's recipe")] = None,
+    stage: Annotated[str, Argument(help="the stage whose code changed")],
+    recipe: Annotated[str | None, Argument(help="default: the newest run's recipe")] = None,
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
-    debug: DebugOption = False,
 ) -> None:
     """Keep a stage's results after an edit of its code.
 
@@ -248,37 +225,30 @@ def accept(
 
 @app.command("eval")
 def evaluate(
-    models: Annotated[list[str], typer.Argument(help="directories, hub names, or refs")],
-    suite: Annotated[
-        str | None, typer.Option("--suite", help="a directory in SentEval's layout")
-    ] = None,
+    models: Annotated[list[str], Argument(help="directories, hub names, or refs")],
+    suite: Annotated[str | None, Option("--suite", help="a directory in SentEval's layout")] = None,
     tasks: Annotated[
         str,
-        typer.Option(
+        Option(
             "--tasks",
             help="from the suite: sts, transfer, reranking, pairs, all, or task names; "
             "from the run: retrieval, awareness, fact_order, sts_sets; from a file of your own: "
             "sts:FILE (two texts and a score), fact_order:FILE",
         ),
     ] = "sts",
-    splits: Annotated[str, typer.Option("--splits", help="test, dev or dev,test")] = "test",
+    splits: Annotated[str, Option("--splits", help="test, dev or dev,test")] = "test",
     pooling: Annotated[
-        str | None,
-        typer.Option(
-            "--pooling", help="mean, cls, cls+mean, mask, first_decoder, …; default: the model's"
-        ),
+        str | None, Option("--pooling", help="mean, cls, cls+mean, mask, …; default: the model's")
     ] = None,
     prompt: Annotated[
-        str | None,
-        typer.Option("--prompt", help="template for mask pooling, or suffix for first_decoder"),
+        str | None, Option("--prompt", help="template for mask pooling, suffix for first_decoder")
     ] = None,
     precision: Annotated[
-        str | None, typer.Option("--precision", help="fp32 or bf16; default: the run's, else fp32")
+        str | None, Option("--precision", help="fp32 or bf16; default: the run's, else fp32")
     ] = None,
-    format_: Annotated[str, typer.Option("--format", help="table, csv or json")] = "table",
+    format_: Annotated[str, Option("--format", help="table, csv or json")] = "table",
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
-    debug: DebugOption = False,
 ) -> None:
     """Evaluate encoders on a suite or a run's pairs.
 
@@ -286,26 +256,19 @@ def evaluate(
     """
     from tercet.flows.commands.evaluate import evaluate_encoders
 
-    evaluate_encoders(
-        models, suite, tasks, splits, pooling, precision, format_, store, run_ref, prompt
-    )
+    form = (pooling, precision, format_)
+    evaluate_encoders(models, suite, tasks, splits, *form, store, run_ref, prompt)
 
 
 @app.command()
 def define(
-    texts: Annotated[list[str], typer.Argument(help="descriptions, each in quotation marks")],
-    model: Annotated[
-        str, typer.Option("--model", help="a step that was trained on definitions")
-    ] = "train",
-    part: Annotated[
-        str | None,
-        typer.Option("--part", help="part of the phase, if several parts use a dictionary"),
-    ] = None,
-    count: Annotated[int, typer.Option("--count", min=1, help="entries per description")] = 10,
-    format_: Annotated[str, typer.Option("--format", help="table or json")] = "table",
+    texts: Annotated[list[str], Argument(help="descriptions, each in quotation marks")],
+    model: Annotated[str, Option("--model", help="a step trained on definitions")] = "train",
+    part: Annotated[str | None, Option("--part", help="of a phase with several of them")] = None,
+    count: Annotated[int, Option("--count", min=1, help="entries per description")] = 10,
+    format_: Annotated[str, Option("--format", help="table or json")] = "table",
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
-    debug: DebugOption = False,
 ) -> None:
     """List the dictionary entries that a description fits best."""
     from tercet.flows.commands.define import define as define_texts
@@ -315,19 +278,16 @@ def define(
 
 @app.command()
 def export(
-    ref: Annotated[
-        str, typer.Argument(help="an encoder (train), a table (triplets), graph, or a tag")
-    ],
+    ref: Annotated[str, Argument(help="an encoder (train), a table (triplets), graph, or a tag")],
     destination: Annotated[
-        str, typer.Argument(help="a directory that does not exist yet; for graph, FILE.graphml")
+        str, Argument(help="a directory that does not exist yet; for graph, FILE.graphml")
     ],
-    onnx: Annotated[bool, typer.Option("--onnx", help="also write the encoder as ONNX")] = False,
-    int8: Annotated[bool, typer.Option("--int8", help="also write it as int8 ONNX")] = False,
-    push: Annotated[str | None, typer.Option("--push", help="upload to OWNER/NAME")] = None,
-    public: Annotated[bool, typer.Option("--public", help="make the upload public")] = False,
+    onnx: Annotated[bool, Option("--onnx", help="also write the encoder as ONNX")] = False,
+    int8: Annotated[bool, Option("--int8", help="also write it as int8 ONNX")] = False,
+    push: Annotated[str | None, Option("--push", help="upload to OWNER/NAME")] = None,
+    public: Annotated[bool, Option("--public", help="make the upload public")] = False,
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
-    debug: DebugOption = False,
 ) -> None:
     """Write an encoder, a table or the graph to files.
 
@@ -340,14 +300,10 @@ def export(
 
 @app.command()
 def report(
-    run_a: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="default: the newest run")
-    ] = None,
-    run_b: Annotated[str | None, typer.Argument(metavar="RUN", help="a run to compare")] = None,
-    output: Annotated[str, typer.Option("-o", "--output", help="where to write")] = "report.html",
+    run_a: Annotated[str | None, Argument(metavar="RUN", help="default: the newest run")] = None,
+    run_b: Annotated[str | None, Argument(metavar="RUN", help="a run to compare")] = None,
+    output: Annotated[str, Option("-o", "--output", help="where to write")] = "report.html",
     store: StoreOption = _STORE,
-    run_ref: RunOption = None,
-    debug: DebugOption = False,
 ) -> None:
     """Write a report on one run, or two side by side.
 
@@ -355,11 +311,11 @@ def report(
     """
     from tercet.flows.commands.report import make_report
 
-    make_report([run_a or run_ref, *([run_b] if run_b else [])], output, store)
+    make_report([run_a, *([run_b] if run_b else [])], output, store)
 
 
 @app.command()
-def doctor(store: StoreOption = _STORE, debug: DebugOption = False) -> None:
+def doctor(store: StoreOption = _STORE) -> None:
     """Check whether this machine can run the quickstart.
 
     Says what is missing.
@@ -370,20 +326,14 @@ def doctor(store: StoreOption = _STORE, debug: DebugOption = False) -> None:
 
 
 @app.command()
+@_of_a_recipe()
 def serve(
-    recipe: RecipeArgument,
-    cron: Annotated[str | None, typer.Option("--cron", help='e.g. "0 3 * * *"')] = None,
-    interval: Annotated[int | None, typer.Option("--interval", min=1, help="seconds")] = None,
+    arguments: RunArguments,
+    cron: Annotated[str | None, Option("--cron", help='e.g. "0 3 * * *"')] = None,
+    interval: Annotated[int | None, Option("--interval", min=1, help="seconds")] = None,
     timezone: Annotated[
-        str | None, typer.Option("--timezone", help="of --cron, by name; default: the machine's")
+        str | None, Option("--timezone", help="of --cron, by name; default: the machine's")
     ] = None,
-    corpus: CorpusOption = None,
-    set_: SetOption = None,
-    until: UntilOption = None,
-    limit: LimitOption = None,
-    seed: SeedOption = None,
-    store: StoreOption = _STORE,
-    debug: DebugOption = False,
 ) -> None:
     """Run a recipe on a schedule until stopped.
 
@@ -391,7 +341,6 @@ def serve(
     """
     from tercet.flows.service.deployments import serve_recipe
 
-    arguments = RunArguments(recipe, store, tuple(set_ or ()), corpus, until, limit, seed)
     serve_recipe(arguments, cron, interval, timezone)
 
 
@@ -405,38 +354,12 @@ def schema() -> None:
     typer.echo(json.dumps(json_schema(), indent=2))
 
 
-# Planned commands, and what to do until they exist.
-COMING = {
-    "gc": "delete the whole store, or those versions under artifacts/ whose files no other "
-    "version refers to (docs/operations.md, Limits known now).",
-    "diff": "`tercet report RUN RUN` compares two runs, and `tercet show REF` describes one "
-    "artifact.",
-    "deploy": "`tercet serve RECIPE` runs a schedule here, and `prefect deploy --all` reads "
-    "prefect.yaml for a work pool.",
-}
-
-
-def _not_built(context: typer.Context) -> None:
-    from tercet.tasks.stage import BadInput
-
-    name = context.info_name or ""
-    raise BadInput(f"`tercet {name}` is not built yet: {COMING[name]}")
-
-
-for _name in COMING:
-    app.command(
-        _name,
-        hidden=True,
-        add_help_option=False,
-        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    )(_not_built)
-
-
 def main() -> None:
     """Entry point: reports every failure as one sentence and an exit code."""
+    words = [word for word in sys.argv[1:] if word != "--debug"]
     try:
-        _check_words(sys.argv[1:])
-        code = app(sys.argv[1:] or ["--help"], "tercet", standalone_mode=False)
+        _check_words(words)
+        code = app(words or ["--help"], "tercet", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         command = shlex.join(["tercet", *sys.argv[1:]])
         print(f"\nInterrupted. To start again: {command}", file=sys.stderr)
@@ -446,7 +369,10 @@ def main() -> None:
             import traceback
 
             traceback.print_exc()
-        code = _explain(error)
+        from tercet.flows.terminal.failures import exit_code, sentence
+
+        print(f"tercet: {sentence(error)}", file=sys.stderr)
+        code = exit_code(error)
     if code and "prefect" in sys.modules:
         # Prefect keeps the failed flow and everything its frames refer to, so DuckDB prints long
         # complaints about unreleased objects at exit. Nothing is left to do: skip the clean-up.
@@ -460,20 +386,11 @@ def _check_words(words: Sequence[str]) -> None:
     """Raises BadInput for a word that is not UTF-8, as file names may be: no recipe can hold it."""
     from tercet.tasks.stage import BadInput
 
-    for word in words:
-        if not encodable(word):
-            said = os.fsencode(word).decode("utf-8", "backslashreplace")
+    for said in (os.fsencode(word).decode("utf-8", "backslashreplace") for word in words):
+        if said not in words:
             raise BadInput(
                 f"The word {said!r} is not UTF-8: rename the file, or name its folder or a glob."
             )
-
-
-def _explain(error: Exception) -> int:
-    """Prints a failure as one sentence and returns its exit code."""
-    from tercet.flows.terminal.failures import exit_code, sentence
-
-    print(f"tercet: {sentence(error)}", file=sys.stderr)
-    return exit_code(error)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@ import pytest
 from good_and_bad import Place, sentence
 from typer.testing import CliRunner
 
-from tercet.flows.cli import COMING, app
-from tercet.flows.terminal import failures
+from tercet.flows.cli import app
 
 USAGE: list[tuple[list[str], list[str]]] = [
     (["run", ".", "--no-server"], [". is a directory"]),
@@ -106,10 +105,12 @@ def test_a_reader_that_goes_away(place: Place) -> None:
 
 
 def test_debug_shows_the_traceback(place: Place) -> None:
-    result = place.runs(place.good, "--corpus", "nosuch.txt", "--debug")
-    assert result.returncode != 0
-    assert "Traceback (most recent call last)" in result.stderr
-    assert "BadInput: nosuch.txt" in result.stderr
+    words = ["run", str(place.good), "--corpus", "nosuch.txt", "--no-server"]
+    for typed in ([*words, "--debug"], ["--debug", *words]):
+        result = place.types(*typed, "--store", str(place.store))
+        assert result.returncode != 0
+        assert "Traceback (most recent call last)" in result.stderr
+        assert "BadInput: nosuch.txt" in result.stderr
 
 
 def test_help_takes_less_than_half_a_second(place: Place) -> None:
@@ -132,12 +133,13 @@ def test_help_takes_less_than_half_a_second(place: Place) -> None:
     assert min(taken) < max(0.5, 25 * min(bare)), (taken, bare)
 
 
-@pytest.mark.parametrize("command", COMING)
-def test_a_command_to_come_answers_in_one_sentence(command: str) -> None:
-    error = CliRunner().invoke(app, [command, "this", "--apply"]).exception
-    assert isinstance(error, Exception)
-    assert failures.exit_code(error) == 2
-    assert failures.sentence(error).startswith(f"`tercet {command}` is not built yet: ")
+@pytest.mark.parametrize("command", ["run", "plan", "try", "study", "serve"])
+def test_what_takes_a_recipe_takes_what_changes_it(command: str) -> None:
+    offered = CliRunner().invoke(app, [command, "--help"]).output
+    assert f"{command} [OPTIONS] {{recipe}}" in offered
+    for option in ("--corpus", "--set", "--limit", "--seed", "--store"):
+        assert option in offered
+    assert ("--until" in offered) == (command not in ("try", "study"))
 
 
 @pytest.mark.parametrize("command", ["run", "plan", "try", "study", "init", "tag", "serve"])
