@@ -21,10 +21,9 @@ import yaml
 
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
-from tercet.flows.running.runner import open_run, run_step
+from tercet.flows.running.runner import open_run, run_steps
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import open_store
-from tercet.tasks.stage import silent
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "flawless_revisions.csv"
@@ -67,8 +66,7 @@ def acceptance(path: Path, store: Path, bound: Any) -> list[dict[str, Any]]:
     override = f"select.negative_max={json.dumps(bound)}"
     plan = prepare(RunArguments(str(path), str(store), (override,), until="triplets"))
     with open_run(plan) as handle:
-        for step in plan.steps:
-            run_step(handle, step, silent)
+        run_steps(handle)
     with catalog.connect(open_store(str(store), create=False)) as connection:
         found = connection.execute(
             f"SELECT {', '.join(COLUMNS + SIMILARITIES)} FROM acceptance "

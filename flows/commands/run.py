@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,12 +9,11 @@ from tercet.flows.recipe import text as recipe_text
 from tercet.flows.results import summary
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
-from tercet.flows.running.runner import open_run, run_step
+from tercet.flows.running.runner import open_run, run_steps
 from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.failures import StageFailed, sentence
-from tercet.flows.terminal.lines import say, step_line
+from tercet.flows.terminal.lines import say, show_step
 from tercet.flows.terminal.printable import printable
-from tercet.flows.terminal.progress import reporter
 from tercet.models.llm.errors import Unusable
 from tercet.storage.store import FullDisk, StoreError, open_store
 from tercet.tasks.stage import BadInput
@@ -91,10 +89,7 @@ def _check_alone() -> None:
 def run_plainly(run_plan: RunPlan) -> str:
     """Runs the steps in this process, with a line about each. Returns the run's id."""
     with open_run(run_plan, say) as handle:
-        for step in run_plan.steps:
-            with reporter(step.name, sys.stderr.isatty()) as progress:
-                result = run_step(handle, step, progress)
-            say(step_line(result))
+        run_steps(handle, [show_step])
         return handle.run_id
 
 

@@ -1,7 +1,6 @@
 """`tercet study`: compares variants (arms) of a recipe in one table and one plot."""
 
 import shlex
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,8 +13,7 @@ from tercet.flows.studies.arms import Outcome, PlannedArm
 from tercet.flows.studies.results import Results
 from tercet.flows.terminal import interrupts, text_table
 from tercet.flows.terminal.failures import sentence
-from tercet.flows.terminal.lines import say, step_line
-from tercet.flows.terminal.progress import reporter
+from tercet.flows.terminal.lines import say, show_step
 from tercet.storage.store import FullDisk, Store, check_outside, open_store
 from tercet.tasks.stage import BadInput
 
@@ -95,12 +93,7 @@ def _check_output(html: Path) -> None:
 
 def _arm(number: int, one: PlannedArm, planned: Sequence[PlannedArm], command: str) -> Outcome:
     say(f"\nArm {number} of {len(planned)}: {one.arm.name}")
-    outcome = studies.run_arm(
-        one,
-        say,
-        lambda result: say(step_line(result)),
-        lambda step: reporter(step, sys.stderr.isatty()),
-    )
+    outcome = studies.run_arm(one, say, [show_step])
     if isinstance(outcome.error, FullDisk):
         raise FullDisk(f"{sentence(outcome.error)} Then: {command}") from outcome.error
     if outcome.error is not None:

@@ -1,10 +1,10 @@
 """`tercet try`: shows a few of a method's rows before a whole run is paid for."""
 
-import sys
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,14 @@ from tercet.flows.planning.estimates import requests_of, spread, work_of
 from tercet.flows.recipe.wording import nearest_said
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.one_part import PartOrder
+from tercet.flows.running.one_step import artifact_of, order_of
 from tercet.flows.running.run_plan import RunPlan, prepare
-from tercet.flows.running.runner import open_run, order_of, run_step
-from tercet.flows.terminal.lines import say, step_line
+from tercet.flows.running.runner import Make, StepResult, open_run, run_steps
+from tercet.flows.terminal.lines import say, show_step
 from tercet.flows.terminal.printable import printable
-from tercet.flows.terminal.progress import reporter
 from tercet.models.llm.messages import Answer, Request
-from tercet.storage.artifacts import open_artifact
 from tercet.tasks.knowledge.extract_generate import METHOD as EXTRACTION
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import BadInput, silent
 from tercet.tasks.synthesis.methods import method_of
 from tercet.tasks.synthesis.synthesise import generated
 
@@ -52,21 +51,18 @@ def try_method(arguments: RunArguments, method: str, count: int) -> None:
         replace(arguments, until=wanted.name),
     )
     with open_run(run_plan, say) as handle:
-        for step in run_plan.steps:
-            if step.name == wanted.name:
-                continue
-            version = handle.fingerprints[step.name].version or ""
-            made = open_artifact(handle.store, step.name, version).manifest() is not None
-            if step.stage.asks is not None and not made:
+
+        def ask_nobody(step: Step, make: Make) -> StepResult:
+            if step.stage.asks is not None and artifact_of(handle, step.name).manifest() is None:
                 raise BadInput(
                     f"{method!r} needs the results of {step.name} for the whole corpus, which do "
                     f"not exist yet: try it first (tercet try … --method {EXTRACTION}), then run "
                     "it (tercet run … --until extract_parse)."
                 )
-            with reporter(step.name, sys.stderr.isatty()) as progress:
-                result = run_step(handle, step, progress)
-            if result.state != "reused":
-                say(step_line(result))
+            return make(silent)
+
+        inputs = [step for step in run_plan.steps if step.name != wanted.name]
+        run_steps(handle, [partial(show_step, reused=False), ask_nobody], inputs)
         order = order_of(handle, wanted)
         if wanted.stage.asks is None:
             _show_rows(order, method, count)

@@ -1,19 +1,16 @@
 """Runs a pipeline's steps against the store: plain functions without Prefect."""
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.language_model import writer
-from tercet.flows.pipeline.step import Model, Step, Tagged, Weights
+from tercet.flows.pipeline.step import Step
 from tercet.flows.pipeline.step import schemas as step_schemas
 from tercet.flows.running import (
     failed_rows,
@@ -22,38 +19,16 @@ from tercet.flows.running import (
     guessed,
     lost_rows,
     odd_rows,
-    parts,
     undecayed_rows,
 )
 from tercet.flows.running.asker import Asker
-from tercet.flows.running.device import device
-from tercet.flows.running.one_part import STAGING, PartOrder, part_order
-from tercet.flows.running.processes import commit_asking_parts, commit_parts
+from tercet.flows.running.one_step import Progress, RunHandle, Say, artifact_of, make_artifact
 from tercet.flows.running.run_plan import RunPlan, check_models
-from tercet.models.llm.messages import Ask
 from tercet.storage import locks, runs
-from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
+from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import Store, open_store
-from tercet.tasks.stage import BadInput, Resources, silent
-
-Progress = Callable[[int, int | None, str], None]
-Say = Callable[[str], None]
-
-# Each manifest records their versions, to help explain why two results differ.
-NOTED_LIBRARIES = ("tercet", "torch", "transformers", "sentence-transformers", "duckdb", "pyarrow")
-
-
-@dataclass
-class RunHandle:
-    """A run in progress. `asker`: set if some step asks a language model."""
-
-    plan: RunPlan
-    store: Store
-    run_id: str
-    fingerprints: dict[str, Fingerprint]
-    say: Say
-    asker: Asker | None = None
+from tercet.tasks.stage import silent
 
 
 @dataclass(frozen=True)
@@ -65,6 +40,12 @@ class StepResult:
     state: str
     seconds: float
     tables: Mapping[str, int]
+
+
+Make = Callable[[Progress], StepResult]
+# What follows a run: it is called for each step with what makes it, calls that with its own
+# progress, and returns the outcome.
+Listener = Callable[[Step, Make], StepResult]
 
 
 @contextmanager
@@ -134,6 +115,36 @@ def _asker(plan: RunPlan, store: Store, run_id: str, say: Say) -> Iterator[Asker
         asker.close()
 
 
+def run_steps(
+    handle: RunHandle, listeners: Sequence[Listener] = (), steps: Sequence[Step] | None = None
+) -> None:
+    """Runs all of the run's steps in order, or these.
+
+    listeners: the first is the nearest to the step, each further one around those before it.
+    """
+    for step in handle.plan.steps if steps is None else steps:
+        make: Make = partial(run_step, handle, step)
+        for listener in listeners:
+            make = _heard(listener, step, make)
+        make(silent)
+
+
+def _heard(listener: Listener, step: Step, make: Make) -> Make:
+    """`make` with the listener around it, whose progress is reported besides the outer one's."""
+
+    def heard(outer: Progress) -> StepResult:
+        def both(own: Progress) -> StepResult:
+            def report(done: int, total: int | None, unit: str) -> None:
+                own(done, total, unit)
+                outer(done, total, unit)
+
+            return make(report)
+
+        return listener(step, both)
+
+    return heard
+
+
 def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
     """Makes the step's artifact, or the missing parts of it, and records it in the run.
 
@@ -163,7 +174,7 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
                     handle.say(few)
                 for line in undecayed_rows.warnings(step, lambda made: artifact_of(handle, made)):
                     handle.say(line)
-                manifest = _make(handle, step, own, artifact, progress)
+                manifest = make_artifact(handle, step, own, artifact, progress)
     for line in (*guessed.lines(step), *lost_rows.warnings(step, artifact)):
         handle.say(line)
     left = guarded_rows.warning(step, artifact)
@@ -217,172 +228,3 @@ def _asked_next(plan: RunPlan, step: Step) -> bool:
 def _waiting(handle: RunHandle, step: Step) -> Say:
     """Prints who is making the step's artifact."""
     return lambda holder: handle.say(f"{step.name:<32} waits for {holder}, which is making it")
-
-
-def artifact_of(handle: RunHandle, step: str) -> Artifact:
-    """The artifact of a step of this run."""
-    version = handle.fingerprints[step].version
-    assert version is not None
-    return open_artifact(handle.store, step, version)
-
-
-def order_of(handle: RunHandle, step: Step) -> PartOrder:
-    """The order shared by the parts of a step, once its inputs are made."""
-    return _order(handle, step, handle.fingerprints[step.name], [], silent)
-
-
-def _make(
-    handle: RunHandle, step: Step, own: Fingerprint, artifact: Artifact, progress: Progress
-) -> dict[str, Any]:
-    began = time.monotonic()
-    standing = artifact.plan()
-    recalled = _recalled(handle, step, own, standing)
-    order = _order(handle, step, own, recalled, progress)
-    if standing is None:
-        planned = None if step.stage.plan is None else order.planned_specs()
-        proposed = parts.specs(step, planned, order.inputs, [a.version for a in recalled])
-        standing = artifact.adopt_plan(proposed)
-    records = artifact.records()
-    missing = [index for index in range(len(standing)) if index not in records]
-    done = len(standing) - len(missing)
-    show = progress if len(standing) == 1 else _by_part(progress, done, len(standing))
-    pending = [order.part(index, standing[index]) for index in missing]
-    known = find_parts(handle.store, step.name, {part.key for part in pending})
-    for part in pending:
-        if part.key in known:
-            artifact.reference(part.index, known[part.key], part.info)
-            show(1, 1, "parts")
-    pending = [part for part in pending if part.key not in known]
-    for left in artifact.scratch().glob(f"{STAGING}*"):
-        # A killed attempt's: nobody else makes this artifact now.
-        shutil.rmtree(left, ignore_errors=True)
-    if step.stage.asks is not None and handle.asker is not None:
-        handle.asker.begin()
-        commit_asking_parts(order, pending, handle.asker.cancel)
-    else:
-        commit_parts(order, pending, handle.plan.recipe.run.workers, show)
-    return artifact.finish(
-        {
-            "step": step.name,
-            "stage": step.stage.name,
-            "version": own.version,
-            "run": handle.run_id,
-            "inputs": _lineage(own.components),
-            "components": dict(own.components),
-            "modules": dict(own.modules),
-            "libraries": _libraries(),
-            "seconds": round(time.monotonic() - began, 3),
-        }
-    )
-
-
-def _order(
-    handle: RunHandle,
-    step: Step,
-    own: Fingerprint,
-    recalled: Sequence[Artifact],
-    progress: Progress,
-) -> PartOrder:
-    """The order shared by the parts of this step, ready to run."""
-    settings = handle.plan.recipe.run
-    inputs = {
-        slot: parts.input_files(handle.store, [artifact_of(handle, name) for name in names])
-        for slot, names in step.inputs.items()
-    }
-    if recalled:
-        inputs["known"] = parts.input_files(handle.store, recalled)
-    versions = own.components["models"]
-    models = {
-        slot: _model_folder(handle, step, model, str(versions[slot]))
-        for slot, model in step.models.items()
-    }
-    resources = Resources(
-        device=device(settings.device),
-        batch_size=settings.batch_size,
-        part_rows=settings.part_rows,
-        memory_limit=settings.memory_limit,
-        progress=progress,
-        ask=_ask(handle, step, own, models),
-    )
-    return part_order(handle.store, handle.plan, step, own, inputs, models, resources)
-
-
-def _model_folder(handle: RunHandle, step: Step, model: Model, version: str) -> Path:
-    """Where a model that the step reads lies."""
-    if isinstance(model, Weights):
-        return fingerprints.model_path(model.name)
-    if isinstance(model, Tagged):
-        # What the tag named when the run began: it may have moved since.
-        folder, name = fingerprints.made_model(handle.store, version), f"tag:{model.name}"
-    else:
-        folder, name = artifact_of(handle, model.step).model_dir(), model.step
-    if folder is None:
-        raise BadInput(f"{name} did not leave a model for {step.name!r}.")
-    return folder
-
-
-def _ask(handle: RunHandle, step: Step, own: Fingerprint, models: Mapping[str, Path]) -> Ask | None:
-    if step.stage.asks is None:
-        return None
-    assert handle.asker is not None
-    return handle.asker.asking(step.config, own.components, models)
-
-
-def _recalled(
-    handle: RunHandle, step: Step, own: Fingerprint, standing: Sequence[Mapping[str, Any]] | None
-) -> list[Artifact]:
-    """Complete earlier versions of the step that differ only in their inputs.
-
-    An existing plan names the versions that it was made with: newer ones would change its parts.
-    """
-    if not step.stage.recalls:
-        return []
-    if standing is not None:
-        versions = standing[0].get("known", []) if standing else []
-        known = [open_artifact(handle.store, step.name, version) for version in versions]
-        for artifact in known:
-            if artifact.manifest() is None or not artifact.intact():
-                raise BadInput(
-                    f"{step.name}@{artifact.version}, which {step.name}@{own.version} builds "
-                    f"on, was removed: delete {handle.plan.store}/artifacts/{step.name}/"
-                    f"{own.version} and run again."
-                )
-        return known
-    fixed = ("stage", "config", "models", "externals", "code", "libraries")
-    found = []
-    for artifact in artifacts_of(handle.store, step.name):
-        manifest = artifact.manifest()
-        if manifest is not None and artifact.version != own.version:
-            components = manifest["components"]
-            if all(components.get(k) == own.components.get(k) for k in fixed):
-                found.append(artifact)
-    return found
-
-
-def _by_part(progress: Progress, done: int, total: int) -> Progress:
-    """Progress in parts: progress within a part counts as a fraction of it."""
-    finished = done
-
-    def show(current: int, of: int | None, unit: str) -> None:
-        nonlocal finished
-        if current == of and unit == "parts":
-            finished += 1
-        progress(finished, total, "parts")
-
-    return show
-
-
-def _lineage(components: Mapping[str, Any]) -> list[str]:
-    """Versions of the artifacts that an artifact was made from."""
-    read = {version for versions in components["inputs"].values() for version in versions}
-    return sorted(read | {str(version) for version in components["models"].values()})
-
-
-def _libraries() -> dict[str, str]:
-    versions = {}
-    for name in NOTED_LIBRARIES:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            versions[name] = "absent"
-    return versions

@@ -1,4 +1,4 @@
-"""The Prefect flow that runs a recipe, and the one generic task that runs any of its steps.
+"""The Prefect flow that runs a recipe, and the tasks that its steps are.
 
 Prefect shows, schedules, retries and alerts; the store knows what is done. So Prefect caches and
 persists nothing, tasks take and return names, and a killed run resumes when the same flow runs
@@ -9,10 +9,8 @@ Importing this module imports prefect: enter `server.prefect_server` first.
 
 import contextlib
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,16 +26,17 @@ from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import server
 from tercet.flows.service.progress import PrefectArtifact
 from tercet.flows.terminal.failures import exit_code, sentence
-from tercet.flows.terminal.lines import say, step_line
-from tercet.flows.terminal.progress import reporter
+from tercet.flows.terminal.lines import say, show_step
+from tercet.flows.terminal.progress import Reporter
 from tercet.models.llm.errors import CeilingReached
 from tercet.tasks.stage import Interrupted
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun, State
 
+    from tercet.flows.pipeline.step import Step
     from tercet.flows.running.run_plan import RunPlan
-    from tercet.flows.running.runner import RunHandle, StepResult
+    from tercet.flows.running.runner import Make, StepResult
     from tercet.storage.store import Store
 
 LABEL_RUN = "tercet.run"
@@ -48,16 +47,6 @@ RETRY_SECONDS = 5
 STARTING = timedelta(seconds=120)
 
 
-@dataclass
-class _Open:
-    """A run open in this process, for its tasks, which get only its name."""
-
-    handle: "RunHandle"
-    results: dict[str, "StepResult"] = field(default_factory=dict)
-    errors: dict[str, BaseException] = field(default_factory=dict)
-
-
-_runs: dict[str, _Open] = {}
 # Plans passed to `run`, kept for the flow, whose parameters have JSON types.
 _plans: dict[RunArguments, "RunPlan"] = {}
 
@@ -76,29 +65,51 @@ def _may_retry(task: Any, task_run: Any, state: "State[Any]") -> bool:
     return False
 
 
-@task(  # type: ignore[untyped-decorator]
-    name="stage",
-    task_run_name="{step_name}",
-    cache_policy=NO_CACHE,
-    persist_result=False,
-    retry_condition_fn=_may_retry,
-)
-def run_stage(step_name: str, run_id: str) -> Any:
-    """Runs one step of an open run, or finds it done.
+class StepTasks:
+    """A listener of `run_steps` that makes each step a task of its own name.
 
-    Returns a state named Cached if the step was reused; else its version, time and row counts.
+    A reused step ends as Cached; any other with its version, time and row counts.
     """
-    from tercet.flows.running.runner import run_step
 
-    opened = _runs[run_id]
-    step = next(s for s in opened.handle.plan.steps if s.name == step_name)
-    try:
-        with reporter(step_name, sys.stderr.isatty(), PrefectArtifact(step_name)) as progress:
-            result = run_step(opened.handle, step, progress)
-    except Exception as error:
-        opened.errors[step_name] = error
-        raise
-    opened.results[step_name] = result
+    def __init__(self, retries: int) -> None:
+        self._retries = retries
+        self._ended: dict[str, State[Any]] = {}
+
+    def __call__(self, step: "Step", make: "Make") -> "StepResult":
+        results: list[StepResult] = []
+        errors: list[Exception] = []
+
+        @task(  # type: ignore[untyped-decorator]
+            name=step.name,
+            task_run_name=step.name,
+            cache_policy=NO_CACHE,
+            persist_result=False,
+            retries=self._retries,
+            retry_delay_seconds=RETRY_SECONDS,
+            retry_condition_fn=_may_retry,
+        )
+        def run() -> Any:
+            try:
+                with Reporter([PrefectArtifact(step.name)]) as progress:
+                    results.append(make(progress))
+            except Exception as error:
+                errors.append(error)
+                raise
+            return _completed(results[-1])
+
+        before = [self._ended[name] for name in step.needs if name in self._ended]
+        state = run(wait_for=before, return_state=True)
+        if not state.is_completed():
+            raise (
+                errors[-1]
+                if errors
+                else RuntimeError(f"The step {step.name!r} ended as {state.name}: {state.message}")
+            )
+        self._ended[step.name] = state
+        return results[-1]
+
+
+def _completed(result: "StepResult") -> Any:
     if result.state == "reused":
         return Completed(name="Cached", message=f"Reused version {result.version}.")
     rows = ", ".join(f"{count:,} {table}" for table, count in result.tables.items() if count)
@@ -169,28 +180,12 @@ def _plan(arguments: RunArguments) -> "RunPlan":
 
 
 def _run_steps(plan: "RunPlan", flow_run: "FlowRun") -> str:
-    from tercet.flows.running.runner import open_run
+    from tercet.flows.running.runner import open_run, run_steps
 
-    stage_task = run_stage.with_options(
-        retries=plan.recipe.run.retries, retry_delay_seconds=RETRY_SECONDS
-    )
     with open_run(plan, say) as handle:
         _label(flow_run, {LABEL_RUN: handle.run_id})
-        opened = _runs[handle.run_id] = _Open(handle)
-        try:
-            states: dict[str, State[Any]] = {}
-            for step in plan.steps:
-                before = [states[name] for name in step.needs if name in states]
-                state = stage_task(step.name, handle.run_id, wait_for=before, return_state=True)
-                if not state.is_completed():
-                    raise opened.errors.get(step.name) or RuntimeError(
-                        f"The step {step.name!r} ended as {state.name}: {state.message}"
-                    )
-                states[step.name] = state
-                say(step_line(opened.results[step.name]))
-        finally:
-            del _runs[handle.run_id]
-        return handle.run_id
+        run_steps(handle, [show_step, StepTasks(plan.recipe.run.retries)])
+        return str(handle.run_id)
 
 
 @contextmanager

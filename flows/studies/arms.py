@@ -4,8 +4,7 @@ An arm is an ordinary run, so arms share all identical artifacts, and an interru
 where it stopped. `tercet.flows.studies.results` reads the results.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -15,13 +14,15 @@ import yaml
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
+from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running.one_step import Say
 from tercet.flows.running.run_plan import RunPlan, prepare
-from tercet.flows.running.runner import Progress, Say, StepResult, open_run, run_step
+from tercet.flows.running.runner import Listener, Make, StepResult, open_run, run_steps
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store
-from tercet.tasks.stage import BadInput, Config
+from tercet.tasks.stage import BadInput, Config, silent
 
 RECIPE_KEY = "recipe"
 
@@ -139,22 +140,19 @@ def step_counts(planned: Sequence[PlannedArm], store: Store) -> list[StepCount]:
     return counts
 
 
-def run_arm(
-    planned: PlannedArm,
-    say: Say,
-    report: Callable[[StepResult], None],
-    progress: Callable[[str], AbstractContextManager[Progress]],
-) -> Outcome:
+def run_arm(planned: PlannedArm, say: Say, listeners: Sequence[Listener]) -> Outcome:
     """Runs one arm; a failure becomes its outcome. KeyboardInterrupt passes through."""
     run_id: str | None = None
     done: list[StepResult] = []
+
+    def note(step: Step, make: Make) -> StepResult:
+        done.append(make(silent))
+        return done[-1]
+
     try:
         with open_run(planned.plan, say) as handle:
             run_id = handle.run_id
-            for step in planned.plan.steps:
-                with progress(step.name) as show:
-                    done.append(run_step(handle, step, show))
-                report(done[-1])
+            run_steps(handle, [*listeners, note])
     except Exception as error:
         return Outcome(planned, run_id, tuple(done), error)
     return Outcome(planned, run_id, tuple(done))

@@ -3,8 +3,10 @@
 import sys
 from contextlib import suppress
 
-from tercet.flows.running.runner import StepResult
+from tercet.flows.pipeline.step import Step
+from tercet.flows.running.runner import Make, StepResult
 from tercet.flows.terminal.printable import printable
+from tercet.flows.terminal.progress import reporter
 
 
 def say(text: str) -> None:
@@ -18,6 +20,18 @@ _RULES = {
     "anchors": ("rule for anchors", "rules for anchors"),
     "anchor_shares": ("corpus with anchors", "corpora with anchors"),
 }
+
+
+def show_step(step: Step, make: Make, reused: bool = True) -> StepResult:
+    """Shows a step's progress and then a line about it, if it was `reused` too.
+
+    A listener of `run_steps`.
+    """
+    with reporter(step.name, sys.stderr.isatty()) as progress:
+        result = make(progress)
+    if reused or result.state != "reused":
+        say(step_line(result))
+    return result
 
 
 def step_line(result: StepResult) -> str:

@@ -2,15 +2,17 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from safetensors.numpy import load_file, save_file
 
+from tercet.flows.running import runner
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
-from tercet.flows.running.runner import open_run
+from tercet.flows.running.runner import Listener, Make, StepResult, open_run, run_steps
 from tercet.storage.runs import list_runs
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
@@ -51,3 +53,40 @@ def test_a_head_that_training_loses_is_found_once_the_model_is_fetched(
     assert list_runs(open_store(store)) == []
     with pytest.raises(BadInput, match=r"lm_head\.dense of the original"):
         prepare(plan.arguments)
+
+
+def test_listeners_stand_around_each_step_and_all_see_its_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[Any] = []
+
+    def run_step(handle: Any, step: Any, progress: Any) -> StepResult:
+        progress(1, 2, f"rows of {step.name}")
+        return StepResult(step.name, "v", "made", 0.0, {})
+
+    def listener(name: str) -> Listener:
+        def follow(step: Any, make: Make) -> StepResult:
+            told.append(f"{name} begins {step.name}")
+            result = make(lambda done, total, unit: told.append(f"{name} sees {unit}"))
+            told.append(f"{name} ends {result.step}")
+            return result
+
+        return follow
+
+    monkeypatch.setattr(runner, "run_step", run_step)
+    steps = tuple(SimpleNamespace(name=name) for name in ("one", "two"))
+    handle: Any = SimpleNamespace(plan=SimpleNamespace(steps=steps))
+    run_steps(handle, [listener("near"), listener("far")])
+    one, two = told[:6], told[6:]
+    assert one == [
+        "far begins one",
+        "near begins one",
+        "near sees rows of one",
+        "far sees rows of one",
+        "near ends one",
+        "far ends one",
+    ]
+    assert two == [line.replace("one", "two") for line in one]
+    told.clear()
+    run_steps(handle, [listener("only")], steps[1:])
+    assert told == ["only begins two", "only sees rows of two", "only ends two"]

@@ -444,15 +444,15 @@ def test_an_arm_that_fails_is_told_and_the_others_go_on(
 STOPS = """
 import time
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.studies import arms as studies
+from tercet.flows.running import runner
 from tercet.flows.cli import main
-real, trained = studies.run_step, []
+real, trained = runner.run_step, []
 def run_step(handle, step, progress):
     if trained and step.name == "train":
         time.sleep(3600)
     trained.extend([step] if step.name == "train.seed8" else [])
     return real(handle, step, progress)
-studies.run_step = run_step
+runner.run_step = run_step
 main()
 """
 

@@ -19,9 +19,8 @@ from tiny_run import Tiny, query, write_corpus
 
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
-from tercet.flows.running.runner import open_run, run_step
+from tercet.flows.running.runner import open_run, run_steps
 from tercet.models.english.plurals import plural
-from tercet.tasks.stage import silent
 
 METHODS = (
     *("rewrite", "precede", "from_knowledge", "antisense", "entity_revision"),
@@ -116,8 +115,7 @@ def run_chain(
         path.write_text(yaml.safe_dump({**content, **changes}, sort_keys=False))
         plan = prepare(RunArguments(str(path), str(folder / "store"), until=until))
         with open_run(plan) as handle:
-            for step in plan.steps:
-                run_step(handle, step, silent)
+            run_steps(handle)
     return Chain(
         folder / "store", asked, {one.text: one for document in truths for one in document}
     )

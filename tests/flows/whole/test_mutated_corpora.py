@@ -16,13 +16,13 @@ from mutated_corpora import TOKEN, write_mutation
 from tercet.flows.commands.init import write_recipe
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
-from tercet.flows.running.runner import open_run, run_step
+from tercet.flows.running.runner import open_run, run_steps
 from tercet.models.text.unicode import fold
 from tercet.storage.artifacts import artifacts_of
 from tercet.storage.store import open_store
 from tercet.tasks.corpus.sources.streams import format_of, open_bytes
 from tercet.tasks.corpus.sources.tables import parquet_rows
-from tercet.tasks.stage import BadInput, silent
+from tercet.tasks.stage import BadInput
 
 # Those that once ended in a traceback, or in rows that were glued or lost without a word.
 SEEDS = (2, 14, 43, 45, 135, 138, 172, 198, 204, 220, 289)
@@ -81,8 +81,7 @@ def is_plain(reject: dict[str, Any]) -> bool:
 def ingested(recipe: Path, store: str) -> Tables:
     plan = prepare(RunArguments(str(recipe), store, until="ingest"))
     with open_run(plan, lambda line: None) as handle:
-        for step in plan.steps:
-            run_step(handle, step, silent)
+        run_steps(handle)
     (artifact,) = artifacts_of(open_store(store), "ingest")
     rows = artifact.rows()
     names = ("corpus_outcomes", "documents", "sentences", "rejects", "document_pairs")

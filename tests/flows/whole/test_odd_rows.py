@@ -13,8 +13,9 @@ from tiny_run import Finished, Tiny
 from tercet.flows.running import odd_rows
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.odd_rows import Odd, sentence
+from tercet.flows.running.one_step import artifact_of
 from tercet.flows.running.run_plan import prepare
-from tercet.flows.running.runner import artifact_of, open_run, run_step
+from tercet.flows.running.runner import open_run, run_step, run_steps
 from tercet.tasks.stage import silent
 
 EMPTY = json.dumps({"category": "other", "entities": [], "quantities": []})
@@ -74,8 +75,7 @@ def test_rows_are_looked_at_once_for_each_artifact(
     def run() -> list[str]:
         said: list[str] = []
         with open_run(plan, said.append) as handle:
-            for step in plan.steps:
-                run_step(handle, step, silent)
+            run_steps(handle)
         return [line for line in said if "were refused" in line]
 
     first = run()

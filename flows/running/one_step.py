@@ -1,0 +1,210 @@
+"""Makes one step's artifact: its inputs and models, its plan, its parts."""
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tercet.flows.pipeline import fingerprints
+from tercet.flows.pipeline.fingerprints import Fingerprint
+from tercet.flows.pipeline.step import Model, Step, Tagged, Weights
+from tercet.flows.running import parts
+from tercet.flows.running.asker import Asker
+from tercet.flows.running.device import device
+from tercet.flows.running.one_part import STAGING, PartOrder, part_order
+from tercet.flows.running.processes import commit_asking_parts, commit_parts
+from tercet.flows.running.run_plan import RunPlan
+from tercet.models.llm.messages import Ask
+from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
+from tercet.storage.store import Store
+from tercet.tasks.stage import BadInput, Resources, silent
+
+Progress = Callable[[int, int | None, str], None]
+Say = Callable[[str], None]
+
+# Each manifest records their versions, to help explain why two results differ.
+NOTED_LIBRARIES = ("tercet", "torch", "transformers", "sentence-transformers", "duckdb", "pyarrow")
+
+
+@dataclass
+class RunHandle:
+    """A run in progress. `asker`: set if some step asks a language model."""
+
+    plan: RunPlan
+    store: Store
+    run_id: str
+    fingerprints: dict[str, Fingerprint]
+    say: Say
+    asker: Asker | None = None
+
+
+def artifact_of(handle: RunHandle, step: str) -> Artifact:
+    """The artifact of a step of this run."""
+    version = handle.fingerprints[step].version
+    assert version is not None
+    return open_artifact(handle.store, step, version)
+
+
+def order_of(handle: RunHandle, step: Step) -> PartOrder:
+    """The order shared by the parts of a step, once its inputs are made."""
+    return _order(handle, step, handle.fingerprints[step.name], [], silent)
+
+
+def make_artifact(
+    handle: RunHandle, step: Step, own: Fingerprint, artifact: Artifact, progress: Progress
+) -> dict[str, Any]:
+    began = time.monotonic()
+    standing = artifact.plan()
+    recalled = _recalled(handle, step, own, standing)
+    order = _order(handle, step, own, recalled, progress)
+    if standing is None:
+        planned = None if step.stage.plan is None else order.planned_specs()
+        proposed = parts.specs(step, planned, order.inputs, [a.version for a in recalled])
+        standing = artifact.adopt_plan(proposed)
+    records = artifact.records()
+    missing = [index for index in range(len(standing)) if index not in records]
+    done = len(standing) - len(missing)
+    show = progress if len(standing) == 1 else _by_part(progress, done, len(standing))
+    pending = [order.part(index, standing[index]) for index in missing]
+    known = find_parts(handle.store, step.name, {part.key for part in pending})
+    for part in pending:
+        if part.key in known:
+            artifact.reference(part.index, known[part.key], part.info)
+            show(1, 1, "parts")
+    pending = [part for part in pending if part.key not in known]
+    for left in artifact.scratch().glob(f"{STAGING}*"):
+        # A killed attempt's: nobody else makes this artifact now.
+        shutil.rmtree(left, ignore_errors=True)
+    if step.stage.asks is not None and handle.asker is not None:
+        handle.asker.begin()
+        commit_asking_parts(order, pending, handle.asker.cancel)
+    else:
+        commit_parts(order, pending, handle.plan.recipe.run.workers, show)
+    return artifact.finish(
+        {
+            "step": step.name,
+            "stage": step.stage.name,
+            "version": own.version,
+            "run": handle.run_id,
+            "inputs": _lineage(own.components),
+            "components": dict(own.components),
+            "modules": dict(own.modules),
+            "libraries": _libraries(),
+            "seconds": round(time.monotonic() - began, 3),
+        }
+    )
+
+
+def _order(
+    handle: RunHandle,
+    step: Step,
+    own: Fingerprint,
+    recalled: Sequence[Artifact],
+    progress: Progress,
+) -> PartOrder:
+    """The order shared by the parts of this step, ready to run."""
+    settings = handle.plan.recipe.run
+    inputs = {
+        slot: parts.input_files(handle.store, [artifact_of(handle, name) for name in names])
+        for slot, names in step.inputs.items()
+    }
+    if recalled:
+        inputs["known"] = parts.input_files(handle.store, recalled)
+    versions = own.components["models"]
+    models = {
+        slot: _model_folder(handle, step, model, str(versions[slot]))
+        for slot, model in step.models.items()
+    }
+    resources = Resources(
+        device=device(settings.device),
+        batch_size=settings.batch_size,
+        part_rows=settings.part_rows,
+        memory_limit=settings.memory_limit,
+        progress=progress,
+        ask=_ask(handle, step, own, models),
+    )
+    return part_order(handle.store, handle.plan, step, own, inputs, models, resources)
+
+
+def _model_folder(handle: RunHandle, step: Step, model: Model, version: str) -> Path:
+    """Where a model that the step reads lies."""
+    if isinstance(model, Weights):
+        return fingerprints.model_path(model.name)
+    if isinstance(model, Tagged):
+        # What the tag named when the run began: it may have moved since.
+        folder, name = fingerprints.made_model(handle.store, version), f"tag:{model.name}"
+    else:
+        folder, name = artifact_of(handle, model.step).model_dir(), model.step
+    if folder is None:
+        raise BadInput(f"{name} did not leave a model for {step.name!r}.")
+    return folder
+
+
+def _ask(handle: RunHandle, step: Step, own: Fingerprint, models: Mapping[str, Path]) -> Ask | None:
+    if step.stage.asks is None:
+        return None
+    assert handle.asker is not None
+    return handle.asker.asking(step.config, own.components, models)
+
+
+def _recalled(
+    handle: RunHandle, step: Step, own: Fingerprint, standing: Sequence[Mapping[str, Any]] | None
+) -> list[Artifact]:
+    """Complete earlier versions of the step that differ only in their inputs.
+
+    An existing plan names the versions that it was made with: newer ones would change its parts.
+    """
+    if not step.stage.recalls:
+        return []
+    if standing is not None:
+        versions = standing[0].get("known", []) if standing else []
+        known = [open_artifact(handle.store, step.name, version) for version in versions]
+        for artifact in known:
+            if artifact.manifest() is None or not artifact.intact():
+                raise BadInput(
+                    f"{step.name}@{artifact.version}, which {step.name}@{own.version} builds "
+                    f"on, was removed: delete {handle.plan.store}/artifacts/{step.name}/"
+                    f"{own.version} and run again."
+                )
+        return known
+    fixed = ("stage", "config", "models", "externals", "code", "libraries")
+    found = []
+    for artifact in artifacts_of(handle.store, step.name):
+        manifest = artifact.manifest()
+        if manifest is not None and artifact.version != own.version:
+            components = manifest["components"]
+            if all(components.get(k) == own.components.get(k) for k in fixed):
+                found.append(artifact)
+    return found
+
+
+def _by_part(progress: Progress, done: int, total: int) -> Progress:
+    """Progress in parts: progress within a part counts as a fraction of it."""
+    finished = done
+
+    def show(current: int, of: int | None, unit: str) -> None:
+        nonlocal finished
+        if current == of and unit == "parts":
+            finished += 1
+        progress(finished, total, "parts")
+
+    return show
+
+
+def _lineage(components: Mapping[str, Any]) -> list[str]:
+    """Versions of the artifacts that an artifact was made from."""
+    read = {version for versions in components["inputs"].values() for version in versions}
+    return sorted(read | {str(version) for version in components["models"].values()})
+
+
+def _libraries() -> dict[str, str]:
+    versions = {}
+    for name in NOTED_LIBRARIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = "absent"
+    return versions
