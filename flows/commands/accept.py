@@ -10,6 +10,7 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.compile import steps_to_run
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.misplaced import Misplaced
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
@@ -74,13 +75,13 @@ def _recorded(run: Run) -> tuple[Recipe, tuple[Step, ...]]:
     """The recipe as recorded with the run, whether or not its file still exists."""
     try:
         loaded = Recipe.model_validate(run["recipe"])
-    except ValidationError:
+        target = (run.get("info") or {}).get("arguments", {}).get("until")
+        return loaded, steps_to_run(loaded, target)
+    except (ValidationError, Misplaced):
         raise BadInput(
             f"The recipe recorded with run {run['run_id']} is no longer valid: give the recipe's "
             "name after the stage."
         ) from None
-    target = (run.get("info") or {}).get("arguments", {}).get("until")
-    return loaded, steps_to_run(loaded, target)
 
 
 def _newest_result(store: Store, step: Step, candidates: Sequence[Run]) -> dict[str, Any] | None:

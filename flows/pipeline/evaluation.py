@@ -1,64 +1,56 @@
-"""Steps that evaluate encoders."""
+"""Steps that measure encoders and generators beside training, and cut what encoders are asked."""
 
-from tercet.flows.pipeline.named_models import model_named
-from tercet.flows.pipeline.step import Model, Step
-from tercet.flows.recipe.generator_pairs import GENSE
+from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.named_models import made_as
+from tercet.flows.recipe.resolved import GENSE, Resolved
 from tercet.tasks.evaluation import awareness, halves, labels, measure_generators, paraphrase
 
 
-def awareness_step(recipe: Recipe, settings: awareness.AwarenessSettings, by_model: bool) -> Step:
-    """The awareness steps; a language model extracts only from training sentences."""
-    inputs = {"sentences": ("ingest",), "graph": ("graph",)}
-    if not by_model:
-        inputs["mentions"] = ("extract",)
+def awareness_steps(resolved: Resolved) -> list[Step]:
+    """The awareness measure; a language model extracts only from training sentences."""
+    settings = resolved.recipe.awareness
+    if settings is None:
+        return []
+    inputs = {"sentences": ("ingest",), "graph": ("graph",), "mentions": ("extract",)}
     config = awareness.AwarenessConfig(**settings.model_dump(exclude={"teacher"}))
-    teacher = {"teacher": model_named(recipe, settings.teacher)}
-    return Step("awareness", awareness.STAGE, config, inputs, teacher)
+    teacher = {"teacher": resolved.models["awareness", "teacher"].model}
+    return [Step("awareness", awareness.STAGE, config, inputs, teacher)]
 
 
-def generator_measures(recipe: Recipe) -> list[Step]:
+def generator_measures(resolved: Resolved) -> list[Step]:
     """A step `paraphrase.NAME` for each generator that paraphrases, and one that measures all."""
-    settings = recipe.measure_generators
+    recipe, settings = resolved.recipe, resolved.recipe.measure_generators
     if settings is None:
         return []
     of_pairs = settings.model_dump(include=set(paraphrase.PairsToMeasure.model_fields))
-    of_pairs["corpora"] = settings.corpora or tuple(corpus.name for corpus in recipe.labelled)
-    texts = [
-        Step(
-            f"paraphrase.{name}",
-            paraphrase.STAGE,
-            paraphrase.ParaphraseConfig(
-                name=name, decoding=own.decoding(), precision=own.precision, **of_pairs
-            ),
-            {"labelled": ("labelled",)},
-            {"generator": model_named(recipe, own.model)},
+    steps = []
+    for name, own in recipe.generators.items():
+        found = resolved.models["generators", name, "model"]
+        if found.form == GENSE:
+            continue
+        asked = paraphrase.ParaphraseConfig(
+            name=name, decoding=own.decoding(), precision=own.precision, **of_pairs
         )
-        for name, own in recipe.generators.items()
-        if made_as(own.model, recipe.models) != GENSE
-    ]
-    models: dict[str, Model] = {"encoder": model_named(recipe, settings.encoder)}
-    if settings.judge is not None:
-        models["judge"] = model_named(recipe, settings.judge)
+        inputs, model = {"labelled": ("labelled",)}, {"generator": found.model}
+        steps.append(Step(f"paraphrase.{name}", paraphrase.STAGE, asked, inputs, model))
+    models = {
+        str(place[1]): found.model
+        for place, found in resolved.models.items()
+        if place[0] == "measure_generators"
+    }
     config = measure_generators.MeasureGeneratorsConfig(bootstrap=settings.bootstrap)
-    inputs = {"texts": tuple(step.name for step in texts)}
-    return [
-        *texts,
-        Step("measure_generators", measure_generators.STAGE, config, inputs, models),
-    ]
+    texts = {"texts": tuple(step.name for step in steps)}
+    return [*steps, Step("measure_generators", measure_generators.STAGE, config, texts, models)]
 
 
 def own_measures(recipe: Recipe) -> list[Step]:
     """The steps that make measures of the corpora's own texts, under the slots of `evaluate`."""
     steps = []
     if recipe.evaluate.halves:
-        inputs: dict[str, tuple[str, ...]] = {"sentences": ("ingest",)}
         # Sentences of no field, which a recipe brings along, say nothing about the user's texts.
         own = tuple(corpus.name for corpus in recipe.unlabelled if corpus.role == "domain")
-        least = recipe.evaluate.halves_min_words
-        cut = halves.HalvesConfig(corpora=own, min_words=least)
-        steps.append(Step("halves", halves.STAGE, cut, inputs))
+        cut = halves.HalvesConfig(corpora=own, min_words=recipe.evaluate.halves_min_words)
+        steps.append(Step("halves", halves.STAGE, cut, {"sentences": ("ingest",)}))
     columns = {corpus.name: corpus.labels for corpus in recipe.unlabelled if corpus.labels}
     if columns:
         inputs = {"sentences": ("ingest",), "documents": ("ingest",)}

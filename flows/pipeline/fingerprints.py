@@ -6,7 +6,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tercet.flows.pipeline.step import Made, Model, Step, Tagged
+from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.resolved import Made, Model, Tagged
 from tercet.models import weights
 from tercet.storage import code, fingerprint, rounds, tags
 from tercet.storage.accepted import accepted

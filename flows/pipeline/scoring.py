@@ -1,78 +1,49 @@
 """Steps from candidates to triplets."""
 
-from typing import Any
-
-from tercet.flows.pipeline.named_models import model_named
-from tercet.flows.pipeline.step import Made, Model, Step
-from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.scoring import MEASURES, asks_probability, scorers
+from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.resolved import Resolved
+from tercet.flows.recipe.scoring import MEASURES, asks_probability
 from tercet.tasks.scoring import embed, mine, select
-from tercet.tasks.scoring.scorers import giving, scorer_named
 
 
-def evaluator(recipe: Recipe) -> Model:
-    """The source of the evaluator's weights."""
-    assert recipe.evaluator is not None
-    if recipe.evaluator.fit is not None:
-        return Made("fit_evaluator")
-    return model_named(recipe, recipe.evaluator.model)
-
-
-def scoring_steps(recipe: Recipe) -> list[Step]:
+def scoring_steps(resolved: Resolved) -> list[Step]:
     """The candidates' vectors if there is an evaluator, one step per scorer, and the selection."""
-    scoring = [_score_step(recipe, name) for name in _scorers(recipe)]
-    return [*_embed_steps(recipe), *scoring, *_mine_steps(recipe), _select_step(recipe)]
-
-
-def _embed_steps(recipe: Recipe) -> list[Step]:
-    if recipe.evaluator is None:
+    recipe, steps = resolved.recipe, []
+    if not recipe.synthesise:
         return []
-    inputs = {"candidates": ("parse",), "sentences": ("ingest",)}
-    models = {"evaluator": evaluator(recipe)}
-    return [Step("embed", embed.STAGE, recipe.embed, inputs, models)]
+    candidates, sentences = {"candidates": ("parse",)}, {"sentences": ("ingest",)}
+    read = {**sentences, "embeddings": ("embed",)}
+    if resolved.evaluator is not None:
+        models = {"evaluator": resolved.evaluator}
+        steps.append(Step("embed", embed.STAGE, recipe.embed, candidates | sentences, models))
+    for name, (scorer, config) in resolved.scorers.items():
+        inputs = candidates | {str(slot): read[slot] for slot in scorer.reads}
+        slots = config.models() if hasattr(config, "models") else ()
+        models = {slot: resolved.models["score", name, slot].model for slot in slots}
+        steps.append(Step(f"score.{name}", scorer.stage, config, inputs, models))
+    if recipe.mine is not None:
+        steps.append(Step("mine", mine.STAGE, recipe.mine, candidates | read))
+    return [*steps, _select_step(resolved)]
 
 
-def _scorers(recipe: Recipe) -> list[str]:
-    return scorers(recipe.score, evaluator=recipe.evaluator is not None)
-
-
-def _score_step(recipe: Recipe, name: str) -> Step:
-    scorer = scorer_named(name)
-    sources = {"sentences": ("ingest",), "embeddings": ("embed",)}
-    inputs = {"candidates": ("parse",)} | {str(slot): sources[slot] for slot in scorer.reads}
-    config: Any = scorer.stage.config.model_validate(recipe.score.get(name) or {})
-    named = config.models() if hasattr(config, "models") else {}
-    models = {slot: model_named(recipe, model) for slot, model in named.items()}
-    return Step(f"score.{name}", scorer.stage, config, inputs, models)
-
-
-def _mine_steps(recipe: Recipe) -> list[Step]:
-    """The step that mines negatives, where the recipe wants one."""
-    if recipe.mine is None:
-        return []
-    inputs = {"candidates": ("parse",), "sentences": ("ingest",), "embeddings": ("embed",)}
-    return [Step("mine", mine.STAGE, recipe.mine, inputs)]
-
-
-def _select_step(recipe: Recipe) -> Step:
+def _select_step(resolved: Resolved) -> Step:
     """The selection, which reads only the scorers that it uses; adding others changes nothing."""
-    config = recipe.select
-    asks_p = asks_probability(config)
+    recipe = resolved.recipe
     asked: dict[str, str | None] = {}
     for measure in MEASURES:
-        named = getattr(config, measure)
-        wanted = measure == "similarity" or asks_p
-        own = giving(measure, _scorers(recipe)) if wanted else []
-        asked[measure] = (named or own[0]) if own else None
-    steps = tuple(dict.fromkeys(f"score.{name}" for name in asked.values() if name is not None))
-    mined = ("mine",) if recipe.mine is not None else ()
+        own = [name for name, (scorer, _) in resolved.scorers.items() if scorer.measure == measure]
+        if own and (measure == "similarity" or asks_probability(recipe.select)):
+            asked[measure] = getattr(recipe.select, measure) or own[0]
+        else:
+            asked[measure] = None
+    scores = dict.fromkeys(f"score.{name}" for name in asked.values() if name is not None)
     inputs = {
-        "candidates": ("parse", *mined),
-        "scores": (*steps, *mined),
+        "candidates": ("parse", "mine"),
+        "scores": (*scores, "mine"),
         "sentences": ("ingest",),
         "document_pairs": ("ingest",),
     }
     below = {"mined_below": recipe.mine.below} if recipe.mine is not None else {}
-    given = {"by_similarity": asked["similarity"] is not None}
-    paired = select.PairedConfig(**{**config.model_dump(), **asked, **below, **given})
-    return Step("select", select.STAGE, paired, inputs)
+    given = {**asked, **below, "by_similarity": asked["similarity"] is not None}
+    config = select.PairedConfig(**recipe.select.model_dump() | given)
+    return Step("select", select.STAGE, config, inputs)

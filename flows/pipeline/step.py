@@ -1,37 +1,16 @@
 """One step of a pipeline, and the selection of steps to run."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import pyarrow as pa
 
+from tercet.flows.recipe.resolved import Made, Model
 from tercet.flows.recipe.wording import nearest_said
 from tercet.tasks.stage import REJECTS, BadInput, Config, Stage
 
-
-@dataclass(frozen=True)
-class Made:
-    """A model that a step of the same pipeline makes."""
-
-    step: str
-
-
-@dataclass(frozen=True)
-class Weights:
-    """A model that exists: a directory, `package:PACKAGE/FOLDER` or a hub name."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Tagged:
-    """A model that another run made in this store, by its tag (`tag:NAME` without the prefix)."""
-
-    name: str
-
-
-Model: TypeAlias = Made | Weights | Tagged
+Inputs: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +24,7 @@ class Step:
     name: str
     stage: Stage
     config: Config
-    inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    inputs: Inputs = field(default_factory=dict)
     models: Mapping[str, Model] = field(default_factory=dict)
 
     @property
@@ -58,6 +37,35 @@ class Step:
         """The names of the steps that must be done first."""
         made = [model.step for model in self.models.values() if isinstance(model, Made)]
         return tuple(dict.fromkeys([*(n for names in self.inputs.values() for n in names), *made]))
+
+
+def guarded(table: str, step: str = "ingest") -> dict[str, tuple[str, ...]]:
+    """The slots of rows to train on, and of those that the guard keeps out, where it looks."""
+    return {table: (step,), f"guarded_{table}": (f"guard.{table}",)}
+
+
+def connect(steps: Sequence[Step]) -> list[Step]:
+    """The steps without inputs of steps that the recipe does not have, which are optional."""
+    made = {step.name for step in steps}
+    read = [
+        {slot: tuple(name for name in names if name in made) for slot, names in step.inputs.items()}
+        for step in steps
+    ]
+    return [
+        replace(step, inputs={slot: names for slot, names in inputs.items() if names})
+        for step, inputs in zip(steps, read, strict=True)
+    ]
+
+
+def without_unread(steps: Sequence[Step], names: Collection[str]) -> tuple[Step, ...]:
+    """The steps without those of these names that no other reads; each after its inputs."""
+    kept: list[Step] = []
+    read: set[str] = set()
+    for step in reversed(steps):
+        if step.name not in names or step.name in read:
+            kept.append(step)
+            read.update(step.needs)
+    return tuple(reversed(kept))
 
 
 def in_order(steps: Sequence[Step]) -> tuple[Step, ...]:

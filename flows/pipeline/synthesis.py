@@ -1,22 +1,20 @@
 """Steps that make candidates, by rules, a language model or fitted generators."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from tercet.flows.pipeline.corpus import of_role
-from tercet.flows.pipeline.language_model import generator, llm, served, writer
-from tercet.flows.pipeline.scoring import scoring_steps
+from tercet.flows.pipeline.language_model import served, weights_of, writer
 from tercet.flows.pipeline.step import Step
-from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.model_checks import LLM
-from tercet.flows.recipe.named_models import settings_of
+from tercet.flows.recipe.resolved import LLM, Model, Resolved
+from tercet.tasks.stage import Stage
 from tercet.tasks.synthesis import asking, fitted, parse, prompted, synthesise
-from tercet.tasks.synthesis.methods import PROMPTED_NAMES, needs
+from tercet.tasks.synthesis.methods import needs
 from tercet.tasks.training.fit_gense import METHODS, FitGenseSettings, GensePrompts
 
 
-def synthesis_steps(recipe: Recipe) -> list[Step]:
-    steps: list[Step] = []
+def synthesis_steps(resolved: Resolved) -> list[Step]:
+    recipe, steps = resolved.recipe, []
+    if not recipe.synthesise:
+        return []
     extracted = "extract" if recipe.extract_generate is None else "extract_parse"
     methods = {**recipe.synthesise}
     if recipe.select.pairing == "role":
@@ -24,71 +22,47 @@ def synthesis_steps(recipe: Recipe) -> list[Step]:
         methods.setdefault("random", synthesise.MethodSettings())
     sources = {"mentions": extracted, "sentence_categories": extracted}
     sources |= {"graph": "graph", "pool": "ingest"}
-    texts = []
     for method, settings in methods.items():
         inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
-        inputs |= {s: (sources[s],) for s in needs(method) if s in sources}
-        name, given = f"{synthesise.NAME}.{method}", {"method": method, **settings.model_dump()}
-        # A role is replaced by its corpora's names, so that renaming a role remakes nothing.
-        given |= {"corpora": settings.corpora or of_role(recipe, settings.role), "role": None}
-        if method in PROMPTED_NAMES:
-            steps.append(prompted_step(recipe, name, given, inputs))
+        inputs |= {slot: (sources[slot],) for slot in needs(method) if slot in sources}
+        given = {"method": method, **settings.model_dump(exclude={"role"})}
+        step = f"{synthesise.NAME}.{method}"
+        if method in resolved.writers:
+            stage, config, models = _asked(resolved, method, given)
+            steps.append(Step(step, stage, config, inputs, models))
         else:
             config = synthesise.SynthesiseConfig(**given)
-            steps.append(Step(name, synthesise.STAGE, config, inputs))
-        texts.append(f"synthesise.{method}")
+            steps.append(Step(step, synthesise.STAGE, config, inputs))
+    texts = tuple(step.name for step in steps)
     # Those that ask one model stand together, so that each is served once.
     names = [LLM, *recipe.generators]
     steps.sort(key=lambda step: names.index(writer(step) or LLM))
-    steps.append(
-        Step(
-            "parse",
-            parse.STAGE,
-            recipe.parse,
-            {"generations": tuple(texts), "sentences": ("ingest",)},
-        )
-    )
-    return [*steps, *scoring_steps(recipe)]
+    read = {"generations": texts, "sentences": ("ingest",)}
+    return [*steps, Step("parse", parse.STAGE, recipe.parse, read)]
 
 
-def prompted_step(
-    recipe: Recipe, name: str, given: Mapping[str, Any], inputs: Mapping[str, tuple[str, ...]]
-) -> Step:
-    who = given["params"].get("generator", LLM)
-    if who != LLM:
-        return _fitted_step(recipe, name, given, inputs)
-    assert recipe.llm is not None
-    sampling = asking.sampling_of(recipe.llm, given["params"])
-    config = prompted.PromptedConfig(
-        method=given["method"],
-        weight=given["weight"],
-        corpora=given["corpora"],
-        params={**given["params"], **sampling.model_dump()},
-        llm=served(recipe.llm),
-    )
-    return Step(name, prompted.STAGE, config, inputs, llm(recipe))
-
-
-def _fitted_step(
-    recipe: Recipe, name: str, given: Mapping[str, Any], inputs: Mapping[str, tuple[str, ...]]
-) -> Step:
-    method, params = given["method"], given["params"]
-    settings = recipe.generators[params["generator"]]
-    usual = settings.decoding()
-    sampling = asking.sampling_of(usual, params)
+def _asked(
+    resolved: Resolved, method: str, given: dict[str, Any]
+) -> tuple[Stage, synthesise.SynthesiseConfig, dict[str, Model]]:
+    """The stage, config and models of a method that the language model or a generator answers."""
+    recipe, name, params = resolved.recipe, resolved.writers[method], given["params"]
+    if name == LLM:
+        assert recipe.llm is not None
+        sampling = asking.sampling_of(recipe.llm, params).model_dump()
+        given |= {"params": {**params, **sampling}, "llm": served(recipe.llm)}
+        config = prompted.PromptedConfig(**given)
+        return prompted.STAGE, config, weights_of(recipe.llm)
+    settings, model = recipe.generators[name], resolved.models["generators", name, "model"]
+    decoding = settings.decoding()
+    sampling = asking.sampling_of(decoding, params).model_dump()
     if method in METHODS and params.get("prompt") is None:
         # A small model is asked in the few words that GenSE's is fitted to.
-        made = settings_of(settings.model, recipe.models)
-        fit = made and made.fit_generator
+        fit = model.settings
         prompts = fit.prompts if isinstance(fit, FitGenseSettings) else GensePrompts()
         params = {**params, "prompt": str(prompts.path(method))}
-    config = fitted.FittedConfig(
-        method=method,
-        weight=given["weight"],
-        corpora=given["corpora"],
-        params={**params, **sampling.model_dump()},
-        decoding=usual.model_copy(update=sampling.model_dump()),
-        precision=settings.precision,
-    )
-    models = generator(recipe, params["generator"], method)
-    return Step(name, fitted.STAGE, config, inputs, models)
+    given |= {
+        "params": {**params, **sampling},
+        "decoding": decoding.model_copy(update=sampling),
+        "precision": settings.precision,
+    }
+    return fitted.STAGE, fitted.FittedConfig(**given), {fitted.SLOT: model.model}

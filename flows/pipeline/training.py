@@ -7,91 +7,89 @@ against, the entries that its own encoder makes, and what held-out definitions f
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tercet.flows.pipeline.corpus import of_role
-from tercet.flows.pipeline.evaluation import own_measures
-from tercet.flows.pipeline.guarding import guarded
-from tercet.flows.pipeline.named_models import model_named
-from tercet.flows.pipeline.scoring import evaluator
-from tercet.flows.pipeline.step import Made, Model, Step
+from tercet.flows.pipeline.step import Step, guarded
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.resolved import Made, Model, Resolved, Trained
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.losses.definition import SLOT, Definition
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.tasks.evaluation import define, evaluate
 from tercet.tasks.training import entry_matrix, train, whiten
-from tercet.tasks.training.phases import (
-    OF_TRIPLETS,
-    SOURCES,
-    PartConfig,
-    PhaseConfig,
-    PhaseSettings,
-    RowsConfig,
-)
+from tercet.tasks.training.phases import OF_TRIPLETS, PartConfig, PhaseConfig, PhaseSettings
 
 Inputs = dict[str, tuple[str, ...]]
+# What `evaluate` reads of the corpora's own, where the recipe has it.
+_MEASURES = {
+    **dict.fromkeys(("document_pairs", "questions"), ("ingest",)),
+    **{name: (name,) for name in ("awareness", "halves", "labels")},
+}
 
 
-def training_steps(recipe: Recipe) -> list[Step]:
+def training_steps(resolved: Resolved) -> list[Step]:
     """The phases of each seed in order, and the evaluations of their encoders."""
+    recipe = resolved.recipe
     if not recipe.train.phases and recipe.whiten is None:
         return []
-    pairs: Inputs = {"document_pairs": ("ingest",), "questions": ("ingest",)}
-    if recipe.awareness is not None:
-        pairs["awareness"] = ("awareness",)
-    pairs |= {step.name: (step.name,) for step in own_measures(recipe)}
     measured = recipe.evaluate.model_dump(exclude={"phases", "halves", "halves_min_words"})
     measured["trust_remote_code"] = recipe.train.trust_remote_code
-    base = evaluate.EvaluateConfig(**measured)
-    model: Mapping[str, Model] = {"model": model_named(recipe, recipe.backbone)}
-    steps = [Step("evaluate.base", evaluate.STAGE, base, pairs, model)]
+    base, model = evaluate.EvaluateConfig(**measured), resolved.models["backbone",].model
+    steps = [Step("evaluate.base", evaluate.STAGE, base, _MEASURES, {"model": model})]
     for seed in range(recipe.seed, recipe.seed + recipe.seeds):
-        trained: dict[str, str] = {}
-        against: dict[tuple[str, str], Step] = {}
         # The first seed's steps are those of a one-seed recipe, so that these are reused.
         own = None if seed == recipe.seed else seed
-        for phase in recipe.train.phases:
-            step = trained_by(recipe, seed, phase.name)
-            config = _config(recipe, phase, own)
-            models = {"backbone": _model(recipe, phase, seed, phase.backbone)}
-            for part in phase.parts:
-                for slot, name in _models_read(phase, part).items():
-                    models[f"{part.name}.{slot}"] = _model(recipe, phase, seed, name)
+        against: dict[tuple[str, str], Step] = {}
+        for index, phase in enumerate(recipe.train.phases):
+            models = {"backbone": _of_phase(resolved, seed, index, "backbone")}
+            for number, part in enumerate(phase.parts):
+                named = {slot: ("parts", number, "models", slot) for slot in part.models}
+                for slot, place in named.items():
+                    models[f"{part.name}.{slot}"] = _of_phase(resolved, seed, index, *place)
+                if TEACHER in _models_read(phase, part) and TEACHER not in part.models:
+                    assert resolved.evaluator is not None
+                    models[f"{part.name}.{TEACHER}"] = resolved.evaluator
                 if SLOT in part.models:
-                    entries = _entries_step(recipe, phase, part, seed)
+                    encoder = models[f"{part.name}.{SLOT}"]
+                    entries = _entries_step(recipe, phase, part, seed, encoder)
                     models[f"{part.name}.{SLOT}"] = Made(entries.name)
+                    against[phase.name, part.name] = entries
                     # One built with what exists already serves all seeds.
                     steps += [entries] if entries.name not in [s.name for s in steps] else []
-                    against[phase.name, part.name] = entries
-            steps.append(Step(step, train.STAGE, config, _inputs(recipe, phase), models))
-            trained[phase.name] = step
+            name, config = trained_by(recipe, seed, phase.name), _config(recipe, phase, own)
+            steps.append(Step(name, train.STAGE, config, _inputs(recipe, phase), models))
         steps += _define_steps(recipe, against, seed, own)
+        phases = [phase.name for phase in recipe.train.phases]
+        trained = {name: trained_by(recipe, seed, name) for name in phases}
+        final = trained_by(recipe, seed) if phases else ""
         if recipe.whiten is not None:
-            steps.append(_whiten_step(recipe, recipe.whiten, seed, own))
-        final = _last(recipe, seed)
-        earlier = trained if recipe.evaluate.phases == "all" else {}
-        evaluated = {name: step for name, step in earlier.items() if step != final}
-        evaluated["encoder"] = final
-        steps += [
-            Step(
-                _of_seed(recipe, f"evaluate.{name}", seed),
-                evaluate.STAGE,
-                evaluate.EvaluateConfig(**measured, model_seed=own, phase=name),
-                {**pairs, "baseline": ("evaluate.base",)},
-                {"model": Made(step)},
-            )
-            for name, step in evaluated.items()
-        ]
+            encoder = Made(final) if phases else model
+            steps.append(_whiten_step(recipe, recipe.whiten, encoder, seed, own))
+            final = steps[-1].name
+        earlier = trained.items() if recipe.evaluate.phases == "all" else ()
+        for name, step in [*(pair for pair in earlier if pair[1] != final), ("encoder", final)]:
+            after = evaluate.EvaluateConfig(**measured, model_seed=own, phase=name)
+            inputs = {**_MEASURES, "baseline": ("evaluate.base",)}
+            name = _of_seed(recipe, f"evaluate.{name}", seed)
+            steps.append(Step(name, evaluate.STAGE, after, inputs, {"model": Made(step)}))
     return steps
 
 
-def _entries_step(recipe: Recipe, phase: PhaseSettings, part: PartConfig, seed: int) -> Step:
-    """The matrix of the entries that the part trains against, built with the encoder it names."""
+def _of_phase(resolved: Resolved, seed: int, index: int, *place: str | int) -> Model:
+    """The model that the phase names at this place."""
+    source = resolved.models["train", "phases", index, *place].source
+    if isinstance(source, Trained):
+        return Made(trained_by(resolved.recipe, seed, source.phase))
+    return source
+
+
+def _entries_step(
+    recipe: Recipe, phase: PhaseSettings, part: PartConfig, seed: int, encoder: Model
+) -> Step:
+    """The matrix of the entries that the part trains against, built with this encoder."""
     name = phase.name if len(phase.parts) == 1 else f"{phase.name}.{part.name}"
-    encoder = _model(recipe, phase, seed, part.models[SLOT])
     loss = part.params()
     assert isinstance(loss, Definition)
-    trained = [trained_by(recipe, seed, other.name) for other in recipe.train.phases]
-    of_seed = isinstance(encoder, Made) and encoder.step in trained
+    trained = [Made(trained_by(recipe, seed, other.name)) for other in recipe.train.phases]
+    of_seed = encoder in trained
     config = entry_matrix.EntryMatrixConfig(
         name=name,
         corpus=part.rows.source,
@@ -106,8 +104,7 @@ def _entries_step(recipe: Recipe, phase: PhaseSettings, part: PartConfig, seed: 
     step = f"{entry_matrix.STAGE.name}.{name}"
     if of_seed:
         step = _of_seed(recipe, step, seed)
-    own = dict.fromkeys(("labelled", "entries"), ("labelled",))
-    inputs = {**own, **guarded(recipe, "labelled")}
+    inputs = {**guarded("labelled", "labelled"), "entries": ("labelled",)}
     return Step(step, entry_matrix.STAGE, config, inputs, {"encoder": encoder})
 
 
@@ -133,10 +130,7 @@ def _define_steps(
             made = Step(name, entry_matrix.STAGE, wanted, entries.inputs, {"encoder": trained})
             steps.append(made)
         measured = define.DefineConfig(
-            **config.model_dump(exclude={"model_seed"}),
-            part=part,
-            own=pooled,
-            model_seed=own,
+            **config.model_dump(exclude={"model_seed"}), part=part, own=pooled, model_seed=own
         )
         models: dict[str, Model] = {
             "trained": trained,
@@ -145,8 +139,7 @@ def _define_steps(
             "own_entries": Made(made.name),
         }
         step = _of_seed(recipe, f"{define.STAGE.name}.{config.name}", seed)
-        rows = dict.fromkeys(("labelled", "held_out_definitions"), ("labelled",))
-        inputs = {**rows, **guarded(recipe, "labelled")}
+        inputs = {**guarded("labelled", "labelled"), "held_out_definitions": ("labelled",)}
         steps.append(Step(step, define.STAGE, measured, inputs, models))
     return steps
 
@@ -159,25 +152,18 @@ def _same_entries(step: Step, wanted: Any, encoder: Model) -> bool:
 
 
 def _whiten_step(
-    recipe: Recipe, settings: whiten.WhitenSettings, seed: int, own: int | None
+    recipe: Recipe, settings: whiten.WhitenSettings, encoder: Model, seed: int, own: int | None
 ) -> Step:
-    """The whitening of what the seed's last phase leaves, or else of the backbone.
-
-    Texts are encoded in the form that is evaluated.
-    """
-    form = recipe.evaluate.model_dump(include={"pooling", "prompt", "precision"})
+    """The whitening of an encoder's vectors, of texts in the form that is evaluated."""
     config = whiten.WhitenConfig(
         **settings.model_dump(),
-        **form,
-        corpora=of_role(recipe, "domain"),
+        **recipe.evaluate.model_dump(include={"pooling", "prompt", "precision"}),
+        corpora=tuple(corpus.name for corpus in recipe.unlabelled if corpus.role == "domain"),
         model_seed=own,
         trust_remote_code=recipe.train.trust_remote_code,
     )
-    inputs = {"sentences": ("ingest",), **guarded(recipe, "sentences")}
-    models: dict[str, Model] = {"encoder": model_named(recipe, recipe.backbone)}
-    if recipe.train.phases:
-        models = {"encoder": Made(trained_by(recipe, seed))}
-    return Step(_of_seed(recipe, "whiten", seed), whiten.STAGE, config, inputs, models)
+    name = _of_seed(recipe, "whiten", seed)
+    return Step(name, whiten.STAGE, config, guarded("sentences"), {"encoder": encoder})
 
 
 def trained_by(recipe: Recipe, seed: int, phase: str | None = None) -> str:
@@ -185,28 +171,6 @@ def trained_by(recipe: Recipe, seed: int, phase: str | None = None) -> str:
     phases = recipe.train.phases
     name = "train" if len(phases) == 1 else f"train.{phase or phases[-1].name}"
     return _of_seed(recipe, name, seed)
-
-
-def _last(recipe: Recipe, seed: int) -> str:
-    """The name of the step that makes the seed's final encoder."""
-    whitened = recipe.whiten is not None
-    return _of_seed(recipe, whiten.STAGE.name, seed) if whitened else trained_by(recipe, seed)
-
-
-def sources(recipe: Recipe) -> tuple[str, ...]:
-    """The sources of the rows of all phases."""
-    found = [source for phase in recipe.train.phases for source in phase.sources()]
-    return tuple(dict.fromkeys(found))
-
-
-def on_triplets(recipe: Recipe) -> bool:
-    """Whether any phase reads triplets."""
-    return any(p.rows.reads_triplets for phase in recipe.train.phases for p in phase.parts)
-
-
-def labelled(recipe: Recipe) -> bool:
-    """Whether any phase trains on a labelled corpus."""
-    return any(source not in SOURCES for source in sources(recipe))
 
 
 def _of_seed(recipe: Recipe, step: str, seed: int) -> str:
@@ -219,7 +183,6 @@ def _config(recipe: Recipe, phase: PhaseSettings, seed: int | None) -> train.Tra
     own = phase.model_dump(exclude={"backbone"})
     teachers: dict[str, FormSettings] = {}
     for part, given in zip(own["parts"], phase.parts, strict=True):
-        part["rows"] |= {"corpora": _corpora(recipe, given.rows), "role": None}
         # Which model it is stands among the step's models, by its content.
         read = _models_read(phase, given)
         part["models"] = dict.fromkeys(read, "")
@@ -238,10 +201,7 @@ def _config(recipe: Recipe, phase: PhaseSettings, seed: int | None) -> train.Tra
     elif choose is not None:
         shared["suite"] = recipe.evaluate.suite
     return train.TrainConfig(
-        **shared,
-        phase=PhaseConfig.model_validate(own),
-        model_seed=seed,
-        teachers=teachers,
+        **shared, phase=PhaseConfig.model_validate(own), model_seed=seed, teachers=teachers
     )
 
 
@@ -256,47 +216,20 @@ def _models_read(phase: PhaseConfig, part: PartConfig) -> dict[str, str]:
     return {**({TEACHER: "evaluator"} if told else {}), **part.models}
 
 
-def _corpora(recipe: Recipe, rows: RowsConfig) -> tuple[str, ...]:
-    """The names of the corpora that the rows are limited to; empty: all."""
-    if rows.role is None:
-        return rows.corpora
-    return tuple(corpus.name for corpus in recipe.corpora if corpus.role == rows.role)
-
-
-def _model(recipe: Recipe, phase: PhaseSettings, seed: int, name: str) -> Model:
-    """The model that the phase calls by this name: its backbone, or one that a loss reads."""
-    names = [other.name for other in recipe.train.phases]
-    place = names.index(phase.name)
-    if name == "evaluator":
-        return evaluator(recipe)
-    if name in names[:place]:
-        return Made(trained_by(recipe, seed, name))
-    if name == "previous" and place:
-        return Made(trained_by(recipe, seed, names[place - 1]))
-    if name in ("previous", "base"):
-        return model_named(recipe, recipe.backbone)
-    return model_named(recipe, name)
-
-
 def _inputs(recipe: Recipe, phase: PhaseSettings) -> Inputs:
     """The tables that the phase's own parts read."""
     inputs: Inputs = {}
-    for part in phase.parts:
-        source, chosen = part.rows.source, bool(_corpora(recipe, part.rows))
-        if part.rows.reads_triplets:
-            inputs["triplets"] = ("select",)
-            inputs |= {"sentences": ("ingest",)} if chosen else {}
-            inputs |= guarded(recipe, "triplets")
-        if source == "anchors":
-            inputs |= {"sentences": ("ingest",), "anchors": ("sample",)}
-            inputs |= guarded(recipe, "sentences")
-        elif source == "document_pairs":
-            inputs["document_pairs"] = ("ingest",)
-            inputs |= {"documents": ("ingest",)} if chosen else {}
-            inputs |= guarded(recipe, "document_pairs")
-        elif source not in OF_TRIPLETS:
-            inputs["labelled"] = ("labelled",)
-            inputs |= guarded(recipe, "labelled")
+    for rows in (part.rows for part in phase.parts):
+        if rows.reads_triplets:
+            inputs |= {**guarded("triplets", "select")}
+            inputs |= {"sentences": ("ingest",)} if rows.corpora else {}
+        if rows.source == "anchors":
+            inputs |= {**guarded("sentences"), "anchors": ("sample",)}
+        elif rows.source == "document_pairs":
+            inputs |= guarded("document_pairs")
+            inputs |= {"documents": ("ingest",)} if rows.corpora else {}
+        elif rows.source not in OF_TRIPLETS:
+            inputs |= guarded("labelled", "labelled")
     choose = recipe.train.choose
     if choose is not None and choose.by == "retrieval":
         inputs["document_pairs"] = ("ingest",)

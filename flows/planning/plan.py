@@ -12,10 +12,11 @@ from pathlib import Path
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import UNKNOWN, Fingerprint
-from tercet.flows.pipeline.step import Made, Step, Weights
+from tercet.flows.pipeline.step import Step
 from tercet.flows.planning import earlier_times
 from tercet.flows.planning.bounds import Most, most_rows
 from tercet.flows.planning.estimates import Estimate, estimate, upper_bound
+from tercet.flows.recipe.resolved import Made, Weights
 from tercet.flows.running import failed_rows, parts
 from tercet.flows.running.one_part import PartOrder, part_order
 from tercet.flows.running.run_plan import RunPlan

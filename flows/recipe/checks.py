@@ -1,79 +1,60 @@
 """Checks of a whole recipe: keys that must fit each other."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from pydantic import ValidationError
 
-from tercet.flows.recipe import discriminators, model_checks
 from tercet.flows.recipe.misplaced import Misplaced, Place
-from tercet.flows.recipe.scoring import faults
+from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.resolved import GENSE, LLM, Resolved
+from tercet.flows.recipe.scoring import faults, unknown_method
 from tercet.flows.recipe.wording import nearest_said, of_parameter
 from tercet.models.encoders.pooling import CNN, cnn_form
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
 from tercet.tasks.corpus.kinds.kind import columns_fault
 from tercet.tasks.corpus.sources.reader import reader_of
+from tercet.tasks.knowledge.extract import ExtractConfig
+from tercet.tasks.synthesis import fitted
+from tercet.tasks.synthesis.asking import sampling_of
 from tercet.tasks.synthesis.methods import METHOD_NAMES, check_params, method_of
-from tercet.tasks.training.count_tokens import CountTokensSettings
-from tercet.tasks.training.phases import (
-    KINDS,
-    OF_TRIPLETS,
-    SOURCES,
-    PhaseSettings,
-    RowsConfig,
-    unfit,
-)
+from tercet.tasks.training.fit_gense import METHODS
+from tercet.tasks.training.phases import KINDS, OF_TRIPLETS, SOURCES, PartConfig, unfit
 from tercet.tasks.training.train import CHOICES
 
-if TYPE_CHECKING:
-    from tercet.flows.recipe.model import Recipe
 
-
-def check(recipe: "Recipe") -> None:
-    """Raises Misplaced for the first fault that involves several keys."""
+def check_keys(recipe: Recipe) -> None:
+    """Checks what needs no name of a model or corpus. Raises Misplaced for the first fault."""
     if recipe.seed + recipe.seeds > 2**32:
         raise Misplaced("seed + seeds must be at most 2³²", "seeds")
     names = [corpus.name for corpus in recipe.corpora]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            raise Misplaced(f"two corpora have the same name, {name!r}", "corpora", index)
-    model_checks.check_names(recipe)
-    _trained(recipe)
-    _labelled(recipe)
-    _methods(recipe)
-    model_checks.check_asking(recipe)
-    _choosing(recipe)
-    _heads(recipe)
-    for name, settings in recipe.models.items():
-        if settings.count_tokens is not None:
-            _counting(recipe, settings.count_tokens, ("models", name, "count_tokens"))
+    for index, corpus in enumerate(recipe.corpora):
+        if corpus.name in names[:index]:
+            fault = f"two corpora have the same name, {corpus.name!r}"
+            raise Misplaced(fault, "corpora", index)
+        if corpus.role == "labelled" and corpus.name in SOURCES:
+            raise Misplaced(
+                f"{corpus.name} is the name of the recipe's own rows: give the labelled corpus "
+                "another name",
+                *("corpora", index),
+            )
+        if corpus.kind and (fault := columns_fault(corpus.kind, corpus.columns) or ""):
+            raise Misplaced(fault, "corpora", index, "columns")
+    _check_purpose(recipe)
+    for method in recipe.synthesise:
+        _check_method(recipe, method)
+    _check_choice(recipe)
+    _check_heads(recipe)
+
+
+def check_resolved(resolved: Resolved) -> None:
+    """Checks what the models and corpora are used for. Raises Misplaced for the first fault."""
+    recipe = resolved.recipe
+    _check_asking(resolved)
+    for method, name in resolved.writers.items():
+        if name != LLM:
+            _check_generator(resolved, method, name)
     for index, phase in enumerate(recipe.train.phases):
-        model_checks.check_phase(recipe, index, phase)
         for number, part in enumerate(phase.parts):
-            # In a phase written flat, the part's keys are in the phase itself.
-            place: Place = ("train", "phases", index, "parts", number)
-            _rows(recipe, phase, part.rows, place)
-            if part.rows.positive is not None and "positive" not in part.resolved().texts:
-                raise Misplaced(
-                    f"the loss {part.loss['name']} reads no positive: leave this key out",
-                    *(*place, "rows", "positive"),
-                )
-            columns = _columns(recipe, part.rows)
-            if columns is not None and (fault := unfit(part, columns)):
-                raise Misplaced(fault, *place, "rows")
-            paired = "positive" in part.resolved().texts and part.rows.positive is None
-            if paired and _kind(recipe, part.rows) == "scored":
-                raise Misplaced(
-                    f"the corpus {part.rows.source!r} is scored, and {part.loss['name']} would "
-                    "take its pairs of a low label for positives too: write those of a high label "
-                    "alone into a corpus of kind pairs",
-                    *(*place, "rows"),
-                )
-    if recipe.evaluator is not None and recipe.evaluator.fit is not None:
-        fit = recipe.evaluator.fit
-        _selected(recipe, fit.corpora, fit.role, ("evaluator", "fit"))
-    _selecting(recipe)
+            _check_rows(recipe, phase.name, part, ("train", "phases", index, "parts", number))
     if recipe.awareness is not None and recipe.ingest.dev == 0:
         raise Misplaced("`awareness` needs dev sentences, but `ingest.dev` is 0", "awareness")
     if recipe.awareness is not None and recipe.awareness.teacher == recipe.backbone:
@@ -81,42 +62,21 @@ def check(recipe: "Recipe") -> None:
             "the teacher is the backbone itself, so they always agree: name a stronger model",
             *("awareness", "teacher"),
         )
-    if recipe.evaluator is None:
-        _without_evaluator(recipe)
 
 
-def _without_evaluator(recipe: "Recipe") -> None:
-    """What compares vectors of candidates has none."""
-    if recipe.mine is not None:
-        raise Misplaced(
-            "mined negatives are found by the evaluator's vectors, and there is none: name one "
-            "under `evaluator`, or leave mine out",
-            "mine",
-        )
-    if recipe.guard.embedding_min is not None and recipe.guard.encoder is None:
-        raise Misplaced(
-            "the guard has nothing to encode texts with: name guard.encoder or an evaluator, or "
-            "leave this key out",
-            *("guard", "embedding_min"),
-        )
-    for index, phase in enumerate(recipe.train.phases):
-        for number, part in enumerate(phase.parts):
-            reads = part.decays() and TEACHER not in part.models
-            if part.rows.source == "triplets" and reads:
-                raise Misplaced(
-                    f"the loss {part.loss['name']} reads the evaluator's cosine of each negative, "
-                    "and there is no evaluator: name one under `evaluator`, or take another loss "
-                    "such as in_batch",
-                    *("train", "phases", index, "parts", number, "loss"),
-                )
-
-
-def _trained(recipe: "Recipe") -> None:
+def _check_purpose(recipe: Recipe) -> None:
     """Training and whitening need a backbone; else only models of the recipe's own are made."""
     if recipe.train.phases or recipe.whiten is not None:
         if recipe.backbone is None:
             uses = "training starts from" if recipe.train.phases else "is to be whitened"
             raise Misplaced(f"the key is missing: name the model that {uses}", "backbone")
+        if not recipe.unlabelled:
+            roles = " or ".join(sorted({corpus.role for corpus in recipe.corpora}))
+            raise Misplaced(
+                f"every corpus is {roles}, so none gives sentences: add one of role domain or "
+                "general",
+                "corpora",
+            )
         return
     if all(settings.maker is None for settings in recipe.models.values()):
         raise Misplaced(
@@ -125,87 +85,67 @@ def _trained(recipe: "Recipe") -> None:
             "train",
         )
     judges = any(settings.fit_pair is not None for settings in recipe.models.values())
-    for key in ("backbone", "synthesise", "evaluator", "awareness"):
-        if key == "evaluator" and judges:
-            continue
+    for key in ("backbone", "synthesise", "awareness", *(() if judges else ("evaluator",))):
         if getattr(recipe, key):
             raise Misplaced(
                 "without `train` nothing uses this key: write `train: {}`, or leave it out", key
             )
 
 
-def _labelled(recipe: "Recipe") -> None:
-    """Some corpus must give sentences; a labelled one must name columns that its kind has."""
-    if not recipe.unlabelled and (recipe.train.phases or recipe.whiten is not None):
-        roles = " or ".join(sorted({corpus.role for corpus in recipe.corpora}))
+def _check_method(recipe: Recipe, method: str) -> None:
+    if method not in METHOD_NAMES:
+        raise Misplaced(unknown_method(method, " under `synthesise`"), "synthesise", method)
+    try:
+        check_params(method, recipe.synthesise[method].params)
+    except ValueError as error:
+        cause = error.__context__
+        if not isinstance(cause, ValidationError):
+            raise Misplaced(str(error), "synthesise", method) from None
+        fault = cause.errors()[0]
+        known = ", ".join(method_of(method).params.model_fields) or "none"
         raise Misplaced(
-            f"every corpus is {roles}, so none gives sentences: add one of role domain or general",
-            "corpora",
-        )
-    for index, corpus in enumerate(recipe.corpora):
-        if corpus.role == "labelled" and corpus.name in SOURCES:
-            raise Misplaced(
-                f"{corpus.name} is the name of the recipe's own rows: give the labelled corpus "
-                "another name",
-                *("corpora", index),
-            )
-        fault = corpus.kind and columns_fault(corpus.kind, corpus.columns)
-        if fault:
-            raise Misplaced(fault, "corpora", index, "columns")
+            f"{method}: {of_parameter(fault)} (the method's parameters: {known})",
+            *("synthesise", method, *fault["loc"]),
+        ) from None
 
 
-def _methods(recipe: "Recipe") -> None:
-    for method, settings in recipe.synthesise.items():
-        if method not in METHOD_NAMES:
-            known = ", ".join(sorted(METHOD_NAMES))
-            raise Misplaced(
-                f"unknown method {method!r} under `synthesise`"
-                f"{nearest_said(method, METHOD_NAMES)}; known: {known}",
-                *("synthesise", method),
-            )
-        _selected(recipe, settings.corpora, settings.role, ("synthesise", method))
-        try:
-            check_params(method, settings.params)
-        except ValueError as error:
-            cause = error.__context__
-            if not isinstance(cause, ValidationError):
-                raise Misplaced(str(error), "synthesise", method) from None
-            fault = cause.errors()[0]
-            known = ", ".join(method_of(method).params.model_fields) or "none"
-            raise Misplaced(
-                f"{method}: {of_parameter(fault)} (the method's parameters: {known})",
-                *("synthesise", method, *fault["loc"]),
-            ) from None
-
-
-def _selecting(recipe: "Recipe") -> None:
+def check_selection(recipe: Recipe) -> None:
     """The names in `score` and `select` must exist, and each threshold must apply to something."""
+    evaluator, topics = recipe.evaluator is not None, map(method_of, recipe.synthesise)
     if recipe.mine is not None and recipe.select.pairing == "role":
         raise Misplaced(
             "mined negatives stand against positives on the topic, which pairing: role does not "
             "tell apart: leave mine out, or set select.pairing to relation",
             "mine",
         )
-    if recipe.mine is not None and not any(
-        method_of(name).relation == "topic" for name in recipe.synthesise
-    ):
+    if recipe.mine is not None and not any(method.relation == "topic" for method in topics):
         raise Misplaced(
             "mined negatives stand against positives on the topic, and no method makes any: add "
             "one such as rest_of_paragraph under `synthesise`, or leave mine out",
             "mine",
         )
-    evaluator = recipe.evaluator is not None
     for message, place in faults(recipe.score, recipe.select, list(recipe.synthesise), evaluator):
         raise Misplaced(message, *place)
-    for message, place in discriminators.scorer_faults(recipe):
-        raise Misplaced(message, *place)
+    if recipe.mine is not None and not evaluator:
+        raise Misplaced(
+            "mined negatives are found by the evaluator's vectors, and there is none: name one "
+            "under `evaluator`, or leave mine out",
+            "mine",
+        )
+    if recipe.guard.embedding_min is not None and recipe.guard.encoder is None and not evaluator:
+        raise Misplaced(
+            "the guard has nothing to encode texts with: name guard.encoder or an evaluator, or "
+            "leave this key out",
+            *("guard", "embedding_min"),
+        )
 
 
-def _choosing(recipe: "Recipe") -> None:
+def _check_choice(recipe: Recipe) -> None:
     """A checkpoint is chosen on dev pairs or on a suite's dev set, which must exist."""
     choose = recipe.train.choose
     if choose is None:
         return
+    place: Place = ("train", "choose")
     for index, phase in enumerate(recipe.train.phases):
         if phase.start_share:
             raise Misplaced(
@@ -218,7 +158,7 @@ def _choosing(recipe: "Recipe") -> None:
             raise Misplaced(
                 "fact_order needs evaluate.fact_order, which names no file: name one with dev "
                 "cases, or choose by retrieval",
-                *("train", "choose", "by"),
+                *(*place, "by"),
             )
     elif choose.by not in CHOICES:
         known = [*CHOICES, *recipe.evaluate.sts_sets]
@@ -226,31 +166,31 @@ def _choosing(recipe: "Recipe") -> None:
             raise Misplaced(
                 f"there is no {choose.by!r} to choose by{nearest_said(choose.by, known)}; known: "
                 f"{', '.join(CHOICES)}, and the names under evaluate.sts_sets",
-                *("train", "choose", "by"),
+                *(*place, "by"),
             )
     elif choose.by != "retrieval":
         if recipe.evaluate.suite is None:
             raise Misplaced(
                 f"{choose.by} needs evaluate.suite, which does not name a directory: name one, "
                 "or choose by retrieval",
-                *("train", "choose", "by"),
+                *(*place, "by"),
             )
     elif recipe.ingest.dev == 0:
         raise Misplaced(
             "there are no dev pairs to choose on, since ingest.dev is 0: raise it, or keep "
             "the last step's weights (--set train.choose=null)",
-            *("train", "choose"),
+            *place,
         )
-    elif not _paired(recipe):
+    elif not _has_pairs(recipe):
         raise Misplaced(
             "there are no dev pairs to choose on, since no corpus has document pairs (query "
             "and answer): name these columns, or keep the last step's weights "
             "(--set train.choose=null)",
-            *("train", "choose"),
+            *place,
         )
 
 
-def _heads(recipe: "Recipe") -> None:
+def _check_heads(recipe: Recipe) -> None:
     """A token_cnn is trained where its vectors are decoded, and measured as it was trained."""
     trained, measured = recipe.train.pooling, recipe.evaluate.pooling
     losses = [part.loss["name"] for phase in recipe.train.phases for part in phase.parts]
@@ -270,87 +210,140 @@ def _heads(recipe: "Recipe") -> None:
         )
 
 
-def _paired(recipe: "Recipe") -> bool:
+def _check_asking(resolved: Resolved) -> None:
+    """Steps that ask the language model need one, and something that serves it."""
+    recipe = resolved.recipe
+    asking: list[Place] = [("synthesise", m) for m, who in resolved.writers.items() if who == LLM]
+    if recipe.extract_generate is not None:
+        asking.insert(0, ("extract_generate",))
+        if recipe.extract != ExtractConfig():
+            raise Misplaced(
+                "either rules extract (`extract`) or the language model (`extract_generate`)",
+                "extract_generate",
+            )
+    if asking and recipe.llm is None:
+        raise Misplaced(f"{asking[0][-1]} asks a language model: name it under `llm`", *asking[0])
+    for place in asking:
+        params = recipe.synthesise[str(place[-1])].params if place[1:] else {}
+        times = params.get("per_sentence", 1)
+        if times > 1 and recipe.llm is not None and not sampling_of(recipe.llm, params).by_seed:
+            fault = f"at temperature 0 the model gives the same answer {times} times"
+            raise Misplaced(fault, *place, "per_sentence")
+    if recipe.llm is not None and recipe.llm.name is not None and not recipe.run.llm.endpoints:
+        raise Misplaced(
+            "a model given only by name must be served by an endpoint: list run.llm.endpoints, "
+            "or give its files as `model`",
+            *("llm", "name"),
+        )
+    if LLM in recipe.generators:
+        raise Misplaced(
+            "llm is the name of the recipe's language model: give the generator another",
+            *("generators", LLM),
+        )
+
+
+def _check_generator(resolved: Resolved, method: str, name: str) -> None:
+    """The generator that a method names must exist, and be able to do what is asked."""
+    recipe, place = resolved.recipe, ("synthesise", method)
+    if name not in recipe.generators:
+        known = ", ".join([LLM, *recipe.generators])
+        raise Misplaced(
+            f"there is no generator {name!r}: choose one of {known}, or list it under `generators`",
+            *(*place, "generator"),
+        )
+    params, settings = recipe.synthesise[method].params, recipe.generators[name]
+    found = resolved.models["generators", name, "model"]
+    if found.form == GENSE and method not in METHODS:
+        raise Misplaced(
+            f"the generator {name!r} is of form {GENSE}, which writes {' and '.join(METHODS)} "
+            "alone: name another",
+            *(*place, "generator"),
+        )
+    if params.get("prompt") and (method in fitted.FROM_SENTENCE or found.form == GENSE):
+        what = "the words that it was fitted to" if found.form == GENSE else "the sentence alone"
+        raise Misplaced(
+            f"{method} gives a generator {what}, so this prompt would not be read: leave it "
+            + (f"out, or fit it to this file (prompts.{method})" if found.form == GENSE else "out"),
+            *(*place, "prompt"),
+        )
+    if found.maker is None:
+        # Its files tell the rest.
+        return
+    if found.maker != "fit_generator":
+        raise Misplaced(
+            f"{settings.model} is made by {found.maker}, which fits no generator: name a model "
+            "that fit_generator makes",
+            *("generators", name, "model"),
+        )
+    times, made = params.get("per_sentence", 1), found.settings
+    noise = found.form != GENSE and made.writes_with_noise
+    if times > 1 and not noise and not sampling_of(settings.decoding(), params).by_seed:
+        raise Misplaced(
+            f"at temperature 0 the generator writes the same text {times} times: give it a "
+            "higher temperature, or ask once",
+            *(*place, "per_sentence"),
+        )
+    fitted.check_method(method, name, follows_prompts=found.form == GENSE)
+    fitted.check_backend(name, settings.backend, "t5" if found.form == GENSE else str(found.form))
+
+
+def _has_pairs(recipe: Recipe) -> bool:
     """Whether some corpus has document pairs."""
     return any(reader_of(corpus.source).has_pairs(corpus) for corpus in recipe.unlabelled)
 
 
-def _rows(recipe: "Recipe", phase: PhaseSettings, rows: RowsConfig, place: Place) -> None:
-    """The source of a phase's rows and the corpora that they select must exist."""
+def _check_rows(recipe: Recipe, phase: str, part: PartConfig, place: Place) -> None:
+    """The source of a part's rows must exist, and have what its loss reads."""
+    rows, loss, place_of_rows = part.rows, part.resolved(), (*place, "rows")
+    labelled = {corpus.name: corpus for corpus in recipe.labelled}
     draws_texts = rows.draw is not None and rows.reads_triplets
     if draws_texts and all(method_of(name).relation != "keeps" for name in recipe.synthesise):
         raise Misplaced(
-            f"the phase {phase.name!r} draws generations, but no method writes texts that keep the "
+            f"the phase {phase!r} draws generations, but no method writes texts that keep the "
             "meaning: list one under `synthesise`, or set the share `generated` to 0",
-            *(*place, "rows", "draw", "generated"),
+            *(*place_of_rows, "draw", "generated"),
         )
     if rows.source in OF_TRIPLETS and not recipe.synthesise:
         raise Misplaced(
-            f"the phase {phase.name!r} trains on {rows.source}, but nothing is synthesised: list "
+            f"the phase {phase!r} trains on {rows.source}, but nothing is synthesised: list "
             "methods under `synthesise`, or train on a labelled corpus or on rows: anchors",
-            *(*place, "rows"),
+            *place_of_rows,
         )
-    if rows.source == "document_pairs" and not _paired(recipe):
+    if rows.source == "document_pairs" and not _has_pairs(recipe):
         raise Misplaced(
-            f"the phase {phase.name!r} trains on document_pairs, but no corpus has any: name its "
+            f"the phase {phase!r} trains on document_pairs, but no corpus has any: name its "
             "columns query and answer",
-            *(*place, "rows"),
+            *place_of_rows,
         )
-    if rows.source not in SOURCES:
-        labelled = [corpus.name for corpus in recipe.labelled]
-        if rows.source not in labelled:
-            known = ", ".join([*SOURCES, *labelled])
-            raise Misplaced(
-                f"there are no rows {rows.source!r}: choose one of {known}, or list a labelled "
-                "corpus of this name under `corpora`",
-                *(*place, "rows"),
-            )
-    _selected(recipe, rows.corpora, rows.role, (*place, "rows"))
-
-
-def _selected(recipe: "Recipe", corpora: Sequence[str], role: str | None, place: Place) -> None:
-    """Corpora selected by name or by role must exist and give sentences."""
-    names = [corpus.name for corpus in recipe.unlabelled]
-    for name in corpora:
-        if name in [corpus.name for corpus in recipe.labelled]:
-            raise Misplaced(
-                f"the corpus {name!r} is labelled and gives no sentences: leave it out",
-                *(*place, "corpora"),
-            )
-        if name in [corpus.name for corpus in recipe.corpora if corpus.role == "pretrain"]:
-            raise Misplaced(
-                f"the corpus {name!r} has role pretrain and gives no anchors: leave it out, or "
-                "give it the role general",
-                *(*place, "corpora"),
-            )
-        if name not in names:
-            raise Misplaced(
-                f"there is no corpus {name!r}, only: {', '.join(names)}", *(*place, "corpora")
-            )
-    if role is not None and role not in [corpus.role for corpus in recipe.corpora]:
+    if rows.source not in SOURCES and rows.source not in labelled:
+        known = ", ".join([*SOURCES, *labelled])
         raise Misplaced(
-            f"no corpus has the role {role}: give it to one under `corpora`", *(*place, "role")
+            f"there are no rows {rows.source!r}: choose one of {known}, or list a labelled "
+            "corpus of this name under `corpora`",
+            *place_of_rows,
         )
-
-
-def _counting(recipe: "Recipe", settings: CountTokensSettings, place: Place) -> None:
-    """Tokens are counted in corpora that give sentences."""
-    _selected(recipe, settings.corpora, None, place)
-    if not recipe.unlabelled:
+    if rows.positive is not None and "positive" not in loss.texts:
         raise Misplaced(
-            "no corpus gives sentences to count in: add one of role domain or general under "
-            "`corpora`",
-            *place,
+            f"the loss {part.loss['name']} reads no positive: leave this key out",
+            *(*place_of_rows, "positive"),
         )
-
-
-def _columns(recipe: "Recipe", rows: RowsConfig) -> tuple[str, ...] | None:
-    """The columns of a source's rows; None if only the corpus itself shows them."""
-    if rows.source in SOURCES:
-        return SOURCES[rows.source]
-    return KINDS.get(str(_kind(recipe, rows)))
-
-
-def _kind(recipe: "Recipe", rows: RowsConfig) -> str | None:
-    """The kind of the labelled corpus that the rows come from, if they come from one."""
-    return next((c.kind for c in recipe.labelled if c.name == rows.source), None)
+    kind = None if rows.source in SOURCES else labelled[rows.source].kind
+    # Of other kinds only the corpus itself shows its columns.
+    columns = SOURCES.get(rows.source, KINDS.get(str(kind)))
+    if columns is not None and (fault := unfit(part, columns)):
+        raise Misplaced(fault, *place_of_rows)
+    if kind == "scored" and rows.positive is None and "positive" in loss.texts:
+        raise Misplaced(
+            f"the corpus {rows.source!r} is scored, and {part.loss['name']} would take its pairs "
+            "of a low label for positives too: write those of a high label alone into a corpus of "
+            "kind pairs",
+            *place_of_rows,
+        )
+    reads = part.decays() and TEACHER not in part.models
+    if recipe.evaluator is None and rows.source == "triplets" and reads:
+        raise Misplaced(
+            f"the loss {part.loss['name']} reads the evaluator's cosine of each negative, and "
+            "there is no evaluator: name one under `evaluator`, or take another loss such as "
+            "in_batch",
+            *(*place, "loss"),
+        )

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from tercet.flows.recipe.fitting import fitted, own_name
 from tercet.flows.recipe.misplaced import Misplaced
 from tercet.flows.recipe.model import Recipe, json_schema
+from tercet.flows.recipe.resolve import resolve
 from tercet.flows.recipe.wording import nearest_key, nearest_said, wanted
 from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.stage import BadInput
@@ -111,8 +112,10 @@ def loaded(
     if seed is not None:
         content["seed"] = seed
     try:
-        return Loaded(Recipe.model_validate(content), content, chosen)
-    except ValidationError as error:
+        recipe_read = Recipe.model_validate(content)
+        resolve(recipe_read)
+        return Loaded(recipe_read, content, chosen)
+    except (ValidationError, Misplaced) as error:
         typed: dict[str, str] = {o.partition("=")[0].strip(): f"--set {o}" for o in overrides}
         typed |= {"corpora": f"--corpus {corpus}"} if corpus is not None else {}
         typed |= {"seed": f"--seed {seed}"} if seed is not None else {}
@@ -226,16 +229,14 @@ def _sentence(
     path: Path,
     node: yaml.Node | None,
     content: Mapping[str, Any],
-    error: ValidationError,
+    error: ValidationError | Misplaced,
     typed: Mapping[str, str],
 ) -> str:
     """The first fault as one sentence: file, line, key, what is wrong.
 
     typed: keys set on the command line, each with the option to name instead of the file.
     """
-    fault = error.errors()[0]
-    raised = fault.get("ctx", {}).get("error")
-    fault = _of_form(fault)
+    fault, raised = _first(error)
     location: Location = (*fault["loc"], *(raised.location if _misplaced(raised) else ()))
     location = _as_written(location, content)
     line, named = _line(node, location)
@@ -256,6 +257,14 @@ def _sentence(
     if kind == "value_error":
         return f"{where}: {key}: {fault['msg'].removeprefix('Value error, ')}."
     return f"{where}: {key} is {shown}, but {wanted(fault)}."
+
+
+def _first(error: ValidationError | Misplaced) -> tuple[ErrorDetails, object]:
+    """The first fault as pydantic tells it, and the error of ours behind it, if there is one."""
+    if isinstance(error, Misplaced):
+        return {"type": "value_error", "loc": (), "msg": str(error), "input": None}, error
+    fault = error.errors()[0]
+    return _of_form(fault), fault.get("ctx", {}).get("error")
 
 
 def _of_form(fault: ErrorDetails) -> ErrorDetails:

@@ -4,9 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from tercet.flows.recipe.checks import check
 from tercet.flows.recipe.moved_keys import refuse_moved
-from tercet.flows.recipe.named_models import ModelSettings
 from tercet.flows.recipe.scoring import COSINES
 from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
@@ -29,11 +27,18 @@ from tercet.tasks.stage import Config
 from tercet.tasks.synthesis.methods import METHOD_NAMES
 from tercet.tasks.synthesis.parse import ParseConfig
 from tercet.tasks.synthesis.synthesise import MethodSettings
+from tercet.tasks.training.count_tokens import CountTokensSettings
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
+from tercet.tasks.training.fit_generator import FitGeneratorSettings
+from tercet.tasks.training.fit_gense import FitGenseSettings
+from tercet.tasks.training.fit_pair import FitPairSettings
+from tercet.tasks.training.pretrain import PretrainSettings
 from tercet.tasks.training.train import TrainSettings
 from tercet.tasks.training.whiten import WhitenSettings
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=80)]
+# GenSE's settings are a stage of their own, so that the other forms do not depend on them.
+Generators = Annotated[FitGeneratorSettings | FitGenseSettings, Field(discriminator="form")]
 
 
 class RunSettings(Config):
@@ -46,6 +51,67 @@ class RunSettings(Config):
     workers: int = Field(1, ge=1, le=256, description="processes that share a stage's parts")
     retries: int = Field(0, ge=0, le=20, description="how often Prefect retries a failed stage")
     llm: AskingSettings = AskingSettings()
+
+
+class ModelSettings(Config):
+    """A model that the recipe takes, or the one stage that makes it.
+
+    A new maker is one more field: its settings, whose `models()` gives the models that it reads,
+    and its step in `tercet.flows.pipeline.making`.
+    """
+
+    take: str | None = Field(
+        None,
+        min_length=1,
+        description="A model that exists or that has another name here; a string alone means this.",
+    )
+    pretrain: PretrainSettings | None = Field(
+        None, description="Language-model training on a corpus."
+    )
+    fit_generator: Generators | None = Field(
+        None, description="A model that writes sentences, fitted to labelled ones."
+    )
+    fit_pair: FitPairSettings | None = Field(
+        None,
+        description="A discriminator on the evaluator's vectors: does one text follow from "
+        "another?",
+    )
+    count_tokens: CountTokensSettings | None = Field(
+        None, description="How often a tokenizer's tokens occur in a corpus, for a loss to read."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, content: Any) -> Any:
+        if content == {"fit_pair": None}:
+            # All of its settings have defaults.
+            return {"fit_pair": {}}
+        return {"take": content} if isinstance(content, str) else content
+
+    @model_validator(mode="after")
+    def _one(self) -> "ModelSettings":
+        if sum(value is not None for _, value in self) != 1:
+            known = ", ".join(name for name in type(self).model_fields if name != "take")
+            raise ValueError(
+                f"name a model to take, or the one stage that makes it, which is one of: {known}"
+            )
+        return self
+
+    @property
+    def maker(self) -> str | None:
+        """The name of the stage that makes the model; None where it is taken."""
+        return next((name for name, value in self if name != "take" and value is not None), None)
+
+    @property
+    def made(self) -> Any:
+        """The settings of the stage that makes the model; None where it is taken."""
+        return self.maker and getattr(self, self.maker)
+
+    def models(self) -> dict[tuple[str, ...], str]:
+        """The models that it names, by their place below this one."""
+        if self.maker is None:
+            return {("take",): self.take or ""}
+        return {(self.maker, slot): name for slot, name in self.made.models().items()}
 
 
 class EvaluatorSettings(Config):
@@ -168,11 +234,6 @@ class Recipe(Config):
         if isinstance(guard, dict) and guard.get("encoder") is None:
             without["guard"] = {"embedding_min": None, **guard}
         return {**content, **without}
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "Recipe":
-        check(self)
-        return self
 
     @property
     def unlabelled(self) -> tuple[CorpusConfig, ...]:

@@ -6,8 +6,8 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from tercet.flows.recipe.wording import nearest_said, of_parameter
-from tercet.models.generation import Relation
 from tercet.tasks.scoring.pairing import RANDOM
+from tercet.tasks.scoring.score import Scorer
 from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, giving, scorer_named
 from tercet.tasks.scoring.select import JUDGED, MethodConfig, RelationConfig, SelectConfig, several
 from tercet.tasks.synthesis.methods import METHOD_NAMES, method_of
@@ -21,6 +21,17 @@ COSINES = ("positive_min", "negative_min", "negative_max")
 def scorers(score: Mapping[str, Any], evaluator: bool) -> list[str]:
     """The names of a recipe's scorers, of which the evaluator is one wherever there is one."""
     return [*([EVALUATOR] if evaluator else []), *(name for name in score if name != EVALUATOR)]
+
+
+def find_scorers(
+    score: Mapping[str, dict[str, Any] | None], evaluator: bool
+) -> dict[str, tuple[Scorer, Any]]:
+    """The recipe's scorers by name, each with its settings. score: without faults."""
+    found = {name: scorer_named(name) for name in scorers(score, evaluator)}
+    return {
+        name: (scorer, scorer.stage.config.model_validate(score.get(name) or {}))
+        for name, scorer in found.items()
+    }
 
 
 def faults(
@@ -56,7 +67,11 @@ def faults(
     if synthesised and not giving("similarity", named):
         yield from _without_similarity(select)
     for relation, thresholds in select.relations.items():
-        yield from _relation(relation, thresholds, select)
+        texts = f"texts of the relation {relation}"
+        negative = relation in ("alters", "other")
+        swapped = bool(select.swap_roles)
+        place = ("select", "relations", relation)
+        yield from _idle(thresholds, relation, negative, swapped, (texts, f"{texts} are"), place)
     if select.pairing == "relation" and select.fallback_negative:
         yield (
             "with pairing: relation a row without a negative keeps none, so fallback_negative "
@@ -69,6 +84,13 @@ def faults(
         yield from _swapped(name, synthesised)
 
 
+def _levels(select: SelectConfig) -> list[tuple[RelationConfig | SelectConfig, Place]]:
+    """Where thresholds stand: generally, by relation and by method, each with its place."""
+    levels: list[tuple[RelationConfig | SelectConfig, Place]] = [(select, ())]
+    levels += [(own, ("relations", name)) for name, own in select.relations.items()]
+    return levels + [(own, ("methods", name)) for name, own in select.methods.items()]
+
+
 def _without_similarity(select: SelectConfig) -> Iterator[tuple[str, Place]]:
     """Without a cosine some probability must decide, and what compares cosines means nothing."""
     if not bounds_probability(select):
@@ -77,23 +99,20 @@ def _without_similarity(select: SelectConfig) -> Iterator[tuple[str, Place]]:
             "judge decide (`score.gense`, and select.p_min)",
             ("synthesise",),
         )
-    levels: list[tuple[RelationConfig | SelectConfig, Place]] = [(select, ())]
-    levels += [(own, ("relations", name)) for name, own in select.relations.items()]
-    levels += [(own, ("methods", name)) for name, own in select.methods.items()]
-    for level, place in levels:
-        for key in COSINES:
-            if getattr(level, key) is not None:
-                yield _no_cosine(key, (*place, key))
+    compared: list[tuple[str, Place]] = [
+        (key, (*place, key))
+        for level, place in _levels(select)
+        for key in COSINES
+        if getattr(level, key) is not None
+    ]
     if select.prefer == "similarity":
-        yield _no_cosine("prefer: similarity", ("prefer",))
-
-
-def _no_cosine(what: str, place: Place) -> tuple[str, Place]:
-    return (
-        f"{what} compares cosines, and there is no evaluator to give any: leave it out, or name "
-        "one under `evaluator`",
-        ("select", *place),
-    )
+        compared.append(("prefer: similarity", ("prefer",)))
+    for what, place in compared:
+        yield (
+            f"{what} compares cosines, and there is no evaluator to give any: leave it out, or "
+            "name one under `evaluator`",
+            ("select", *place),
+        )
 
 
 def _measures(names: Sequence[str], select: SelectConfig) -> Iterator[tuple[str, Place]]:
@@ -111,10 +130,8 @@ def _measures(names: Sequence[str], select: SelectConfig) -> Iterator[tuple[str,
             yield several(measure, own), ("select", measure)
     if giving("p_true", names):
         return
-    asking: list[Place] = [()] if select.p_min is not None else []
-    asking += [("methods", n) for n, own in select.methods.items() if own.p_min is not None]
-    asking += [("relations", n) for n, own in select.relations.items() if own.p_min is not None]
-    keys: list[Place] = [(*place, "p_min") for place in asking]
+    levels = _levels(select)
+    keys: list[Place] = [(*place, "p_min") for own, place in levels if own.p_min is not None]
     if select.prefer == "p_true":
         keys.append(("prefer",))
     for key in keys:
@@ -127,8 +144,7 @@ def _measures(names: Sequence[str], select: SelectConfig) -> Iterator[tuple[str,
 
 def bounds_probability(select: SelectConfig) -> bool:
     """Whether some texts are refused by the probability that their role is right."""
-    others: list[RelationConfig] = [*select.relations.values(), *select.methods.values()]
-    return select.p_min is not None or any(own.p_min is not None for own in others)
+    return any(own.p_min is not None for own, _ in _levels(select))
 
 
 def asks_probability(select: SelectConfig) -> bool:
@@ -147,32 +163,36 @@ def unused(score: Mapping[str, Any], select: SelectConfig) -> str | None:
     )
 
 
-def _relation(
-    relation: Relation, settings: RelationConfig, select: SelectConfig
+def _idle(
+    settings: RelationConfig,
+    relation: str,
+    negative: bool,
+    swapped: bool,
+    said: tuple[str, str],
+    place: Place,
 ) -> Iterator[tuple[str, Place]]:
-    """A relation's thresholds must apply to the role that its texts have."""
-    negative = relation in ("alters", "other")
+    """Thresholds must apply to the role that the texts have, and to their relation.
+
+    negative: whether the texts are negatives. swapped: positives may become some. said: the texts,
+        and the words before the role that they have.
+    """
+    texts, made = said
     if settings.p_min is not None and relation not in JUDGED:
-        yield _unjudged(f"texts of the relation {relation}", ("select", "relations", relation))
-    foreign = ["positive_min"] if negative else ["negative_min", "negative_max"]
-    if not negative and select.swap_roles:
-        return
-    for key in foreign:
+        yield (
+            f"p_min never applies, since {texts} neither keep nor alter the meaning: leave it out",
+            (*place, "p_min"),
+        )
+    foreign = () if swapped else ("negative_min", "negative_max")
+    for key in ("positive_min",) if negative else foreign:
         if getattr(settings, key) is not None:
-            made = "negatives" if negative else "positives"
-            yield (
-                f"{key} never applies, since texts of the relation {relation} are {made}: leave it "
-                "out",
-                ("select", "relations", relation, key),
-            )
+            role = "negatives" if negative else "positives"
+            yield f"{key} never applies, since {made} {role}: leave it out", (*place, key)
 
 
-def _unjudged(what: str, place: Place) -> tuple[str, Place]:
-    """The fault of a `p_min` for what is neither true nor false."""
-    return (
-        f"p_min never applies, since {what} neither keep nor alter the meaning: leave it out",
-        (*place, "p_min"),
-    )
+def unknown_method(name: str, where: str = "") -> str:
+    """What to say of a method that does not exist. where: such as ` in swap_roles`."""
+    known = ", ".join(sorted(METHOD_NAMES))
+    return f"unknown method {name!r}{where}{nearest_said(name, METHOD_NAMES)}; known: {known}"
 
 
 def _method(
@@ -181,8 +201,7 @@ def _method(
     """A method's thresholds must apply to what the method makes."""
     place = ("select", "methods", name)
     if name not in METHOD_NAMES:
-        known = ", ".join(sorted(METHOD_NAMES))
-        yield f"unknown method {name!r}{nearest_said(name, METHOD_NAMES)}; known: {known}", place
+        yield unknown_method(name), place
         return
     if synthesised and name != RANDOM and name not in synthesised:
         yield (
@@ -190,27 +209,17 @@ def _method(
             "out here (--set 'select.methods={}' clears all)",
             place,
         )
-    if settings.p_min is not None and method_of(name).relation not in JUDGED:
-        yield _unjudged(f"the texts of {name}", place)
-    if method_of(name).purpose == "negative":
-        foreign = ["positive_min"]
-    elif name in select.swap_roles:
-        foreign = []
-    else:
-        foreign = ["negative_min", "negative_max"]
-    for key in foreign:
-        if getattr(settings, key) is not None:
-            made = f"{method_of(name).purpose}s"
-            yield f"{key} never applies, since {name} makes {made}: leave it out", (*place, key)
+    method = method_of(name)
+    said, negative = (f"the texts of {name}", f"{name} makes"), method.purpose == "negative"
+    swapped = name in select.swap_roles
+    yield from _idle(settings, method.relation, negative, swapped, said, place)
 
 
 def _swapped(name: str, synthesised: Sequence[str]) -> Iterator[tuple[str, Place]]:
     """Only candidates made as positives may become negatives."""
     place = ("select", "swap_roles")
     if name not in METHOD_NAMES:
-        known = ", ".join(sorted(METHOD_NAMES))
-        near = nearest_said(name, METHOD_NAMES)
-        yield f"unknown method {name!r} in swap_roles{near}; known: {known}", place
+        yield unknown_method(name, " in swap_roles"), place
     elif method_of(name).purpose == "negative":
         yield (
             f"{name} alters the meaning, so its candidates are always negatives and never change "

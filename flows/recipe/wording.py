@@ -1,10 +1,15 @@
 """What a recipe's key may hold, in words, and the key that a misspelt one was meant to be."""
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import ErrorDetails
+
+# What people call a model or a phase of theirs.
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 # By pydantic's kinds of faults; those that are not named here it words well itself.
 _WANTED = {
@@ -57,6 +62,17 @@ def of_parameter(fault: ErrorDetails) -> str:
     elif fault["type"] == "value_error":
         said = fault["msg"].removeprefix("Value error, ")
     return f"parameter {name} {said}"
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
+    """The known name that this one is most likely a slip of; None for a path or a hub's name.
+
+    cutoff: how alike they must be, from 0 to 1.
+    """
+    if not NAME.fullmatch(name) or Path(name).exists():
+        return None
+    alike = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return alike[0] if alike else None
 
 
 def nearest_said(name: str, known: Iterable[str]) -> str:

@@ -6,9 +6,8 @@ from typing import Any
 
 import duckdb
 
-from tercet.flows.pipeline.making import MAKERS
 from tercet.flows.pipeline.training import trained_by
-from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.model import ModelSettings, Recipe
 from tercet.flows.recipe.threshold_keys import threshold_keys
 from tercet.flows.results import (
     definitions,
@@ -85,7 +84,7 @@ def _models(store: Store, steps: Mapping[str, Mapping[str, Any]]) -> list[str]:
     lines = []
     for name, step in steps.items():
         artifact = open_artifact(store, name, step["version"])
-        folder = artifact.model_dir() if step["stage"] in MAKERS else None
+        folder = artifact.model_dir() if step["stage"] in ModelSettings.model_fields else None
         if folder is not None:
             lines.append(f"\nThe model {name} is in {folder}")
             # Numbers about the vectors of this recipe's evaluator serve no other recipe.

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tercet.flows.pipeline.step import Made, Model, Step, Tagged, Weights
+from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
 from tercet.models import weights
 from tercet.models.encoders.pooling import CNN, cnn_form
 from tercet.models.losses.definition import DONOR, Definition, Layer, is_roberta, layer_of
@@ -16,6 +17,7 @@ from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsConfig
 from tercet.tasks.scoring.gense import GenseConfig
 from tercet.tasks.stage import BadInput
+from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.fitted import SLOT, FittedConfig
 from tercet.tasks.training import fit_generator, fit_gense, pretrain
 from tercet.tasks.training.fit_generator import FitGeneratorConfig
@@ -40,13 +42,19 @@ _CHECKED = (
 
 
 def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None:
-    """Raises BadInput for a model that is missing, or that cannot do what a step wants of it.
+    """Raises BadInput or Unusable for a model that is missing or cannot do what a step wants of it.
 
     tagged: the directories of models by their tags.
     """
     for step in steps:
         for slot, source in step.models.items():
-            folder = _folder(source, tagged, isinstance(step.config, _CHECKED))
+            try:
+                folder = _folder(source, tagged, isinstance(step.config, _CHECKED))
+            except BadInput as error:
+                if isinstance(step.config, FittedConfig):
+                    name = step.config.params["generator"]
+                    raise BadInput(f"generators.{name}: {error}") from None
+                raise
             if folder is not None:
                 _check(step, slot, folder)
     by_name = {step.name: step for step in steps}
@@ -287,3 +295,6 @@ def _check(step: Step, slot: str, folder: Path) -> None:
         if fault := wording.fault(folder, config.method, words and Path(words)):
             name = config.params["generator"]
             raise BadInput(f"{step.name}: the generator {name!r} cannot be asked this: {fault}.")
+        laid = fitted.layout_of(folder)
+        fitted.check_method(config.method, config.params["generator"], laid.follows_prompts)
+        fitted.check_backend(config.params["generator"], config.decoding.backend, laid.form)

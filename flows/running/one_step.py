@@ -10,7 +10,8 @@ from typing import Any
 
 from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
-from tercet.flows.pipeline.step import Model, Step, Tagged, Weights
+from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.resolved import Model, Tagged, Weights
 from tercet.flows.running import parts
 from tercet.flows.running.asker import Asker
 from tercet.flows.running.device import device

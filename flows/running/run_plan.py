@@ -7,9 +7,10 @@ from typing import Any
 
 from tercet.flows.pipeline.compile import left_out, steps_to_run
 from tercet.flows.pipeline.fingerprints import tagged_model
-from tercet.flows.pipeline.step import Step, Tagged
+from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.resolved import Tagged
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.device import device
 from tercet.flows.running.model_files import check_model_files

@@ -9,7 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from tercet.flows.pipeline.fingerprints import fingerprints, without
-from tercet.flows.pipeline.step import Step, Weights
+from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.resolved import Weights
 from tercet.storage.store import open_store
 from tercet.tasks.stage import Stage
 from tercet.tasks.stages import stages

@@ -3,8 +3,9 @@
 from typing import Any
 
 from tercet.flows.pipeline.compile import compile_steps
-from tercet.flows.pipeline.step import Made, Step, Tagged, Weights, until
+from tercet.flows.pipeline.step import Step, until
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.resolved import Made, Tagged, Weights
 
 CONTENT: dict[str, Any] = {
     "name": "small",

@@ -8,9 +8,10 @@ import yaml
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.fingerprints import fingerprints
-from tercet.flows.pipeline.step import Made, Step, Weights
+from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.misplaced import Misplaced
+from tercet.flows.recipe.resolved import Made, Weights
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
 

@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from tercet.flows.pipeline.compile import compile_steps
-from tercet.flows.pipeline.step import Weights
+from tercet.flows.recipe.misplaced import Misplaced
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.resolve import resolve
+from tercet.flows.recipe.resolved import Weights
 
 STS = {"name": "sts", "source": "sts.csv", "role": "labelled", "kind": "scored"}
 
@@ -28,13 +29,13 @@ JUDGED: dict[str, Any] = {
 def recipe(corpora: list[dict[str, str]], train: dict[str, Any]) -> Recipe:
     field = {"name": "field", "source": "field.txt"}
     content = {"name": "c", "backbone": "a/b", "corpora": [field, *corpora], "train": train}
-    return Recipe.model_validate(content)
+    return resolve(Recipe.model_validate(content)).recipe
 
 
 @pytest.mark.parametrize("loss", ["in_batch", "nt_xent"])
 def test_no_phase_takes_every_scored_pair_for_a_positive(loss: str) -> None:
     phase: dict[str, Any] = {"name": "pairs", "rows": "sts", "loss": loss}
-    with pytest.raises(ValidationError, match=f"'sts' is scored, and {loss} would take its pairs"):
+    with pytest.raises(Misplaced, match=f"'sts' is scored, and {loss} would take its pairs"):
         recipe([STS], {"phases": [phase]})
     assert recipe([{**STS, "kind": "pairs"}], {"phases": [phase]})
     # A text that is its own positive needs no label.
@@ -46,7 +47,7 @@ def test_no_step_is_chosen_by_other_weights_than_are_left() -> None:
     pairs = {**STS, "name": "nli", "kind": "pairs"}
     phase = {"name": "pairs", "rows": "nli", "loss": "in_batch", "start_share": 0.3}
     train = {"phases": [phase], "choose": {"by": "STS-B"}}
-    with pytest.raises(ValidationError, match=r"before the starting ones are blended in"):
+    with pytest.raises(Misplaced, match=r"before the starting ones are blended in"):
         recipe([pairs], train)
     assert recipe([pairs], {"phases": [phase]})
 
@@ -91,15 +92,15 @@ MINED = {"rest_of_paragraph": None, **JUDGED["synthesise"]}
 def test_what_reads_vectors_of_candidates_is_refused_without_an_evaluator(
     changes: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(ValidationError, match=said):
-        Recipe.model_validate({**JUDGED, **changes})
-    assert Recipe.model_validate({**JUDGED, **changes, "evaluator": {"model": "a/b"}})
+    with pytest.raises(Misplaced, match=said):
+        resolve(Recipe.model_validate({**JUDGED, **changes}))
+    assert resolve(Recipe.model_validate({**JUDGED, **changes, "evaluator": {"model": "a/b"}}))
 
 
 def test_without_decay_no_cosine_is_needed() -> None:
     phase = {**GAUSSIAN, "loss": {"name": "gaussian_decay", "sigma_cosine": 0}}
-    assert Recipe.model_validate({**JUDGED, "train": {"phases": [phase]}})
+    assert resolve(Recipe.model_validate({**JUDGED, "train": {"phases": [phase]}}))
     taught = {**GAUSSIAN, "models": {"teacher": "a/teacher"}}
-    assert Recipe.model_validate({**JUDGED, "train": {"phases": [taught]}})
+    assert resolve(Recipe.model_validate({**JUDGED, "train": {"phases": [taught]}}))
     encoder = {"encoder": "a/guard", "embedding_min": 0.9}
-    assert Recipe.model_validate({**JUDGED, "guard": encoder})
+    assert resolve(Recipe.model_validate({**JUDGED, "guard": encoder}))

@@ -11,11 +11,14 @@ import pytest
 from safetensors.numpy import save_file
 from tiny_generators import tiny_causal
 
-from tercet.flows.pipeline.step import Made, Model, Step, Tagged, Weights
+from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
 from tercet.flows.running.model_files import check_model_files
 from tercet.models.discriminators.calibration import Platt
 from tercet.models.discriminators.pair import PairModel, write
 from tercet.models.encoders import encoder, own_modules
+from tercet.models.generators import layout
+from tercet.models.generators.layout import Layout
 from tercet.models.generators.sampling import Decoding
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question
@@ -45,6 +48,8 @@ from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train import STAGE, TrainConfig
 from tercet.tasks.training.whiten import WhitenConfig
 
+LAYOUT = Layout(form="t5", max_length=32, follows_prompts=True)
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -52,6 +57,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "model.safetensors").touch()
     wording.write(tmp_path, Question(max_length=32, asked=wording.asked()))
+    layout.write(tmp_path, LAYOUT)
     return tmp_path
 
 
@@ -475,6 +481,7 @@ def test_a_t5_from_elsewhere_judges_in_words_of_the_recipe(tmp_path: Path) -> No
     here = Weights(str(tmp_path))
     with pytest.raises(BadInput, match=r"write them into a file, as entailment\.prompt"):
         check_model_files([writing("entailment", here, **own("entailment"))], {})
+    layout.write(tmp_path, LAYOUT)
     check_model_files([writing("entailment", here, prompt=str(tmp_path / "own.jinja"))], {})
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     with pytest.raises(BadInput, match="cannot judge: it is an encoder like BERT"):

@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 from safetensors.numpy import save_file
 
-from tercet.flows.pipeline.step import Step, Weights
+from tercet.flows.pipeline.step import Step
+from tercet.flows.recipe.resolved import Weights
 from tercet.flows.running.model_files import check_model_files
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training.phases import PartConfig

@@ -9,8 +9,8 @@ from scipy.stats import spearmanr
 from tiny_run import Tiny, ended_well, query, tercet
 
 from tercet.flows.pipeline.compile import compile_steps
-from tercet.flows.pipeline.step import Weights
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.resolved import Weights
 from tercet.tasks.stage import BadInput
 
 MADE = {"awareness", "evaluate.base", "evaluate.encoder"}

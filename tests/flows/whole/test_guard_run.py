@@ -6,8 +6,9 @@ import pytest
 from tiny_run import Finished, Tiny, copy_of, ended_well, query, states, tercet
 
 from tercet.flows.pipeline.compile import compile_steps
-from tercet.flows.pipeline.step import Made, Step, Weights
+from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.resolved import Made, Weights
 
 PHASES = (
     "train.phases=[{name: warm, rows: anchors, loss: in_batch, batch_size: 8, max_steps: 2}, "

@@ -5,12 +5,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pydantic import ValidationError
 
 from tercet.flows.pipeline.compile import compile_steps
-from tercet.flows.pipeline.step import Made, Step, Weights
+from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file
+from tercet.flows.recipe.misplaced import Misplaced
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.resolve import resolve
+from tercet.flows.recipe.resolved import Made, Weights
 from tercet.tasks.corpus import labelled
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training.generator_pairs import paraphrases
@@ -21,12 +23,18 @@ TERMS = {"name": "terms", "source": "t.tsv", "role": "labelled", "kind": "defini
 FIELD = {"name": "field", "source": "f.txt"}
 
 
+def checked(content: dict[str, Any]) -> Recipe:
+    recipe = Recipe.model_validate(content)
+    resolve(recipe)
+    return recipe
+
+
 def recipe(corpora: list[Any], pairs: dict[str, Any], **more: Any) -> Recipe:
     fit = {"form": "vaegpt", "init": "base_model", "pairs": pairs}
     models = {"base_model": {"pretrain": {"form": "causal"}}, "writer": {"fit_generator": fit}}
     wiki = {"name": "wiki", "source": "w.txt", "role": "pretrain"}
     content = {"name": "g", "corpora": [wiki, *corpora], "models": models, **more}
-    return Recipe.model_validate(content)
+    return checked(content)
 
 
 def steps(*args: Any, **more: Any) -> dict[str, Step]:
@@ -105,7 +113,7 @@ def repeating(form: str, count: int, model: str = "writer", **more: Any) -> Reci
     """A greedy generator that writes of each sentence so many times."""
     fit = {"form": form, "init": "c/d", "pairs": {"above": 3}, **more.pop("fit", {})}
     own = {"generator": "own", "per_sentence": count, **more}
-    return Recipe.model_validate(
+    return checked(
         {
             "name": "g",
             "backbone": "a/b",
@@ -124,11 +132,11 @@ def test_the_same_text_several_times_is_refused() -> None:
     assert repeating("causal", 1)
     # The method draws, whatever is the generator's own way.
     assert repeating("causal", 3, temperature=0.5)
-    with pytest.raises(ValidationError, match="writes the same text 3 times"):
+    with pytest.raises(Misplaced, match="writes the same text 3 times"):
         repeating("causal", 3)
-    with pytest.raises(ValidationError, match="writes the same text 3 times"):
+    with pytest.raises(Misplaced, match="writes the same text 3 times"):
         repeating("causal", 3, model="other_name")
-    with pytest.raises(ValidationError, match="writes the same text 3 times"):
+    with pytest.raises(Misplaced, match="writes the same text 3 times"):
         repeating("vaegpt", 3, fit={"vaegpt": {"noise_weight": 0}})
 
 
@@ -189,5 +197,5 @@ def test_each_generator_is_measured() -> None:
 def test_what_is_missing_is_said(
     corpora: list[Any], pairs: dict[str, Any], more: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(Misplaced, match=message):
         recipe(corpora, pairs, **more)

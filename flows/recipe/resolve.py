@@ -1,0 +1,33 @@
+"""Looks up every name in a recipe once, and checks that what they name fits together."""
+
+from tercet.flows.recipe.checks import check_keys, check_resolved, check_selection
+from tercet.flows.recipe.corpus_names import select_corpora
+from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.model_names import EVALUATOR, find_defined, find_judges, find_models
+from tercet.flows.recipe.resolved import LLM, Resolved
+from tercet.flows.recipe.scoring import find_scorers
+from tercet.tasks.synthesis.methods import PROMPTED_NAMES
+
+
+def resolve(recipe: Recipe) -> Resolved:
+    """What the recipe's names mean.
+
+    Raises: Misplaced for the first name that means nothing, or the first key that does not fit the
+        others, with its place; Unusable for a generator that cannot do what it is asked.
+    """
+    check_keys(recipe)
+    defined = find_defined(recipe)
+    models = find_models(recipe, defined)
+    recipe = select_corpora(recipe, models)
+    check_selection(recipe)
+    scorers = find_scorers(recipe.score, recipe.evaluator is not None)
+    models |= find_judges(scorers, defined)
+    evaluator = models[EVALUATOR].model if EVALUATOR in models else None
+    writers = {
+        method: str(settings.params.get("generator", LLM))
+        for method, settings in recipe.synthesise.items()
+        if method in PROMPTED_NAMES
+    }
+    resolved = Resolved(recipe, models, evaluator, scorers, writers)
+    check_resolved(resolved)
+    return resolved

@@ -1,0 +1,82 @@
+"""What the names in a recipe mean: the types that `resolve` returns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tercet.flows.recipe.misplaced import Place
+from tercet.flows.recipe.model import Recipe
+from tercet.tasks.scoring.score import Scorer
+
+# Who writes a prompted method's texts unless it names a generator.
+LLM = "llm"
+# The form of a fitted model that writes and judges, and paraphrases nothing.
+GENSE = "gense"
+
+
+@dataclass(frozen=True)
+class Made:
+    """A model that a step of the same pipeline makes."""
+
+    step: str
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model that exists: a directory, `package:PACKAGE/FOLDER` or a hub name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A model that another run made in this store, by its tag (`tag:NAME` without the prefix)."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The encoder of a phase of this recipe, of which each seed has its own."""
+
+    phase: str
+
+
+Model: TypeAlias = Made | Weights | Tagged
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The model that a name stands for.
+
+    maker: the stage that makes it in this recipe; None for a model that exists, and for an encoder
+        that is trained here. form: what that stage makes, as its settings call it.
+    """
+
+    source: Model | Trained
+    maker: str | None = None
+    form: str | None = None
+    settings: Any = None
+
+    @property
+    def model(self) -> Model:
+        """The source of a model that is the same for all seeds."""
+        assert not isinstance(self.source, Trained)
+        return self.source
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A recipe whose names have been looked up.
+
+    recipe: with the corpora's names in the place of roles and defaults, wherever it selects some.
+    models: by the place that names one; of phases, `(train, phases, INDEX, backbone)`.
+    evaluator: the frozen model that scores candidates. scorers: by name, with their settings.
+    writers: by method, who answers its prompts: `llm`, or the name of a generator.
+    """
+
+    recipe: Recipe
+    models: Mapping[Place, Reference]
+    evaluator: Model | None
+    scorers: Mapping[str, tuple[Scorer, Any]]
+    writers: Mapping[str, str]
