@@ -21,7 +21,7 @@ def of_machine() -> str:
     """
     said = os.environ.get("TZ")
     if said is None:
-        if not LOCALTIME.exists():
+        if not os.path.lexists(LOCALTIME):
             return "UTC"
         return _of_file(LOCALTIME) or _asked(f"that {LOCALTIME} describes")
     name = said.removeprefix(":")
@@ -43,15 +43,16 @@ def is_zone(name: str) -> bool:
 
 
 def _of_file(path: Path) -> str | None:
-    """The zone of a file of the database, of a link to one, or of a copy."""
-    if not path.is_file():
-        return None
-    for place in (path, path.resolve()):
+    """The zone of a file of the database, of a link to one, be it there or not, or of a copy."""
+    for place in (str(path), os.path.realpath(path)):
         # Copies with and without leap seconds lie in folders of their own.
-        name = str(place).rpartition(_FOLDER)[2].removeprefix("posix/").removeprefix("right/")
+        name = place.rpartition(_FOLDER)[2].removeprefix("posix/").removeprefix("right/")
         if is_zone(name):
             return name
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
     return next((name for name in _likely() if content in set(_contents(name))), None)
 
 

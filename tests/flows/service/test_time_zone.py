@@ -64,6 +64,26 @@ def test_the_machines_file_is_a_zone(
     assert time_zone.of_machine() == "Asia/Kathmandu"
 
 
+@pytest.mark.parametrize(
+    ("target", "zone"),
+    [("/nowhere/zoneinfo/Asia/Tokyo", "Asia/Tokyo"), ("../zoneinfo/UTC", "UTC"),
+     ("/gone/share/zoneinfo/right/Europe/Paris", "Europe/Paris"), ("/nowhere/at/all", None),
+     ("localtime", None)],
+)  # fmt: skip
+def test_a_link_says_its_zone_even_if_it_leads_nowhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, target: str, zone: str | None
+) -> None:
+    local = tmp_path / "localtime"
+    local.symlink_to(target)
+    monkeypatch.delenv("TZ", raising=False)
+    monkeypatch.setattr(time_zone, "LOCALTIME", local)
+    if zone is None:
+        with pytest.raises(BadInput, match="--timezone Europe/Berlin"):
+            time_zone.of_machine()
+    else:
+        assert time_zone.of_machine() == zone
+
+
 def test_a_machine_without_a_zone_is_in_utc(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
