@@ -11,7 +11,10 @@ from tercet.models.text.unicode import fold
 
 _LINES = re.compile(r"\r\n|\r|\n")
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
-_ESCAPE = re.compile(r"""(?:\\u[0-9a-fA-F]{4})+|\\U[0-9a-fA-F]{8}|\\x[0-9a-fA-F]{2}|\\[nrt"'/\\]""")
+_ESCAPE = re.compile(
+    r"""(?:\\+u[0-9a-fA-F]{4})+|\\U[0-9a-fA-F]{8}|\\x[0-9a-fA-F]{2}|\\[nrt"'/\\]"""
+)
+_UNIT = re.compile(r"\\u([0-9a-fA-F]{4})")
 _LETTERS = {"n": "\n", "r": "\n", "t": " "}
 _LOST = "\ufffd"
 # UTF-8 that was read as Windows-1252: each of its bytes is a character that is not ASCII.
@@ -24,8 +27,9 @@ def mended(text: str, source: str) -> tuple[str, bool]:
     """The answer as corpus texts are (`unicode.fold`, line by line), entities of HTML and escapes
     of JSON replaced by what they stand for; and whether characters of it are lost or garbled."""
     if "&" in text and not _ENTITY.search(source):
-        # Twice, since what is escaped twice is as common.
-        text = html.unescape(html.unescape(text)) if _ENTITY.search(text) else text
+        # Again and again, since what is escaped twice or more is as common; each makes it shorter.
+        while _ENTITY.search(text) and (meant := html.unescape(text)) != text:
+            text = meant
     if "\\" in text and "\\" not in source:
         text = _ESCAPE.sub(_meant, text)
     damaged = (_LOST in text and _LOST not in source) or (_garbled(text) and not _garbled(source))
@@ -40,10 +44,9 @@ def all_mended(texts: Sequence[str], sources: Sequence[str]) -> tuple[list[str],
 
 def _meant(escape: re.Match[str]) -> str:
     said = escape[0]
-    if said[1] == "u":
+    if units := _UNIT.findall(said):
         # Characters beyond the first plane are two escapes; half of one is lost.
-        units = bytes.fromhex(said.replace("\\u", ""))
-        return units.decode("utf-16-be", "replace")
+        return bytes.fromhex("".join(units)).decode("utf-16-be", "replace")
     if said[1] in "Ux":
         code = int(said[2:], 16)
         return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else _LOST

@@ -15,6 +15,8 @@ SOURCE = "A plain sentence."
         ("The caf\\u00e9 is open.", "The café is open."),
         ("A \\ud83d\\ude00 smile.", "A 😀 smile."),
         ("A \\U0001F600 smile.", "A 😀 smile."),
+        ("The caf\\\\u00e9 is \\\\\\\\u201copen\\\\\\\\u201d.", "The café is “open”."),
+        ("Salt &amp;amp;amp;#x26; pepper &amp;amp;lt;3", "Salt & pepper <3"),
         ('She said \\"no\\" to it\\\'s name.', 'She said "no" to it\'s name.'),
         ("A tab\\there.", "A tab here."),
         ("One line.\\nAnother.", "One line.\nAnother."),
