@@ -2,12 +2,13 @@
 
 import re
 
-# Letters of a word on average, and the scripts: Han and kana; Thai, Lao, Burmese, Khmer.
+# Letters of a word on average, and the scripts: Han, kana and bopomofo; Thai, Lao, Burmese, Khmer,
+# Tibetan, and Tai of China.
 _HAN = (
-    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U000323af"
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u312f\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf"
+    "\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U000323af"
 )
-_THAI = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u19e0-\u19ff\ua9e0-\ua9ff\uaa60-\uaa7f"
+_THAI = "\u0e00-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\ua9e0-\ua9ff\uaa60-\uaa7f"
 _LETTERS_A_WORD = ((re.compile(f"[{_HAN}]"), 2), (re.compile(f"[{_THAI}]"), 4))
 UNSPACED = re.compile(f"[{_HAN}{_THAI}]")
 
@@ -16,7 +17,7 @@ def count_words(text: str) -> int:
     """The words of a folded text, at least 1: what stands between spaces.
 
     In scripts without spaces, two letters of Chinese or Japanese are a word, and four signs of
-    Thai, Lao, Burmese or Khmer; what stands between them counts where it has letters or digits.
+    Thai, Lao, Tibetan, Burmese or Khmer; what is between them counts if it has letters or digits.
     """
     if text.isascii() or not UNSPACED.search(text):
         return text.count(" ") + 1

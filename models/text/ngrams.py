@@ -16,14 +16,17 @@ Places: TypeAlias = npt.NDArray[np.int64]
 # inverse, by which a word can be taken out of the sum again.
 BASE = 0x9E3779B97F4A7C15
 _NO_WORD = r"[^\p{L}\p{M}\p{N}]+"
-_UNSPACED = r"([\p{Han}\p{Hiragana}\p{Katakana}]{1,2}|[\p{Thai}\p{Lao}\p{Myanmar}\p{Khmer}]{1,4})"
+_UNSPACED = (
+    r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}]{1,2}"
+    r"|[\p{Thai}\p{Lao}\p{Tibetan}\p{Myanmar}\p{Khmer}\p{Tai_Le}\p{New_Tai_Lue}\p{Tai_Tham}]{1,4})"
+)
 
 
 def spaced(lower: pa.Array) -> pa.Array:
     """The words of lower-case texts, one space apart: letters, their accents and digits.
 
     In scripts without spaces two letters of Chinese or Japanese, or four signs of Thai, Lao,
-    Burmese or Khmer, are a word, from the beginning of each stretch of them on.
+    Tibetan, Burmese or Khmer, are a word, from the beginning of each stretch of them on.
     """
     words = pc.replace_substring_regex(lower, _NO_WORD, " ")
     if not pc.all(pc.string_is_ascii(words)).as_py():

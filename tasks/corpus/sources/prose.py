@@ -4,6 +4,8 @@ import re
 
 from tercet.models.text.unicode import fold
 
+# Marks that close what a sentence in Chinese or Japanese ends.
+_CLOSING = re.compile("[”’」』）】》〉]+")
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n\s*")
 
 
@@ -13,8 +15,14 @@ def sentences(paragraph: str) -> list[str]:
 
     if not paragraph:
         return []
-    pieces = blingfire.text_to_sentences(paragraph).split("\n")
-    return [folded for piece in pieces if (folded := fold(piece))]
+    found: list[str] = []
+    for piece in blingfire.text_to_sentences(paragraph).split("\n"):
+        closing = _CLOSING.match(piece)
+        if closing and found and found[-1][-1] in "。！？…":
+            found[-1] += closing[0]
+            piece = piece[closing.end() :]
+        found += filter(None, [fold(piece)])
+    return found
 
 
 def paragraphs(text: str, split: bool) -> list[list[str]]:

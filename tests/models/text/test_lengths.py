@@ -20,6 +20,9 @@ from tercet.models.text.lengths import count_words, is_unspaced, words_sql
         ("日本語の文章をよむ", 4),
         ("ช่างไม้ซ่อมเรือ", 4),
         ("。", 1),
+        ("ཉ་པས་གྲུ་རྙིང་པ་བཟོས།", 5),
+        ("ㄌㄠㄇㄨㄐㄧㄤ", 4),
+        ("ᥛᥫᥒᥰᥖᥭᥰᥘᥫᥒᥲ", 3),
     ],
 )
 def test_what_stands_between_spaces_and_letters_of_scripts_without(text: str, words: int) -> None:

@@ -19,6 +19,11 @@ def test_words_are_letters_accents_and_digits() -> None:
     assert hashes[3] == seeding.text_id("Größe")
 
 
+def test_letters_of_scripts_without_spaces_are_words() -> None:
+    texts = pa.array(["老木匠，GPT", "ཉ་པས་གྲུ།", "ㄌㄠㄇ", "ช่างไม้"])
+    assert spaced(texts).to_pylist() == ["老木 匠 GPT", "ཉ པས གྲུ", "ㄌㄠ ㄇ", "ช่าง ไม้"]
+
+
 @given(TEXTS, st.integers(1, 4))
 def test_equal_runs_of_words_have_equal_hashes_and_no_other(
     texts: list[list[str]], order: int
