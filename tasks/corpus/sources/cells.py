@@ -8,7 +8,7 @@ from tercet.tasks.corpus.sources.streams import SHOWN
 
 # Cells that hold nothing, as pandas reads them; those below whatever their case.
 _NOTHING = frozenset(
-    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "<NA>", "NA")
+    ("", "\\N", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "<NA>", "NA")
 )
 _NOTHING_IN_ANY_CASE = frozenset(("nan", "-nan", "null", "none", "n/a"))
 _LONGEST = max(map(len, _NOTHING))

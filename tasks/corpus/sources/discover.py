@@ -168,8 +168,11 @@ def _files(source: str, limit: int | None) -> Description:
     words, sentences = _means(readings)
     if not words:
         hint = "look at its text"
+        faults = [reading for reading in readings if isinstance(reading, Fault)]
         if _not_utf8(readings):
             hint = f"if it is Latin-1: {conversion(source)}"
+        elif faults:
+            hint = f"the first of them: {faults[0].detail}"
         raise BadInput(f"{first}: none of its first rows holds text; {hint}")
     if form not in PLAIN:
         is_prose = sentences >= PROSE_SENTENCES
@@ -188,12 +191,26 @@ def _files(source: str, limit: int | None) -> Description:
 
 
 def _filled(named: list[tuple[str, Path]]) -> Path:
-    """The first file that holds a row; the first one where none does."""
+    """The first file that holds a text; the first one where none does."""
     if len(named) > 1:
         for _, path in named:
-            if next(_row_lines(path, format_of(path)[0]), None) is not None:
+            if _holds_text(path):
                 return path
     return named[0][1]
+
+
+def _holds_text(path: Path) -> bool:
+    """Whether one of the file's first rows does."""
+    form = format_of(path)[0]
+    if form in PLAIN:
+        return next(_row_lines(path, form), None) is not None
+    sample = list(tables.first_rows(path, MAX_BYTES))
+    try:
+        text = text_column(str(path), tables.columns_of(path, MAX_BYTES), sample)
+    except BadInput:
+        return False
+    values = (row.values.get(text) for row in sample)
+    return any(isinstance(value, str) and fold(value) and not missing(value) for value in values)
 
 
 def _left_out(folder: Path) -> dict[str, int]:

@@ -14,16 +14,23 @@ from typing import NamedTuple, TypeAlias
 
 from pydantic import Field
 
+from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources.streams import SHOWN, Line, format_of, lines
 from tercet.tasks.stage import Config
 
 RowFault: TypeAlias = tuple[str, str, str]  # reason, detail, text
 
 _DELIMITERS = (",", ";", "\t", "|", "^", "\x01")  # of .csv, the usual one first
+# Others, which texts have too: only where almost every record has as many fields as the header.
+_RARE = (*_DELIMITERS, *"~:#¦§¬│\x02\x1c\x1d\x1e\x1f")
+_SURE = 0.95
+# The first line by which a spreadsheet is told what separates.
+_HINT = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 BAD = "bad_csv"
 _BACKSLASH = "\\"
 # What of a file's beginning is looked at to find its dialect.
 _LINES, _CHARACTERS = 2000, 1_000_000
+_HEADER = 20  # lines in which the header ends
 # So many records that cannot be read are a few stray quotation marks.
 _FEW = 4
 # Stands for a line that cannot be read; no text can hold it.
@@ -32,7 +39,7 @@ _MARK = "\ud800"
 _BEHIND = "text stands behind a closing quotation mark"
 _UNCLOSED = "a quotation mark is never closed"
 _SAID = {"unexpected": _UNCLOSED, "field larg": "a field is longer than ingest.max_line_bytes"}
-_NAMED = {"\t": "a tab", "\x01": "Ctrl-A", ",": "a comma", ";": "a semicolon"}
+_NAMED = {"\t": "a tab", "\x01": "Ctrl-A", ",": "a comma", ";": "a semicolon", ":": "a colon"}
 
 
 class Dialect(NamedTuple):
@@ -40,11 +47,13 @@ class Dialect(NamedTuple):
 
     delimiter: between fields. quote: around them, or empty where quotation marks mean nothing.
     escape: in front of a quotation mark within a field, or empty where it stands twice.
+    spaced: whether spaces behind the delimiter belong to it.
     """
 
     delimiter: str
     quote: str
     escape: str
+    spaced: bool = False
 
 
 class DialectSettings(Config):
@@ -86,14 +95,22 @@ def dialect_of(path: Path, max_bytes: int, given: DialectSettings | None = None)
         held += len(line.text)
     tab_separated = format_of(path)[0] != ".csv"
     best = Dialect("\t" if tab_separated else ",", '"', "")
+    hint = _HINT.fullmatch(sample[0].text) if sample else None
     if settings.delimiter is not None:
         best = best._replace(delimiter=settings.delimiter)
-    elif not tab_separated:
+    elif hint:
+        best = best._replace(delimiter=hint[1])
+    else:
         best = _best_delimiter(best, sample, max_bytes, cut)
     quotes = ['"', "'", ""] if settings.quote is None else [settings.quote]
     escapes = ["", _BACKSLASH] if settings.escape is None else [settings.escape]
     best = best._replace(quote=quotes[0], escape=escapes[0])
     found = _tried(best, sample, max_bytes, cut)
+    if _occurs(spaced := best._replace(spaced=True), sample):
+        tried = _tried(spaced, sample, max_bytes, cut)
+        first = all(_is_spaced(line.text, best.delimiter) for line in sample[:_HEADER])
+        found = tried if tried.share > found.share or (first and tried.share) else found
+        best = found.dialect
     for quote in quotes:
         for escape in escapes:
             other = best._replace(quote=quote, escape=escape)
@@ -108,8 +125,9 @@ def dialect_of(path: Path, max_bytes: int, given: DialectSettings | None = None)
 def unusual(dialect: Dialect, form: str) -> str | None:
     """The dialect in words, if it is not the usual one of such files."""
     said = []
-    if dialect.delimiter != ("," if form == ".csv" else "\t"):
-        said.append(f"fields separated by {_name(dialect.delimiter)}")
+    if dialect.delimiter != ("," if form == ".csv" else "\t") or dialect.spaced:
+        name = _NAMED.get(dialect.delimiter, repr(dialect.delimiter))
+        said.append(f"fields separated by {name}" + (" and spaces" if dialect.spaced else ""))
     if dialect.quote != '"':
         said.append(f"fields quoted by {dialect.quote}" if dialect.quote else "no quoted fields")
     if dialect.escape:
@@ -131,10 +149,6 @@ def records(
         yield record.number, record.read
 
 
-def _name(delimiter: str) -> str:
-    return _NAMED.get(delimiter, repr(delimiter))
-
-
 class _Tried(NamedTuple):
     """A dialect, the share of records that are written in it, and whether quoting is strange to it:
 
@@ -148,25 +162,33 @@ class _Tried(NamedTuple):
 
 
 def _best_delimiter(usual: Dialect, sample: Sequence[Line], max_bytes: int, cut: bool) -> Dialect:
-    tried = [_tried(usual._replace(delimiter=mark), sample, max_bytes, cut) for mark in _DELIMITERS]
-    several = [one for one in tried if one.fields > 1]
-    if not several:
-        return usual
-    return max(several, key=lambda one: (round(one.share, 2), one.fields)).dialect
+    marks = _DELIMITERS if usual.delimiter == "," else (usual.delimiter,)
+    beginning = "".join(line.text for line in sample[:_HEADER])
+    for delimiters, least in ((marks, 0.0), (_RARE, _SURE)):
+        others = (usual._replace(delimiter=mark) for mark in delimiters if mark in beginning)
+        tried = [_tried(other, sample, max_bytes, cut) for other in others]
+        several = [one for one in tried if one.fields > 1 and one.share >= least]
+        if several:
+            return max(several, key=lambda one: (round(one.share, 2), one.fields)).dialect
+    return usual
 
 
 def _occurs(dialect: Dialect, sample: Sequence[Line]) -> bool:
     """Whether a sample can be written in a dialect other than the usual one."""
+    if dialect.spaced:
+        return any(dialect.delimiter + " " in line.text for line in sample)
     if dialect.escape:
         marks = (dialect.escape + dialect.quote, dialect.escape + dialect.delimiter)
-        return any(mark in line.text for line in sample for mark in marks)
+        ends = any(line.text.endswith(dialect.escape) for line in sample)
+        return ends or any(mark in line.text for line in sample for mark in marks)
     return dialect.quote != "'" or any(_opens(line.text, dialect) for line in sample)
 
 
 def _opens(text: str, dialect: Dialect) -> bool:
     """Whether a field of the line begins with a quotation mark."""
     mark = dialect.quote
-    return bool(mark) and (text.startswith(mark) or dialect.delimiter + mark in text)
+    before = dialect.delimiter + " " * dialect.spaced
+    return bool(mark) and (text.startswith(mark) or before + mark in text)
 
 
 def _tried(dialect: Dialect, sample: Sequence[Line], max_bytes: int, cut: bool) -> _Tried:
@@ -189,18 +211,28 @@ def _tried(dialect: Dialect, sample: Sequence[Line], max_bytes: int, cut: bool) 
     return _Tried(dialect, share, 2 * quoted_exact + _FEW < quoted, len(header.read))
 
 
+def _is_spaced(text: str, delimiter: str) -> bool:
+    """Whether a line has spaces behind its first separator and its last, or is blank."""
+    behind = (text.partition(delimiter)[2], text.rpartition(delimiter)[2])
+    return not text or all(part.startswith(" ") for part in behind)
+
+
 class _Feed:
     """Lines as csv reads them. Those of a record can be given back, but for the first."""
 
     def __init__(self, source: Iterable[Line], dialect: Dialect) -> None:
-        self._source = iter(source)
+        self._source = (
+            line for line in source if line.number > 1 or not _HINT.fullmatch(line.text)
+        )
         self._back: deque[Line] = deque()
         self._inside = False
         self._dialect = dialect
-        # A backslash that escapes nothing is itself.
+        # A backslash that escapes nothing is itself; at a line's end it escapes the line break.
         followed = re.escape(dialect.quote + dialect.delimiter + dialect.escape)
         escape = re.escape(dialect.escape)
-        self._escapes = re.compile(rf"{escape}([{followed}])|{escape}") if dialect.escape else None
+        self._escapes = (
+            re.compile(rf"{escape}([{followed}]|$)|{escape}") if dialect.escape else None
+        )
         self.taken: list[Line] = []
 
     def __iter__(self) -> "_Feed":
@@ -221,7 +253,7 @@ class _Feed:
             )
         elif self._escapes is not None and self._dialect.escape in text:
             double = 2 * self._dialect.escape
-            text = self._escapes.sub(lambda found: found[0] if found[1] else double, text)
+            text = self._escapes.sub(lambda found: double if found[1] is None else found[0], text)
         self._inside ^= odd
         return text + "\n"
 
@@ -243,6 +275,7 @@ def _records(source: Iterable[Line], dialect: Dialect, max_bytes: int) -> Iterat
         delimiter=dialect.delimiter,
         quotechar=dialect.quote or None,
         escapechar=dialect.escape or None,
+        skipinitialspace=dialect.spaced,
         quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
         strict=True,
     )
@@ -283,7 +316,7 @@ def _records(source: Iterable[Line], dialect: Dialect, max_bytes: int) -> Iterat
             continue
         for line in faults:
             yield _fault(line, "", quoted)
-        if faults or not any(fields):
+        if faults or not any(map(fold, fields)):
             continue
         open_quote = False
         width = width or len(fields)

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tercet.models.text.unicode import encodable, fold
 from tercet.tasks.corpus.sources import separated
 from tercet.tasks.corpus.sources.separated import DialectSettings, RowFault
 from tercet.tasks.corpus.sources.streams import (
@@ -98,8 +99,8 @@ def columns_of(path: Path, max_bytes: int, dialect: DialectSettings | None = Non
 
 def _holds_nothing(path: Path) -> bool:
     """Whether the file has no byte, as the first of several often has, whatever its kind."""
-    with readable(path):
-        return path.stat().st_size == 0
+    with readable(path), open_bytes(path) as content:
+        return not content.read(1)
 
 
 def _json_rows(path: Path, max_bytes: int) -> Iterator[Row]:
@@ -112,15 +113,28 @@ def _json_rows(path: Path, max_bytes: int) -> Iterator[Row]:
             yield Row(line.number, {}, (line.fault, "the line is not UTF-8", shown))
         elif line.text.strip():
             try:
-                value = json.loads(line.text)
+                value = json.loads(line.text, object_pairs_hook=_object)
             except (ValueError, RecursionError) as error:
-                yield Row(line.number, {}, ("bad_json", str(error)[:SHOWN], shown))
+                if fold(line.text):  # else nothing that anybody sees
+                    yield Row(line.number, {}, ("bad_json", str(error)[:SHOWN], shown))
                 continue
             if isinstance(value, dict):
                 yield Row(line.number, value, None)
             else:
                 detail = f"the line holds a {type(value).__name__}, not an object"
                 yield Row(line.number, {}, ("bad_json", detail, shown))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, each of whose keys can be written and stands once, or with the same value."""
+    read: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in read and read[key] != value:
+            raise ValueError(f"the key {key!r} stands twice")
+        if not encodable(key):
+            raise ValueError(f"the key {key!r} is not valid Unicode")
+        read[key] = value
+    return read
 
 
 def _separated_rows(

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from tercet.models.text.lengths import UNSPACED, count_words
+from tercet.models.text.unicode import fold
+from tercet.tasks.corpus.sources.cells import missing
 from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.corpus.sources.tables import NO_ROWS, Row
 from tercet.tasks.stage import BadInput
@@ -31,21 +33,24 @@ def text_column(where: str, columns: Sequence[str], sample: Iterable[Row]) -> st
     """The column with a usual name for texts, whatever its case, else the one most like prose.
 
     A name of several words, such as `review_text`, counts by each of them. A column that is called
-    `text` needs no look at its values; others must read a little like prose.
+    `text` needs no look at its values, unless it is empty and another reads like prose; others must
+    read a little like prose.
 
     columns: those that may be it.
 
     Raises:
         BadInput: no column holds strings, or there is no row.
     """
-    plain = [column for column in columns if column.strip().lower() == NAMES[0]]
-    if plain:
-        return NAMES[0] if NAMES[0] in plain else plain[0]
     looked_at = list(sample)
-    if not looked_at:
-        raise BadInput(f"{where} {NO_ROWS}; name a table with rows")
     whole = [row for row in looked_at if row.fault is None]
     found = {c: v for c in columns if (v := _strings(c, whole))}
+    prose = {column: _likeness(values, len(whole)) for column, values in found.items()}
+    plain = [column for column in columns if column.strip().lower() == NAMES[0]]
+    filled = [column for column in plain if column in found]
+    if filled or (plain and max(prose.values(), default=0.0) < _LEAST):
+        return NAMES[0] if NAMES[0] in (filled or plain) else (filled or plain)[0]
+    if not looked_at:
+        raise BadInput(f"{where} {NO_ROWS}; name a table with rows")
     if not found:
         hint = f"its columns are {', '.join(map(repr, columns))}"
         faults = [row.fault for row in looked_at if row.fault is not None]
@@ -54,7 +59,6 @@ def text_column(where: str, columns: Sequence[str], sample: Iterable[Row]) -> st
         elif len(faults) == len(looked_at):
             hint = f"none of its first rows can be read ({faults[0][1]})"
         raise BadInput(f"{where}: no column holds text; {hint}")
-    prose = {column: _likeness(values, len(whole)) for column, values in found.items()}
     named = [column for column in _by_name(found) if prose[column] >= _LEAST]
     if named:
         return named[0]
@@ -63,7 +67,11 @@ def text_column(where: str, columns: Sequence[str], sample: Iterable[Row]) -> st
 
 def _strings(column: str, rows: Sequence[Row]) -> list[str]:
     values = (row.values.get(column) for row in rows)
-    return [value[:_LONGEST] for value in values if isinstance(value, str) and value.strip()]
+    return [value[:_LONGEST] for value in values if isinstance(value, str) and _is_text(value)]
+
+
+def _is_text(value: str) -> bool:
+    return not missing(value) and bool(fold(value))
 
 
 def _by_name(columns: Mapping[str, object]) -> list[str]:

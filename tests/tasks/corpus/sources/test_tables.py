@@ -43,10 +43,18 @@ def test_a_comma_goes_before_the_other_signs(
     assert tables.columns_of(path, LIMIT) == columns
 
 
-def test_a_tsv_has_tabs_whatever_its_header_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mark", [";", ",", "|", "~", "\x1f"])
+def test_a_tsv_has_tabs_unless_nearly_all_its_rows_have_another_sign(
+    mark: str, tmp_path: Path
+) -> None:
     path = tmp_path / "a.tsv"
-    path.write_text("a;b\n1;2\n")
-    assert read(path) == (["a;b"], [{"a;b": "1;2"}])
+    path.write_text(f"a{mark}b\n1{mark}2\n")
+    assert read(path) == (["a", "b"], [{"a": "1", "b": "2"}])
+    for row in ("1", f"1{mark}2{mark}3"):
+        path.write_text(f"a{mark}b\n{row}\n")
+        assert read(path)[0] == [f"a{mark}b"]
+    path.write_text(f"a{mark}b\tc\n1{mark}2\t3\n")
+    assert read(path)[0] == [f"a{mark}b", "c"]
 
 
 def test_a_line_that_is_not_utf8_among_semicolons_costs_its_record_alone(tmp_path: Path) -> None:

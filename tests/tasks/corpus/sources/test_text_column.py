@@ -78,3 +78,12 @@ def test_a_text_is_longer_than_a_name() -> None:
 def test_a_script_without_spaces_is_prose() -> None:
     chinese = [f"老木匠在港口修好了第{n}条旧渔船的木板。" for n in range(40)]
     assert chosen(other=OTHERS["agent"], nr=OTHERS["sha"], remark=chinese) == "remark"
+
+
+@pytest.mark.parametrize("nothing", ["", "NULL", r"\N", "\ufeff\u200b", " "])
+def test_an_empty_column_is_no_text_beside_prose(nothing: str) -> None:
+    empty = [nothing] * 40
+    assert chosen(text=empty, remark=PROSE) == "remark"
+    assert chosen(text=empty, Text=PROSE) == "Text"
+    assert chosen(text=empty, id=OTHERS["sha"]) == "text"
+    assert chosen(text=[*empty[1:], PROSE[0]], remark=PROSE) == "text"
