@@ -33,6 +33,22 @@ DETAIL = pa.struct(
         ("pool", pa.string()),
     ]
 )
+"""Struct `detail`.
+
+Columns:
+    operation: `next_sentences`, `rest_of_paragraph`, `neighbour_paragraph`, `word_repetition`,
+        `cutoff`, `telegram`, `word_shuffle`, `exchange_synonym`, `rewrite_number`, `swap_entity`,
+        `change_quantity`, `exchange_antonym`, `insert_negation`, `remove_negation`, `random` or
+        `mined`; of a prompted method what it was asked for, such as `paraphrase`, `contradict` or
+        `revise_entity`
+    old: the words replaced, joined by `; `; NULL if nothing was
+    new: the words in their place
+    mention_id: → `mentions.mention_id` of the first mention changed; NULL if none was
+    node_id: → `kg_nodes.node_id`: the new entity, or for a number the original quantity
+    pool: for a changed entity: `T_p`, of the same type and with a neighbour in common (with
+        `choice: nearest` a weighted cosine of neighbourhoods of at least 0.15), or `T_r`, of the
+        same type
+"""
 GENERATED = pa.schema([("sentence_id", pa.uint64()), ("raw", pa.string()), ("detail", DETAIL)])
 # What a prompted method gives: `values` is a JSON object of the prompt's variables.
 ASKED = pa.schema([("sentence_id", pa.uint64()), ("values", pa.string()), ("detail", DETAIL)])
@@ -54,6 +70,31 @@ GENERATIONS = pa.schema(
         ("detail", DETAIL),
     ]
 )
+"""Table `generations`. One row per text that a method wrote, verbatim. Each method has its own
+artifact; the table unites them. If a language model or a fitted generator wrote the text (a
+prompted method), the row has the whole request, and `request_digest` leads to its cost.
+
+Columns:
+    generation_id: id of method, sentence, number and words
+    purpose: what it is meant to be: `positive` or `negative`
+    relation: what the text does to the meaning: `keeps`, `alters`, `topic` (only about the same
+        thing) or `other` (unrelated); null for extractions
+    sentence_id: → `sentences.sentence_id`, the anchor
+    method: the method that wrote it
+    prompt: the prompt as sent, rendered for this row; the bare sentence for a generator; NULL for
+        rules
+    model: the model that answered, a generator by its name in the recipe; NULL for rules
+    sampling: how the answer was sampled, as JSON: `temperature`, `top_p`, `max_tokens`; of a
+        generator also `backend`, `top_k`, `beams`, `no_repeat` and `max_new` (through vLLM the
+        sampling is plain); NULL for rules
+    request_digest: → `responses.request_digest`: id of prompt, model, sampling, schema and the
+        row's seed; of a generator also of backend, precision and the code that decodes; NULL for
+        rules
+    raw: the answer verbatim, before anything is cut off or checked
+    finish_reason: `stop`, or `length` if the length limit cut it off; always `stop` for rules
+    n_tokens: tokens in the answer as the model's server counts them; for rules its words
+    detail: what was changed, as in `candidates`
+"""
 
 JOINT = "; "
 

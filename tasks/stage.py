@@ -25,6 +25,15 @@ REJECTS = pa.schema(
         ("text", pa.string()),
     ]
 )
+"""Table `rejects`.
+
+Columns:
+    stage: the stage that rejected the row
+    row_id: which row; docs/sql.md says of what
+    reason: why; docs/sql.md has the reasons of every stage
+    detail: details: where it was found, or its value and the bound
+    text: the rejected text; for unreadable input its first 200 characters
+"""
 
 
 class Config(BaseModel):

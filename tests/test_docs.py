@@ -1,6 +1,7 @@
 """The docs name every table, column, key and command, and their SQL runs."""
 
 import re
+import runpy
 import shlex
 import textwrap
 import types
@@ -30,6 +31,7 @@ from tercet.storage.part_writer import PartWriter
 from tercet.storage.runs import end_run, record_step, start_run
 from tercet.storage.store import Store, open_store
 from tercet.tasks.corpus import ingest
+from tercet.tasks.described import described
 from tercet.tasks.stages import known_schemas
 from tercet.tasks.synthesis.methods import METHOD_NAMES, method_of
 
@@ -56,25 +58,24 @@ def first_cells(text: str) -> set[str]:
 
 @pytest.mark.parametrize("table", sorted(TABLES))
 def test_every_column_of_a_table_is_described(table: str) -> None:
-    described = first_cells(section(read("docs/tables.md"), table))
     # A schema's metadata names the columns that the view computes.
-    computed = {name.decode() for name in TABLES[table].metadata or {}}
-    columns = set(TABLES[table].names) | computed
-    inner = {f"detail.{field.name}" for field in DETAIL} if table == "candidates" else set()
-    # What the view of a table has beside its columns stands in the schema's metadata.
-    derived = {name.decode() for name in TABLES[table].metadata or {}}
-    assert described == columns | inner | derived
+    computed = [name.decode() for name in TABLES[table].metadata or {}]
+    assert list(described()[table].columns) == [*TABLES[table].names, *computed]
 
 
 def test_no_table_is_described_that_is_not_there() -> None:
-    with_columns = re.findall(
-        r"^### (\w+)\n(?:(?!^#).*\n)*?\| column \|", read("docs/tables.md"), re.MULTILINE
-    )
-    assert sorted(with_columns) == sorted(TABLES)
+    assert sorted(described()) == sorted([*TABLES, "detail"])
+    assert list(described()["detail"].columns) == [field.name for field in DETAIL]
+
+
+def test_the_reference_is_as_the_code_gives_it() -> None:
+    pages = runpy.run_path(str(ROOT / "docs" / "reference.py"))["PAGES"]
+    stale = [page for page, write in pages.items() if read(f"docs/{page}") != write()]
+    assert stale == [], "run .venv/bin/python docs/reference.py"
 
 
 def test_the_reasons_of_ingest_are_described() -> None:
-    described = section(read("docs/tables.md"), "Reasons")
+    described = section(read("docs/sql.md"), "Reasons")
     assert [r for r in ingest._REASONS if r and f"`{r}`" not in described] == []
 
 
@@ -220,7 +221,7 @@ def test_every_command_stands_in_the_operations() -> None:
 
 def sql_blocks() -> list[Any]:
     found = []
-    for name in ("README.md", "docs/tables.md", "docs/recipes.md"):
+    for name in ("README.md", "docs/sql.md", "docs/recipes.md"):
         if (ROOT / name).exists():
             blocks = re.findall(r"^( *)```sql\n(.*?)^\1```", read(name), re.MULTILINE | re.DOTALL)
             found += [

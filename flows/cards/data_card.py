@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -15,6 +13,7 @@ from tercet.flows.cards.rendering import cell, number, render
 from tercet.flows.pages.redaction import public_path
 from tercet.storage.catalog.snapshot import METADATA
 from tercet.storage.runs import Run
+from tercet.tasks.described import meaning
 
 _WHAT = {
     "triplets": "Triplets for training sentence encoders: an anchor, a positive, a hard negative.",
@@ -92,19 +91,6 @@ def data_card(
         "public_path": public_path,
     }
     return render("data_card", metadata, values)
-
-
-def meaning(table: str, column: str) -> str:
-    """The meaning of a column in a few words; empty if undocumented."""
-    known = _meanings()
-    return known.get((table, column)) or known.get(("*", column), "")
-
-
-@cache
-def _meanings() -> dict[tuple[str, str], str]:
-    text = (Path(__file__).parent / "columns.tsv").read_text(encoding="utf-8")
-    rows = [line.split("\t") for line in text.splitlines() if line and not line.startswith("#")]
-    return {(table, column): said for table, column, said in rows}
 
 
 def _made(table: str) -> bool:

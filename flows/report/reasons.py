@@ -1,4 +1,4 @@
-"""Reject reasons in a few words; `docs/tables.md` explains them at length."""
+"""Reject reasons in a few words; `docs/sql.md` explains them at length."""
 
 REASONS = {
     "above_negative_max": "too close to the anchor for a negative",

@@ -48,6 +48,35 @@ RESPONSES = pa.schema(
         ("created", pa.timestamp("us")),
     ]
 )
+"""Table `responses`. The pool: every answer that a language model or a fitted generator has given
+to any run. Answers are kept forever, and a request whose digest has an answer here is never sent
+again. Rules send no requests: the table is empty until a recipe uses a model.
+
+One row per digest. If two runs asked the same at the same time, the first answer is kept; a
+request that only ever failed has its latest failure. Answers are in the store's folder
+`responses`: each goes into a journal as it arrives, and the journal is sealed into a Parquet file
+when it has 20,000 answers or its process has ended. `tercet sql` shows both, and
+`partial.responses` those not sealed yet; `catalog.duckdb` shows only sealed files (later ones
+too, if there was one when it was last written).
+
+Columns:
+    request_digest: id of prompt, model, sampling, schema and the row's seed: 32 hexadecimal
+        digits
+    recipe: the recipe that asked
+    run_id: → `runs.run_id` of the run that asked
+    method: the method, or the stage, that asked
+    model: the model that answered
+    endpoint: where it came from, without keys; `local` for a generator in the run's own process
+    raw: the answer verbatim; lone surrogates, which are not text, become U+FFFD
+    finish_reason: `stop`; `length` if `max_tokens` cut it off; `failed` if there is no answer
+    prompt_tokens: tokens in the prompt
+    n_tokens: tokens in the answer
+    attempts: how often the request was sent
+    seconds: from the first attempt to the answer
+    cost: price by the recipe's `price_in` and `price_out`; NULL without prices
+    error: why the request failed; else NULL
+    created: when it arrived
+"""
 
 _OPTIONAL = {"cost", "error"}
 _BATCH_ROWS = 1_000

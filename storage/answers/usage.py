@@ -21,6 +21,25 @@ USAGE = pa.schema(
         ("last", _TIME),
     ]
 )
+"""Table `usage`. All requests, failures and duplicate answers included: one row per run, recipe,
+method and model.
+
+Columns:
+    run_id: → `runs.run_id`
+    recipe: as in `responses`
+    method: as in `responses`
+    model: as in `responses`
+    answers: requests that were answered
+    failed: requests that failed for good
+    retries: attempts after the first, over all requests
+    prompt_tokens: tokens of the prompts
+    n_tokens: tokens of the answers
+    cost: sum of `responses.cost`; NULL without prices
+    seconds_busy: seconds in which at least one request was open: `n_tokens / seconds_busy` is the
+        rate
+    first: when the first answer or failure arrived
+    last: when the last one did
+"""
 
 
 def answers_sql(asked: str) -> str:

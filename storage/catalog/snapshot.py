@@ -17,39 +17,87 @@ from tercet.storage.store import Store
 
 _TIME = pa.timestamp("us")
 
+ARTIFACTS = pa.schema(
+    [
+        ("step", pa.string()),
+        ("stage", pa.string()),
+        ("version", pa.string()),
+        ("created", _TIME),
+        ("tables", pa.list_(pa.string())),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("state", pa.string()),
+    ]
+)
+"""Table `artifacts`.
+
+Columns:
+    step: the step: a stage, or `synthesise.METHOD`, `evaluate.base`, `evaluate.encoder`
+    stage: the stage
+    version: digest of everything that determines the result; also the directory's name
+    created: when it was finished; if unfinished, when its last part was
+    tables: its tables
+    rows: rows in all of them
+    bytes: bytes on disk, model files included
+    state: `done` or `partial`
+"""
+LINEAGE = pa.schema([("child", pa.string()), ("parent", pa.string())])
+"""Table `lineage`.
+
+Columns:
+    child: → `artifacts.version`
+    parent: → `artifacts.version` of what it read; for weights from outside the store their
+        digest, which no artifact has
+"""
+RUNS = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("recipe", pa.string()),
+        ("started", _TIME),
+        ("ended", _TIME),
+        ("state", pa.string()),
+    ]
+)
+"""Table `runs`.
+
+Columns:
+    run_id: time of the start (UTC) and four digits; sorts by time
+    recipe: the recipe's name
+    started: when it began
+    ended: when it ended; NULL while it runs, and if it was killed
+    state: `running`, `done`, `failed`, `interrupted` (Ctrl-C) or `crashed` (killed)
+"""
+RUN_STEPS = pa.schema(
+    [
+        ("run_id", pa.string()),
+        ("step", pa.string()),
+        ("version", pa.string()),
+        ("state", pa.string()),
+        ("seconds", pa.float64()),
+    ]
+)
+"""Table `run_steps`.
+
+Columns:
+    run_id: → `runs.run_id`
+    step: → `artifacts.step`
+    version: → `artifacts.version`
+    state: `made`, `resumed` (some of its parts existed already) or `reused`
+    seconds: time that the run spent on the step
+"""
+TAGS = pa.schema([("tag", pa.string()), ("target", pa.string())])
+"""Table `tags`.
+
+Columns:
+    tag: the name
+    target: a run's id, or `step@version`
+"""
 METADATA = {
-    "artifacts": pa.schema(
-        [
-            ("step", pa.string()),
-            ("stage", pa.string()),
-            ("version", pa.string()),
-            ("created", _TIME),
-            ("tables", pa.list_(pa.string())),
-            ("rows", pa.int64()),
-            ("bytes", pa.int64()),
-            ("state", pa.string()),
-        ]
-    ),
-    "lineage": pa.schema([("child", pa.string()), ("parent", pa.string())]),
-    "runs": pa.schema(
-        [
-            ("run_id", pa.string()),
-            ("recipe", pa.string()),
-            ("started", _TIME),
-            ("ended", _TIME),
-            ("state", pa.string()),
-        ]
-    ),
-    "run_steps": pa.schema(
-        [
-            ("run_id", pa.string()),
-            ("step", pa.string()),
-            ("version", pa.string()),
-            ("state", pa.string()),
-            ("seconds", pa.float64()),
-        ]
-    ),
-    "tags": pa.schema([("tag", pa.string()), ("target", pa.string())]),
+    "artifacts": ARTIFACTS,
+    "lineage": LINEAGE,
+    "runs": RUNS,
+    "run_steps": RUN_STEPS,
+    "tags": TAGS,
     # Views of the pool of answers, which the catalog creates itself.
     "responses": RESPONSES,
     "usage": USAGE,

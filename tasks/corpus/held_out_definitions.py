@@ -22,6 +22,15 @@ SCHEMA = pa.schema(
         ("entries", pa.list_(pa.int32())),
     ]
 )
+"""Table `held_out_definitions`. Definitions that nothing trains on (`corpora[].held_out`).
+
+Columns:
+    row_id: as in `labelled`
+    corpus: the corpus's name in the recipe
+    anchor: the definition
+    entries: its entries (→ `entries.entry_id`), each of which has another definition in
+        `labelled`
+"""
 # Of a corpus's definitions, where the recipe does not say.
 SHARE = 0.02
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from tercet.models import seeding
 from tercet.tasks.corpus import gather, outcomes, questions, splits
+from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS, DOCUMENTS, SENTENCES
 from tercet.tasks.corpus.sources import registry
 from tercet.tasks.corpus.sources.corpora import (
     CorpusConfig,
@@ -30,39 +31,6 @@ from tercet.tasks.corpus.sources.corpora import (
 from tercet.tasks.corpus.sources.reader import reader_of
 from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import Stage, Work
-
-DOCUMENTS = pa.schema(
-    [
-        ("doc_id", pa.uint64()),
-        ("source", pa.string()),
-        ("path", pa.string()),
-        ("corpus", pa.string()),
-        ("split", pa.string()),
-        ("label", pa.string()),
-    ]
-)
-SENTENCES = pa.schema(
-    [
-        ("sentence_id", pa.uint64()),
-        ("text", pa.string()),
-        ("corpus", pa.string()),
-        ("source", pa.string()),
-        ("doc_id", pa.uint64()),
-        ("paragraph", pa.int32()),
-        ("position", pa.int32()),
-        ("n_words", pa.int32()),
-        ("split", pa.string()),
-    ]
-)
-DOCUMENT_PAIRS = pa.schema(
-    [
-        ("pair_id", pa.uint64()),
-        ("doc_id", pa.uint64()),
-        ("query", pa.string()),
-        ("answer", pa.string()),
-        ("split", pa.string()),
-    ]
-)
 
 _REASONS = (
     "",

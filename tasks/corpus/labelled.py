@@ -48,7 +48,48 @@ LABELLED = pa.schema(
         ("entries", pa.list_(pa.int32())),
     ]
 )
+"""Table `labelled`. One training row from a corpus with `role: labelled`, whatever its kind. Texts
+are normalised as in `sentences`. No row shares a run of eight words with dev or test, set phrases
+aside.
+
+Inference pairs are `pairs` with a class: `entailment`, `neutral` or `contradiction` in any letter
+case, or 0, 1 and 2 in that order. Every entailment makes a row with its hypothesis as the
+positive. If its premise also has contradictions, the row takes one of them as the negative: the
+premise's first entailment takes its first contradiction, the second the second, and so on,
+starting over if there are fewer contradictions than entailments. Premises count as the same if
+their texts are equal after normalisation. Unused rows are rejects: `neutral`, `no_positive` (a
+contradiction without an entailment), `surplus` (more contradictions than entailments),
+`ambiguous` (the same pair under two classes).
+
+The kind `entailment` reads the same pairs and keeps every contradiction, for discriminators: one
+that no entailment took is a row without a positive. A training phase leaves rows without a
+positive out.
+
+Columns:
+    row_id: id of anchor, positive and negative, with an empty text for NULL; unique within a
+        corpus
+    corpus: the corpus's name in the recipe
+    kind: `triplets`, `pairs`, `scored`, `definitions` or `entailment`, as the recipe says
+    anchor: the first text; the premise of an inference pair, the definition for `definitions`
+    positive: the text that belongs to it; for `scored` the second text; NULL for `definitions`,
+        and for an `entailment` row that is only a contradiction
+    negative: a text that does not belong to it; for `pairs` and `entailment` only with a
+        contradiction (above), NULL for `scored` and `definitions`
+    label: for `scored` the score as given; for `triplets` the teacher's cosine of anchor and
+        negative, if the source has it; otherwise NULL
+    entries: for `definitions` every entry (→ `entries.entry_id`) to which the corpus gives this
+        definition; otherwise NULL
+"""
 ENTRIES = pa.schema([("entry_id", pa.int32()), ("text", pa.string())])
+"""Table `entries`. The words and terms that have definitions, numbered from 0 in order of their
+texts over all corpora of kind `definitions`. This is all that training on definitions needs: the
+definition is the input, and each of its `entries` is a right answer. Another set of definitions
+may number the same entry differently, so join within one version.
+
+Columns:
+    entry_id: number of the entry, from 0 without gaps
+    text: the entry; distinct
+"""
 HELD_OUT = "held_out_definitions"
 
 _READ = pa.schema(

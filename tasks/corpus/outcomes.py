@@ -17,6 +17,22 @@ CORPUS_OUTCOMES = pa.schema(
         ("n", pa.int64()),
     ]
 )
+"""Table `corpus_outcomes`. What became of each corpus, in counts: what stands in which split, and
+what was left out, why. `tercet run` says of it what a user should know: a tenth of a corpus's
+rows or more that cannot be used, a tenth of its sentences or more that the splits keep out, a
+tenth of its pairs or more that are left out although they repeat none, a corpus of which nothing
+is used, and less than a third of the documents that `ingest.test` and `ingest.dev` ask for.
+
+Columns:
+    corpus: the corpus's name in the recipe
+    unit: `document`, `sentence`, `pair`, or `row` (what a reader could not use); `parted`:
+        documents as they would stand with `ingest.rare: 1`, if few are in test or a cluster is
+        too large
+    outcome: a split, for what is kept; else the reason of `rejects`. Of documents also
+        `large_cluster`: in train, since `ingest.largest_cluster` sends them there; and
+        `nothing_kept`: in no table
+    n: how many
+"""
 # Outcomes of documents beside the splits: in train because of `ingest.largest_cluster`, and
 # nowhere, since nothing of them was kept.
 LARGE_CLUSTER, NOTHING_KEPT = "large_cluster", "nothing_kept"

@@ -27,6 +27,29 @@ QUESTIONS = pa.schema(
         ("split", pa.string()),
     ]
 )
+"""Table `questions`. Pairs that no recipe trains on, to see whether training helps with another
+question than its own: `pydocs` makes them of its dev and test docstrings. A pair is made if all
+sentences of its summaries are rows of `sentences` in the document's split, and if it is the first
+with its query and the first with its answer. Retrieval is measured on each question by itself, in
+splits with at least 30 of its pairs.
+
+With `evaluate.halves` the stage `halves` adds a question for any corpus: each paragraph of dev
+and test, of the corpora with the role `domain` if there are any, is cut in two at the sentence
+end nearest its middle. A single sentence of 20 words or more is cut after a comma or the like in
+its middle third, or else between two words. Texts that share a half with another of their split
+are left out. The two halves match mostly by topic, as do the rows of `rest_of_paragraph`: a
+recipe that trains on those has trained this very question.
+
+Columns:
+    pair_id: id of `question`, `query` and `answer`
+    doc_id: → `documents.doc_id`
+    question: `name_to_summary`: a name in the code, with a function's parameters, and its
+        summary; `method_to_class`: a method's summary and that of its class; `halves`: a text's
+        first half and its second
+    query: the query; distinct among the pairs of the question
+    answer: the text to find; distinct among the pairs of the question
+    split: that of the document: `dev` or `test`
+"""
 # As the first pass writes them: with the number of the document, and the ids of the sentences.
 OFFERED = pa.schema(
     [

@@ -22,6 +22,14 @@ ANCHOR_SHARES = pa.schema(
         ("anchors", pa.int64()),
     ]
 )
+"""Table `anchor_shares`. One row per corpus: how many anchors it gives.
+
+Columns:
+    corpus: the corpus's name in the recipe
+    role: `domain` or `general`, as the recipe says
+    sentences: sentences that could be anchors
+    anchors: sentences that are anchors
+"""
 # Separate from the counts: a reader of this reruns only if the choice of anchors may change.
 ANCHORS = pa.schema(
     [
@@ -32,6 +40,21 @@ ANCHORS = pa.schema(
         ("company", pa.int32()),
     ]
 )
+"""Table `anchors`. One row per corpus that gives any: how its anchors are chosen. A sentence is an
+anchor if it is in `train`, its length and company fit, and its own seeded draw is at most the
+threshold; no list is kept. With `select.pairing: role`, or `random:` under `synthesise`, the
+`random` method makes one candidate for every anchor that it is given, so that `SELECT sentence_id
+FROM candidates WHERE method = 'random'` lists them (nearly: an anchor is missing if no other
+document has one).
+
+Columns:
+    corpus: the corpus's name in the recipe
+    threshold: the largest draw that still makes an anchor, as a 64-bit number; the largest such
+        number if all sentences are anchors
+    min_words: fewest words in an anchor
+    max_words: most words in an anchor
+    company: how many other training sentences its document must have at least
+"""
 ALL = 2**64 - 1
 
 

@@ -40,6 +40,27 @@ AWARENESS_PAIRS = pa.schema(
         ("teacher_similarity", pa.float64()),
     ]
 )
+"""Table `awareness_pairs`. If the recipe names a teacher: pairs made from dev sentences, with the
+teacher's similarity. Each anchor has, for each kind, one negative, in which an entity or number
+is changed, and one positive, which keeps it. `evaluate` correlates an encoder's cosines with the
+teacher's (suite `awareness`). Only sentences of `dev` are used, and no pair's text is a sentence
+of `train` or `test`; the new entity is a node of `kg_nodes`, which covers all sentences that were
+extracted from (those of all splits; with a language model, the anchors).
+
+Columns:
+    pair_id: id of kind, role, method and both texts
+    sentence_id: → `sentences.sentence_id`, the anchor, of split `dev`
+    kind: what the pair is about: `entity` or `quantity`
+    role: `negative` or `positive`
+    method: `entity_swap`, `quantity_change`; for positives `number_form`, `synonym` or
+        `word_repetition`
+    anchor: the dev sentence
+    text: the method's version of it
+    old: the words replaced, joined by `; `; NULL for `word_repetition`
+    new: the words in their place
+    teacher: digest of the teacher's weights
+    teacher_similarity: the teacher's cosine between the two texts
+"""
 KINDS: tuple[Kind, ...] = ("entity", "quantity")
 # A correlation over fewer pairs means nothing.
 LEAST_PAIRS = 30

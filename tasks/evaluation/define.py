@@ -32,6 +32,22 @@ DEFINITION_FIGURES = pa.schema(
         ("n", pa.int64()),
     ]
 )
+"""Table `definition_figures`. How well held-out definitions find their entries (`define.PHASE`).
+
+Columns:
+    name: as in `entry_spaces`
+    seed: the seed of the training
+    arm: `projection`: by the trained projection, onto the entries it was trained against;
+        `own_entries`: by cosine with the entries that the trained encoder makes; `before`: by
+        cosine with the encoder that made the former entries; `words`: TF-IDF
+    metric: `recall@1`, `recall@10` and `mrr` in percent, `median_rank`; `…_gain`: the arm's minus
+        that of `before`
+    value: the figure
+    ci_low: lower end of its 95 % interval, drawn over definitions, paired for a gain; NULL for
+        `median_rank`, and of fewer than 20 definitions
+    ci_high: its upper end
+    n: definitions
+"""
 DEFINITION_RANKS = pa.schema(
     [
         ("name", pa.string()),
@@ -41,6 +57,15 @@ DEFINITION_RANKS = pa.schema(
         ("rank", pa.float64()),
     ]
 )
+"""Table `definition_ranks`. The ranks behind them.
+
+Columns:
+    name: as in `entry_spaces`
+    seed: as in `definition_figures`
+    arm: as in `definition_figures`
+    row_id: → `held_out_definitions.row_id`
+    rank: of the best of its own entries among all, from 1; the expected one where entries tie
+"""
 
 PROJECTION, OWN_ENTRIES, BEFORE, WORDS = "projection", "own_entries", "before", "words"
 _RESAMPLES = 2_000

@@ -58,6 +58,57 @@ EVALUATIONS = pa.schema(
         ("data_digest", pa.string()),
     ]
 )
+"""Table `evaluations`. One row per figure of a model. The untouched backbone has its own rows; the
+trained encoder has, beside each figure, a second one with `_gain`, the difference from the
+backbone.
+
+An interval covers other pairs of the same kind for this very encoder. It does not cover other
+training seeds: for that, set `seeds`. Each resample draws as many pairs, queries or examples as
+there are, with replacement, and computes ranks again. With fewer than 30 questions an interval
+says nothing: this table has it, but summaries, reports, cards, studies and `tercet eval` leave it
+out and call no such figure better or worse. Cases of `fact_order` that share an anchor are drawn
+together. For `mean` and `wmean` each file is resampled separately, for an average each task. A
+gain compares both models on the same resamples. Isotropy is Mu and Viswanath's (2018): the
+smallest value of the partition function divided by the largest, over the eigenvectors of the
+vectors' second moments.
+
+Columns:
+    model_version: version of the `train` artifact, or a digest of the weights
+    phase: `base`, the untouched backbone; `encoder`, the last phase's; with `evaluate.phases:
+        all` also the names of the earlier phases
+    suite: `retrieval`, `labels`, `sts_sets`, `sts`, `fact_order`, `transfer`, `reranking`,
+        `pairs` or `awareness`
+    task: `document_pairs`, or a question of `questions`; `CORPUS.COLUMN probe`, a logistic
+        regression on the vectors of training texts, and `CORPUS.COLUMN nearest`, the commonest
+        label among the ten nearest training texts; `STS12` to `STS16`, `STS-B`, `SICK-R`, with `
+        dev` appended for a dev split; `MR`, `CR`, `SUBJ`, `MPQA`, `SST-2`, `TREC`, `MRPC`; a
+        reranking set or a file of pairs; a file of `evaluate.sts_sets` or `evaluate.fact_order`,
+        also with ` dev`; `entity`, `quantity` or `all` of `awareness`. `STS`, `transfer` and
+        `reranking` are the averages of the seven, the seven and the four, if all of them were
+        measured
+    subset: for `retrieval` the split; else `all`, for `sts` one correlation over a year's
+        concatenated pairs; there also `mean` and `wmean` (plain and pair-weighted mean of its
+        files), or one file; for `fact_order` also each kind of change, if there are several
+    metric: `recall@1`, `recall@10`, `mrr`; `spearman` (for `awareness` with the teacher's
+        cosines); `accuracy` (also of `labels`), for MRPC also `f1`, for `fact_order` the share of
+        cases in which the rewording is nearer than the changed text; `map`, mean over queries of
+        average precision; `ap`, average precision; the same with `_gain`; `alignment`,
+        `uniformity`, `isotropy`
+    value: in percent, gains in points; unitless for `alignment` (0 to 4) and `uniformity` (at
+        most 0), where lower is better, and `isotropy` (0 to 1, where 1 is even)
+    ci_low: lower end of the 95 % bootstrap interval over queries, pairs, examples or (for
+        `fact_order`) anchors, paired for gains; NULL for geometry, and if more than 5 % of the
+        resamples of a tiny set leave the figure undefined
+    ci_high: its upper end
+    n: queries, pairs, cases or examples behind the value; for `uniformity` and `isotropy` texts
+    seed: the seed of the training that made the model, for the backbone the recipe's; pairs and
+        resamples are always drawn by the recipe's
+    pooling: `mean`, `cls+mean`, `mask` or another, as used; `model` if the model has no pooling
+        module
+    text_form: how the texts were preprocessed: `raw`, `lower`, `tokenised` or `tokenised lower`;
+        it moves scores by tenths
+    data_digest: digest of the texts (and scores): equal digests mean the same data
+"""
 RETRIEVAL_RANKS = pa.schema(
     [
         ("model_version", pa.string()),
@@ -69,6 +120,18 @@ RETRIEVAL_RANKS = pa.schema(
         ("nearest_similarity", pa.float32()),
     ]
 )
+"""Table `retrieval_ranks`.
+
+Columns:
+    model_version: as in `evaluations`
+    pair_id: → `document_pairs.pair_id`, or `questions.pair_id`
+    split: the split in which it was ranked
+    rank: place of the query's answer among the distinct answers of the split, from 1; ties count
+        against it
+    task: `document_pairs`, or the question
+    nearest_id: the pair whose answer is the nearest, the query's own or another
+    nearest_similarity: its cosine with the query
+"""
 # The task of the natural pairs; every other question has its own name.
 DOCUMENT_PAIRS = "document_pairs"
 HALVES = "halves"

@@ -32,6 +32,27 @@ EVALUATION_ITEMS = pa.schema(
         ("anchor_id", pa.uint64()),
     ]
 )
+"""Table `evaluation_items`. One row per model and pair, case, example or query of a suite
+(retrieval has `retrieval_ranks`): the data from which `evaluations` is computed.
+
+Columns:
+    model_version: as in `evaluations`
+    suite: `labels`, `sts_sets`, `sts`, `fact_order`, `transfer`, `reranking`, `pairs` or
+        `awareness`
+    task: as in `evaluations`; never an average
+    subset: the file of a year of STS; for `fact_order` the kind of change; else `all`
+    item: place in the file, from 0; for STS among the scored pairs, for `sts_sets` among the
+        usable pairs of the split, for reranking among the queries with both kinds of candidates,
+        for transfer among the test examples (for MR, CR, SUBJ and MPQA all, class 1 first), for
+        `fact_order` among the cases of the split and kind, for `awareness` by `pair_id`, for
+        `labels` by `doc_id`
+    gold: the human score, the teacher's cosine, or a pair's label 0 or 1; NULL for `labels`,
+        `transfer`, `reranking` and `fact_order`
+    value: the pair's cosine; for `labels` and `transfer` 1 right, 0 wrong; for `reranking` the
+        query's average precision; for `fact_order` 1 in order, 0 not, 0.5 for a tie
+    anchor_id: for `fact_order` the id of the anchor's text, which several cases may share; else
+        NULL
+"""
 
 Floats = npt.NDArray[np.float64]
 Metric = Literal["spearman", "accuracy", "map", "ap"]

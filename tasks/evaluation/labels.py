@@ -28,6 +28,17 @@ LABELS = pa.schema(
         ("split", pa.string()),
     ]
 )
+"""Table `labels`. Stage `labels` (`corpora[].labels`): a seeded sample of documents with their
+label, at most 2,000 of train, 1,000 of dev and 2,000 of test. Only `evaluate` reads it.
+
+Columns:
+    doc_id: → `documents.doc_id`
+    corpus: the corpus's name in the recipe
+    name: the column of its source
+    label: the value
+    text: the document's sentences, up to 300 words
+    split: `train`: a classifier learns from it; `dev`, `test`: it is judged on it
+"""
 # Texts of each split of a corpus; a classifier's accuracy hardly grows beyond.
 TEXTS = {"train": 2_000, "dev": 1_000, "test": 2_000}
 MOST_VALUES = 20

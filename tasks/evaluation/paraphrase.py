@@ -28,6 +28,16 @@ GENERATOR_TEXTS = pa.schema(
         ("text", pa.string()),
     ]
 )
+"""Table `generator_texts`. What each generator wrote for `generator_metrics`.
+
+Columns:
+    generator: its name under `generators`
+    row_id: the pair, in `labelled`
+    source: what was rewritten
+    target: the pair's other text
+    number: of the text among those of its source, from 0
+    text: what was written
+"""
 
 
 class PairsToMeasure(Config):

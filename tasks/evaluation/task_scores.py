@@ -36,6 +36,20 @@ FACT_ORDER_CASES = pa.schema(
         ("changed_similarity", pa.float32()),
     ]
 )
+"""Table `fact_order_cases`. The cases of `evaluate.fact_order` in the measured splits, with each
+model's cosines.
+
+Columns:
+    model_version: as in `evaluations`
+    task: as in `evaluations`
+    kind: the kind of change: `evaluation_items.subset`
+    item: place among the cases of that kind: `evaluation_items.item`
+    anchor: the sentence
+    rewording: another way to say it
+    changed: the sentence with a fact changed
+    rewording_similarity: cosine of sentence and rewording
+    changed_similarity: cosine of sentence and changed text
+"""
 
 # GenSE takes the pairs of STS-B scored above this as positives for alignment.
 _POSITIVE_SCORE = 4.0

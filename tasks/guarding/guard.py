@@ -44,6 +44,24 @@ CONTAMINATION = pa.schema(
         ("removed", pa.bool_()),
     ]
 )
+"""Table `contamination`. Training texts that match a sentence of an evaluation set: one row per
+text and task, with the surest level at which it matched. The step `guard.sentences` checks the
+sentences of the split `train`, `guard.triplets` the texts of the triplets, `guard.document_pairs`
+the pairs of `train`, and `guard.labelled` the labelled rows; a text that two of them found is
+listed twice. Only recipes that are measured on some task have this table. With `guard.action:
+remove`, rows with such a text are rejects of stage `guard`.
+
+Columns:
+    text_id: id of the text, as in `embeddings`
+    text: the training text
+    suite: `sts`, `transfer`, `reranking`, `pairs`, `sts_sets` or `fact_order`
+    task: the task, as in `evaluations`
+    level: `exact`, `near`, `ngram` or `embedding`, surest first
+    score: `exact`: 1; `near`: share of the longer text's words that agree; `ngram`: share of the
+        sentence's n-grams; `embedding`: cosine
+    evaluation_text: the evaluation sentence; of several, the one with the highest score
+    removed: whether rows with this text are left out of training (`guard.action`)
+"""
 
 LEVELS = ("exact", "near", "ngram", "embedding")
 EXACT, NEAR, NGRAM, EMBEDDING = range(4)

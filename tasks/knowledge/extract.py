@@ -29,7 +29,35 @@ MENTIONS = pa.schema(
         ("end", pa.int32()),
     ]
 )
+"""Table `mentions`. One row per entity or quantity in a sentence. Mentions in a sentence do not
+overlap: the longest is kept, then the leftmost.
+
+Columns:
+    mention_id: id of sentence and place
+    node_id: → `kg_nodes.node_id`; for an entity the id of its dictionary form, for a quantity
+        that of its text, ignoring case
+    sentence_id: → `sentences.sentence_id`
+    kind: `entity` or `quantity`
+    text: the words as in the sentence; for a quantity the number without its unit
+    type: an entity's type: one of the lexicon's, `identifier` (a name from code) or `name` (a
+        proper name); if there are several, the one that most other entities of the sentence
+        share, else the first. For a quantity its form: `number`, `year`, `fraction`, `range`,
+        `percentage`, `money`, `measure`
+    value: the quantity as a number, for a range its midpoint; NULL for entities
+    unit: the quantity's unit in one spelling (`km`, `%`, `day`); NULL if it has none
+    of_mention_id: → `mentions.mention_id` of the entity that the quantity counts; NULL if there
+        is none
+    start: first character of the mention in `sentences.text`, from 0, in code points
+    end: the character after the last one: `substr(text, start + 1, "end" - start)`. `end` is a
+        keyword of SQL: quote it
+"""
 SENTENCE_CATEGORIES = pa.schema([("sentence_id", pa.uint64()), ("category", pa.string())])
+"""Table `sentence_categories`.
+
+Columns:
+    sentence_id: → `sentences.sentence_id`; a sentence without entities has no row
+    category: the type that most of its entities have
+"""
 
 
 class ExtractConfig(Config):

@@ -32,6 +32,14 @@ KG_NODES = pa.schema(
         ("count", pa.int64()),
     ]
 )
+"""Table `kg_nodes`.
+
+Columns:
+    node_id: id of the kind and the text
+    kind: `entity`, `type` or `quantity`
+    text: the dictionary form if it ever occurs, else the commonest form; a type's name
+    count: mentions; for a type those of its entities
+"""
 KG_EDGES = pa.schema(
     [
         ("source", pa.uint64()),
@@ -40,6 +48,15 @@ KG_EDGES = pa.schema(
         ("count", pa.int64()),
     ]
 )
+"""Table `kg_edges`.
+
+Columns:
+    source: → `kg_nodes.node_id`, always an entity
+    target: → `kg_nodes.node_id`: a type, a quantity or another entity
+    kind: `hard`: entity to its own type, or to a quantity that counts it. `soft`: entity to
+        another entity of the same sentence (in both directions), or to that one's type
+    count: mentions for a hard edge, sentences for a soft one
+"""
 
 # A node shows its dictionary form, the one whose digest is its id, or else its commonest form.
 _NODES = """

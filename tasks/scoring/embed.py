@@ -19,6 +19,13 @@ from tercet.tasks.connections import connection
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 EMBEDDINGS = pa.schema([("text_id", pa.uint64()), ("vector", pa.list_(pa.float32()))])
+"""Table `embeddings`.
+
+Columns:
+    text_id: `md5_number_lower(text)`: → `sentences.sentence_id` of an anchor, or
+        `md5_number_lower(candidates.text)`
+    vector: the evaluator's vector, of length 1
+"""
 
 # A part on a CPU takes seconds to a minute; faster devices get larger parts.
 CPU_CHUNK = 2_000

@@ -25,6 +25,16 @@ SCORES = pa.schema(
         ("value", pa.float64()),
     ]
 )
+"""Table `scores`.
+
+Columns:
+    candidate_id: → `candidates.candidate_id`
+    scorer: the scorer: `evaluator`, or one that the recipe lists under `score`
+    measure: `similarity`, the cosine with the anchor; `p_true`, the probability that the
+        candidate means the same as the anchor, or follows from it (`pair`). Of a negative, 1 −
+        `p_true` is the probability of its role
+    value: the measure: −1 to 1, or 0 to 1
+"""
 
 # similarity: a cosine. p_true: the probability that the candidate means the same as its sentence.
 Measure: TypeAlias = Literal["similarity", "p_true"]

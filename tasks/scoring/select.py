@@ -36,6 +36,28 @@ TRIPLETS = pa.schema(
         ("negative_similarity", pa.float64()),
     ]
 )
+"""Table `triplets`.
+
+Columns:
+    triplet_id: id of the anchor, the positive's id (or `self`) and the negative's
+    sentence_id: → `sentences.sentence_id`, the anchor
+    relation: `alters`: the negative alters what the positive keeps; `topic`: the positive is only
+        about the same thing; `keeps`: it keeps the meaning, and the negative, if any, is
+        unrelated
+    anchor: text of the anchor
+    positive: text of the positive; the anchor's own if none was accepted and the recipe allows
+        that
+    negative: text of the negative; NULL where other rows of the batch are the only ones; with
+        `pairing: role` the random sentence's if none was accepted and the recipe allows that
+    positive_id: → `candidates.candidate_id`; NULL if the positive is the anchor itself
+    negative_id: → `candidates.candidate_id`; NULL without a negative
+    positive_method: the method, or `self`
+    negative_method: the method; `random` for the fallback; NULL without a negative
+    positive_similarity: the similarity to the anchor by the scorer that `select.similarity` names
+        (by default the evaluator); 1 for `self`; NULL where the recipe has no evaluator
+    negative_similarity: the negative's similarity, which training uses as the teacher's where the
+        anchor stays as it is; NULL without a negative or an evaluator
+"""
 
 # The relations of which a probability says anything.
 JUDGED: Sequence[Relation] = ("keeps", "alters")
@@ -53,6 +75,23 @@ ACCEPTANCE = pa.schema(
         ("similarity_p90", pa.float64()),
     ]
 )
+"""Table `acceptance`. One row per method and role: how many of its candidates selection accepted
+and used.
+
+Columns:
+    role: the role that the candidates were made for
+    method: the method
+    candidates: how many there were
+    accepted: how many met the thresholds; none apply to `random` where it is kept for the
+        fallback
+    used: how many are in a triplet
+    threshold: the threshold as a number, quantiles resolved: `positive_min` for positives,
+        `negative_max` for negatives (without one, `negative_min`); NULL without a threshold, so
+        always without an evaluator
+    similarity_p10: tenth percentile of its candidates' cosines; NULL where they have none
+    similarity_median: their median
+    similarity_p90: their ninetieth percentile
+"""
 
 
 class Quantile(Config):

@@ -29,6 +29,20 @@ CANDIDATES = pa.schema(
         ("detail", DETAIL),
     ]
 )
+"""Table `candidates`. One row per generation that passed `parse`, and one per text that `mine`
+found. Where `random` runs, it gives each anchor one sentence from another document.
+
+Columns:
+    candidate_id: id of sentence, method, role and text
+    generation_id: → `generations.generation_id`; NULL for `mined`
+    sentence_id: → `sentences.sentence_id`, the anchor
+    role: `positive` or `negative`
+    relation: what the text does to the meaning: `keeps`, `alters`, `topic` (only about the same
+        thing) or `other` (unrelated)
+    method: the method that made it
+    text: the candidate
+    detail: what was changed; its fields are below
+"""
 
 _COLUMNS = [
     *("generation_id", "purpose", "relation", "sentence_id", "method", "prompt", "model"),

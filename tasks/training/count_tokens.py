@@ -21,6 +21,16 @@ TOKEN_FREQUENCIES = pa.schema(
         ("frequency", pa.float64()),
     ]
 )
+"""Table `token_frequencies`. One row per token that occurs in the training sentences, as
+`count_tokens` has counted them; special tokens and `max_length` play no part.
+
+Columns:
+    model: the name of the counts under `models`
+    token_id: its number in the tokenizer's vocabulary
+    token: the token as the tokenizer writes it
+    count: how often it occurs
+    frequency: its share of all tokens, 0 to 1
+"""
 
 MODEL_FOLDER = "frequencies"
 # Texts that are tokenised at once.

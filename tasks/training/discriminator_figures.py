@@ -36,6 +36,36 @@ DISCRIMINATOR_METRICS = pa.schema(
         ("seed", pa.int64()),
     ]
 )
+"""Table `discriminator_metrics`. How well a discriminator tells pairs that are true from pairs that
+are false, beside controls that are fitted to the same pairs. All figures come from anchors that
+were held out: neither the fit nor the calibration has seen them.
+
+The metrics:
+
+- `auc`: the chance that a true pair gets the higher probability than a false one; ties count half
+- `auc_gain`: of a control: the discriminator's area minus the control's, on the same resamples.
+  If its interval reaches 0, the control filters as well
+- `accuracy`: percent on the right side of 0.5
+- `log_loss`: mean −log of the probability that the true answer got
+- `perplexity`: of a model of form `gense`, under itself: of the held-out texts that it should
+  write, by token; without an interval
+- `calibration_error`: mean gap between a bin's probabilities and its share of true pairs,
+  weighted by the bins' pairs
+
+Columns:
+    discriminator: its name under `models`
+    arm: `discriminator`; or a control: `hypothesis` (words of the second text alone),
+        `pair_words` (words that both texts have, that only the first has, that only the second
+        has), `cosine` (the evaluator's)
+    subset: `all`, or a corpus if there are several
+    metric: as above
+    value: NULL where the subset has no true or no false pair
+    ci_low: lower end of the 95 % bootstrap interval, over anchors
+    ci_high: its upper end
+    pairs: held-out pairs
+    anchors: their distinct first texts, which are what is resampled
+    seed: the recipe's, by which anchors are held out and resampled
+"""
 RELIABILITY = pa.schema(
     [
         ("discriminator", pa.string()),
@@ -49,6 +79,21 @@ RELIABILITY = pa.schema(
         ("seed", pa.int64()),
     ]
 )
+"""Table `reliability`. Whether a discriminator's probabilities are what they say: the held-out
+pairs in bins of 0.05 of P(true).
+
+Columns:
+    discriminator: its name under `models`
+    p_low: lower end of the bin, included
+    p_high: its upper end
+    pairs: held-out pairs; a bin without any has no row
+    mean_p: mean of their probabilities
+    share_true: share of them that are true; calibrated, it is `mean_p`
+    ci_low: lower end of the 95 % bootstrap interval over anchors; NULL if more than 5 % of the
+        resamples have no such pair
+    ci_high: its upper end
+    seed: the recipe's
+"""
 # The arm of the discriminator itself, beside those of the controls.
 OWN = "discriminator"
 RESAMPLES = 2_000

@@ -29,6 +29,19 @@ ENTRY_SPACES = pa.schema(
         ("value", pa.float64()),
     ]
 )
+"""Table `entry_spaces`. Figures of the entries that a phase trains against (`entry_matrix.PHASE`).
+
+Columns:
+    name: the phase, or PHASE.PART where it has several parts; with `.own` behind it the entries
+        that the phase's trained encoder makes
+    seed: the seed of the training that made the encoder; NULL: one that no phase trained, the
+        same for all seeds
+    metric: `entries`, `definitions`: how many; `isotropy`: from 0 to 1, the smallest over the
+        largest sum of exp(a · e) along the singular directions a, with entries of mean length 1;
+        `mean_cosine` of two entries; `deviation` of all numbers; `ica_rounds`: 1,000 means that
+        ICA has not settled
+    value: the figure
+"""
 ENTRY_DIRECTIONS = pa.schema(
     [
         ("name", pa.string()),
@@ -38,6 +51,15 @@ ENTRY_DIRECTIONS = pa.schema(
         ("share", pa.float64()),
     ]
 )
+"""Table `entry_directions`. One row per direction of such a space, not centred.
+
+Columns:
+    name: as in `entry_spaces`
+    seed: as in `entry_spaces`
+    direction: from 1, in descending order of singular values
+    singular_value: of the matrix of all entries
+    share: of the squares of all singular values
+"""
 ENTRY_POINTS = pa.schema(
     [
         ("name", pa.string()),
@@ -50,6 +72,19 @@ ENTRY_POINTS = pa.schema(
         ("pca_y", pa.float64()),
     ]
 )
+"""Table `entry_points`. Up to 2,000 entries, drawn by their ids, as points of a plane.
+
+Columns:
+    name: as in `entry_spaces`
+    seed: as in `entry_spaces`
+    entry_id: → `entries.entry_id`
+    text: the entry
+    x: along the first singular direction
+    y: along the second
+    pca_x: along the first principal component: the direction of the largest variance around the
+        mean
+    pca_y: along the second
+"""
 
 SPACE_FOLDER = "model"
 # Definitions encoded between two looks at the disk.

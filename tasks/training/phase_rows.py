@@ -36,6 +36,19 @@ DRAWS = pa.schema(
         ("method", pa.string()),
     ]
 )
+"""Table `draws`. What a phase with `one_per: sentence` drew: for each part, sentence and epoch one
+row for the positive and, with `triplets`, one for the negative. An anchor that is its own
+positive is not a candidate and has no row.
+
+Columns:
+    phase: the phase's name
+    part: the part's
+    seed: the seed of this training, one of several over the same triplets
+    epoch: from 0; a part that starts over within an epoch of the phase counts its own epochs
+    sentence_id: the sentence
+    candidate_id: the candidate, a row of `candidates`
+    method: the method that made it
+"""
 
 DRAWN_PAIRS = pa.schema(
     [
@@ -49,6 +62,22 @@ DRAWN_PAIRS = pa.schema(
         ("candidate_id", pa.uint64()),
     ]
 )
+"""Table `drawn_pairs`. What rows with `draw` trained on: one positive per sentence and epoch.
+Training draws from (seed, sentence, epoch) alone, so this is the same however often it was
+interrupted. The run's summary and the report say what share of them is `generated` beside the
+share that the recipe means, and for which reasons the other texts were refused.
+
+Columns:
+    phase: the phase's name
+    part: the part's
+    seed: the seed of this training, one of several over the same sentences
+    epoch: from 0; a part that starts over within an epoch of the phase counts its own epochs
+    sentence_id: → `sentences.sentence_id`
+    operation: `word_shuffle`, `cutoff`, `word_repetition`, `generated`, or `none`: nothing
+        fitted, and the sentence is its own positive
+    text: the positive
+    candidate_id: for `generated` → `candidates.candidate_id`; else NULL
+"""
 
 _GENERATED = {"row_id": pa.uint64(), "candidate_id": pa.uint64(), "text": pa.string()}
 

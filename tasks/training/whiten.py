@@ -23,6 +23,17 @@ WHITENING = pa.schema(
         ("texts", pa.int64()),
     ]
 )
+"""Table `whitening`. One row per direction of the encoder's space, in descending order of variance
+(`whiten`).
+
+Columns:
+    seed: the seed of the training that made the encoder, for the backbone the recipe's
+    direction: from 1
+    variance: variance of the texts' vectors along it
+    factor: what vectors are multiplied by along it, `variance` ** (−`whiten.power` / 2); NULL if
+        the direction is dropped
+    texts: how many texts this was fitted on
+"""
 
 MODEL_FOLDER = "model"
 

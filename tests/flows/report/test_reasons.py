@@ -7,7 +7,7 @@ import pytest
 
 from tercet.flows.report.reasons import BY_THRESHOLD, REASONS, SPARE, told
 
-DOCS = Path(__file__).parents[3] / "docs" / "tables.md"
+DOCS = Path(__file__).parents[3] / "docs" / "sql.md"
 
 
 def documented() -> list[str]:

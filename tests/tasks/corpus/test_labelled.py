@@ -13,7 +13,7 @@ import pytest
 from tercet.models import seeding
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus import labelled
-from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS, SENTENCES
+from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS, SENTENCES
 from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
 
 Made = dict[str, list[dict[str, Any]]]

@@ -11,7 +11,7 @@ from train_stage import call, inputs
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.corpus.ingest import DOCUMENT_PAIRS
+from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.retrieval import drawn_pairs
 from tercet.tasks.evaluation.suites.own import StsSet
