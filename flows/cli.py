@@ -207,22 +207,6 @@ def tag(
     tag_ref(ref, name, store)
 
 
-@app.command()
-def accept(
-    stage: Annotated[str, Argument(help="the stage whose code changed")],
-    recipe: Annotated[str | None, Argument(help="default: the newest run's recipe")] = None,
-    store: StoreOption = _STORE,
-    run_ref: RunOption = None,
-) -> None:
-    """Keep a stage's results after an edit of its code.
-
-    For edits that do not affect the results.
-    """
-    from tercet.flows.commands.accept import accept_stage
-
-    accept_stage(stage, recipe, store, run_ref)
-
-
 @app.command("eval")
 def evaluate(
     models: Annotated[list[str], Argument(help="directories, hub names, or refs")],

@@ -47,7 +47,6 @@ LAYOUT: Listing = {
     },
     "rounds": {_NAME: {_NAME: {r"\d{4,}\.json": FILE}}},
     "tags": {_JSON: FILE},
-    "accepted": {_NAME: {_JSON: FILE}},
     "schemas": {rf"{_NAME}\.parquet": FILE},
     "cache": {_NAME: {_JSON: FILE}},
     # While it is written it lies beside, under a process's name.

@@ -10,7 +10,6 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged
 from tercet.models import weights
 from tercet.storage import code, fingerprint, rounds, tags
-from tercet.storage.accepted import accepted
 from tercet.storage.artifacts import Artifact, all_artifacts, open_artifact
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput
@@ -166,7 +165,6 @@ def _fingerprint(
 ) -> Fingerprint:
     stage = step.stage
     modules = closure(step)
-    digest = accepted(store, step.name, fingerprint.digest(dict(modules)))
     versions = {s: [found[n].version for n in names] for s, names in step.inputs.items()}
     models = {slot: _model(source, found, store, fetch) for slot, source in step.models.items()}
     components: dict[str, Any] = {
@@ -176,7 +174,7 @@ def _fingerprint(
         "models": models,
         "externals": external_digests(step, store),
         "seed": seed if stage.seeded else None,
-        "code": digest,
+        "code": fingerprint.digest(modules),
         "libraries": {name: _minor(name) for name in stage.libraries},
     }
     if stage.asks is not None and (

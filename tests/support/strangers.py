@@ -36,7 +36,7 @@ def strew(root: Path, place: Path) -> set[str]:
 def _is_a_name(root: Path, place: Path) -> bool:
     # There, `again` would be the name of a step, a version, a stage or a key.
     top = place.relative_to(root).parts[:1]
-    return top in [(name,) for name in ("artifacts", "keys", "cache", "rounds", "accepted")]
+    return top in [(name,) for name in ("artifacts", "keys", "cache", "rounds")]
 
 
 def _copies(path: Path) -> list[Path]:

@@ -364,7 +364,7 @@ def test_a_key_that_stands_twice_is_told_with_its_line(write) -> None:
 
 @pytest.mark.parametrize("name", recipe_file.shipped())
 def test_a_recipe_is_the_same_after_it_was_recorded(name: str) -> None:
-    """As a run records it, and `tercet accept` reads it again."""
+    """As a run records it."""
     recipe = recipe_file.load(name)
     assert Recipe.model_validate(recipe.model_dump(mode="json")) == recipe
 
