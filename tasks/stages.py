@@ -15,7 +15,7 @@ from tercet.tasks.evaluation import (
 from tercet.tasks.guarding import guard
 from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
 from tercet.tasks.scoring import embed, mine, select
-from tercet.tasks.scoring.scorers import SCORERS, scorer_named
+from tercet.tasks.scoring.scorers import SCORERS
 from tercet.tasks.stage import REJECTS, Stage
 from tercet.tasks.synthesis import fitted, parse, prompted, synthesise
 from tercet.tasks.training import (
@@ -47,7 +47,7 @@ def stages() -> tuple[Stage, ...]:
         fitted.STAGE,
         parse.STAGE,
         embed.STAGE,
-        *(scorer_named(name).stage for name in SCORERS),
+        *(scorer.stage for scorer in SCORERS.values()),
         mine.STAGE,
         select.STAGE,
         guard.SENTENCES,

@@ -10,8 +10,8 @@ from tercet.flows.recipe.wording import nearest_said, of_parameter
 from tercet.models.encoders.pooling import CNN, cnn_form
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
-from tercet.tasks.corpus.kinds.kind import columns_fault
-from tercet.tasks.corpus.sources.reader import reader_of
+from tercet.tasks.corpus.kinds.registry import columns_fault
+from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.knowledge.extract import ExtractConfig
 from tercet.tasks.synthesis import fitted
 from tercet.tasks.synthesis.asking import sampling_of

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from tercet.flows.recipe.wording import nearest_said, of_parameter
 from tercet.tasks.scoring.pairing import RANDOM
 from tercet.tasks.scoring.score import Scorer
-from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, giving, scorer_named
+from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, giving
 from tercet.tasks.scoring.select import JUDGED, MethodConfig, RelationConfig, SelectConfig, several
 from tercet.tasks.synthesis.methods import METHOD_NAMES, method_of
 
@@ -27,7 +27,7 @@ def find_scorers(
     score: Mapping[str, dict[str, Any] | None], evaluator: bool
 ) -> dict[str, tuple[Scorer, Any]]:
     """The recipe's scorers by name, each with its settings. score: without faults."""
-    found = {name: scorer_named(name) for name in scorers(score, evaluator)}
+    found = {name: SCORERS[name] for name in scorers(score, evaluator)}
     return {
         name: (scorer, scorer.stage.config.model_validate(score.get(name) or {}))
         for name, scorer in found.items()
@@ -47,16 +47,16 @@ def faults(
     """
     for name, given in score.items():
         if name not in SCORERS:
-            known = ", ".join(SCORERS)
-            yield f"unknown scorer {name!r}; known: {known}", ("score", name)
+            known, near = ", ".join(SCORERS), nearest_said(name, SCORERS)
+            yield f"unknown scorer {name!r}{near}; known: {known}", ("score", name)
             return
         try:
-            scorer_named(name).stage.config.model_validate(given or {})
+            SCORERS[name].stage.config.model_validate(given or {})
         except ValidationError as error:
             first = error.errors()[0]
             place = tuple(map(str, first["loc"]))
             yield f"{name}: {of_parameter(first)}", ("score", name, *place)
-        if "embeddings" in scorer_named(name).reads and not evaluator:
+        if "embeddings" in SCORERS[name].reads and not evaluator:
             yield (
                 f"{name} reads the vectors of an evaluator, and there is none: name one under "
                 "`evaluator`, or leave this scorer out",

@@ -9,9 +9,9 @@ from tercet.flows.pipeline.step import Step
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import joined
-from tercet.tasks.corpus.kinds.kind import kind_named
+from tercet.tasks.corpus.kinds.registry import KINDS
 from tercet.tasks.corpus.labelled import LabelledConfig, columns_of
-from tercet.tasks.corpus.sources.reader import reader_of
+from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.training.phases import OF_TRIPLETS, PartConfig, PhaseConfig
 from tercet.tasks.training.train import TrainConfig
 
@@ -47,7 +47,7 @@ def beforehand(steps: Sequence[Step]) -> list[str]:
                 continue
             corpus, longest = corpora[part.rows.source]
             assert corpus.kind is not None
-            kind = kind_named(corpus.kind)
+            kind = KINDS[corpus.kind]
             tables = reader_of(corpus.source).tables(corpus, longest)
             if not any("label" in columns_of(corpus, kind, table) for table in tables):
                 said.append(_told(step, part, "all"))

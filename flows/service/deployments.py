@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import server, time_zone
 from tercet.flows.terminal.lines import say
-from tercet.tasks.corpus.sources.reader import reader_of
+from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.stage import BadInput
 
 CRON_FIELDS = 5

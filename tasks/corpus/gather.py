@@ -21,7 +21,7 @@ from tercet.models.text.marks import marks_of_words, normalised
 from tercet.models.text.ngrams import word_hashes
 from tercet.tasks.corpus import likeness, questions, set_phrases
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, IngestConfig
-from tercet.tasks.corpus.sources.reader import reader_of
+from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import BadInput

@@ -21,14 +21,14 @@ import pyarrow.parquet as pq
 from tercet.models import seeding
 from tercet.tasks.corpus import gather, outcomes, questions, splits
 from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS, DOCUMENTS, SENTENCES
-from tercet.tasks.corpus.sources import registry
 from tercet.tasks.corpus.sources.corpora import (
     CorpusConfig,
     IngestConfig,
     IngestSettings,
     PretrainIngestConfig,
 )
-from tercet.tasks.corpus.sources.reader import reader_of
+from tercet.tasks.corpus.sources.reader import Reader
+from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import Stage, Work
 
@@ -298,9 +298,9 @@ def _slices(path: Path, cuts: Iterable[int]) -> Iterator[pa.Table]:
             held = held.slice(end - start)
 
 
-def readers(config: IngestConfig) -> set[str]:
+def readers(config: IngestConfig) -> list[Reader]:
     """The readers that these corpora need."""
-    return {registry.module_of(corpus.source) for corpus in config.corpora}
+    return [reader_of(corpus.source) for corpus in config.corpora]
 
 
 STAGE = Stage(

@@ -27,12 +27,12 @@ from tercet.storage.rows import read_parquet_sql
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus import held_out_definitions
 from tercet.tasks.corpus.held_out import held_out_marks
-from tercet.tasks.corpus.kinds.kind import Kind, Labelled, kind_named
+from tercet.tasks.corpus.kinds.kind import Kind, Labelled
 from tercet.tasks.corpus.kinds.registry import KINDS
 from tercet.tasks.corpus.kinds.rows import layout_of, made_of
-from tercet.tasks.corpus.sources import registry
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
-from tercet.tasks.corpus.sources.reader import Table, reader_of
+from tercet.tasks.corpus.sources.reader import Table
+from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
@@ -208,7 +208,7 @@ def run(work: Work) -> None:
 
 def _kind_of(corpus: CorpusConfig) -> Kind:
     assert corpus.kind is not None
-    return kind_named(corpus.kind)
+    return KINDS[corpus.kind]
 
 
 def _read(
@@ -352,10 +352,11 @@ def _numbered(entries: pa.ChunkedArray, texts: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, flat, mask=lists.is_null())
 
 
-def readers_and_kinds(config: LabelledConfig) -> set[str]:
+def readers_and_kinds(config: LabelledConfig) -> list[object]:
     """The readers and kinds that these corpora need."""
-    readers = {registry.module_of(corpus.source) for corpus in config.corpora}
-    return readers | {KINDS[corpus.kind] for corpus in config.corpora if corpus.kind is not None}
+    return [
+        use for corpus in config.corpora for use in (reader_of(corpus.source), _kind_of(corpus))
+    ]
 
 
 STAGE = Stage(

@@ -1,12 +1,9 @@
 """What a kind of labelled rows is: its columns, what becomes of a row, how rows are combined."""
 
-import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
-
-from tercet.tasks.corpus.kinds.registry import KINDS
+from typing import Any, NamedTuple
 
 
 class Labelled(NamedTuple):
@@ -58,24 +55,6 @@ class Kind:
     def columns(self) -> tuple[str, ...]:
         """Every column of the kind, by our names."""
         return tuple(dict.fromkeys(name for layout in self.layouts for name in layout))
-
-
-def kind_named(name: str) -> Kind:
-    """The kind of that name. Raises KeyError if there is none."""
-    return cast(Kind, importlib.import_module(KINDS[name]).KIND)
-
-
-def columns_fault(name: str, columns: Mapping[str, str]) -> str | None:
-    """What is wrong with the columns that a recipe names for this kind, if anything."""
-    kind = kind_named(name)
-    for column in columns:
-        if column not in kind.columns:
-            known = ", ".join(kind.columns)
-            return f"kind: {name} has no column {column!r}; its columns are {known}"
-    missing = [n for n in kind.columns if n not in columns and n not in kind.optional]
-    if columns and missing:
-        return f"columns must name {', '.join(missing)} as well, or no column at all"
-    return None
 
 
 def number(value: Any) -> float | None:

@@ -1,18 +1,29 @@
-"""Which module knows which kind. Only names: a stage's code includes only the kinds that it uses.
-
-A kind is a module with a `KIND` (`kind.Kind`); a new one needs its module and a line here.
-"""
+"""The kinds of labelled rows by name. A new one is a module, and a line here."""
 
 from collections.abc import Mapping
 
+from tercet.tasks.corpus.kinds import definitions, entailment, pairs, scored, triplets
+from tercet.tasks.corpus.kinds.kind import Kind
+
 UNVERSIONED = True
 
-_HERE = "tercet.tasks.corpus.kinds"
-
-KINDS: Mapping[str, str] = {
-    "triplets": f"{_HERE}.triplets",
-    "pairs": f"{_HERE}.pairs",
-    "scored": f"{_HERE}.scored",
-    "definitions": f"{_HERE}.definitions",
-    "entailment": f"{_HERE}.entailment",
+KINDS: Mapping[str, Kind] = {
+    "triplets": triplets.KIND,
+    "pairs": pairs.KIND,
+    "scored": scored.KIND,
+    "definitions": definitions.KIND,
+    "entailment": entailment.KIND,
 }
+
+
+def columns_fault(name: str, columns: Mapping[str, str]) -> str | None:
+    """What is wrong with the columns that a recipe names for this kind, if anything."""
+    kind = KINDS[name]
+    for column in columns:
+        if column not in kind.columns:
+            known = ", ".join(kind.columns)
+            return f"kind: {name} has no column {column!r}; its columns are {known}"
+    missing = [n for n in kind.columns if n not in columns and n not in kind.optional]
+    if columns and missing:
+        return f"columns must name {', '.join(missing)} as well, or no column at all"
+    return None

@@ -12,8 +12,7 @@ from tercet.tasks.corpus.sources import files, prose, pydocs, separated, tables
 from tercet.tasks.corpus.sources.cells import missing
 from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, pair_of, repeated_pair
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
-from tercet.tasks.corpus.sources.reader import reader_of
-from tercet.tasks.corpus.sources.registry import FILES, module_of
+from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.sources.streams import (
     PLAIN,
     SEPARATED,
@@ -104,8 +103,8 @@ def describe(source: str, limit: int | None = None) -> Description:
     Raises:
         BadInput: no such source, an empty one, a kind that no reader knows, or no text in it.
     """
-    own = {FILES: _files, pydocs.__name__: _pydocs}
-    return own.get(module_of(source), _sampled)(source, limit)
+    own = {files.READER.name: _files, pydocs.READER.name: _pydocs}
+    return own.get(reader_of(source).name, _sampled)(source, limit)
 
 
 def _sampled(source: str, limit: int | None) -> Description:

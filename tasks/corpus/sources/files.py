@@ -15,8 +15,7 @@ from tercet.tasks.corpus.sources import prose
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
 from tercet.tasks.corpus.sources.markdown import plain_lines
 from tercet.tasks.corpus.sources.matching import matches, once, readable_name
-from tercet.tasks.corpus.sources.reader import Table
-from tercet.tasks.corpus.sources.registry import known_sources
+from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.streams import (
     FORMATS,
     PLAIN,
@@ -58,6 +57,8 @@ def files_of(source: str) -> list[tuple[str, Path]]:
     else:
         path = Path(source)
         if not _is_there(source):
+            from tercet.tasks.corpus.sources.registry import known_sources
+
             raise BadInput(f"{source}: no such file{_where(source)}; give {known_sources()}")
         named = _of_folder(path) if path.is_dir() else [(readable_name(path.parent, path), path)]
     for _, path in named:
@@ -192,11 +193,6 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
             yield Table(name, columns, read)
 
 
-def has_pairs(corpus: CorpusConfig) -> bool:
-    """Whether the recipe names the columns of a pair."""
-    return corpus.query is not None
-
-
 def portable(source: str) -> str:
     """The source with its full path; of a glob, that of the folder where it begins."""
     if _is_there(source):
@@ -278,3 +274,14 @@ def line_fault(name: str, line: Line, max_bytes: int) -> Fault:
         "line_too_long": f"the line is longer than {max_bytes} bytes",
     }[line.fault]
     return Fault(name, f"{name}:{line.number}", line.fault, detail, line.text[:SHOWN])
+
+
+READER = Reader(
+    "files",
+    digest,
+    read,
+    form="a file, a folder, a glob",
+    check=check,
+    tables=tables,
+    portable=portable,
+)

@@ -5,8 +5,7 @@ from itertools import islice
 
 from tercet.tasks.corpus.sources import files, separated
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
-from tercet.tasks.corpus.sources.reader import reader_of
-from tercet.tasks.corpus.sources.registry import FILES, module_of
+from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.sources.streams import PLAIN, SEPARATED, format_of
 from tercet.tasks.corpus.sources.tables import SAMPLE_ROWS, columns_of, first_rows
 from tercet.tasks.corpus.sources.values import wanted_columns
@@ -14,7 +13,8 @@ from tercet.tasks.corpus.sources.values import wanted_columns
 
 def guesses(corpus: CorpusConfig, max_bytes: int) -> list[str]:
     """The column of the text and each dialect that is not the usual one, once for all files."""
-    found = _of_files(corpus, max_bytes) if module_of(corpus.source) == FILES else _of_set(corpus)
+    of_files = reader_of(corpus.source) is files.READER
+    found = _of_files(corpus, max_bytes) if of_files else _of_set(corpus)
     return list(dict.fromkeys(found))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Reading
-from tercet.tasks.corpus.sources.reader import Table
+from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.streams import SHOWN
 from tercet.tasks.corpus.sources.tables import SAMPLE_ROWS, Row
 from tercet.tasks.corpus.sources.values import documents, wanted_columns
@@ -110,11 +110,6 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
         yield Table(place.shown, list(columns), partial(_rows, corpus.source, dataset, max_bytes))
 
 
-def has_pairs(corpus: CorpusConfig) -> bool:
-    """Whether the recipe names the columns of a pair."""
-    return corpus.query is not None
-
-
 def portable(source: str) -> str:
     """A directory with its full path; what lies on the hub as it is."""
     place = place_of(source)
@@ -204,3 +199,8 @@ def _bounded(number: int, values: dict[str, Any], max_bytes: int) -> Row:
             detail = f"column {column!r} is longer than {max_bytes} bytes"
             return Row(number, {}, ("line_too_long", detail, value[:SHOWN]))
     return Row(number, values, None)
+
+
+READER = Reader(
+    PREFIX, digest, read, form=f"{PREFIX}NAME", check=check, tables=tables, portable=portable
+)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Reading
-from tercet.tasks.corpus.sources.reader import Table
+from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.streams import CHUNK, COMPRESSIONS, SHOWN, decompressed
 from tercet.tasks.corpus.sources.tables import Row
 from tercet.tasks.corpus.sources.values import Columns, documents, wanted_columns
@@ -85,11 +85,6 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
     synsets = _synsets(path, state.st_mtime_ns, state.st_size)
     yield Table(path.name, COLUMNS, partial(_rows, synsets, max_bytes))
-
-
-def has_pairs(corpus: CorpusConfig) -> bool:
-    """Whether the recipe names the columns of a pair."""
-    return corpus.query is not None
 
 
 def portable(source: str) -> str:
@@ -186,3 +181,8 @@ def _loaded(path: Path) -> Any:
         if isinstance(error, OSError) and error.strerror:
             what = f"cannot be read: {error.strerror}"
         raise BadInput(f"{path} {what}") from None
+
+
+READER = Reader(
+    PREFIX, digest, read, form=f"{PREFIX}FILE.xml", check=check, tables=tables, portable=portable
+)

@@ -30,7 +30,7 @@ from tercet.tasks.corpus.sources.corpora import (
     Question,
     Reading,
 )
-from tercet.tasks.corpus.sources.reader import Table
+from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.streams import SHOWN
 from tercet.tasks.corpus.sources.values import refuse_columns
 from tercet.tasks.stage import BadInput
@@ -142,11 +142,6 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
 def has_pairs(corpus: CorpusConfig) -> bool:
     """A docstring's summary goes with the paragraph behind it."""
     return True
-
-
-def portable(source: str) -> str:
-    """Packages are found by name."""
-    return source
 
 
 def _readings(corpus: CorpusConfig) -> Iterator[Reading]:
@@ -342,3 +337,6 @@ def _record(package: str) -> str:
             f"package {package!r} has no RECORD file (not installed by pip?); leave it out"
         )
     return record
+
+
+READER = Reader("pydocs", digest, read, check=check, tables=tables, has_pairs=has_pairs)

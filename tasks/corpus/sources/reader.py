@@ -1,11 +1,10 @@
-"""The functions that every reader of a corpus has; a reader is a module."""
+"""What a reader of corpora is: the functions with which it reads a source."""
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol, cast
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Reading
-from tercet.tasks.corpus.sources.registry import module_of
 from tercet.tasks.corpus.sources.tables import Row
 
 
@@ -17,28 +16,45 @@ class Table(NamedTuple):
     rows: Callable[[Sequence[str]], Iterator[Row]]
 
 
-class Reader(Protocol):
-    """One way to read a corpus. Every function raises BadInput if the source cannot be read."""
-
-    def digest(self, corpus: CorpusConfig) -> str:
-        """A digest of what the corpus holds: the same content has the same digest anywhere."""
-
-    def check(self, corpus: CorpusConfig, max_bytes: int) -> None:
-        """See, without reading everything, that `read` will find text."""
-
-    def read(self, corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
-        """Documents and faults in order; a line or value longer than `max_bytes` is a fault."""
-
-    def tables(self, corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
-        """The source as tables, for labelled corpora."""
-
-    def has_pairs(self, corpus: CorpusConfig) -> bool:
-        """Whether the documents have natural pairs of texts."""
-
-    def portable(self, source: str) -> str:
-        """The source as a process in another working directory would find it."""
+def no_check(corpus: CorpusConfig, max_bytes: int) -> None:
+    """A reader that finds faults only when it reads."""
 
 
-def reader_of(source: str) -> Reader:
-    """The reader of the source."""
-    return cast(Reader, importlib.import_module(module_of(source)))
+def no_tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
+    """A reader of texts alone, which has no rows for labelled corpora."""
+    return iter(())
+
+
+def pairs_if_named(corpus: CorpusConfig) -> bool:
+    """Documents have natural pairs where the recipe names the columns of a pair."""
+    return corpus.query is not None
+
+
+def same_anywhere(source: str) -> str:
+    """A source that means the same in every working directory."""
+    return source
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One way to read a corpus. Every function raises BadInput if the source cannot be read.
+
+    name: the source's whole name, or its beginning up to a colon (`hf:`).
+    digest: a digest of what the corpus holds: the same content has the same digest anywhere.
+    read: documents and faults in order; a line or value longer than the given number of bytes is a
+        fault.
+    form: how the source is written, for messages (`hf:NAME`).
+    check: sees, without reading everything, that `read` will find text.
+    tables: the source as tables, for labelled corpora.
+    has_pairs: whether the documents have natural pairs of texts.
+    portable: the source as a process in another working directory would find it.
+    """
+
+    name: str
+    digest: Callable[[CorpusConfig], str]
+    read: Callable[[CorpusConfig, int], Iterator[Reading]]
+    form: str = ""
+    check: Callable[[CorpusConfig, int], None] = no_check
+    tables: Callable[[CorpusConfig, int], Iterator[Table]] = no_tables
+    has_pairs: Callable[[CorpusConfig], bool] = pairs_if_named
+    portable: Callable[[str], str] = same_anywhere

@@ -1,15 +1,13 @@
 """What a recipe says of scorers and selection is refused where it applies to nothing."""
 
-import sys
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tercet.flows.recipe.scoring import faults, scorers, unused
-from tercet.tasks.scoring import scorers as registry
 from tercet.tasks.scoring.evaluator import EvaluatorConfig
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Measure, Scorer
+from tercet.tasks.scoring.scorers import SCORERS
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Stage, Work
 
@@ -37,16 +35,10 @@ def others(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(work: Work) -> None:
         raise AssertionError("nobody is scored here")
 
-    lines = dict(registry.SCORERS)
     measures: dict[str, Measure] = {"lexical": "similarity", "guess": "p_true"}
     for name, measure in measures.items():
-        module = ModuleType(f"toy_{name}")
         stage = Stage(STAGE_NAME, EvaluatorConfig, {"scores": SCORES}, nothing)
-        module.SCORER = Scorer(name, measure, stage)  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-        lines[name] = module.__name__
-    monkeypatch.setattr(registry, "SCORERS", lines)
-    monkeypatch.setattr("tercet.flows.recipe.scoring.SCORERS", lines)
+        monkeypatch.setitem(SCORERS, name, Scorer(name, measure, stage))  # type: ignore[arg-type]
 
 
 def test_what_applies_is_not_refused() -> None:
@@ -120,7 +112,10 @@ def test_what_cannot_apply_is_one_sentence(
 
 def test_scorers_are_known_and_their_parameters_too() -> None:
     assert found({"nonsense": None}) == [
-        ("score.nonsense", "unknown scorer 'nonsense'; known: evaluator, gense, pair")
+        (
+            "score.nonsense",
+            "unknown scorer 'nonsense'; the nearest is 'gense'; known: evaluator, gense, pair",
+        )
     ]
     assert found({"evaluator": {"depth": 3}})[0][0] == "score.evaluator.depth"
     assert scorers({}, True) == scorers({"evaluator": None}, True) == ["evaluator"]

@@ -67,7 +67,7 @@ def test_rows_become_documents(folder: Path) -> None:
     assert len(list(hub.read(corpus(f"hf:{folder}/nli:dev"), 1000))) == 1
     assert len(list(hub.read(corpus(f"hf:{folder}/nli", limit=1), 1000))) == 1
     paired = corpus(f"hf:{folder}/nli", query="other", answer="text")
-    assert hub.has_pairs(paired)
+    assert hub.READER.has_pairs(paired)
     assert isinstance(read := next(hub.read(paired, 1000)), Document)
     assert read.pairs == [("a", TEXTS[0])]
 

@@ -1,26 +1,25 @@
 """A reader or a kind of somebody's own: one module and one line in a registry."""
 
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe.model import Recipe
+from tercet.storage.code import modules_of
 from tercet.tasks.corpus import ingest, labelled
-from tercet.tasks.corpus.kinds import registry as kinds
-from tercet.tasks.corpus.sources import files, hub, pydocs, registry
+from tercet.tasks.corpus.kinds.registry import KINDS
+from tercet.tasks.corpus.sources import files, hub, pydocs
 from tercet.tasks.corpus.sources.discover import describe
-from tercet.tasks.corpus.sources.reader import reader_of
+from tercet.tasks.corpus.sources.registry import READERS, reader_of
 from tercet.tasks.stage import Resources, Work
 
 READER = '''
 """Corpora that are counted: `count:N` has N sentences."""
 
 from tercet.tasks.corpus.sources.corpora import Document
-from tercet.tasks.corpus.sources.reader import Table
+from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.tables import Row
 
 
@@ -30,10 +29,6 @@ def _texts(corpus):
 
 def digest(corpus):
     return corpus.source
-
-
-def check(corpus, max_bytes):
-    pass
 
 
 def read(corpus, max_bytes):
@@ -47,12 +42,7 @@ def tables(corpus, max_bytes):
     yield Table("count", ["text", "twice"], lambda wanted: iter(rows))
 
 
-def has_pairs(corpus):
-    return False
-
-
-def portable(source):
-    return source
+READER = Reader("count:", digest, read, tables=tables)
 '''
 KIND = '''
 """Texts with their doubles."""
@@ -68,19 +58,17 @@ KIND = Kind(("text", "twice"), ({"text": "text", "twice": "twice"},), row)
 '''
 
 
-def module(name: str, text: str) -> str:
-    made = ModuleType(name)
-    exec(text, made.__dict__)
-    sys.modules[name] = made
-    return name
+def made(name: str, text: str) -> Any:
+    """The object that a module of this text defines."""
+    module: dict[str, Any] = {"__name__": f"toy_{name.lower()}"}
+    exec(text, module)
+    return module[name]
 
 
 @pytest.fixture
-def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        registry, "READERS", {**registry.READERS, "count:": module("toy_reader", READER)}
-    )
-    monkeypatch.setitem(kinds.KINDS, "doubles", module("toy_kind", KIND))  # type: ignore[arg-type]
+def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(READERS, "count:", made("READER", READER))  # type: ignore[arg-type]
+    monkeypatch.setitem(KINDS, "doubles", made("KIND", KIND))  # type: ignore[arg-type]
 
 
 def run(stage: Any, config: Any, folder: Path) -> dict[str, Any]:
@@ -91,10 +79,10 @@ def run(stage: Any, config: Any, folder: Path) -> dict[str, Any]:
 
 
 def test_sources_find_their_readers() -> None:
-    assert reader_of("pydocs") is pydocs  # type: ignore[comparison-overlap]
-    assert reader_of("hf:a/b") is hub  # type: ignore[comparison-overlap]
+    assert reader_of("pydocs") is pydocs.READER
+    assert reader_of("hf:a/b") is hub.READER
     for source in ("pydocs.txt", "*.csv", "a:b.txt"):
-        assert reader_of(source) is files  # type: ignore[comparison-overlap]
+        assert reader_of(source) is files.READER
 
 
 def test_a_toy_reader_gives_sentences_and_a_description(toys: None, tmp_path: Path) -> None:
@@ -125,8 +113,10 @@ def test_a_step_has_the_code_of_its_own_readers_and_kinds_alone(toys: None) -> N
     text = {"name": "t", "source": "a.txt"}
     rows = {"name": "r", "source": "count:3", "role": "labelled", "kind": "doubles"}
     steps = {step.name: step for step in compile_steps(recipe(text, rows))}
-    for step, wanted in (("ingest", {files.__name__}), ("labelled", {"toy_reader", "toy_kind"})):
-        assert set(steps[step].stage.uses(steps[step].config)) == wanted
+    own = [READERS["count:"], KINDS["doubles"]]
+    for name, used in (("ingest", [files.READER]), ("labelled", own)):
+        assert steps[name].stage.uses(steps[name].config) == used
+    assert modules_of(own) >= {"toy_reader", "toy_kind"}
     assert [corpus.name for corpus in steps["ingest"].config.corpora] == ["t"]
     assert [corpus.name for corpus in steps["sample"].config.corpora] == ["t"]
     assert steps["guard.labelled"].inputs == {"labelled": ("labelled",)}
