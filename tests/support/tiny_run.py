@@ -172,8 +172,9 @@ def copy_of(store: Path, target: Path) -> Path:
 
 def copy_code(target: Path) -> Path:
     """A copy of our packages that may be edited; the folder to put on PYTHONPATH."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "tercet", target / "tercet", ignore=ignore)
     for package in ("flows", "tasks", "models", "storage", "recipes"):
-        ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, target / "tercet" / package, ignore=ignore)
     return target
 
