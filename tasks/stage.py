@@ -1,9 +1,10 @@
 """What a stage is: data that names its config, inputs and tables, and a pure function."""
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict
@@ -79,6 +80,32 @@ class Resources:
     ask: "Ask | None" = None
 
 
+T = TypeVar("T")
+
+
+class Loaded:
+    """What the parts of a step load once a process. Threads share it; it goes with the step."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Any, tuple[tuple[Any, ...], Any]] = {}
+        self._lock = threading.RLock()
+
+    def __reduce__(self) -> Any:
+        # Another process loads for itself.
+        return Loaded, ()
+
+    def get(self, load: Callable[..., T], work: "Work", given: tuple[Any, ...]) -> T:
+        with self._lock:
+            kept = self._kept.get(load)
+            if kept is None or kept[0] != given:
+                # The old one goes first: two models at once may be too much.
+                self._kept.pop(load, None)
+                del kept
+                self._kept[load] = given, load(work, *given)
+            value: T = self._kept[load][1]
+            return value
+
+
 @dataclass(frozen=True)
 class Work:
     """All that one call of a stage's function sees.
@@ -90,6 +117,7 @@ class Work:
     scratch: a directory that survives a kill and a resume, and goes when the artifact is done.
     emit: appends rows to one of the stage's tables; columns are cast to the table's schema.
     stage: the stage's name, for rejects of a stage that shares its code with another.
+    loaded: what `once` has loaded.
     """
 
     config: Any
@@ -101,6 +129,14 @@ class Work:
     scratch: Path
     emit: Callable[[str, pa.Table], None]
     stage: str = ""
+    loaded: Loaded = field(default_factory=Loaded)
+
+    def once(self, load: Callable[..., T], *given: Any) -> T:
+        """`load(work, *given)`, called once for the parts that this process makes of a step.
+
+        Each function's last result is kept: with other arguments it is called again.
+        """
+        return self.loaded.get(load, self, given)
 
 
 @dataclass(frozen=True)

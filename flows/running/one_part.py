@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
@@ -18,7 +18,7 @@ from tercet.flows.running.parts import PartFile, Slot
 from tercet.storage.artifacts import Artifact, open_artifact, put_schema
 from tercet.storage.part_writer import PartWriter
 from tercet.storage.store import Store
-from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
+from tercet.tasks.stage import REJECTS, BadInput, Loaded, Resources, Work
 
 if TYPE_CHECKING:
     # At run time this would import every stage in each worker process.
@@ -55,6 +55,7 @@ class PartOrder:
     models: Mapping[str, Path]
     model_digests: Mapping[str, str]
     resources: Resources
+    loaded: Loaded = field(default_factory=Loaded)
 
     def artifact(self) -> Artifact:
         return open_artifact(self.store, self.step.name, self.version)
@@ -108,6 +109,7 @@ class PartOrder:
             resources=resources,
             scratch=scratch,
             emit=emit,
+            loaded=self.loaded,
         )
 
 

@@ -15,8 +15,8 @@ from tercet.flows.recipe.resolved import Model, Tagged, Weights
 from tercet.flows.running import parts
 from tercet.flows.running.asker import Asker
 from tercet.flows.running.device import device
+from tercet.flows.running.executors import Executor, Threads
 from tercet.flows.running.one_part import STAGING, PartOrder, part_order
-from tercet.flows.running.processes import commit_asking_parts, commit_parts
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models.llm.messages import Ask
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
@@ -32,13 +32,14 @@ NOTED_LIBRARIES = ("tercet", "torch", "transformers", "sentence-transformers", "
 
 @dataclass
 class RunHandle:
-    """A run in progress. `asker`: set if some step asks a language model."""
+    """A run in progress. asker: set if some step asks a language model."""
 
     plan: RunPlan
     store: Store
     run_id: str
     fingerprints: dict[str, Fingerprint]
     say: Say
+    executor: Executor
     asker: Asker | None = None
 
 
@@ -79,11 +80,14 @@ def make_artifact(
     for left in artifact.scratch().glob(f"{STAGING}*"):
         # A killed attempt's: nobody else makes this artifact now.
         shutil.rmtree(left, ignore_errors=True)
+    if step.stage.model or step.stage.asks is not None:
+        # A training or a model server needs the memory of processes that wait.
+        handle.executor.close()
     if step.stage.asks is not None and handle.asker is not None:
         handle.asker.begin()
-        commit_asking_parts(order, pending, handle.asker.cancel)
+        Threads(handle.asker.cancel).map(order, pending, progress)
     else:
-        commit_parts(order, pending, handle.plan.recipe.run.workers, show)
+        handle.executor.map(order, pending, show)
     return artifact.finish(
         {
             "step": step.name,

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +22,7 @@ from tercet.flows.running import (
     undecayed_rows,
 )
 from tercet.flows.running.asker import Asker
+from tercet.flows.running.executors import Executor, Processes
 from tercet.flows.running.one_step import Progress, RunHandle, Say, artifact_of, make_artifact
 from tercet.flows.running.run_plan import RunPlan, check_models
 from tercet.storage import locks, runs
@@ -49,13 +50,19 @@ Listener = Callable[[Step, Make], StepResult]
 
 
 @contextmanager
-def open_run(plan: RunPlan, say: Say = lambda text: None) -> Iterator[RunHandle]:
+def open_run(
+    plan: RunPlan, say: Say = lambda text: None, executor: Executor | None = None
+) -> Iterator[RunHandle]:
     """A run in the store: its start is recorded on entry, its end on exit.
+
+    executor: makes the parts, by default the recipe's `run.workers` processes; it is closed at the
+    end.
 
     The run's lock is held in between. The system releases it if the process is killed, so a run
     without an end whose lock is free has crashed.
     """
     store = open_store(plan.store)
+    executor = executor or Processes(plan.recipe.run.workers)
     prints = _fingerprints(plan, store, say)
     # Models that had to be fetched can only be looked at now.
     check_models(plan.steps, plan.store)
@@ -76,8 +83,8 @@ def open_run(plan: RunPlan, say: Say = lambda text: None) -> Iterator[RunHandle]
     )
     with locks.hold(store, f"run-{run_id}", say):
         try:
-            with _asker(plan, store, run_id, say) as asker:
-                yield RunHandle(plan, store, run_id, prints, say, asker)
+            with closing(executor), _asker(plan, store, run_id, say) as asker:
+                yield RunHandle(plan, store, run_id, prints, say, executor, asker)
         except KeyboardInterrupt:
             runs.end_run(store, run_id, "interrupted", {})
             raise

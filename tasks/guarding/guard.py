@@ -24,7 +24,7 @@ from tercet.tasks.guarding.sentences import (
     GuardSettings,
     Sentences,
     externals,
-    sentences_of,
+    read_sentences,
 )
 from tercet.tasks.guarding.vectors import by_shortlist, by_stored, stored_matches
 from tercet.tasks.rejects import rejects
@@ -82,7 +82,7 @@ class Looking:
 def run(work: Work) -> None:
     """Emits `contamination`, and as rejects the rows that must not be trained on."""
     config: GuardConfig = work.config
-    sentences = sentences_of(config)
+    sentences = work.once(_sentences)
     stored = None
     if "embeddings" in work.inputs and config.embedding_min is not None:
         stored = stored_matches(work, config, sentences)
@@ -102,6 +102,10 @@ def run(work: Work) -> None:
         work.emit("contamination", found.filter(pa.array(new)).select(CONTAMINATION.names))
         if config.action == "remove":
             work.emit("rejects", _rejects(row_ids, columns, found))
+
+
+def _sentences(work: Work) -> Sentences:
+    return read_sentences(work.config)
 
 
 def _rows(work: Work) -> Iterator[tuple[pa.Array, list[pa.Array]]]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -128,10 +127,8 @@ def _asked(config: GuardConfig) -> list[tuple[tuple[str, ...], tuple[Split, ...]
     return asked
 
 
-# The parts of one process share their sentences.
-@lru_cache(maxsize=1)
-def _read(config: GuardConfig, stamps: tuple[tuple[str, int, int], ...]) -> Sentences:
-    """Reads the tasks. stamps: of their files, so that changed ones are read again."""
+def read_sentences(config: GuardConfig) -> Sentences:
+    """Reads the evaluation sentences of all tasks."""
     places: dict[str, int] = {}
     names: dict[tuple[str, str], int] = {}
     owned: set[tuple[int, int]] = set()
@@ -151,9 +148,3 @@ def _read(config: GuardConfig, stamps: tuple[tuple[str, int, int], ...]) -> Sent
     least = min(config.ngram or 1.0, config.shortlist)
     index = overlap.Index(texts, config.order, config.min_words, least)
     return Sentences(texts, list(names), pairs[:, 1], starts, index)
-
-
-def sentences_of(config: GuardConfig) -> Sentences:
-    """The evaluation sentences, read once a process."""
-    stats = [(str(path), path.stat()) for path in sentence_files(config).values()]
-    return _read(config, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in stats))

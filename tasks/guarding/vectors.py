@@ -1,7 +1,5 @@
 """The guard's weakest level: training texts whose vectors are close to an evaluation sentence's."""
 
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.models import seeding
-from tercet.models.encoders.pooling import PoolingMode
 from tercet.models.seeding import Ids
 from tercet.models.text import overlap
 from tercet.models.text.overlap import Matches
@@ -116,30 +113,21 @@ def _usual_vectors(work: Work, config: GuardConfig, sentences: Sentences) -> ove
 def _encode(work: Work, config: GuardConfig, texts: list[str]) -> overlap.Vectors:
     from tercet.models.encoders import encoder
 
-    model = _encoder(
-        work.models["encoder"],
-        config.pooling,
-        config.max_length,
-        work.resources.device,
-        config.trust_remote_code,
-        config.prompt,
-    )
-    return encoder.encode(model, texts, work.resources.batch_size, config.precision)
+    return encoder.encode(work.once(_encoder), texts, work.resources.batch_size, config.precision)
 
 
-# The parts of one process share their encoder.
-@lru_cache(maxsize=1)
-def _encoder(
-    path: Path,
-    pooling: PoolingMode | None,
-    max_length: int,
-    device: str,
-    trust_remote_code: bool,
-    prompt: str | None,
-) -> Any:
+def _encoder(work: Work) -> Any:
     from tercet.models.encoders import encoder
 
+    config: GuardConfig = work.config
     try:
-        return encoder.load_encoder(path, pooling, max_length, device, trust_remote_code, prompt)
+        return encoder.load_encoder(
+            work.models["encoder"],
+            config.pooling,
+            config.max_length,
+            work.resources.device,
+            config.trust_remote_code,
+            config.prompt,
+        )
     except ValueError as error:
         raise BadInput(str(error)) from error

@@ -5,14 +5,12 @@ chunk holds follows from the bounds in its spec and the input alone.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.encoders.pooling import FormSettings, PoolingMode
+from tercet.models.encoders.pooling import FormSettings
 from tercet.models.precision import Precision
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import connection
@@ -111,21 +109,8 @@ def run(work: Work) -> None:
 
     config: EmbedConfig = work.config
     texts: Sequence[str] = rows["text"].to_pylist()
-    try:
-        evaluator = work.models["evaluator"]
-        model = _encoder(
-            evaluator,
-            _stamp(evaluator),
-            config.pooling,
-            config.max_length,
-            work.resources.device,
-            config.trust_remote_code,
-            config.prompt,
-        )
-    except ValueError as error:
-        raise BadInput(str(error)) from error
     vectors = encoder.encode(
-        model,
+        work.once(_encoder),
         texts,
         work.resources.batch_size,
         config.precision,
@@ -134,26 +119,21 @@ def run(work: Work) -> None:
     work.emit("embeddings", embeddings_table(rows["text_id"], vectors))
 
 
-def _stamp(directory: Path) -> frozenset[tuple[str, int, int]]:
-    """A stamp that differs if files of the directory have changed."""
-    found = [(path, path.stat()) for path in directory.rglob("*") if path.is_file()]
-    return frozenset((str(path), stat.st_size, stat.st_mtime_ns) for path, stat in found)
-
-
-# The parts of one process mostly share their evaluator.
-@lru_cache(maxsize=1)
-def _encoder(
-    path: Path,
-    stamp: frozenset[tuple[str, int, int]],
-    pooling: PoolingMode | None,
-    max_length: int,
-    device: str,
-    trust_remote_code: bool,
-    prompt: str | None,
-) -> Any:
+def _encoder(work: Work) -> Any:
     from tercet.models.encoders import encoder
 
-    return encoder.load_encoder(path, pooling, max_length, device, trust_remote_code, prompt)
+    config: EmbedConfig = work.config
+    try:
+        return encoder.load_encoder(
+            work.models["evaluator"],
+            config.pooling,
+            config.max_length,
+            work.resources.device,
+            config.trust_remote_code,
+            config.prompt,
+        )
+    except ValueError as error:
+        raise BadInput(str(error)) from error
 
 
 def _emit_known(work: Work) -> None:

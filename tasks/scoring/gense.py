@@ -1,8 +1,6 @@
 """Scorer `gense`: the probability that a candidate follows from its sentence, by GenSE's T5."""
 
 from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -51,13 +49,11 @@ class GenseConfig(Config):
 
 def run(work: Work) -> None:
     """Scores the candidates of one part that keep or alter the meaning of their sentence."""
-    config: GenseConfig = work.config
     rows = work.inputs["candidates"]
     done, total = 0, rows.count("candidates")
     if not total:
         return
-    device = work.resources.device
-    judge = _opened(work.models["model"], config.precision, device, config.question)
+    judge = work.once(_opened)
     known = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
     columns = ["candidate_id", "sentence_id", "relation", "text"]
     for batch in rows.batches("candidates", columns, _ROWS):
@@ -68,13 +64,13 @@ def run(work: Work) -> None:
         work.resources.progress(done, total, "candidates")
 
 
-# One for all parts of the candidates.
-@lru_cache(maxsize=1)
-def _opened(folder: Path, precision: Precision, device: str, words: Words | None) -> "Judge":
+def _opened(work: Work) -> "Judge":
     from tercet.models.t5 import judge
 
+    config: GenseConfig = work.config
+    device = work.resources.device
     try:
-        return judge.load(folder, precision, device, words)
+        return judge.load(work.models["model"], config.precision, device, config.question)
     except ValueError as error:
         raise BadInput(f"score.{SCORER.name}: {error}.") from error
 

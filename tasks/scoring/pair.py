@@ -3,8 +3,6 @@
 It reads the vectors that `embed` has stored, so that it encodes nothing.
 """
 
-from functools import lru_cache
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -38,7 +36,7 @@ class PairConfig(Config):
 
 def run(work: Work) -> None:
     """Scores one part of the candidates; a row without a score is a reject."""
-    model = _model(work.models["discriminator"])
+    model = work.once(_model)
     done, total = 0, work.inputs["candidates"].count("candidates")
     columns = ["candidate_id", "sentence_id", "text"]
     for batch in work.inputs["candidates"].batches("candidates", columns, _ROWS):
@@ -72,10 +70,9 @@ def _score(work: Work, batch: pa.RecordBatch, model: pair.PairModel) -> None:
         work.emit("rejects", table)
 
 
-@lru_cache(maxsize=1)
-def _model(directory: Path) -> pair.PairModel:
+def _model(work: Work) -> pair.PairModel:
     try:
-        return pair.read(directory)
+        return pair.read(work.models["discriminator"])
     except ValueError as error:
         raise BadInput(f"score.pair: {error}.") from error
 

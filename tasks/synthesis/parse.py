@@ -95,7 +95,8 @@ def run(work: Work) -> None:
     generations = work.inputs["generations"].table("generations", _COLUMNS)
     if not generations.num_rows:
         return
-    ids, digests = _sources(work)
+    # Parts of the same sentences follow each other.
+    ids, digests = work.once(_sources, tuple(work.inputs["sentences"].files("sentences")))
     wanted = generations["sentence_id"].to_numpy()
     at = np.searchsorted(ids, wanted).clip(max=max(len(ids) - 1, 0))
     known = ids[at] == wanted if len(ids) else np.zeros(len(wanted), dtype=bool)
@@ -237,22 +238,14 @@ _JUDGED = rf"""
     FROM judged ORDER BY place"""
 
 
-# One entry: parts of the same sentences follow each other, and committed files never change.
-_last_sources: dict[tuple[str, ...], tuple[seeding.Ids, seeding.Ids]] = {}
-
-
-def _sources(work: Work) -> tuple[seeding.Ids, seeding.Ids]:
+def _sources(work: Work, files: tuple[str, ...]) -> tuple[seeding.Ids, seeding.Ids]:
     """Sorted sentence ids and the digests of their texts, 16 bytes a sentence."""
-    files = tuple(work.inputs["sentences"].files("sentences"))
-    if files not in _last_sources:
-        with connection(work, threads=1) as db:
-            query = f"""
-                SELECT sentence_id, {_DIGEST.format("text")} AS digest
-                FROM {read_parquet_sql(files)} ORDER BY sentence_id"""
-            found = db.sql(query).to_arrow_table()
-        _last_sources.clear()
-        _last_sources[files] = found["sentence_id"].to_numpy(), found["digest"].to_numpy()
-    return _last_sources[files]
+    with connection(work, threads=1) as db:
+        query = f"""
+            SELECT sentence_id, {_DIGEST.format("text")} AS digest
+            FROM {read_parquet_sql(files)} ORDER BY sentence_id"""
+        found = db.sql(query).to_arrow_table()
+    return found["sentence_id"].to_numpy(), found["digest"].to_numpy()
 
 
 STAGE = Stage(

@@ -4,7 +4,6 @@ A method lies in a module of its family: a method's version covers its own modul
 method's.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,7 +18,6 @@ from pydantic import Field, model_validator
 
 from tercet.models import seeding
 from tercet.models.generation import GENERATIONS, Given, Method, Pool, generation_ids
-from tercet.storage.rows import Rows
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.isolation import isolated, refused
@@ -113,9 +111,8 @@ def generated(work: Work) -> Iterator[pa.Table]:
         categories = work.inputs["sentence_categories"].table("sentence_categories")
     replacements = None
     if method.open_graph is not None:
-        graph = work.inputs["graph"]
-        files = (*graph.files("kg_nodes"), *graph.files("kg_edges"))
-        replacements = _opened(method.name, files, graph)
+        # Rebuilding it for each part takes seconds.
+        replacements = work.once(_opened, method.open_graph)
     pool = _pool(work, shares) if "pool" in method.needs else None
 
     def refuse(rows: pa.Table) -> Callable[[int, Exception], None]:
@@ -185,21 +182,9 @@ def _generations(method: Method, said: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=GENERATIONS)
 
 
-# What the last method built from the last graph: rebuilding it for each part takes seconds.
-_last_opened: dict[tuple[str, tuple[str, ...]], Any] = {}
-# Parts of a method that asks are made by several threads.
-_opening = threading.Lock()
-
-
-def _opened(method: str, files: tuple[str, ...], graph: Rows) -> Any:
-    with _opening:
-        if (method, files) not in _last_opened:
-            _last_opened.clear()
-            open_graph = method_of(method).open_graph
-            assert open_graph is not None
-            made = open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
-            _last_opened[method, files] = made
-        return _last_opened[method, files]
+def _opened(work: Work, open_graph: Callable[..., Any]) -> Any:
+    graph = work.inputs["graph"]
+    return open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
 
 
 def _pool(work: Work, shares: pa.Table) -> Pool:

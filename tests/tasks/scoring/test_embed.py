@@ -1,7 +1,6 @@
 """Stage `embed`: every distinct text once."""
 
 import itertools
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from tercet.models import seeding
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.scoring import embed
-from tercet.tasks.stage import BadInput, Resources, Stage, Work
+from tercet.tasks.stage import BadInput, Loaded, Resources, Stage, Work
 
 Tables = dict[str, list[pa.Table]]
 
@@ -33,6 +32,7 @@ def call(
         resources=Resources(part_rows=more.get("part_rows", 50)),
         scratch=scratch,
         emit=lambda name, table: tables.setdefault(name, []).append(table),
+        loaded=more.get("loaded", Loaded()),
     )
     if more.get("plan"):
         assert stage.plan is not None
@@ -147,7 +147,7 @@ def test_a_missing_evaluator_is_one_sentence(inputs: dict[str, Rows], tmp_path: 
         call(embed.STAGE, inputs, tmp_path, spec, models={"evaluator": empty})
 
 
-def test_the_chunks_of_a_process_share_one_model(
+def test_the_chunks_of_a_step_share_one_model(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = []
@@ -157,14 +157,12 @@ def test_the_chunks_of_a_process_share_one_model(
         return load_encoder(*args)
 
     monkeypatch.setattr("tercet.models.encoders.encoder.load_encoder", load)
-    copied = tmp_path / "backbone"
-    shutil.copytree(tiny_backbone, copied)
+    models = {"evaluator": tiny_backbone}
     specs = call(embed.STAGE, inputs, tmp_path, {}, plan=True, part_rows=30)["specs"]
-    for spec in specs:
-        call(embed.STAGE, inputs, tmp_path, spec, models={"evaluator": copied})
-    assert len(loaded) == 1
-    (copied / "config.json").touch()
-    call(embed.STAGE, inputs, tmp_path, specs[0], models={"evaluator": copied})
+    assert len(specs) > 1
+    for step in (Loaded(), Loaded()):
+        for spec in specs:
+            call(embed.STAGE, inputs, tmp_path, spec, models=models, loaded=step)
     assert len(loaded) == 2
 
 

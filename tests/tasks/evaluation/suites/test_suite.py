@@ -17,7 +17,7 @@ from tercet.tasks.evaluation.suites.suite import (
     task_names,
 )
 from tercet.tasks.evaluation.suites.transfer import TRANSFER_TASKS
-from tercet.tasks.guarding.sentences import GuardConfig, sentences_of
+from tercet.tasks.guarding.sentences import GuardConfig, read_sentences
 from tercet.tasks.stage import BadInput
 
 PAIRS = "sentence1\tsentence2\tlabel\na\tb\t1\nc\td\t0\n"
@@ -148,5 +148,5 @@ def test_a_stand_in_for_mteb_needs_no_directory_and_is_known_by_its_revision(mon
     assert suite_files(nowhere, ["mteb:Tiny"]) == {}
     assert revisions(["mteb:Tiny", "STS12"]) == {"mteb:Tiny": "p@r"}
     assert [task.name for task in read_suite(nowhere, ["mteb:Tiny"]).reranking] == ["mteb:Tiny"]
-    guarded = sentences_of(GuardConfig(suite=nowhere, tasks=("mteb:Tiny",)))
+    guarded = read_sentences(GuardConfig(suite=nowhere, tasks=("mteb:Tiny",)))
     assert guarded.texts.to_pylist() == ["a", "b", "c"]

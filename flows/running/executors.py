@@ -1,0 +1,241 @@
+"""Who makes the parts of a step: this process, threads of it, or one pool of processes a run."""
+
+import gc
+import os
+import pickle
+import signal
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for_futures
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Protocol
+
+from tercet.flows.running.one_part import Part, PartOrder, commit_part
+from tercet.tasks.stage import silent
+
+Progress = Callable[[int, int | None, str], None]
+
+THREADS = "OMP_NUM_THREADS"
+# Concurrent parts of a stage that asks a language model, and seconds between checks on them.
+PARTS_AT_ONCE = 3
+_GLANCE = 1.0
+
+
+class Executor(Protocol):
+    """Makes and commits the parts of a run's steps, one step at a time."""
+
+    def map(self, order: PartOrder, parts: Sequence[Part], show: Progress) -> None:
+        """Makes and commits all of these parts; `show` gets (1, 1, "parts") after each.
+
+        What the stage has loaded for them goes with the last one.
+
+        Raises the error of the first part that fails; finished parts are kept.
+        """
+
+    def close(self) -> None:
+        """Frees what it holds between two steps; a later `map` takes it again."""
+
+
+class Threads:
+    """Several parts at once in threads, of a stage that asks a language model.
+
+    The next part's requests are sent while the last answers of one arrive. If a part fails,
+    `cancel` stops the others' waiting for answers.
+    """
+
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        self._cancel = cancel
+
+    def map(self, order: PartOrder, parts: Sequence[Part], show: Progress) -> None:
+        """As `Executor.map`; `show` gets the answers so far, and how many are expected."""
+        answers: dict[int, tuple[int, int]] = {}
+        pool = ThreadPoolExecutor(min(PARTS_AT_ONCE, max(len(parts), 1)), "asking")
+        waiting = {
+            pool.submit(commit_part, order, part, _noted(answers, part.index)) for part in parts
+        }
+        try:
+            while waiting:
+                done, waiting = wait_for_futures(waiting, _GLANCE, return_when=FIRST_COMPLETED)
+                for future in done:
+                    future.result()
+                if answers:
+                    counts = list(answers.values())
+                    # Parts that have not started are assumed to ask as much as the others.
+                    expected = sum(total for _, total in counts) * len(parts) // len(counts)
+                    show(sum(count for count, _ in counts), expected, "answers")
+        except BaseException:
+            self._cancel()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def close(self) -> None:
+        """Nothing outlasts `map`."""
+
+
+def _noted(answers: dict[int, tuple[int, int]], index: int) -> Progress:
+    """Progress of one part: answers received, and answers expected in total."""
+
+    def note(done: int, total: int | None, unit: str) -> None:
+        if unit == "answers" and total is not None:
+            answers[index] = (done, total)
+
+    return note
+
+
+@dataclass(frozen=True)
+class _Child:
+    process: BaseProcess
+    connection: Connection
+
+
+class Processes:
+    """Up to `workers` processes, started for the first step that has several parts.
+
+    They are plain processes inside a step's one Prefect task rather than one task run per part: a
+    task run costs milliseconds and 18 KB in Prefect's database, and the store records each part
+    anyway. A single part is made in this process.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._children: list[_Child] = []
+
+    def map(self, order: PartOrder, parts: Sequence[Part], show: Progress) -> None:
+        """As `Executor.map`."""
+        if min(self._workers, len(parts)) < 2:
+            for part in parts:
+                commit_part(order, part, show)
+            return
+        self._start(min(self._workers, len(parts)))
+        quiet = replace(order, resources=replace(order.resources, progress=silent))
+        try:
+            for child in self._children:
+                child.connection.send(quiet)
+            self._share(deque(parts), show)
+            for child in self._children:
+                child.connection.send(None)
+        except KeyboardInterrupt:
+            # Without waiting for the parts that they are making.
+            self._end(BaseProcess.terminate)
+            raise
+        except (EOFError, ConnectionError) as error:
+            self.close()
+            raise RuntimeError(
+                "a worker process was killed: if memory ran out, lower run.workers"
+            ) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Ends the processes, which finish the parts that they are making."""
+        self._end(lambda process: None)
+
+    def _end(self, first: Callable[[BaseProcess], None]) -> None:
+        for child in self._children:
+            first(child.process)
+            child.connection.close()
+        for child in self._children:
+            child.process.join()
+        self._children.clear()
+
+    def _start(self, count: int) -> None:
+        context = get_context("spawn")
+        with _threads_shared(self._workers), _deaf_children():
+            while len(self._children) < count:
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
+                process.start()
+                theirs.close()
+                self._children.append(_Child(process, ours))
+
+    def _share(self, parts: deque[Part], show: Progress) -> None:
+        """Hands the parts out, one at a time to each child, until all are made."""
+        busy: set[Connection] = set()
+        for child in self._children:
+            if parts:
+                child.connection.send(parts.popleft())
+                busy.add(child.connection)
+        while busy:
+            for connection in wait(busy):
+                assert isinstance(connection, Connection)
+                error = connection.recv()
+                if error is not None:
+                    raise error
+                if parts:
+                    connection.send(parts.popleft())
+                else:
+                    busy.discard(connection)
+                show(1, 1, "parts")
+
+
+@contextmanager
+def _threads_shared(workers: int) -> Iterator[None]:
+    """Divides the cores among children: two that use all of them slow each other several-fold."""
+    before = os.environ.get(THREADS)
+    if before is None:
+        os.environ[THREADS] = str(max(1, (os.cpu_count() or 1) // workers))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[THREADS]
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Makes children ignore Ctrl-C, which reaches the whole process group."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _serve(connection: Connection, parent: int) -> None:
+    """A child: takes the order of a step, its parts one by one, and None at the step's end."""
+
+    def watch() -> None:
+        # Lest it wait for ever once its parent is killed.
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    order: PartOrder | None = None
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            asked = connection.recv()
+            if isinstance(asked, Part):
+                assert order is not None
+                connection.send(_outcome(order, asked))
+            else:
+                order = asked
+                # What the last step has loaded.
+                gc.collect()
+
+
+def _outcome(order: PartOrder, part: Part) -> BaseException | None:
+    """The error with which the part failed, in a form that can be sent."""
+    try:
+        commit_part(order, part, silent)
+        return None
+    except BaseException as error:
+        error.add_note("".join(traceback.format_exception(error)))
+        try:
+            pickle.loads(pickle.dumps(error))
+            return error
+        except Exception:
+            return RuntimeError(f"{type(error).__name__}: {error}")

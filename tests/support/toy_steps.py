@@ -1,0 +1,65 @@
+"""A step that reads nothing and says who made each row; workers import it by name."""
+
+import os
+import signal
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tercet.flows.pipeline.step import Step
+from tercet.flows.running.one_part import Part, PartOrder
+from tercet.storage.store import Store
+from tercet.tasks.stage import BadInput, Config, Resources, Stage, Work
+
+TABLES = {"rows": pa.schema([("x", pa.int64()), ("pid", pa.int64()), ("loaded", pa.string())])}
+_COMPONENTS = {"stage": "toy", "config": {}, "code": "", "libraries": {}, "externals": {}}
+
+
+def _load(work: Work) -> str:
+    return uuid.uuid4().hex
+
+
+def run(work: Work) -> None:
+    """One row. spec: x, and `does` for a part that fails, is killed, or takes long."""
+    does = work.spec.get("does")
+    if does == "fail":
+        raise BadInput("the part is bad: mend it.")
+    if does == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if does == "wait":
+        Path(work.scratch, "waits").touch()
+        time.sleep(3600)
+    # So that every worker gets a share.
+    time.sleep(0.05)
+    work.emit(
+        "rows",
+        pa.table({"x": [work.spec["x"]], "pid": [os.getpid()], "loaded": [work.once(_load)]}),
+    )
+
+
+def toy_order(store: Store, version: str = "aaaa") -> PartOrder:
+    """The order of a step `toy`."""
+    return PartOrder(
+        store=store,
+        step=Step("toy", Stage("toy", Config, TABLES, run), Config()),
+        version=version,
+        seed=1,
+        components={**_COMPONENTS, "version": version, "inputs": {}, "models": {}},
+        inputs={},
+        schemas={},
+        models={},
+        model_digests={},
+        resources=Resources(),
+    )
+
+
+def toy_parts(order: PartOrder, count: int, **does: str) -> list[Part]:
+    """Its parts. does: by `x` and a number, what that part does, such as x3="fail"."""
+    specs: list[dict[str, Any]] = [{"x": x} for x in range(count)]
+    for name, what in does.items():
+        specs[int(name[1:])]["does"] = what
+    plan = order.artifact().adopt_plan([{"spec": spec} for spec in specs])
+    return [order.part(index, entry) for index, entry in enumerate(plan)]
