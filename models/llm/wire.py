@@ -36,7 +36,7 @@ _CHARACTERS = 4
 _MOST_TOKENS = 10**7
 # Where servers put what a model thought; its final answer is the content.
 _REASONING = ("reasoning_content", "reasoning", "thinking")
-_THOUGHTS = re.compile(r"(?s)^.*</think(?:ing)?>")
+_THOUGHTS = re.compile(r"(?s)^(?:.*</think(?:ing)?>)?(?:\s*<think(?:ing)?>.*)?")
 # Finish reasons of an answer that the server itself aborted.
 _BROKEN = ("abort", "error")
 

@@ -123,6 +123,12 @@ THOUGHTS = "an answer of nothing but thoughts"
         ({"content": "", "reasoning": "Let me see."}, THOUGHTS),
         ({"content": "<think>Let me see.</think>\n\n"}, THOUGHTS),
         ({"content": "Let me see.</thinking> "}, THOUGHTS),
+        ({"content": "<think>Let me see."}, THOUGHTS),
+        ({"content": "<think>Hm.</think>\n<think>Let me"}, THOUGHTS),
+        (
+            {"content": None, "reasoning_content": "Hm.", "reasoning": "Hm.", "tool_calls": []},
+            THOUGHTS,
+        ),
         ({"content": [{"type": "thinking", "thinking": []}], "thinking": "Hm."}, THOUGHTS),
         ({"content": None, "refusal": "No."}, "an answer without text, but with a refusal"),
         (
