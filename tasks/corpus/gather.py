@@ -189,10 +189,16 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
 
 
 def _compare(gathered: Gathered, folder: Path, common: float) -> None:
-    """What the items are compared by: their words, and marks, without those of set phrases."""
+    """What the items are compared by: their words, and marks, without those of set phrases.
+
+    Whole items that very many documents have tie none of them either: only the first is kept.
+    """
     documents = len(gathered.document_ids)
     holders = gathered.document_of_item[gathered.mark_items]
     phrases = set_phrases.set_phrases(gathered.marks, holders, documents, common)
+    repeated = set_phrases.set_phrases(
+        gathered.item_ids, gathered.document_of_item, documents, common
+    )
     found, items, first = [], [], 0
     with (
         (folder / "words").open("rb") as file,
@@ -201,7 +207,8 @@ def _compare(gathered: Gathered, folder: Path, common: float) -> None:
         for counts, paragraphs in gathered.words:
             hashes = np.fromfile(file, dtype=np.uint64, count=int(counts.sum()))
             bare = set_phrases.without(phrases, hashes, counts.astype(np.int64), paragraphs)
-            writer.add(*bare.sets)
+            ids = gathered.item_ids[first : first + len(counts)]
+            writer.add(*set_phrases.without_texts(np.isin(ids, repeated), *bare.sets))
             if len(phrases):
                 marks, rows = marks_of_words(*bare.runs, paragraphs)
                 found.append(marks)

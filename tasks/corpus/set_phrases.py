@@ -16,6 +16,7 @@ from tercet.models.text.marks import GRAM
 from tercet.models.text.ngrams import Places, grams
 
 Index = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
 
 LEAST = 20  # documents; what fewer share is no set phrase, in however small a corpus
 
@@ -75,3 +76,8 @@ def without(phrases: Ids, hashes: Ids, counts: Places, paragraphs: Index) -> Bar
         (hashes[in_runs], np.bincount(text[in_runs], minlength=len(counts))),
         (hashes[in_sets], np.bincount(text[in_sets], minlength=len(counts))),
     )
+
+
+def without_texts(left_out: Flags, hashes: Ids, counts: Places) -> tuple[Ids, Places]:
+    """The words of texts without those of some. left_out: shape (texts,)."""
+    return hashes[np.repeat(~left_out, counts)], np.where(left_out, 0, counts)

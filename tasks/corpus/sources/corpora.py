@@ -114,8 +114,9 @@ class IngestSettings(Config):
     max_line_bytes: a longer line (or value) is a reject; bounds the memory of reading.
     dev, test: expected fractions of documents, clusters of near-duplicates going whole.
     rare: a word 8-gram ties the first so many documents that hold it; 1 ties none.
-    common: a word 8-gram in more than this fraction of the documents (and in more than 20) is a
-        set phrase, which neither ties documents nor keeps them out of train; 1 for none.
+    common: a word 8-gram, or a whole sentence, in more than this fraction of the documents (and in
+        more than 20) is a set phrase, which neither ties documents nor keeps them out of train;
+        1 for none.
     largest_cluster: a cluster of more than this fraction of the documents goes to train.
     """
 

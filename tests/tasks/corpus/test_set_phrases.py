@@ -26,12 +26,14 @@ PHRASES = [words(12) for _ in range(20)]
 COUNT = 400
 
 
-def split(lines: list[str], folder: Path, **more: object) -> dict[str, list[str]]:
+def split(
+    lines: list[str], folder: Path, prose: bool | str = False, **more: object
+) -> dict[str, list[str]]:
     """The kept sentences by split."""
     path = folder / "a.txt"
     path.write_text("\n".join(lines) + "\n")
     made: dict[str, list[pa.Table]] = {}
-    config = {"corpora": [{"name": "a", "source": str(path), "prose": False}], "test": 0.2, **more}
+    config = {"corpora": [{"name": "a", "source": str(path), "prose": prose}], "test": 0.2, **more}
     work = Work(
         config=ingest.IngestConfig.model_validate(config),
         seed=3,
@@ -71,6 +73,24 @@ def test_texts_with_a_set_phrase_are_split_as_others_are(
     assert len(found["train"]) > 0.65 * COUNT
     # Without set phrases, whatever shares one with test is lost.
     assert len(split(lines, tmp_path, common=1.0)["train"]) < 0.5 * COUNT
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{0}. {1}. Sent from my small phone today.",
+        "Dear friends of this club. {0}. {1}.",
+        "Good morning to you all. {0}. With kind regards and thanks. {1}.",
+        "{0}. {1}. This letter was written by a machine and holds without a signature.",
+    ],
+)
+def test_whole_sentences_that_very_many_documents_have_tie_none(line: str, tmp_path: Path) -> None:
+    lines = [line.format(words(9).capitalize(), words(9).capitalize()) for _ in range(COUNT)]
+    found = split(lines, tmp_path, prose="lines")
+    common = line.count(".") - 2
+    assert 2 * COUNT * 0.98 <= sum(map(len, found.values())) <= 2 * COUNT + common
+    assert 0.12 < len(found["test"]) / (2 * COUNT) < 0.28
+    assert len(found["train"]) > 0.65 * 2 * COUNT
 
 
 @pytest.mark.parametrize("around", [2, 3, 8])
