@@ -24,7 +24,7 @@ CHAPTERS = {
     "Contamination": ("tasks/guarding/",),
     "Training": ("tasks/training/",),
     "Figures": ("tasks/evaluation/",),
-    "What was left out, and what is odd": ("tasks/stage.py", "tasks/"),
+    "What was left out, and what is odd": ("tasks/stage.py", "tasks/", "storage/warnings.py"),
     "The store itself": ("storage/",),
 }
 TABLES = """\

@@ -62,6 +62,7 @@ class RunFacts:
     contamination: tuple[Row, ...]
     steps: tuple[Row, ...]
     language_models: tuple[Row, ...] = field(default=())
+    warnings: tuple[Row, ...] = field(default=())
 
     @property
     def transductive(self) -> str:
@@ -110,6 +111,7 @@ def run_facts(connection: duckdb.DuckDBPyConnection, run: runs.Run) -> RunFacts:
             "SELECT model, method, count(*) AS generations FROM generations "
             "WHERE model IS NOT NULL GROUP BY ALL ORDER BY ALL",
         ),
+        warnings=rows_of(connection, "FROM warnings"),
     )
 
 

@@ -8,12 +8,14 @@ import pyarrow as pa
 import typer
 import yaml
 
+from tercet.flows.results import warnings
 from tercet.flows.results.few import TOO_FEW, is_few
 from tercet.flows.results.refs import artifact_of
 from tercet.flows.terminal import text_table
 from tercet.storage import runs, tags
 from tercet.storage.artifacts import Artifact, open_artifact, totals
 from tercet.storage.store import Store, StoreError, open_store
+from tercet.storage.warnings import warnings_of
 from tercet.tasks.stage import BadInput
 
 NEWEST_RUNS = 20
@@ -53,6 +55,8 @@ def show_ref(ref: str, store: str, run_ref: str | None) -> None:
     folder = artifact.model_dir()
     if folder is not None:
         typer.echo(f"model     {folder}")
+    for line in warnings.lines(warnings_of(artifact)):
+        typer.echo(line)
     counts = totals(list(records.values()))
     for table, total in counts.items():
         _show_table(artifact, table, total)

@@ -1,6 +1,7 @@
 """`tercet plan`: what a run would do and how long it would take, one line per step."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 
 from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Step
@@ -8,10 +9,14 @@ from tercet.flows.planning.estimates import Estimate
 from tercet.flows.planning.moved_tags import moved_tags
 from tercet.flows.planning.plan import PlannedStep, plan
 from tercet.flows.recipe.scoring import unused
-from tercet.flows.running import undecayed_rows
+from tercet.flows.results import warnings
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.running.run_plan import prepare
+from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.flows.terminal.progress import readable_time
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.store import open_store
+from tercet.storage.warnings import warnings_of
+from tercet.tasks.training.train_warnings import find_beforehand
 
 WORDS = {
     "reuse": "reused",
@@ -29,7 +34,7 @@ def show_plan(arguments: RunArguments) -> None:
         print(run_plan.chosen)
     for line in run_plan.notes:
         print(line)
-    for line in (*moved_tags(run_plan), *undecayed_rows.beforehand(run_plan.steps)):
+    for line in (*moved_tags(run_plan), *_warnings(run_plan, planned)):
         print(line)
     for step in planned:
         print(plan_line(step))
@@ -44,6 +49,21 @@ def show_plan(arguments: RunArguments) -> None:
     idle = unused(run_plan.recipe.score, run_plan.recipe.select)
     if idle is not None:
         print(idle)
+
+
+def _warnings(run_plan: RunPlan, planned: Sequence[PlannedStep]) -> list[str]:
+    """Warnings of what was made, and of trainings to come as far as their corpora's columns show
+    them."""
+    made = {step.step: step.version for step in planned if step.state == "reuse"}
+    found: list[warnings.Row] = []
+    if made:
+        store = open_store(run_plan.store, create=False)
+        for step, version in made.items():
+            assert version is not None
+            found += warnings_of(open_artifact(store, step, version))
+    before = find_beforehand({step.name: step.config for step in run_plan.steps})
+    found += ({"step": step, **asdict(one)} for step, one in before if step not in made)
+    return warnings.lines(found)
 
 
 def _time(planned: Sequence[PlannedStep]) -> str:

@@ -22,6 +22,7 @@ from tercet.flows.report import (
     pairs,
     projection,
     trained,
+    warned,
 )
 from tercet.flows.report.subject import Subject, amount, duration, interval, signed
 from tercet.flows.results.few import TOO_FEW
@@ -30,6 +31,7 @@ from tercet.flows.results.figures import figures, foremost, of_tasks
 Part = Callable[[Sequence[Subject]], Section]
 
 PARTS: tuple[Part, ...] = (
+    warned.warned,
     measured.before_and_after,
     made.funnel,
     examples.examples,
@@ -60,7 +62,9 @@ def html(subjects: Sequence[Subject], tell: Callable[[str], None] = lambda said:
         sections = [differences.difference(a, b), differences.keys(a, b)]
     for part in PARTS:
         tell(part.__name__.replace("_", " "))
-        sections.append(_made(part, subjects))
+        section = _made(part, subjects)
+        if _shows(section):
+            sections.append(section)
     return page(
         _title(subjects),
         sections,
@@ -75,6 +79,11 @@ def html(subjects: Sequence[Subject], tell: Callable[[str], None] = lambda said:
             "is in this one file; it needs no network."
         ),
     )
+
+
+def _shows(section: Section) -> bool:
+    """Whether there is more in it than words about what is missing."""
+    return any(not isinstance(block, Note) or block.tone != "missing" for block in section.blocks)
 
 
 def _made(part: Part, subjects: Sequence[Subject]) -> Section:

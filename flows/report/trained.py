@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from tercet.flows.pages import charts
 from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section
 from tercet.flows.report.subject import Row, Subject
-from tercet.flows.results import drawn, lost_losses
+from tercet.flows.results import drawn
 
 MOST_POINTS = 300
 
@@ -54,9 +54,6 @@ def curves(subjects: Sequence[Subject]) -> Section:
     blocks: list[Block] = [Grid(shown, caption, least=22)]
     for subject in subjects:
         of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
-        blocks += (
-            Note(f"{of_run}{said}", "warning") for said in lost_losses.told(subject.connection)
-        )
         blocks += (
             Note(f"{of_run}{said}") for said in drawn.told(subject.connection, subject.recipe)
         )

@@ -8,15 +8,14 @@ import duckdb
 
 from tercet.flows.pipeline.training import trained_by
 from tercet.flows.recipe.model import ModelSettings, Recipe
-from tercet.flows.recipe.threshold_keys import threshold_keys
 from tercet.flows.results import (
     definitions,
     discriminators,
     drawn,
     generated,
-    lost_losses,
     transductive,
     unmeasured,
+    warnings,
 )
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
@@ -44,9 +43,10 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     steps = {entry["step"]: entry for entry in run["steps"]}
     lines = [f"\nRun {run_id} is done."]
     with catalog.connect(store, run_id) as connection:
+        told = warnings.lines(warnings.of_run(connection))
+        lines += ["", *told] if told else []
         lines += _asked(connection, run_id)
         lines += _failed(connection, command)
-        lines += (f"\n{sentence}" for sentence in lost_losses.told(connection))
         lines += (f"\n{sentence}" for sentence in drawn.told(connection, run["recipe"]))
         lines += (f"\n{sentence}" for sentence in unmeasured.told(connection, run_plan.recipe))
         lines += _generators(connection)
@@ -54,8 +54,7 @@ def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         lines += of_definitions(connection)
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
             found = figures(connection)
-            stages = {str(step["stage"]) for step in steps.values()}
-            lines += _before_and_after(found, run_plan.recipe, stages)
+            lines += _before_and_after(found, run_plan.recipe)
             lines += trained_on(connection, run_plan.recipe)
             lines += _over_seeds(found)
             lines += first_look(connection, run_plan.recipe.seed)
@@ -186,9 +185,7 @@ def _define_next(recipe: Recipe, steps: Collection[str]) -> str | None:
     return None
 
 
-def _before_and_after(
-    found: Sequence[Figure], recipe: Recipe, stages: Collection[str]
-) -> list[str]:
+def _before_and_after(found: Sequence[Figure], recipe: Recipe) -> list[str]:
     """Each figure of the recipe's seed before and after, with its gain."""
     rows = []
     for figure in found:
@@ -226,29 +223,13 @@ def _before_and_after(
     if any(figure.transductive for figure, *_ in rows):
         lines.append(transductive.WHY)
     if lows and not any(low > 0 for low in lows):
-        lines.append(f"None of these figures is measurably better.{_advice(recipe, stages)}")
+        lines.append("None of these figures is measurably better.")
     elif few and not lows:
         lines.append(
             f"Whether the encoder is better is not known: no figure is of {FEW} questions"
             f"{more_of(few[0].metric.suite, 'dev' if few[0].metric.of_dev else 'test')}."
         )
     return lines
-
-
-def _advice(recipe: Recipe, stages: Collection[str]) -> str:
-    """What could be changed in this recipe for a better encoder; empty if it does not train."""
-    rows = [part.rows for phase in recipe.train.phases for part in phase.parts]
-    if not rows:
-        return ""
-    tries = []
-    if any(one.reads_triplets or one.source == "anchors" for one in rows):
-        tries.append("more rows (sample.rows)")
-    if "select" in stages:
-        key = threshold_keys("negative_max", recipe.select.model_dump(mode="json"))
-        tries += [f"a lower {key}", "other method weights"]
-    tries += ["more steps (epochs or max_steps)", "a larger learning_rate"]
-    look = "; and look at the triplets with the query below" if "select" in stages else ""
-    return f" Try: {', '.join(tries)}{look}."
 
 
 def _shown(figure: Figure) -> bool:

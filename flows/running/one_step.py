@@ -12,7 +12,7 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Model, Tagged, Weights
-from tercet.flows.running import parts
+from tercet.flows.running import parts, warnings
 from tercet.flows.running.asker import Asker
 from tercet.flows.running.device import device
 from tercet.flows.running.executors import Executor, Threads
@@ -22,6 +22,7 @@ from tercet.models.llm.messages import Ask
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput, Resources, silent
+from tercet.tasks.warning import sentence
 
 Progress = Callable[[int, int | None, str], None]
 Say = Callable[[str], None]
@@ -59,6 +60,7 @@ def make_artifact(
     handle: RunHandle, step: Step, own: Fingerprint, artifact: Artifact, progress: Progress
 ) -> dict[str, Any]:
     began = time.monotonic()
+    told = _tell(handle, step, warnings.find_before)
     standing = artifact.plan()
     recalled = _recalled(handle, step, own, standing)
     order = _order(handle, step, own, recalled, progress)
@@ -88,6 +90,7 @@ def make_artifact(
         Threads(handle.asker.cancel).map(order, pending, progress)
     else:
         handle.executor.map(order, pending, show)
+    told += _tell(handle, step, warnings.find_after)
     return artifact.finish(
         {
             "step": step.name,
@@ -99,8 +102,20 @@ def make_artifact(
             "modules": dict(own.modules),
             "libraries": _libraries(),
             "seconds": round(time.monotonic() - began, 3),
+            "warnings": told,
         }
     )
+
+
+def _tell(
+    handle: RunHandle, step: Step, find: Callable[..., list[dict[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Looks for warnings of the step, and says them as they are found."""
+    limit = handle.plan.recipe.run.memory_limit
+    found = find(step, handle.plan.steps, lambda made: artifact_of(handle, made), limit)
+    for warning in found:
+        handle.say(sentence(warning))
+    return found
 
 
 def _order(

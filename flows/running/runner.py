@@ -12,18 +12,10 @@ from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Step
 from tercet.flows.pipeline.step import schemas as step_schemas
-from tercet.flows.running import (
-    failed_rows,
-    few_rows,
-    guarded_rows,
-    guessed,
-    lost_rows,
-    odd_rows,
-    undecayed_rows,
-)
+from tercet.flows.running import failed_rows, guessed
 from tercet.flows.running.asker import Asker
 from tercet.flows.running.executors import Executor, Processes
-from tercet.flows.running.one_step import Progress, RunHandle, Say, artifact_of, make_artifact
+from tercet.flows.running.one_step import Progress, RunHandle, Say, make_artifact
 from tercet.flows.running.run_plan import RunPlan, check_models
 from tercet.storage import locks, runs
 from tercet.storage.artifacts import open_artifact
@@ -176,24 +168,9 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
                 manifest = None
             if manifest is None:
                 state = "resumed" if artifact.records() else "made"
-                few = few_rows.warning(step, lambda made: artifact_of(handle, made))
-                if few is not None:
-                    handle.say(few)
-                for line in undecayed_rows.warnings(step, lambda made: artifact_of(handle, made)):
-                    handle.say(line)
                 manifest = make_artifact(handle, step, own, artifact, progress)
-    for line in (*guessed.lines(step), *lost_rows.warnings(step, artifact)):
+    for line in guessed.lines(step):
         handle.say(line)
-    left = guarded_rows.warning(step, artifact)
-    if left is not None:
-        handle.say(left)
-    for odd in odd_rows.odd_rows(
-        step,
-        handle.plan.steps,
-        lambda made: artifact_of(handle, made),
-        handle.plan.recipe.run.memory_limit,
-    ):
-        handle.say(odd_rows.sentence(odd))
     if handle.asker is not None and not _asked_next(handle.plan, step):
         handle.asker.release()
     result = StepResult(

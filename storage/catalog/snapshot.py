@@ -14,6 +14,7 @@ from tercet.storage.answers.journal import RESPONSES
 from tercet.storage.answers.usage import USAGE
 from tercet.storage.artifacts import Artifact, Record, all_artifacts, totals
 from tercet.storage.store import Store
+from tercet.storage.warnings import WARNINGS, warnings_of
 
 _TIME = pa.timestamp("us")
 
@@ -98,6 +99,7 @@ METADATA = {
     "runs": RUNS,
     "run_steps": RUN_STEPS,
     "tags": TAGS,
+    "warnings": WARNINGS,
     # Views of the pool of answers, which the catalog creates itself.
     "responses": RESPONSES,
     "usage": USAGE,
@@ -160,8 +162,13 @@ class Snapshot:
                 latest[entry.artifact.step] = entry
         return [entry for entry in latest.values() if entry.manifest is None]
 
-    def metadata(self) -> dict[str, pa.Table]:
-        """The tables of artifacts, lineage, runs and tags."""
+    def metadata(self, run: str | None = None) -> dict[str, pa.Table]:
+        """The tables of artifacts, lineage, runs, tags, and the warnings of a run.
+
+        run: whose warnings; by default the newest's that reached a step.
+        """
+        of_runs = (self.of_run(one) for one in self.runs if run in (None, one["run_id"]))
+        reached = next((entries for entries in of_runs if entries), [])
         rows: dict[str, list[dict[str, Any]]] = {
             "artifacts": [_artifact_row(entry) for entry in self.entries if entry.totals],
             "lineage": [
@@ -191,6 +198,7 @@ class Snapshot:
                 for step in run["steps"]
             ],
             "tags": [{"tag": tag, "target": target} for tag, target in self.tags.items()],
+            "warnings": [warning for entry in reached for warning in warnings_of(entry.artifact)],
         }
         return {name: pa.Table.from_pylist(rows[name], METADATA[name]) for name in rows}
 

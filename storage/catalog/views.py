@@ -146,7 +146,7 @@ def _fill(
             name = f"{database}.main.{_name(table + '_at')}"
             query = whole(_at(snapshot, table))
             connection.execute(f"CREATE MACRO {name}(version) AS TABLE {query}")
-    for name, rows in snapshot.metadata().items():
+    for name, rows in snapshot.metadata(run).items():
         if name not in in_store:
             _table(connection, f"{database}.main.{name}", rows)
 

@@ -18,10 +18,7 @@ CORPUS_OUTCOMES = pa.schema(
     ]
 )
 """Table `corpus_outcomes`. What became of each corpus, in counts: what stands in which split, and
-what was left out, why. `tercet run` says of it what a user should know: a tenth of a corpus's
-rows or more that cannot be used, a tenth of its sentences or more that the splits keep out, a
-tenth of its pairs or more that are left out although they repeat none, a corpus of which nothing
-is used, and less than a third of the documents that `ingest.test` and `ingest.dev` ask for.
+what was left out, why. What a user should know of it is in `warnings`.
 
 Columns:
     corpus: the corpus's name in the recipe

@@ -318,14 +318,18 @@ def test_runs_that_were_measured_on_other_queries_have_no_interval(tmp_path: Pat
     assert said.startswith("Whether B is better than A is not known")
 
 
-def test_every_section_of_an_empty_run_says_something(written: Written) -> None:
+def test_a_section_that_shows_nothing_is_not_on_the_page(written: Written) -> None:
     store = open_store(str(written.store), create=False)
     with opened(store, [written.failed]) as subjects:
+        page = report.html(subjects)
         for part in report.PARTS:
             section = part(subjects)
-            assert section.blocks, section.title
             for chart in of(section, Chart):
                 assert chart.spec["data"]["values"], section.title
+            notes = [block for block in section.blocks if isinstance(block, Note)]
+            told = len(notes) < len(section.blocks) or any(n.tone != "missing" for n in notes)
+            assert (f">{section.title}</h2>" in page) == told
+        assert ">The gate</h2>" not in page
 
 
 def test_hostile_text_is_in_the_sections_and_will_be_escaped(whole: tuple[Subject, ...]) -> None:

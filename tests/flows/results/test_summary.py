@@ -47,7 +47,7 @@ def recipe(tmp_path: Path) -> Any:
 
 def test_a_handful_of_questions_shows_no_interval_and_decides_nothing(recipe: Any) -> None:
     few = [figure(-100.0, 1), figure(5.0, 29, "halves")]
-    *lines, last = _before_and_after(few, recipe(ANCHORS), set())
+    *lines, last = _before_and_after(few, recipe(ANCHORS))
     assert [line.split("test recall@1")[1].split() for line in lines[1:3]] == [
         ["60.00", "-40.00", "-100.00", "(too", "few)", "1"],
         ["60.00", "65.00", "+5.00", "(too", "few)", "29"],
@@ -57,17 +57,17 @@ def test_a_handful_of_questions_shows_no_interval_and_decides_nothing(recipe: An
         "or a larger `ingest.test`."
     )
     # What is of enough questions decides alone.
-    told = "\n".join(_before_and_after([*few, figure(0.5, 30)], recipe(ANCHORS), set()))
+    told = "\n".join(_before_and_after([*few, figure(0.5, 30)], recipe(ANCHORS)))
     assert "+0.50 (-0.50 to +1.50)" in told
     assert "None of these figures is measurably better." in told
-    told = "\n".join(_before_and_after([*few, figure(5.0, 30)], recipe(ANCHORS), set()))
+    told = "\n".join(_before_and_after([*few, figure(5.0, 30)], recipe(ANCHORS)))
     assert "better" not in told
 
 
 def test_a_set_whose_texts_stood_in_training_is_marked(recipe: Any) -> None:
     seen = figure(5.0, 500)
     seen.transductive = True
-    told = _before_and_after([seen, figure(4.0, 500)], recipe(ANCHORS), set())
+    told = _before_and_after([seen, figure(4.0, 500)], recipe(ANCHORS))
     assert [line.split("  ")[0].endswith("(transductive)") for line in told[1:3]] == [True, False]
     assert told.count(transductive.WHY) == 1
     several = figure(5.0, 500, seeds=2)
@@ -78,22 +78,6 @@ def test_a_set_whose_texts_stood_in_training_is_marked(recipe: Any) -> None:
 def test_over_seeds_a_handful_of_questions_has_no_interval_either() -> None:
     assert _over_seeds([figure(5.0, 3, seeds=3)])[1].endswith("too few")
     assert _over_seeds([figure(5.0, 30, seeds=3)])[1].endswith(")")
-
-
-def test_the_advice_names_what_the_run_has(recipe: Any) -> None:
-    def advice(of: Recipe, *stages: str) -> str:
-        return _before_and_after([figure(0.0, 50)], of, stages)[-1]
-
-    common = "more steps (epochs or max_steps), a larger learning_rate."
-    better = "None of these figures is measurably better."
-    assert advice(recipe(TERMS)) == f"{better} Try: {common}"
-    assert advice(recipe(ANCHORS)) == f"{better} Try: more rows (sample.rows), {common}"
-    of_triplets = advice(recipe_file.load("quickstart"), "select")
-    assert "sample.rows" in of_triplets
-    # The recipe sets it for one relation, where the general key has no effect.
-    assert "a lower select.negative_max (where they count instead, select.rel" in of_triplets
-    assert "triplets with the query below" in of_triplets
-    assert advice(recipe(whiten={})) == better
 
 
 def test_a_dictionary_that_was_trained_on_is_asked_next(recipe: Any) -> None:

@@ -135,12 +135,12 @@ train:
     )
     line = ("run", str(tmp_path / "recipe.yaml"), "--store", str(tmp_path / "store"), "--no-server")
     for _ in range(2):  # reused or not
-        told = ended_well(tercet(*line, "--until", "ingest")).stderr
+        told = ended_well(tercet(*line, "--until", "ingest")).stdout
         assert "ingest: corpus 'tickets': of 300 documents " in told
         assert "where 30% and 20% were asked for; " in told
         assert "are tied together by runs of eight words or by nearly all" in told
         assert "ingest: corpus 'again': no document of it is used (duplicate " in told
-        assert "ingest: corpus 'old': 30 of 31 rows cannot be used (not_utf8 30); if it is" in told
+        assert "ingest: corpus 'old': 30 of 31 rows cannot be used (not_utf8 30): if it is" in told
     rare = ended_well(tercet(*line, "--set", "ingest.rare=1", "--until", "train")).stderr
     (few,) = [line for line in rare.splitlines() if "there are only" in line]
     assert "Pairs were left out as shared_with_test " in few

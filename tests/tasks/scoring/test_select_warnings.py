@@ -1,7 +1,7 @@
-"""The keys that set a threshold."""
+"""What a warning of `select` names: the keys that set a threshold."""
 
-from tercet.flows.recipe.threshold_keys import threshold_keys
 from tercet.tasks.scoring.select import SelectConfig
+from tercet.tasks.scoring.select_warnings import threshold_keys
 
 
 def keys(name: str, **settings: object) -> str:

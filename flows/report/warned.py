@@ -1,0 +1,25 @@
+"""What went wrong in a run without an error."""
+
+from collections.abc import Sequence
+
+from tercet.flows.pages.blocks import Section, Table
+from tercet.flows.report.subject import Subject, amount, short
+from tercet.flows.results import warnings
+
+
+def warned(subjects: Sequence[Subject]) -> Section:
+    """The table `warnings`; empty without one."""
+    several = len(subjects) > 1
+    rows = [
+        [
+            *([subject.name] if several else []),
+            row["step"],
+            row["message"] + (f": {short(row['example'], 120)!r}" if row["example"] else ""),
+            f"{amount(row['count'])} of {amount(row['total'])}",
+            row["remedy"],
+        ]
+        for subject in subjects
+        for row in warnings.of_run(subject.connection)
+    ]
+    heads = [*(["run"] if several else []), "step", "what was found", "rows", "what to do"]
+    return Section("Warnings", [Table(heads, rows)] if rows else [])

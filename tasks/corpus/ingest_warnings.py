@@ -1,0 +1,217 @@
+"""Warnings of `ingest`: what a corpus lost, how little is held out, and what its texts still hold.
+
+Counts come from `corpus_outcomes`; texts are read of the first sentences alone.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from pydantic import BaseModel
+
+from tercet.storage.rows import Rows
+from tercet.tasks.connections import connection
+from tercet.tasks.corpus.ingest import IngestConfig
+from tercet.tasks.corpus.outcomes import LARGE_CLUSTER, NOTHING_KEPT, PARTED
+from tercet.tasks.corpus.sources.streams import conversion
+from tercet.tasks.corpus.splits import SPLITS
+from tercet.tasks.stage import Work
+from tercet.tasks.warning import StageWarning
+
+# A share of unreadable rows, of sentences that the splits keep out, or of pairs left out.
+LOST = 0.1
+# A share of sentences or pairs that repeat an earlier one; every sixth does in documentation.
+REPEATED = 0.5
+# Where so many documents are asked for in dev or test, fewer than a third of them is no accident.
+ASKED = 10
+# With fewer sentences, test measures nothing, and dev chooses nothing.
+TINY = {"test": 30, "dev": 1}
+# A share of the first sentences, and at least so many, that hold tags or a page's boilerplate.
+LEFT_IN, LEAST, LOOKED_AT = 0.01, 5, 20_000
+
+_REPEATS = {"sentence": ("duplicate",), "pair": ("duplicate_query", "duplicate_answer")}
+# What the splits keep out of dev or train.
+_BY_SPLITS = ("shared_with_test", "shared_with_dev", "like_test", "like_dev")
+_MENDS: Mapping[str, str] = {
+    "shared_with_test": "lower ingest.test",
+    "like_test": "lower ingest.test",
+    "shared_with_dev": "lower ingest.dev",
+    "like_dev": "lower ingest.dev",
+    "too_short": "lower ingest.min_words",
+    "too_long": "raise ingest.max_words",
+}
+_LOOK = "see them (tercet sql \"SELECT reason, detail, text FROM rejects WHERE stage = 'ingest'\")"
+_TAGS = (
+    "a|b|br|center|code|div|em|font|h[1-6]|hr|i|img|li|ol|p|pre|span|strong|table|tbody|td|th|tr|u"
+)
+_MARKUP = rf"</?(?:{_TAGS}|ul)(?:\s[^<>]*)?/?>|&(?:nbsp|amp|lt|gt|quot|apos|#\d+|#x[0-9a-f]+);"
+_BOILERPLATE = (
+    "sent from my (?:iphone|ipad|android|phone|mobile)|all rights reserved|unsubscribe|"
+    "accept (?:all )?cookies|enable javascript"
+)
+_HELD = {
+    "markup": (_MARKUP, "hold HTML tags or entities", "take them out of the source"),
+    "boilerplate": (
+        _BOILERPLATE,
+        "hold what stands on every page or message",
+        "take it out of the source",
+    ),
+}
+
+_Counts = Counter[tuple[str, str]]
+
+
+def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
+    """Warnings of each corpus, and of the splits of all."""
+    if "corpus_outcomes" not in made.tables:  # to pretrain on, of which nothing is held out
+        return
+    config: IngestConfig = work.config
+    found: dict[str, _Counts] = defaultdict(Counter)
+    for row in made.table("corpus_outcomes").to_pylist():
+        found[row["corpus"]][row["unit"], row["outcome"]] = row["n"]
+    few: list[str] = []
+    for corpus in config.corpora:
+        counts, name = found[corpus.name], corpus.name
+        yield from _unreadable(name, counts, corpus.source)
+        yield from _unused(name, counts)
+        yield from _repeated(name, counts)
+        yield from _kept_out(name, counts)
+        for warning in _held_out(name, counts, {"test": config.test, "dev": config.dev}):
+            few.append(warning.message)
+            yield warning
+    if not few:
+        yield from _tiny(config, sum(found.values(), _Counts()))
+    yield from _left_in(work, made)
+
+
+def remedies(reasons: Sequence[str]) -> list[str]:
+    """What keeps more of the rows that `ingest` left out for these reasons."""
+    return list(dict.fromkeys(_MENDS[reason] for reason in reasons if reason in _MENDS))
+
+
+def _of(counts: _Counts, unit: str) -> Counter[str]:
+    return Counter({outcome: n for (of, outcome), n in counts.items() if of == unit})
+
+
+def _listed(reasons: Counter[str]) -> str:
+    return ", ".join(f"{reason} {n:,}" for reason, n in reasons.most_common(3))
+
+
+def _unreadable(name: str, counts: _Counts, source: str) -> Iterator[StageWarning]:
+    rows = _of(counts, "row")
+    del rows["markup"]  # no loss: code, tables and lists between the prose
+    read = rows.total() + _of(counts, "document").total()
+    if rows.total() > LOST * read:
+        said = f"corpus {name!r}: {rows.total():,} of {read:,} rows cannot be used"
+        remedy = f"if it is Latin-1: {conversion(source)}" if "not_utf8" in rows else _LOOK
+        said += f" ({_listed(rows)})"
+        yield StageWarning("unreadable", name, rows.total(), read, said, remedy)
+
+
+def _unused(name: str, counts: _Counts) -> Iterator[StageWarning]:
+    documents = _of(counts, "document")
+    if documents.total() <= documents[NOTHING_KEPT]:
+        lost = Counter({reason: n for (unit, reason), n in counts.items() if unit != "document"})
+        said = f"corpus {name!r}: no document of it is used ({_listed(lost)})"
+        mends = remedies([reason for reason, _ in lost.most_common(3)])
+        remedy = " and ".join(mends) or "leave it out, or give it texts that no other corpus has"
+        read = documents.total()
+        yield StageWarning("unused", name, read, read, said, remedy)
+
+
+def _repeated(name: str, counts: _Counts) -> Iterator[StageWarning]:
+    for unit, reasons in _REPEATS.items():
+        found = _of(counts, unit)
+        lost = Counter({reason: found[reason] for reason in reasons if found[reason]})
+        if lost and lost.total() >= REPEATED * found.total():
+            said = f"corpus {name!r}: {lost.total():,} of {found.total():,} {unit}s repeat an "
+            said += f"earlier one and are left out ({_listed(lost)})"
+            remedy = "look for texts that stand on every page or in every row"
+            if unit == "pair":
+                remedy = "name a query and an answer whose texts differ from row to row"
+            yield StageWarning("duplicates", name, lost.total(), found.total(), said, remedy)
+
+
+def _kept_out(name: str, counts: _Counts) -> Iterator[StageWarning]:
+    """Of sentences and pairs that are left out, if they are many; repetitions are no loss."""
+    for unit, repeats in _REPEATS.items():
+        found = _of(counts, unit)
+        kept = sum(found[split] for split in SPLITS)
+        lost = Counter(
+            {
+                reason: n
+                for reason, n in found.items()
+                if reason in _BY_SPLITS or (unit == "pair" and reason not in (*SPLITS, *repeats))
+            }
+        )
+        total = kept + lost.total()
+        if lost and lost.total() >= LOST * total:
+            said = f"corpus {name!r}: {lost.total():,} of {total:,} {unit}s are left out "
+            said += f"({_listed(lost)}), and {found['train']:,} are in train"
+            mends = " and ".join(remedies([reason for reason, _ in lost.most_common(3)]))
+            remedy = f"to keep more, {mends}" if mends else _LOOK
+            yield StageWarning("left_out", name, lost.total(), total, said, remedy)
+
+
+def _held_out(name: str, counts: _Counts, asked: Mapping[str, float]) -> Iterator[StageWarning]:
+    documents = _of(counts, "document")
+    kept = documents.total() - documents[NOTHING_KEPT]
+    few = [
+        split
+        for split, share in asked.items()
+        if share * kept >= ASKED and documents[split] < share * kept / 3
+    ]
+    if not few:
+        return
+    there = " and ".join(f"{documents[split]:,} are in {split}" for split in few)
+    wanted = " and ".join(f"{asked[split]:.0%}" for split in few)
+    said = f"corpus {name!r}: of {kept:,} documents {there}, where {wanted} were asked for"
+    together = documents[LARGE_CLUSTER]
+    parted = _of(counts, PARTED)
+    remedy = f"raise {' and '.join(f'ingest.{split}' for split in few)}"
+    if together:
+        said += (
+            f"; {together:,} are tied together by runs of eight words or by nearly all their words,"
+            " and went to train"
+        )
+        remedy = "raise ingest.largest_cluster"
+    elif parted:
+        # No document leaves test, so too few were drawn: those that are tied are drawn as one.
+        said += "; documents that share runs of eight words or nearly all words stay together"
+    if parted:
+        remedy = (
+            f"they are too alike to be parted (ingest.rare=1 would leave {parted['train']:,} "
+            "in train), so leave copies out, or measure on texts of another corpus"
+        )
+        enough = all(parted[split] >= asked[split] * kept / 3 for split in few)
+        if enough and 2 * parted["train"] >= kept:
+            remedy = f"ingest.rare=1 parts them, and leaves {parted['train']:,} in train and "
+            remedy += f"{parted['test']:,} in test"
+    count = sum(documents[split] for split in few)
+    yield StageWarning("held_out", name, count, kept, said, remedy)
+
+
+def _tiny(config: IngestConfig, counts: _Counts) -> Iterator[StageWarning]:
+    """Of a split of all corpora that was asked for and holds next to nothing."""
+    sentences = _of(counts, "sentence")
+    total = sum(sentences[split] for split in SPLITS)
+    for split, share in (("test", config.test), ("dev", config.dev)):
+        n = sentences[split]
+        if total and share and n < TINY[split]:
+            said = f"{split} has {n:,} of {total:,} sentences, too few to measure on"
+            remedy = f"add text, or raise ingest.{split}"
+            yield StageWarning("tiny_split", split, n, total, said, remedy)
+
+
+def _left_in(work: Work, made: Rows) -> Iterator[StageWarning]:
+    """Of tags and boilerplate in the first sentences; no more of the corpus is read again."""
+    with connection(work) as db:
+        for kind, (pattern, said, remedy) in _HELD.items():
+            count, total, example = db.execute(
+                f"""SELECT count(*) FILTER (found), count(*), min(text) FILTER (found)
+                FROM (SELECT text, regexp_matches(text, ?, 'i') AS found FROM
+                    (SELECT text FROM {made.sql("sentences")} LIMIT {LOOKED_AT}))""",
+                [pattern],
+            ).fetchall()[0]
+            if count >= max(LEAST, LEFT_IN * total):
+                said = f"{count:,} of the first {total:,} sentences {said}"
+                yield StageWarning(kind, None, count, total, said, remedy, example)

@@ -1,0 +1,89 @@
+"""Warnings of `evaluate`: unusable rows of own sets, a measure at its ceiling, no gain at all."""
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import BaseModel
+
+from tercet.storage.rows import Rows
+from tercet.tasks.connections import connection
+from tercet.tasks.evaluation.evaluate import EvaluateConfig
+from tercet.tasks.scoring.select import SelectConfig
+from tercet.tasks.scoring.select_warnings import threshold_keys
+from tercet.tasks.stage import Work
+from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.warning import StageWarning
+
+# In percent, of the untouched model: what is left above it is less than most gains.
+CEILING = 95.0
+# A figure of fewer questions tells a gain from chance no better than a coin.
+FEW = 30
+_MEASURES = "('recall@1', 'accuracy', 'spearman', 'map', 'ap')"
+
+
+def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
+    """Of the untouched model, faults of the measures; of the trained one, that no figure gains."""
+    config: EvaluateConfig = work.config
+    if "baseline" not in work.inputs:
+        yield from _unusable(work, made)
+        yield from _at_ceiling(work, made)
+    elif config.phase == "encoder" and config.model_seed is None:
+        yield from _without_gain(work, made, configs)
+
+
+def _unusable(work: Work, made: Rows) -> Iterator[StageWarning]:
+    """Rows of files of graded pairs, told once: by the measure before the training."""
+    with connection(work) as db:
+        for name in work.config.sts_sets:
+            count, example = db.execute(
+                f"""SELECT count(*), min(detail) FROM {made.sql("rejects")}
+                WHERE starts_with(detail, ?)""",
+                [f"{name}: row "],
+            ).fetchall()[0]
+            (used,) = db.execute(
+                f"""SELECT coalesce(sum(n), 0)::BIGINT FROM {made.sql("evaluations")}
+                WHERE suite = 'sts_sets' AND task IN (?, ?) AND metric = 'spearman'""",
+                [name, f"{name} dev"],
+            ).fetchall()[0]
+            if count:
+                fault, remedy = example.removeprefix(f"{name}: "), "correct them in its file"
+                said = f"{count:,} of {count + used:,} rows of {name} cannot be used"
+                yield StageWarning("unusable", name, count, count + used, said, remedy, fault)
+
+
+def _at_ceiling(work: Work, made: Rows) -> Iterator[StageWarning]:
+    with connection(work) as db:
+        found = db.execute(
+            f"""SELECT concat_ws(' ', task, nullif(subset, 'all'), metric), value, n
+            FROM {made.sql("evaluations")}
+            WHERE metric IN {_MEASURES} AND value >= {CEILING} AND n >= {FEW}
+                AND (subset = 'all' OR suite NOT IN ('sts', 'fact_order')) ORDER BY ALL"""
+        ).fetchall()
+    for name, value, n in found:
+        said = (
+            f"{name.replace('_', ' ')} is {value:.2f} before any training, at its ceiling, where "
+        )
+        said += "no gain shows"
+        remedy = "measure on harder questions, or on more candidates"
+        yield StageWarning("ceiling", name, round(value * n / 100), n, said, remedy)
+
+
+def _without_gain(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
+    rows = [p.rows for c in configs if isinstance(c, TrainConfig) for p in c.phase.parts]
+    with connection(work) as db:
+        figures, better = db.execute(
+            f"""SELECT count(*), count(*) FILTER (ci_low > 0) FROM {made.sql("evaluations")}
+            WHERE ends_with(metric, '_gain') AND ci_low IS NOT NULL AND n >= {FEW}"""
+        ).fetchall()[0]
+    if not rows or not figures or better:
+        return
+    tries = []
+    if any(one.reads_triplets or one.source == "anchors" for one in rows):
+        tries.append("more rows (sample.rows)")
+    for config in configs:
+        if isinstance(config, SelectConfig):
+            key = threshold_keys("negative_max", config.model_dump(mode="json"))
+            tries += [f"a lower {key}", "other method weights"]
+    tries += ["more steps (epochs or max_steps)", "a larger learning_rate"]
+    said = f"none of {figures:,} figures is measurably better after training"
+    remedy = f"look at the rows that it trained on, and try {', '.join(tries)}"
+    yield StageWarning("no_gain", None, figures, figures, said, remedy)

@@ -1,0 +1,263 @@
+"""Warnings of trainings: too few rows, texts that are cut, rows without a teacher, a lost loss.
+
+All but the last are looked for before the training, from the rows that it will read.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel
+
+from tercet.models.losses.gaussian_decay import TEACHER
+from tercet.models.text.lengths import words_sql
+from tercet.storage.rows import Rows, quoted
+from tercet.tasks.connections import connection
+from tercet.tasks.corpus.ingest_warnings import remedies
+from tercet.tasks.corpus.kinds.registry import KINDS
+from tercet.tasks.corpus.labelled import LabelledConfig, columns_of
+from tercet.tasks.corpus.sources.registry import reader_of
+from tercet.tasks.corpus.splits import SPLITS
+from tercet.tasks.scoring import select_warnings
+from tercet.tasks.scoring.select import SelectConfig
+from tercet.tasks.stage import Work
+from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig, PhaseConfig
+from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.warning import StageWarning
+
+FEW_BATCHES = 8
+# A share of a part's texts that have more words than `max_length` has tokens; a word is a token or
+# more, so that more of them are cut than are counted. Looked for in the first rows.
+CUT, LOOKED_AT = 0.05, 20_000
+_PAIRS = "document_pairs"
+_MENDS: Mapping[str, str] = {
+    "no_pair": "list methods for the other role under synthesise, or train on rows: anchors",
+    "held_out_text": "lower ingest.test",
+}
+_TAUGHT = (
+    "name the teacher beside the loss, `models: {teacher: evaluator}`, or write `sigma_cosine: 0`"
+)
+_TEXTS = {_PAIRS: ("query", "answer"), "anchors": ("text",)}
+
+_LOST = """
+SELECT phase, seed, max(step) FILTER (loss IS NOT NULL) AS ended, max(step) FILTER (chosen) AS kept
+FROM {log} GROUP BY phase, seed
+HAVING NOT isfinite(arg_max(loss, step)) AND kept < ended ORDER BY phase, seed
+"""
+
+
+def find_before(work: Work, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
+    """Warnings of the rows that a phase is about to train on."""
+    phase = work.config.phase
+    shared = [(part.share, [part]) for part in phase.parts if part.share is not None]
+    others = [part for part in phase.parts if part.share is None]
+    # Parts without a share of the batch fill it together.
+    for share, parts in [*shared, *([(1.0, others)] if others else [])]:
+        rows = sum(_rows(part, work) for part in parts)
+        size = max(round(share * phase.batch_size), 1)
+        if rows < FEW_BATCHES * size:
+            yield _few(work, configs, parts, rows, size)
+            break
+    for part in phase.parts:
+        yield from _cut(work, part, phase.max_length)
+        if _decays(part):
+            labels = _labels(part, work)
+            lacking, total = labels.null_count, len(labels)
+            if lacking:
+                yield _undecayed(part, f"{lacking:,} of {total:,}", lacking, total)
+            elif phase.word_repetition:
+                yield _repeating(part, total)
+
+
+def find_lost(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
+    """Warnings of trainings whose loss became NaN or infinite: what they kept is of an earlier
+    step."""
+    with connection(work) as db:
+        found = db.execute(_LOST.format(log=made.sql("training_log"))).fetchall()
+    for phase, seed, ended, kept in found:
+        said = f"{phase}, seed {seed}: the loss was NaN or infinite at its last step, {ended:,}; "
+        said += f"the weights of step {kept:,} are kept"
+        lost = ended - kept
+        yield StageWarning("lost_loss", phase, lost, ended, said, "lower its learning rate")
+
+
+def find_beforehand(configs: Mapping[str, BaseModel]) -> Iterator[tuple[str, StageWarning]]:
+    """Step and warning where the columns of labelled corpora show before anything runs that rows
+    have no teacher's cosine.
+
+    configs: of all steps, by name.
+    """
+    corpora = {
+        corpus.name: (corpus, config.max_line_bytes)
+        for config in configs.values()
+        if isinstance(config, LabelledConfig)
+        for corpus in config.corpora
+    }
+    for step, phase, part in _phases_that_decay(configs):
+        if part.rows.source not in corpora:
+            continue
+        corpus, longest = corpora[part.rows.source]
+        assert corpus.kind is not None
+        kind = KINDS[corpus.kind]
+        tables = reader_of(corpus.source).tables(corpus, longest)
+        if not any("label" in columns_of(corpus, kind, table) for table in tables):
+            yield step, _undecayed(part, "all", 0, 0)
+        elif phase.word_repetition:
+            yield step, _repeating(part, 0)
+
+
+def _phases_that_decay(
+    configs: Mapping[str, BaseModel],
+) -> Iterator[tuple[str, PhaseConfig, PartConfig]]:
+    for step, config in configs.items():
+        if isinstance(config, TrainConfig):
+            yield from ((step, config.phase, p) for p in config.phase.parts if _decays(p))
+
+
+def _decays(part: PartConfig) -> bool:
+    """Whether the part decays by what stands in its rows."""
+    return part.decays() and TEACHER not in part.models
+
+
+def _few(
+    work: Work, configs: Sequence[BaseModel], parts: Sequence[PartConfig], rows: int, size: int
+) -> StageWarning:
+    sources = list(dict.fromkeys(part.rows.source for part in parts))
+    names = " and ".join(repr(part.name) for part in parts)
+    said = (
+        f"there are only {rows:,} {' and '.join(map(_named, sources))} to train {names}, "
+        f"{rows / size:.1f} batches of {size}, which teach an encoder little"
+    )
+    reasons, left_out = Counter[str](), "Candidates"
+    if any(source in OF_TRIPLETS for source in sources):
+        reasons = _refused(work.inputs["triplets"])
+    elif _PAIRS in sources:
+        reasons, left_out = _pairs_left_out(work.inputs[_PAIRS]), "Pairs"
+    common = [reason for reason, _ in reasons.most_common(3)]
+    if common:
+        listed = ", ".join(f"{reason} {reasons[reason]:,}" for reason in common)
+        said += f". {left_out} were left out as {listed}"
+    mends = dict(_MENDS)
+    for config in configs:
+        if isinstance(config, SelectConfig):
+            mends |= select_warnings.remedies(config)
+    first = [mends[reason] for reason in common if reason in mends][:1] or remedies(common)[:1]
+    remedy = ", or ".join([*first, " and ".join(dict.fromkeys(map(_more, sources)))])
+    key = ", ".join(part.name for part in parts)
+    return StageWarning("few_rows", key, rows, FEW_BATCHES * size, said, remedy)
+
+
+def _named(source: str) -> str:
+    return source.replace("_", " ") if source in SOURCES else f"rows of {source!r}"
+
+
+def _more(source: str) -> str:
+    if source == _PAIRS:
+        return "add text"
+    return "add text or raise sample.rows" if source in SOURCES else f"add rows to {source!r}"
+
+
+def _rows(part: PartConfig, work: Work) -> int:
+    """The rows that a part takes, apart from those that the guard leaves out."""
+    found = _available(part, work)
+    return min(found, part.rows.max_rows or found)
+
+
+def _available(part: PartConfig, work: Work) -> int:
+    config, source = part.rows, part.rows.source
+    if source in OF_TRIPLETS:
+        table = work.inputs["triplets"].table("triplets", ["sentence_id", "relation", "negative"])
+        if source == "triplets" and "negative" in part.resolved().texts:
+            table = table.filter(pc.is_valid(table["negative"]))
+        if config.relation:
+            table = table.filter(pc.is_in(table["relation"], pa.array(config.relation)))
+        return len(table["sentence_id"].unique()) if config.one_per else table.num_rows
+    if source == "anchors":
+        table = work.inputs["anchors"].table("anchor_shares", ["corpus", "anchors"])
+        if config.corpora:
+            table = table.filter(pc.is_in(table["corpus"], pa.array(config.corpora)))
+        return int(pc.sum(table["anchors"]).as_py() or 0)
+    slot, column, wanted = "labelled", "corpus", source
+    if source == _PAIRS:
+        slot, column, wanted = _PAIRS, "split", "train"
+    values = work.inputs[slot].table(slot, [column])[column]
+    return int(pc.sum(pc.equal(values, wanted)).as_py() or 0)
+
+
+def _refused(made: Rows) -> Counter[str]:
+    """How often `select` left out a candidate, by reason; what it could spare is not counted."""
+    counts = made.table("rejects", ["reason"])["reason"].value_counts().to_pylist()
+    found = Counter({entry["values"]: entry["counts"] for entry in counts})
+    for reason in ("surplus", "unused_fallback"):
+        found.pop(reason, None)
+    return found
+
+
+def _pairs_left_out(made: Rows) -> Counter[str]:
+    """How many natural pairs `ingest` left out, by reason."""
+    found = Counter[str]()
+    for row in made.table("corpus_outcomes").to_pylist():
+        if row["unit"] == "pair" and row["outcome"] not in SPLITS:
+            found[row["outcome"]] += row["n"]
+    return found
+
+
+def _cut(work: Work, part: PartConfig, longest: int) -> Iterator[StageWarning]:
+    """Of a part's texts that are longer than the training reads, in its first rows."""
+    source = part.rows.source
+    columns, where = _TEXTS.get(source, ("anchor", "positive", "negative")), "true"
+    if source in OF_TRIPLETS:
+        table = work.inputs["triplets"].sql("triplets")
+    elif source == "anchors":
+        table, where = work.inputs["sentences"].sql("sentences"), "split = 'train'"
+    elif source == _PAIRS:
+        table, where = work.inputs[_PAIRS].sql(_PAIRS), "split = 'train'"
+    else:
+        table = work.inputs["labelled"].sql("labelled")
+        where = f"corpus = {quoted(source)}"
+    with connection(work) as db:
+        count, total, example = db.execute(
+            f"""SELECT count(*) FILTER (words > {longest}), count(*),
+                min(text) FILTER (words > {longest})
+            FROM (SELECT text, {words_sql("text")} AS words FROM
+                (SELECT unnest([{", ".join(columns)}]) AS text FROM
+                    (SELECT {", ".join(columns)} FROM {table} WHERE {where} LIMIT {LOOKED_AT}))
+                WHERE text IS NOT NULL)"""
+        ).fetchall()[0]
+    if total and count >= CUT * total:
+        said = f"{count:,} or more of {total:,} texts that train {part.name!r} are longer than "
+        said += f"max_length, {longest} tokens, and are cut there"
+        remedy = "raise train.max_length, or cut the texts into shorter passages"
+        yield StageWarning("cut", part.name, count, total, said, remedy, example)
+
+
+def _undecayed(part: PartConfig, lacking: str, count: int, total: int) -> StageWarning:
+    said = f"{lacking} {_rows_of(part)} that train {part.name!r} have no teacher's cosine of "
+    said += "their negative, which counts in full, without decay"
+    return StageWarning("undecayed", part.name, count, total, said, _TAUGHT)
+
+
+def _repeating(part: PartConfig, total: int) -> StageWarning:
+    said = f"the teacher's cosines of the {_rows_of(part)} that train {part.name!r} are of the "
+    said += "plain anchors, in which word_repetition repeats words"
+    return StageWarning("plain_cosines", part.name, total, total, said, _TAUGHT)
+
+
+def _rows_of(part: PartConfig) -> str:
+    return "triplets" if part.rows.source in OF_TRIPLETS else f"rows of {part.rows.source!r}"
+
+
+def _labels(part: PartConfig, work: Work) -> pa.ChunkedArray:
+    """The teacher's cosines of the rows that the part can take, null where there is none."""
+    if part.rows.source in OF_TRIPLETS:
+        slot, label, column = "triplets", "negative_similarity", "relation"
+    else:
+        slot, label, column = "labelled", "label", "corpus"
+    table = work.inputs[slot].table(slot, [label, "negative", column])
+    table = table.filter(pc.is_valid(table["negative"]))
+    if slot == "labelled":
+        table = table.filter(pc.equal(table["corpus"], part.rows.source))
+    elif part.rows.relation:
+        table = table.filter(pc.is_in(table["relation"], pa.array(part.rows.relation)))
+    return table[label]

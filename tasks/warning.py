@@ -1,0 +1,39 @@
+"""A warning: what shows in a step's rows that something went wrong, though nothing failed.
+
+Each family has a module of functions that look for warnings, with the thresholds that they apply.
+No stage imports them: a wording that is mended makes no artifact anew.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Characters of an example that are kept.
+SHOWN = 80
+
+
+@dataclass(frozen=True)
+class StageWarning:
+    """`count` of `total` rows of a step are of this kind.
+
+    kind: one word or two for SQL. key: the method, corpus, set or part, if it is about one.
+    message: what was found, as a clause. example: one such row's text, or its fault. remedy: what
+    to do, as the end of a sentence.
+    """
+
+    kind: str
+    key: str | None
+    count: int
+    total: int
+    message: str
+    remedy: str
+    example: str | None = None
+
+
+def sentence(row: Mapping[str, Any]) -> str:
+    """A row of the table `warnings` as people read it."""
+    said = f"{row['step']}: {row['message']}"
+    if row["example"] is not None:
+        text = " ".join(row["example"].split())
+        said += f", such as {text if len(text) <= SHOWN else text[: SHOWN - 1] + '…'!r}"
+    return f"{said}: {row['remedy']}."

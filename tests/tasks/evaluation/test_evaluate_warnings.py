@@ -1,0 +1,90 @@
+"""What is told of measures: at their ceiling before training, and without a gain after it."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tercet.storage.rows import rows_of
+from tercet.tasks.evaluation import evaluate_warnings
+from tercet.tasks.evaluation.evaluate import EvaluateConfig
+from tercet.tasks.evaluation.evaluation_rows import EVALUATIONS
+from tercet.tasks.scoring.select import SelectConfig
+from tercet.tasks.stage import REJECTS, Resources, Work
+from tercet.tasks.training.phases import PhaseConfig
+from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.warning import StageWarning
+
+MORE = "more steps (epochs or max_steps), a larger learning_rate"
+
+
+def figure(metric: str, value: float, n: int = 181, **more: Any) -> dict[str, Any]:
+    blank = dict.fromkeys(EVALUATIONS.names)
+    named = {"suite": "retrieval", "task": "document_pairs", "subset": "test", "n": n}
+    return {**blank, **named, "metric": metric, "value": value, **more}
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> Any:
+    """Looks for warnings over these figures, of the untouched or the trained model."""
+
+    def _found(*rows: dict[str, Any], trained: bool = False, **config: Any) -> list[StageWarning]:
+        files = {name: [tmp_path / f"{name}.parquet"] for name in ("evaluations", "rejects")}
+        pq.write_table(pa.Table.from_pylist(list(rows), EVALUATIONS), files["evaluations"][0])
+        pq.write_table(REJECTS.empty_table(), files["rejects"][0])
+        made = rows_of(files)
+        inputs = {"baseline": made} if trained else {}
+        of_step = EvaluateConfig.model_validate(config.pop("evaluate", {}))
+        work = Work(of_step, 0, inputs, {}, {}, Resources(), tmp_path, lambda name, rows: None)
+        configs = [
+            SelectConfig.model_validate(settings)
+            if name == "select"
+            else TrainConfig(phase=PhaseConfig.model_validate(settings))
+            for name, settings in config.items()
+        ]
+        return list(evaluate_warnings.find(work, made, configs))
+
+    return _found
+
+
+def test_a_measure_at_its_ceiling_before_training_is_told(found: Any) -> None:
+    (warning,) = found(figure("recall@1", 99.45), figure("recall@10", 100.0), figure("mrr", 99.7))
+    assert (warning.kind, warning.key, warning.count, warning.total) == (
+        *("ceiling", "document_pairs test recall@1"),
+        *(180, 181),
+    )
+    assert warning.message.startswith("document pairs test recall@1 is 99.45 before any training")
+    assert found(figure("recall@1", 94.9)) == []
+    # Three questions show no ceiling.
+    assert found(figure("recall@1", 100.0, n=3)) == []
+    assert found(figure("recall@1", 99.45), trained=True, train={}) == []
+
+
+def test_what_is_worth_a_try_names_what_the_run_has(found: Any) -> None:
+    flat = figure("recall@1_gain", 0.5, ci_low=-0.5, ci_high=1.5)
+
+    def remedy(**configs: Any) -> str:
+        (warning,) = found(flat, trained=True, **configs)
+        assert warning.kind == "no_gain"
+        return str(warning.remedy)
+
+    anchors = {"rows": "anchors", "loss": "in_batch"}
+    assert remedy(train={"rows": "terms", "loss": "in_batch"}).endswith(f"and try {MORE}")
+    assert remedy(train=anchors).endswith(f"try more rows (sample.rows), {MORE}")
+    relations = {"alters": {"negative_max": 1.0}}
+    of_triplets = remedy(select={"relations": relations}, train={})
+    assert "sample.rows" in of_triplets
+    # The recipe sets it for one relation, where the general key has no effect.
+    assert "a lower select.negative_max (where they count instead, select.rel" in of_triplets
+
+
+def test_a_gain_or_too_few_questions_or_no_training_tell_nothing(found: Any) -> None:
+    flat = figure("recall@1_gain", 0.5, ci_low=-0.5, ci_high=1.5)
+    better = figure("mrr_gain", 2.0, ci_low=0.5, ci_high=3.5)
+    assert found(flat, better, trained=True, train={}) == []
+    assert found({**flat, "n": 29}, trained=True, train={}) == []
+    assert found(flat, trained=True) == []
+    # Each seed's figures are as many chances; the summary's own are the recipe's seed.
+    assert found(flat, trained=True, train={}, evaluate={"model_seed": 43}) == []

@@ -1,0 +1,214 @@
+"""What is told of a training: few rows, texts that are cut, no teacher, a lost loss."""
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tercet.storage.rows import rows_of
+from tercet.tasks.corpus import labelled
+from tercet.tasks.scoring.select import SelectConfig
+from tercet.tasks.stage import Resources, Work
+from tercet.tasks.training.phases import PhaseConfig
+from tercet.tasks.training.train import TrainConfig
+from tercet.tasks.training.train_warnings import find_before, find_beforehand, find_lost
+from tercet.tasks.training.training_log import TRAINING_LOG
+from tercet.tasks.warning import StageWarning, sentence
+
+MEND = (
+    "name the teacher beside the loss, `models: {teacher: evaluator}`, or write `sigma_cosine: 0`."
+)
+PLAIN = (
+    "train: the teacher's cosines of the rows of 'nli' that train 'triplets' are of the plain "
+    f"anchors, in which word_repetition repeats words: {MEND}"
+)
+BLANK = {"anchor": "text", "positive": "text"}
+
+
+def found(
+    folder: Path, phase: dict[str, Any], tables: dict[str, dict[str, Any]], **select: Any
+) -> list[StageWarning]:
+    """What is told of a phase whose rows come from these tables of one earlier step."""
+    files = {name: [folder / f"{name}.parquet"] for name in tables}
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), files[name][0])
+    rows = rows_of(files)
+    config = TrainConfig(phase=PhaseConfig.model_validate(phase))
+    slots = dict.fromkeys(("triplets", "labelled", "document_pairs"), rows)
+    work = Work(config, 0, slots, {}, {}, Resources(), folder, lambda name, rows: None)
+    return list(find_before(work, [config, SelectConfig.model_validate(select)]))
+
+
+def told(warnings: list[StageWarning]) -> list[str]:
+    return [sentence({"step": "train", **asdict(one)}) for one in warnings]
+
+
+def triplets(*negatives: str | None, cosines: Any = 0.5) -> dict[str, Any]:
+    count = len(negatives)
+    return {
+        "sentence_id": pa.array(range(count), pa.uint64()),
+        "relation": ["topic"] * count,
+        **{name: [text] * count for name, text in BLANK.items()},
+        "negative": pa.array(negatives, pa.string()),
+        "negative_similarity": pa.array([cosines] * count, pa.float64()),
+    }
+
+
+def nli(*labels: float | None) -> dict[str, Any]:
+    count = len(labels) + 1
+    return {
+        "corpus": ["nli"] * len(labels) + ["other"],
+        **{name: [text] * count for name, text in BLANK.items()},
+        "negative": ["text"] * count,
+        "label": pa.array([*labels, None], pa.float32()),
+    }
+
+
+def undecayed(folder: Path, table: dict[str, Any], **phase: Any) -> list[str]:
+    """What is told of rows of one table about the teacher's cosines."""
+    name = "labelled" if "corpus" in table else "triplets"
+    tables = {name: table, "rejects": {"reason": pa.array([], pa.string())}}
+    wanted = ("undecayed", "plain_cosines")
+    return told([one for one in found(folder, phase, tables) if one.kind in wanted])
+
+
+def test_rows_without_a_negative_do_not_count_for_a_loss_that_needs_one(tmp_path: Path) -> None:
+    tables = {"triplets": triplets("a", *[None] * 100), "rejects": {"reason": ["surplus"]}}
+    phase = {"name": "both", "batch_size": 8, "loss": "gaussian_decay"}
+    (said,) = told(found(tmp_path, phase, tables))
+    assert said.startswith("train: there are only 1 triplets to train 'both'")
+    assert found(tmp_path, {**phase, "loss": "in_batch"}, tables) == []
+
+
+def test_the_threshold_to_change_is_the_one_that_counts(tmp_path: Path) -> None:
+    tables = {"triplets": triplets("a"), "rejects": {"reason": ["below_positive_min"] * 3}}
+    phase = {"batch_size": 8}
+    own = {"topic": {"positive_min": 0.2}}
+    (said,) = told(found(tmp_path, phase, tables, relations=own))
+    assert "select.relations.topic.positive_min" in said
+    (said,) = told(found(tmp_path, phase, tables))
+    assert "lower select.positive_min" in said
+
+
+def test_rows_of_a_dictionary_are_not_sampled(tmp_path: Path) -> None:
+    columns = {name: [text] * 100 for name, text in BLANK.items()}
+    negative = pa.nulls(100, pa.string())
+    tables = {"labelled": {"corpus": ["terms"] * 100, **columns, "negative": negative}}
+    phase = {"name": "step1", "batch_size": 8, "rows": {"from": "terms"}, "loss": "in_batch"}
+    assert found(tmp_path, phase, tables) == []
+    phase["rows"] = {"from": "terms", "max_rows": 10}
+    (warning,) = found(tmp_path, phase, tables)
+    assert (warning.kind, warning.key, warning.count, warning.total) == (
+        "few_rows",
+        "step1",
+        10,
+        64,
+    )
+    assert told([warning]) == [
+        "train: there are only 10 rows of 'terms' to train 'step1', 1.2 batches of 8, which teach "
+        "an encoder little: add rows to 'terms'."
+    ]
+
+
+def test_rows_without_a_cosine_are_told(tmp_path: Path) -> None:
+    assert undecayed(tmp_path, nli(None, None, 0.5), rows="nli") == [
+        "train: 2 of 3 rows of 'nli' that train 'triplets' have no teacher's cosine of their "
+        f"negative, which counts in full, without decay: {MEND}"
+    ]
+    (line,) = undecayed(tmp_path, triplets("text", "text", None, cosines=None))
+    assert line.startswith("train: 2 of 2 triplets that train 'triplets' have no teacher's cosine")
+
+
+def test_nothing_is_told_where_all_is_well_or_nothing_decays(tmp_path: Path) -> None:
+    assert undecayed(tmp_path, nli(0.1, 0.5), rows="nli") == []
+    assert undecayed(tmp_path, triplets("text", None)) == []
+    none = nli(None, None)
+    for loss in ("in_batch", {"name": "gaussian_decay", "sigma_cosine": 0}):
+        assert undecayed(tmp_path, none, rows="nli", loss=loss) == []
+    teacher = {"models": {"teacher": ""}}
+    assert undecayed(tmp_path, none, rows="nli", word_repetition=True, **teacher) == []
+
+
+def test_stored_cosines_are_of_plain_anchors(tmp_path: Path) -> None:
+    assert undecayed(tmp_path, nli(0.1), rows="nli", word_repetition=True) == [PLAIN]
+
+
+def test_a_loss_around_the_decay_is_told_too(tmp_path: Path) -> None:
+    loss = {"name": "token_reconstruction", "decoder": False, "with": {"name": "gaussian_decay"}}
+    assert len(undecayed(tmp_path, nli(None), rows="nli", loss=loss)) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "columns", "repeats", "said"),
+    [
+        ("anchor,positive,negative", None, False, "train: all rows of 'nli' that train"),
+        ("sent0,sent1,hard_neg", None, True, "train: all rows of 'nli' that train"),
+        ("anchor,positive,negative,negative_similarity", None, False, None),
+        ("anchor,positive,negative,negative_similarity", None, True, PLAIN),
+        ("a,b,c", {"anchor": "a", "positive": "b", "negative": "c"}, False, "train: all rows of"),
+    ],
+)
+def test_it_is_told_beforehand_where_the_columns_show_it(
+    tmp_path: Path, header: str, columns: Any, repeats: bool, said: str | None
+) -> None:
+    path = tmp_path / "nli.csv"
+    path.write_text(f"{header}\none text,another text,a third\n")
+    corpus = {"name": "nli", "source": str(path), "role": "labelled", "kind": "triplets"}
+    corpus |= {"columns": columns} if columns else {}
+    config = labelled.LabelledConfig.model_validate({"corpora": [corpus]})
+    phase = PhaseConfig.model_validate({"rows": "nli", "word_repetition": repeats})
+    before = list(find_beforehand({"labelled": config, "train": TrainConfig(phase=phase)}))
+    assert len(before) == (said is not None)
+    for step, warning in before:
+        assert said is not None
+        assert sentence({"step": step, **asdict(warning)}).startswith(said)
+
+
+@pytest.mark.parametrize(("long", "cut"), [(9, False), (10, True)])
+def test_texts_that_are_longer_than_max_length_are_told(
+    tmp_path: Path, long: int, cut: bool
+) -> None:
+    passage = " ".join(["word"] * 33)
+    columns = {"query": ["a question"] * 100, "answer": [passage] * long + ["short"] * (100 - long)}
+    table = {**columns, "split": ["train"] * 100}
+    phase = {"rows": "document_pairs", "loss": "in_batch", "batch_size": 4, "max_length": 32}
+    warnings = found(tmp_path, phase, {"document_pairs": table})
+    assert [(one.kind, one.count, one.total) for one in warnings] == [("cut", 10, 200)] * cut
+    assert found(tmp_path, phase | {"max_length": 33}, {"document_pairs": table}) == []
+
+
+def lost(folder: Path, *trainings: tuple[str, list[float | None], int | None]) -> list[str]:
+    """Of each training its phase, the loss of steps 10, 20, …, and the chosen step."""
+    blank = dict.fromkeys(TRAINING_LOG.names)
+    rows = [
+        {**blank, "phase": phase, "seed": 42, "step": step, "loss": loss, "chosen": step == kept}
+        for phase, losses, kept in trainings
+        for step, loss in zip(range(10, 10_000, 10), losses, strict=False)
+    ]
+    path = folder / "log.parquet"
+    pq.write_table(pa.Table.from_pylist(rows, TRAINING_LOG), path)
+    work = Work(None, 0, {}, {}, {}, Resources(), folder, lambda name, rows: None)
+    return told(list(find_lost(work, rows_of({"training_log": [path]}), [])))
+
+
+def test_a_training_that_ended_at_a_nan_names_its_step_and_the_one_kept(tmp_path: Path) -> None:
+    assert lost(tmp_path, ("writer", [3.0, 2.0, math.nan], 20), ("other", [3.0, 2.0], 20)) == [
+        "train: writer, seed 42: the loss was NaN or infinite at its last step, 30; the weights of "
+        "step 20 are kept: lower its learning rate."
+    ]
+    assert len(lost(tmp_path, ("writer", [3.0, math.inf], 10))) == 1
+
+
+def test_only_steps_with_a_loss_are_told(tmp_path: Path) -> None:
+    # Measured on dev at step 40, where no loss was logged.
+    (said,) = lost(tmp_path, ("writer", [3.0, 2.0, math.nan, None], 20))
+    assert "infinite at its last step, 30; the weights of step 20" in said
+    assert lost(tmp_path, ("writer", [3.0, math.inf], 20)) == []
+
+
+def test_a_nan_that_passed_is_not_told(tmp_path: Path) -> None:
+    assert lost(tmp_path, ("train", [3.0, math.nan, 2.0], 30)) == []
