@@ -23,40 +23,35 @@ def model_steps(resolved: Resolved) -> list[Step]:
     labelled = [corpus.name for corpus in recipe.labelled]
     pretrained = {corpus.name for corpus in recipe.corpora if corpus.role == "pretrain"}
     for name, settings in recipe.models.items():
-        made: Any = settings.made
-        place = ("models", name, str(settings.maker))
-        models = {
-            slot: resolved.models[*place, slot].model
-            for slot in ([] if made is None else made.models())
-        }
+        if settings.maker is None:
+            continue
+        made, place = settings.made, ("models", name, settings.maker)
+        models = {slot: resolved.models[*place, slot].model for slot in made.models()}
+        given = {"name": name, **made.model_dump()}
         inputs: dict[str, tuple[str, ...]] = {}
-        match settings.maker:
-            case None:
-                continue
-            case "pretrain":
-                stage, config = pretrain.STAGE, made.config(name, made.corpora)
-                if pretrained & {*made.corpora}:
-                    inputs = {"pretrain_sentences": ("ingest.pretrain",)}
-                if {*made.corpora} - pretrained:
-                    inputs["sentences"] = ("ingest",)
-            case "count_tokens":
-                stage, inputs = count_tokens.STAGE, {"sentences": ("ingest",)}
-                config = count_tokens.CountTokensConfig(name=name, corpora=made.corpora)
-            case "fit_pair":
-                stage, inputs = fit_pair.STAGE, guarded("labelled", "labelled")
-                config = made.config(name, made.corpora, recipe.embed)
-                assert resolved.evaluator is not None
-                models = {"evaluator": resolved.evaluator}
-            case _ if made.form == GENSE:
-                stage, inputs = fit_gense.STAGE, guarded("labelled", "labelled")
-                config = made.config(name, made.pairs.corpora)
-            case _:
-                pairs = tuple(one for one in made.pairs.corpora if one in labelled)
-                texts = tuple(one for one in made.pairs.corpora if one not in labelled)
-                stage = fit_generator.STAGE
-                config = made.config(name, pairs, texts)
-                inputs = guarded("labelled", "labelled") if pairs else {}
-                inputs |= guarded("sentences") if texts else {}
+        if settings.maker == "pretrain":
+            stage, given = pretrain.STAGE, made.config(name, made.corpora).model_dump()
+            if pretrained & {*made.corpora}:
+                inputs = {"pretrain_sentences": ("ingest.pretrain",)}
+            if {*made.corpora} - pretrained:
+                inputs["sentences"] = ("ingest",)
+        elif settings.maker == "count_tokens":
+            stage, inputs = count_tokens.STAGE, {"sentences": ("ingest",)}
+        elif settings.maker == "fit_pair":
+            assert resolved.evaluator is not None
+            stage, models = fit_pair.STAGE, {"evaluator": resolved.evaluator}
+            given |= recipe.embed.model_dump()
+            inputs = guarded("labelled", "labelled")
+        elif made.form == GENSE:
+            stage, inputs = fit_gense.STAGE, guarded("labelled", "labelled")
+        else:
+            pairs = tuple(one for one in made.pairs.corpora if one in labelled)
+            texts = tuple(one for one in made.pairs.corpora if one not in labelled)
+            stage = fit_generator.STAGE
+            given["pairs"] |= {"labelled": pairs, "sentences": texts}
+            inputs = guarded("labelled", "labelled") if pairs else {}
+            inputs |= guarded("sentences") if texts else {}
+        config: Any = stage.config.model_validate(given)
         steps.append(Step(f"{settings.maker}.{name}", stage, config, inputs, models))
     if resolved.evaluator == Made("fit_evaluator"):
         fit = recipe.evaluator and recipe.evaluator.fit

@@ -11,17 +11,10 @@ from tercet.models import weights
 from tercet.models.encoders.pooling import CNN, cnn_form
 from tercet.models.losses.definition import DONOR, Definition, Layer, is_roberta, layer_of
 from tercet.models.losses.token_reconstruction import SLOT as FREQUENCIES
-from tercet.models.pretraining.forms import described, form_fault, transformer_folder
-from tercet.models.t5 import wording
+from tercet.models.pretraining.forms import described, transformer_folder
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
-from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsConfig
-from tercet.tasks.scoring.gense import GenseConfig
 from tercet.tasks.stage import BadInput
-from tercet.tasks.synthesis import fitted
-from tercet.tasks.synthesis.fitted import SLOT, FittedConfig
-from tercet.tasks.training import fit_generator, fit_gense, pretrain
-from tercet.tasks.training.fit_generator import FitGeneratorConfig
-from tercet.tasks.training.fit_gense import FitGenseConfig
+from tercet.tasks.synthesis.fitted import FittedConfig
 from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train import TrainConfig
 from tercet.tasks.training.whiten import WhitenConfig
@@ -31,14 +24,6 @@ _LAYERS = ("num_hidden_layers", "num_layers", "n_layers")
 _WIDTHS = ("hidden_size", "d_model", "n_embd", "dim")
 # Modules that leave a vector as wide as the states that it is made of.
 _AS_WIDE = ("Transformer", "Pooling", "Normalize")
-_CHECKED = (
-    PretrainConfig,
-    FitGeneratorConfig,
-    FitGenseConfig,
-    GenseConfig,
-    FittedConfig,
-    MeasureGeneratorsConfig,
-)
 
 
 def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None:
@@ -46,39 +31,38 @@ def check_model_files(steps: Sequence[Step], tagged: Mapping[str, Path]) -> None
 
     tagged: the directories of models by their tags.
     """
+    by_name = {step.name: step for step in steps}
     for step in steps:
         for slot, source in step.models.items():
-            try:
-                folder = _folder(source, tagged, isinstance(step.config, _CHECKED))
-            except BadInput as error:
-                if isinstance(step.config, FittedConfig):
-                    name = step.config.params["generator"]
-                    raise BadInput(f"generators.{name}: {error}") from None
-                raise
-            if folder is not None:
-                _check(step, slot, folder)
-    by_name = {step.name: step for step in steps}
+            folder = _folder(step, source, tagged, step.stage.check_model is not None)
+            if folder is not None and step.stage.check_model is not None:
+                step.stage.check_model(step.config, slot, folder)
     for step in steps:
         if isinstance(step.config, WhitenConfig):
             _check_dimensions(step, by_name, tagged)
         _check_cnn(step, by_name, tagged)
         if isinstance(step.config, TrainConfig):
-            source, trained = _way_back(step.models["backbone"], by_name)
-            folder = _folder(source, tagged, in_cache=True)
-            if folder is not None:
-                _check_encoder(step, source, folder)
-                _check_frozen(step, folder)
-            layer = None if folder is None else _layer(folder)
-            if folder is not None and is_roberta(folder) and (layer is None or layer.survives):
-                _check_lost_head(step)
-            if trained:
-                config = by_name[source.step].config if isinstance(source, Made) else None
-                if layer is not None and not layer.survives:
-                    _check_head(step, layer.name)
-                elif isinstance(config, PretrainConfig) and config.form == "masked":
-                    # It will have a head, whichever that is.
-                    _check_head(step, "before the words")
+            _check_training(step, by_name, tagged)
             _check_counts(step, by_name, tagged)
+
+
+def _check_training(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Path]) -> None:
+    """Raises BadInput where the encoder lacks what the phase trains or starts from."""
+    source, trained = _way_back(step.models["backbone"], by_name)
+    folder = _folder(step, source, tagged, in_cache=True)
+    if folder is None:
+        made = by_name[source.step].config if trained and isinstance(source, Made) else None
+        if isinstance(made, PretrainConfig) and made.form == "masked":
+            # It will have a head, whichever that is.
+            _check_head(step, "before the words")
+        return
+    _check_encoder(step, source, folder)
+    _check_frozen(step, folder)
+    layer = _layer(folder)
+    if is_roberta(folder) and (layer is None or layer.survives):
+        _check_lost_head(step)
+    if trained and layer is not None and not layer.survives:
+        _check_head(step, layer.name)
 
 
 def _way_back(source: Model, by_name: Mapping[str, Step], *more: str) -> tuple[Model, list[Step]]:
@@ -102,7 +86,7 @@ def _check_dimensions(step: Step, by_name: Mapping[str, Step], tagged: Mapping[s
     # Several poolings are joined, and a token_cnn is as wide as its channels make it.
     if any(form is not None and (isinstance(form, tuple) or cnn_form(form)) for form in forms):
         return
-    folder = _folder(source, tagged, in_cache=True)
+    folder = _folder(step, source, tagged, in_cache=True)
     width = None if folder is None else _width(folder)
     if width is not None and config.dimensions is not None and config.dimensions > width:
         raise BadInput(
@@ -122,7 +106,7 @@ def _check_cnn(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Pat
         forms = [form for other in trained if (form := getattr(other.config, "pooling", None))]
         if isinstance(step.config, EvaluateConfig) and not trained:
             continue
-        folder = _folder(source, tagged, in_cache=True)
+        folder = _folder(step, source, tagged, in_cache=True)
         origin = by_name[source.step].config if isinstance(source, Made) else None
         known = bool(forms) or folder is not None or isinstance(origin, PretrainConfig)
         has = cnn_form(forms[0]) is not None if forms else folder is not None and _has_cnn(folder)
@@ -174,7 +158,7 @@ def _check_counts(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, 
         other, _ = _way_back(by_name[source.step].models["tokenizer"], by_name, "init")
         # One that is made here is made with a vocabulary of its own.
         made = isinstance(own, Made) or isinstance(other, Made)
-        folders = [_folder(model, tagged, in_cache=True) for model in (own, other)]
+        folders = [_folder(step, model, tagged, in_cache=True) for model in (own, other)]
         words = [None if folder is None else _vocabulary(folder) for folder in folders]
         if own != other and (made or (None not in words and words[0] != words[1])):
             raise BadInput(
@@ -256,7 +240,7 @@ def _check_lost_head(step: Step) -> None:
         )
 
 
-def _folder(source: Model, tagged: Mapping[str, Path], in_cache: bool) -> Path | None:
+def _folder(step: Step, source: Model, tagged: Mapping[str, Path], in_cache: bool) -> Path | None:
     """The model's directory; None for one that is to be made or fetched. Raises BadInput.
 
     in_cache: also where it has been fetched from the hub before.
@@ -268,33 +252,8 @@ def _folder(source: Model, tagged: Mapping[str, Path], in_cache: bool) -> Path |
     try:
         return weights.cached(source.name) if in_cache else weights.locate(source.name)
     except weights.ModelMissing as error:
-        raise BadInput(str(error)) from None
-
-
-def _check(step: Step, slot: str, folder: Path) -> None:
-    config: Any = step.config
-    if isinstance(config, PretrainConfig) and slot == "init":
-        pretrain.check_init(folder, config)
-    elif isinstance(config, FitGeneratorConfig):
-        fit_generator.check_model(folder, slot, config)
-    elif isinstance(config, MeasureGeneratorsConfig) and slot == "judge":
-        if fault := form_fault(folder, "causal"):
-            raise BadInput(f"{step.name}.judge: the model at {folder} cannot judge: {fault}.")
-    elif isinstance(config, FitGenseConfig):
-        fit_gense.check_init(folder, config.name)
-    elif isinstance(config, GenseConfig):
-        other = config.question is not None and form_fault(folder, "t5")
-        if other:
-            raise BadInput(f"{step.name}: the model at {folder} cannot judge: {other}.")
-        try:
-            wording.question_of(folder, config.question)
-        except ValueError as error:
-            raise BadInput(f"{step.name}: {error}.") from None
-    elif isinstance(config, FittedConfig) and slot == SLOT:
-        words = config.params["prompt"]
-        if fault := wording.fault(folder, config.method, words and Path(words)):
-            name = config.params["generator"]
-            raise BadInput(f"{step.name}: the generator {name!r} cannot be asked this: {fault}.")
-        laid = fitted.layout_of(folder)
-        fitted.check_method(config.method, config.params["generator"], laid.follows_prompts)
-        fitted.check_backend(config.params["generator"], config.decoding.backend, laid.form)
+        config = step.config
+        key = (
+            f"generators.{config.params['generator']}: " if isinstance(config, FittedConfig) else ""
+        )
+        raise BadInput(f"{key}{error}") from None

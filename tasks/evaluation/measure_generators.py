@@ -1,6 +1,7 @@
 """Stage `measure_generators`: generators' paraphrases of labelled pairs, beside simple controls."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ from tercet.models import seeding
 from tercet.models.measures import generated, resampling
 from tercet.models.measures.generator_controls import DELETED, REPLACED, controls
 from tercet.models.measures.synonym_control import SYNONYMS, synonyms
+from tercet.models.pretraining.forms import form_fault
 from tercet.tasks.evaluation.paraphrase import PairsToMeasure
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
@@ -256,10 +258,17 @@ def _judged(work: Work, arms: Mapping[_Arm, Texts]) -> dict[_Arm, tuple["Values"
     return found
 
 
+def check_model(config: MeasureGeneratorsConfig, slot: str, folder: Path) -> None:
+    """Raises BadInput for a judge that is no causal model."""
+    if slot == "judge" and (fault := form_fault(folder, "causal")):
+        raise BadInput(f"measure_generators.{slot}: the model at {folder} cannot judge: {fault}.")
+
+
 STAGE = Stage(
     name="measure_generators",
     config=MeasureGeneratorsConfig,
     tables={"generator_metrics": GENERATOR_METRICS},
     run=run,
     libraries=("torch", "transformers", "sentence-transformers"),
+    check_model=check_model,
 )

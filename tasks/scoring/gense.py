@@ -1,6 +1,7 @@
 """Scorer `gense`: the probability that a candidate follows from its sentence, by GenSE's T5."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -9,6 +10,8 @@ from pydantic import Field
 
 from tercet.models.discriminators.calibration import Platt
 from tercet.models.precision import Precision
+from tercet.models.pretraining.forms import form_fault
+from tercet.models.t5 import wording
 from tercet.models.t5.wording import Words
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer, emit_scores
 from tercet.tasks.stage import BadInput, Config, Stage, Work
@@ -87,6 +90,17 @@ def _score(work: Work, judge: "Judge", known: pa.Table, batch: pa.RecordBatch) -
     emit_scores(work, SCORER.name, SCORER.measure, batch, platt.probabilities(logits))
 
 
+def check_model(config: GenseConfig, slot: str, folder: Path) -> None:
+    """Raises BadInput for a model that does not judge, or in no words that are known."""
+    other = config.question is not None and form_fault(folder, "t5")
+    if other:
+        raise BadInput(f"score.gense: the model at {folder} cannot judge: {other}.")
+    try:
+        wording.question_of(folder, config.question)
+    except ValueError as error:
+        raise BadInput(f"score.gense: {error}.") from None
+
+
 STAGE = Stage(
     name=STAGE_NAME,
     config=GenseConfig,
@@ -97,5 +111,6 @@ STAGE = Stage(
     seeded=False,
     libraries=("torch", "transformers"),
     locations=("model",),
+    check_model=check_model,
 )
 SCORER = Scorer("gense", "p_true", STAGE, reads=("sentences",))

@@ -11,7 +11,8 @@ from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
 from tercet.models.precision import Precision
 from tercet.models.prompted import templates
-from tercet.tasks.stage import Stage, Work
+from tercet.models.t5 import wording
+from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.synthesis import asking
 from tercet.tasks.synthesis.methods import method_of
 from tercet.tasks.synthesis.prompted import prompt_path
@@ -114,6 +115,17 @@ def _template(config: FittedConfig) -> templates.Template | None:
     return templates.load(prompt_path(config), method_of(config.method).variables)
 
 
+def check_model(config: FittedConfig, slot: str, folder: Path) -> None:
+    """Raises BadInput or Unusable for a generator that cannot answer the method so."""
+    name, words = config.params["generator"], config.params["prompt"]
+    if fault := wording.fault(folder, config.method, words and Path(words)):
+        step = f"{NAME}.{config.method}"
+        raise BadInput(f"{step}: the generator {name!r} cannot be asked this: {fault}.")
+    laid = layout_of(folder)
+    check_method(config.method, name, laid.follows_prompts)
+    check_backend(name, config.decoding.backend, laid.form)
+
+
 # Slots as for a rule; the model in slot `generator`.
 STAGE = Stage(
     name=NAME,
@@ -127,4 +139,5 @@ STAGE = Stage(
     # The generator's name says where its model and settings are, which are digested.
     locations=("params.prompt", "params.generator"),
     asks=asks,
+    check_model=check_model,
 )

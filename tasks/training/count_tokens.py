@@ -53,11 +53,10 @@ class CountTokensSettings(Config):
         return {"tokenizer": self.tokenizer}
 
 
-class CountTokensConfig(Config):
+class CountTokensConfig(CountTokensSettings):
     """name: the counts' name in the recipe."""
 
     name: str
-    corpora: tuple[str, ...]
 
 
 def run(work: Work) -> Path:
@@ -140,4 +139,5 @@ STAGE = Stage(
     model=True,
     seeded=False,
     libraries=("transformers", "tokenizers"),
+    locations=("tokenizer",),
 )

@@ -25,13 +25,20 @@ Form: TypeAlias = Literal["vaegpt", "causal", "t5"]
 _VAEGPT = "tercet.models.vaegpt.fitting"
 
 
-class FitGeneratorNumbers(Config):
-    """How a generator is fitted, and in which words it is asked."""
+class FitGeneratorSettings(Config):
+    """The model to start from, how it is fitted, and in which words it is asked."""
 
     form: Form = Field(
         description="vaegpt: a GPT-2 with latent noise and a frozen judge; causal: a language "
         "model by cross-entropy; t5: the same with an encoder and a decoder."
     )
+    init: str = Field(min_length=1, description="A model of the form, named like any other.")
+    judge: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A GPT-2 of the same vocabulary that judges for the form vaegpt; null: init.",
+    )
+    pairs: PairsSettings = PairsSettings()
     vaegpt: VaeGptNumbers = Field(
         default=VaeGptNumbers(), description="Noise and losses of the form vaegpt."
     )
@@ -63,24 +70,12 @@ class FitGeneratorNumbers(Config):
     log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
 
     @model_validator(mode="after")
-    def _of_the_form(self) -> "FitGeneratorNumbers":
+    def _of_the_form(self) -> "FitGeneratorSettings":
         if self.form == "t5" and self.separator is not None:
             raise ValueError("t5 has no separator: leave it out")
         if self.form != "vaegpt" and self.vaegpt != VaeGptNumbers():
             raise ValueError(f"the key vaegpt is not for the form {self.form}: leave it out")
         return self
-
-
-class FitGeneratorSettings(FitGeneratorNumbers):
-    """And the model to start from and the pairs, as a recipe names them."""
-
-    init: str = Field(min_length=1, description="A model of the form, named like any other.")
-    judge: str | None = Field(
-        default=None,
-        min_length=1,
-        description="A GPT-2 of the same vocabulary that judges for the form vaegpt; null: init.",
-    )
-    pairs: PairsSettings = PairsSettings()
 
     @model_validator(mode="after")
     def _judged(self) -> "FitGeneratorSettings":
@@ -99,24 +94,15 @@ class FitGeneratorSettings(FitGeneratorNumbers):
         """The models that are read, by slot."""
         return {"init": self.init} | ({} if self.judge is None else {"judge": self.judge})
 
-    def config(
-        self, name: str, labelled: tuple[str, ...], sentences: tuple[str, ...]
-    ) -> "FitGeneratorConfig":
-        """The stage's config for the model of this name, from these corpora."""
-        own = self.model_dump(exclude={"init", "judge", "pairs"})
-        given = self.pairs.model_dump(exclude={"corpora", "role"})
-        pairs = PairsConfig(labelled=labelled, sentences=sentences, **given)
-        return FitGeneratorConfig(name=name, pairs=pairs, **own)
 
-
-class FitGeneratorConfig(FitGeneratorNumbers):
+class FitGeneratorConfig(FitGeneratorSettings):
     """The stage's config, complete. name: the model's in the recipe, the log's `phase`."""
 
     name: str
     pairs: PairsConfig
 
 
-def check_model(folder: Path, slot: str, config: FitGeneratorConfig) -> None:
+def check_model(config: FitGeneratorConfig, slot: str, folder: Path) -> None:
     """Raises BadInput if the model in this directory can be no init, or no judge, of this one."""
     form: pretraining.Form = "t5" if config.form == "t5" else "causal"
     if fault := pretraining.form_fault(folder, form) or _unfit(folder, config):
@@ -236,4 +222,7 @@ STAGE = Stage(
     model=True,
     libraries=("torch", "transformers"),
     uses=uses,
+    # Which models and rows they are is in the step's models and in the corpora by their kind.
+    locations=("init", "judge", "pairs.corpora", "pairs.role"),
+    check_model=check_model,
 )

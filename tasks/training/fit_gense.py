@@ -58,14 +58,16 @@ class GensePrompts(Config):
         return wording.prompt_path(method) if own is None else Path(own)
 
 
-class GenseNumbers(Config):
-    """How it is fitted. Rate, batch, epochs, `choose_every`: of the paper (GenSE, section 3.1).
+class FitGenseSettings(Config):
+    """The model to start from, and how it is fitted.
 
-    It names no optimizer, warm-up or length. The public code has Adafactor, whose rate is constant
-    and then falls, and cuts each sentence at 96 tokens and what is written at 48.
+    Rate, batch, epochs, `choose_every`: of the paper (GenSE, section 3.1), which names no
+    optimizer, warm-up or length. The public code has Adafactor, whose rate is constant and then
+    falls, and cuts each sentence at 96 tokens and what is written at 48.
     """
 
     form: Literal["gense"]
+    init: str = Field(min_length=1, description="A T5, named like any other model.")
     pairs: GensePairs = GensePairs()
     prompts: GensePrompts = GensePrompts()
     question: Words = Field(default=Words(), description="Its words for judging.")
@@ -91,34 +93,24 @@ class GenseNumbers(Config):
     precision: Precision = "fp32"
     log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
 
-
-class FitGenseSettings(GenseNumbers):
-    """And the model to start from, as a recipe names it."""
-
-    init: str = Field(min_length=1, description="A T5, named like any other model.")
-
     def models(self) -> dict[str, str]:
         """The models that are read, by slot."""
         return {"init": self.init}
 
-    def config(self, name: str, corpora: tuple[str, ...]) -> "FitGenseConfig":
-        """The stage's config for the model of this name, from these corpora."""
-        pairs = self.pairs.model_copy(update={"corpora": corpora})
-        own = self.model_dump(exclude={"init", "pairs"})
-        return FitGenseConfig(name=name, pairs=pairs, **own)
 
-
-class FitGenseConfig(GenseNumbers):
+class FitGenseConfig(FitGenseSettings):
     """The stage's config, complete. name: the model's in the recipe, the log's `phase`."""
 
     name: str
 
 
-def check_init(folder: Path, name: str) -> None:
+def check_model(config: FitGenseConfig, slot: str, folder: Path) -> None:
     """Raises BadInput if the model in this directory is no T5."""
     if fault := form_fault(folder, "t5"):
         fault = fault.replace("form: t5", "form: gense")
-        raise BadInput(f"fit_generator.{name}: the model at {folder} cannot be its init: {fault}.")
+        raise BadInput(
+            f"fit_generator.{config.name}: the model at {folder} cannot be its {slot}: {fault}."
+        )
 
 
 def externals(config: FitGenseConfig) -> dict[str, Path]:
@@ -151,7 +143,7 @@ def run(work: Work) -> Path:
     config: FitGenseConfig = work.config
     stage = f"fit_generator: {config.name}"
     pairs = read_judged(work, config.pairs.corpora, config.pairs, stage)
-    check_init(work.models["init"], config.name)
+    check_model(config, "init", work.models["init"])
     from tercet.models.t5 import fitting
     from tercet.models.training import choosing, loop
 
@@ -238,5 +230,6 @@ STAGE = Stage(
     model=True,
     libraries=("torch", "transformers"),
     externals=externals,
-    locations=tuple(f"prompts.{method}" for method in METHODS),
+    locations=("init", *(f"prompts.{method}" for method in METHODS)),
+    check_model=check_model,
 )

@@ -29,41 +29,30 @@ MODEL_FOLDER = "model"
 _CHUNK = 4_096
 
 
-class FitPairNumbers(JudgedNumbers):
+class FitPairSettings(JudgedNumbers):
     """What the discriminator is fitted to."""
 
+    corpora: tuple[str, ...] = Field(
+        default=(), description="Labelled ones, by name; empty: all of them."
+    )
     max_rows: int | None = Field(
         default=50_000,
         ge=10,
         description="A seeded sample of this many pairs to fit to; null: all.",
     )
 
-
-class FitPairSettings(FitPairNumbers):
-    """And the corpora that give the pairs, as a recipe names them."""
-
-    corpora: tuple[str, ...] = Field(
-        default=(), description="Labelled ones, by name; empty: all of them."
-    )
-
     def models(self) -> dict[str, str]:
         """It names no model: the vectors are the evaluator's."""
         return {}
 
-    def config(self, name: str, corpora: tuple[str, ...], encoding: Any) -> "FitPairConfig":
-        """The stage's config for the model of this name. encoding: the settings of `embed`."""
-        own = self.model_dump(exclude={"corpora"})
-        return FitPairConfig(name=name, corpora=corpora, **own, **encoding.model_dump())
 
-
-class FitPairConfig(FormSettings, FitPairNumbers):
+class FitPairConfig(FormSettings, FitPairSettings):
     """The stage's config, complete. The vectors must be those that `embed` makes.
 
     name: the model's in the recipe.
     """
 
     name: str
-    corpora: tuple[str, ...]
     max_length: int = Field(default=128, ge=4, le=8192)
     precision: Precision = "fp32"
     trust_remote_code: bool = False

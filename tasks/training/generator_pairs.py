@@ -19,8 +19,17 @@ _HELD_OUT = "generator validation"
 Above: TypeAlias = float | dict[str, float]
 
 
-class PairsNumbers(Config):
-    """Which rows become pairs."""
+class PairsSettings(Config):
+    """Which rows of which corpora become pairs."""
+
+    corpora: tuple[str, ...] = Field(
+        default=(), description="By name; empty: all labelled ones, or those of `role`."
+    )
+    role: str | None = Field(
+        default=None,
+        pattern="^(domain|general)$",
+        description="Instead of corpora: all sentences of those with this role.",
+    )
 
     above: Above | None = Field(
         default=None,
@@ -45,19 +54,6 @@ class PairsNumbers(Config):
         default=256, ge=1, description="Held-out pairs that are answered, drawn by seed."
     )
 
-
-class PairsSettings(PairsNumbers):
-    """And the corpora that they come from."""
-
-    corpora: tuple[str, ...] = Field(
-        default=(), description="By name; empty: all labelled ones, or those of `role`."
-    )
-    role: str | None = Field(
-        default=None,
-        pattern="^(domain|general)$",
-        description="Instead of corpora: all sentences of those with this role.",
-    )
-
     @model_validator(mode="after")
     def _one_choice(self) -> "PairsSettings":
         if self.corpora and self.role is not None:
@@ -65,7 +61,7 @@ class PairsSettings(PairsNumbers):
         return self
 
 
-class PairsConfig(PairsNumbers):
+class PairsConfig(PairsSettings):
     """labelled, sentences: the corpora that give pairs, and those that give sentences."""
 
     labelled: tuple[str, ...] = ()

@@ -159,10 +159,12 @@ class PretrainConfig(PretrainNumbers):
         return next(heads for heads in range(most, 0, -1) if self.width % heads == 0)
 
 
-def check_init(folder: Path, config: PretrainConfig) -> None:
+def check_model(config: PretrainConfig, slot: str, folder: Path) -> None:
     """Raises BadInput if the training cannot go on from the model in this directory."""
     if fault := form_fault(folder, config.form):
-        raise BadInput(f"pretrain.{config.name}: the model at {folder} cannot be its init: {fault}")
+        raise BadInput(
+            f"pretrain.{config.name}: the model at {folder} cannot be its {slot}: {fault}"
+        )
 
 
 def run(work: Work) -> Path:
@@ -181,7 +183,7 @@ def run(work: Work) -> Path:
     config: PretrainConfig = work.config
     init = work.models.get("init")
     if init is not None:
-        check_init(init, config)
+        check_model(config, "init", init)
     try:
         # A resumed training begins with the same weights, where there is no checkpoint yet.
         torch.manual_seed(loop.phase_seed(work.seed, config.name))
@@ -293,4 +295,5 @@ STAGE = Stage(
     run=run,
     model=True,
     libraries=("torch", "transformers", "tokenizers"),
+    check_model=check_model,
 )

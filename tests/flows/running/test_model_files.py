@@ -120,7 +120,7 @@ def test_a_judge_has_a_question(folder: Path) -> None:
 
 def test_a_decoder_alone_is_no_start(tmp_path: Path) -> None:
     init = tiny_causal(tmp_path / "gpt", ["red"])
-    config = FitGenseConfig(name="writer", form="gense")
+    config = FitGenseConfig(init="x", name="writer", form="gense")
     step = Step("fit_generator.writer", fit_gense.STAGE, config, {}, {"init": Weights(str(init))})
     with pytest.raises(BadInput) as found:
         check_model_files([step], {})
@@ -251,7 +251,9 @@ def test_a_generators_init_is_looked_at(
     tmp_path: Path, form: str, length: int, said: str | None
 ) -> None:
     init = tiny_causal(tmp_path / "gpt", ["red"])
-    config = FitGeneratorConfig(name="own", form=form, max_length=length, pairs=PairsConfig())
+    config = FitGeneratorConfig(
+        init="x", name="own", form=form, max_length=length, pairs=PairsConfig()
+    )
     step = Step("fit_generator.own", fit_generator.STAGE, config, {}, {"init": Tagged("small")})
     if said is None:
         check_model_files([step], {"small": init})
@@ -263,7 +265,7 @@ def test_a_generators_init_is_looked_at(
 def test_vaegpt_starts_from_a_gpt2_alone(tmp_path: Path) -> None:
     other = {"model_type": "opt", "architectures": ["OPTForCausalLM"]}
     (tmp_path / "config.json").write_text(json.dumps(other))
-    config = FitGeneratorConfig(name="own", form="vaegpt", pairs=PairsConfig())
+    config = FitGeneratorConfig(init="x", name="own", form="vaegpt", pairs=PairsConfig())
     step = Step("fit_generator.own", fit_generator.STAGE, config, {}, {"init": Tagged("opt")})
     with pytest.raises(BadInput, match="it is a opt, but form: vaegpt needs a GPT-2"):
         check_model_files([step], {"opt": tmp_path})
@@ -370,7 +372,7 @@ def test_poolings_that_are_joined_are_wider(
 
 
 def reconstructing(backbone: Model, tokenizer: Model) -> list[Step]:
-    counts = CountTokensConfig(name="counts", corpora=("all",))
+    counts = CountTokensConfig(tokenizer="x", name="counts", corpora=("all",))
     counting = Step("count_tokens.counts", count_tokens.STAGE, counts, {}, {"tokenizer": tokenizer})
     part = {"name": "p", "rows": "anchors", "loss": "token_reconstruction"}
     part["models"] = {"frequencies": "counts"}

@@ -34,7 +34,7 @@ def counted(
     emitted: list[pa.Table] = []
     folder = count_tokens.run(
         Work(
-            config=count_tokens.CountTokensConfig(name="counts", corpora=corpora),
+            config=count_tokens.CountTokensConfig(tokenizer="x", name="counts", corpora=corpora),
             seed=7,
             inputs={"sentences": rows_of({"sentences": [tmp_path / "sentences.parquet"]})},
             models={"tokenizer": tokenizer},

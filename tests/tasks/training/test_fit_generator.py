@@ -42,6 +42,7 @@ def fitted(folder: Path, init: Path, form: str, judge: Path | None = None, **set
     pq.write_table(pa.Table.from_pylist(rows, schema=LABELLED), folder / "labelled.parquet")
     given = {"max_length": 32, "batch_size": 8, "max_steps": 4, "choose_every": 2, "log_steps": 2}
     config = FitGeneratorConfig(
+        init="x",
         name="writer",
         form=form,  # type: ignore[arg-type]
         pairs=PairsConfig(labelled=("pairs",), validation=0.2),

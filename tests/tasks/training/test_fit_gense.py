@@ -53,6 +53,7 @@ def fitted(
     pq.write_table(triplets() if rows is None else rows, folder / "labelled.parquet")
     numbers = {"max_length": 32, "batch_size": 16, "max_steps": 4, "choose_every": 2}
     config = FitGenseConfig(
+        init="x",
         name="writer",
         form="gense",
         pairs=GensePairs(corpora=("nli",), validation=0.25, test=0.25),
@@ -198,8 +199,9 @@ def test_what_is_nearly_a_t5_is_refused_by_its_files(
     folder = shutil.copytree(t5, tmp_path / "other")
     file = folder / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | config))
+    own = FitGenseConfig(name="writer", form="gense", init="x")
     with pytest.raises(BadInput, match=said):
-        fit_gense.check_init(folder, "writer")
+        fit_gense.check_model(own, "init", folder)
 
 
 def test_a_template_without_room_is_refused(t5: Path, tmp_path: Path) -> None:
@@ -234,7 +236,7 @@ def test_it_learns_in_the_words_of_the_recipe(t5: Path, tmp_path: Path) -> None:
     }
     assert (found.before, found.between, found.after) == ("Say ", " Claimed: ", " or ?")
     # The file's content decides, not where it lies.
-    config = FitGenseConfig(name="writer", form="gense", prompts={"entailment": str(own)})  # type: ignore[arg-type]
+    config = FitGenseConfig(init="x", name="writer", form="gense", prompts={"entailment": str(own)})  # type: ignore[arg-type]
     assert fit_gense.STAGE.externals(config) == {"prompts.entailment": own}
     assert "prompts.entailment" in fit_gense.STAGE.locations
     own.write_text("{{ sentence }} {{ sentence }}")

@@ -14,7 +14,7 @@ from tercet.models.encoders import encoder
 from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import fit_pair
-from tercet.tasks.training.fit_pair import FitPairSettings
+from tercet.tasks.training.fit_pair import FitPairConfig
 from tercet.tasks.training.judged_pairs import Judged, read_judged
 
 Given = list[dict[str, object]]
@@ -51,8 +51,9 @@ def evaluator(monkeypatch: pytest.MonkeyPatch) -> Evaluator:
 def fitted(folder: Path, given: Given, **settings: Any) -> tuple[Path, dict[str, Any]]:
     tables: dict[str, pa.Table] = {}
     (folder / "scratch").mkdir(parents=True, exist_ok=True)
-    own = FitPairSettings(validation=0.25, test=0.25, **settings)
-    config = own.config("judge", ("nli",), EmbedConfig(max_length=77, pooling="mean"))
+    encoding = EmbedConfig(max_length=77, pooling="mean").model_dump()
+    own = {"corpora": ("nli",), "validation": 0.25, "test": 0.25, **settings, **encoding}
+    config = FitPairConfig(name="judge", **own)
     work = Work(
         config=config,
         seed=3,
