@@ -22,6 +22,7 @@ from tercet.flows.terminal.printable import standard_output
 from tercet.storage.catalog.read_only import SqlError, checked
 from tercet.storage.runs import list_runs
 from tercet.storage.store import Store, open_store
+from tercet.tasks.described import meaning
 from tercet.tasks.stage import BadInput, Interrupted
 
 FORMATS = ("table", "csv", "json", "parquet")
@@ -29,7 +30,7 @@ TABLE_ROWS = 200
 HELP = """\
 A query ends with a semicolon or an empty line; only SELECT and EXPLAIN run here.
 .tables           the tables, with their rows
-.schema NAME      the columns of a table
+.schema NAME      the columns of a table, and what they mean
 .quit             leave (Ctrl-D too); Ctrl-C cancels the line or the query"""
 
 
@@ -272,8 +273,8 @@ def _schema(store: Store, run_ref: str | None, table: str) -> list[str]:
             found = connection.execute(f"DESCRIBE {_quoted(table)}").fetchall()
         except duckdb.Error as error:
             raise BadInput(sql_fault(error)) from error
-    columns = [(name, kind) for name, kind, *_ in found]
-    return text_table.render(["column", "type"], columns, text_table.terminal_width())[0]
+    columns = [(name, kind, meaning(table, name)) for name, kind, *_ in found]
+    return text_table.render(["column", "type", "meaning"], columns, text_table.terminal_width())[0]
 
 
 def _quoted(name: str) -> str:

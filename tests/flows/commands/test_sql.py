@@ -262,7 +262,9 @@ def test_the_prompt(store: str, tmp_path: Path) -> None:
     shown = terminal.read_until("tercet> ")
     assert any(line.split() == ["sentences", "3"] for line in shown.splitlines())
     terminal.type(b".schema sentences\n")
-    assert "UBIGINT" in terminal.read_until("tercet> ")
+    shown = terminal.read_until("tercet> ")
+    assert "UBIGINT" in shown
+    assert "id of `text`" in shown
     terminal.type(b"SELECT half a thought")
     terminal.read_until("thought")
     terminal.interrupt()
