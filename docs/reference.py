@@ -1,13 +1,22 @@
 """Writes the reference pages from the code: `.venv/bin/python docs/reference.py`.
 
 `tables.md` has every table and column; the texts are the docstrings behind the schemas.
+`recipe_keys.md` has every key of a recipe; the texts are those of the pydantic models.
 """
 
+import types
+import typing
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
+from tercet.flows.recipe.model import Recipe
 from tercet.models.generation import DETAIL
 from tercet.storage.catalog.snapshot import METADATA
 from tercet.tasks.described import Described, described
@@ -87,7 +96,133 @@ def _types(schema: pa.Schema) -> dict[str, str]:
     return {name: "STRUCT" if kind.startswith("STRUCT") else kind for name, kind, *_ in found}
 
 
-PAGES = {"tables.md": tables}
+KEYS = """\
+# Keys of a recipe
+
+Every key, by the key that it stands under. [recipes.md](recipes.md) tells how to use them.
+
+*Made by `docs/reference.py` from the recipe's pydantic models.*
+
+`[]` stands for a list index (in `--set` a number, from 0), `METHOD` for a method's name, `NAME` for
+one of yours. A default of "none" means that leaving the key out, or setting it to `null`, turns the
+feature off. Exceptions: `extract_generate: null` means its defaults, so leave the key out; and
+`train`, `run.llm.endpoints` and a part's `models` take no `null`: write `train.phases=[]`, `[]` and
+`{}`.
+"""
+
+
+def recipe_keys() -> str:
+    """The page of keys."""
+    found = list(_keys(Recipe))
+    lines = [KEYS, "## The recipe itself\n", *_rows(key for key in found if "." not in key[0])]
+    for top in Recipe.model_fields:
+        within = [key for key in found if key[0].startswith((f"{top}.", f"{top}[]."))]
+        if within:
+            lines += [f"## {top}\n", *_rows(within)]
+    return "\n".join(lines)
+
+
+def _rows(keys: Iterator[tuple[str, FieldInfo]] | list[tuple[str, FieldInfo]]) -> list[str]:
+    rows: dict[str, list[list[str]]] = {}
+    for name, field in keys:
+        assert field.description, f"{name} has no description in the code"
+        said = field.description.replace("|", "\\|")
+        rows.setdefault(name, []).append([_default(field), _values(field), said])
+    lines = []
+    for name, alike in rows.items():
+        # A key that two forms of a model have, each with a meaning of its own.
+        cells = (" · ".join(dict.fromkeys(filter(None, cell))) for cell in zip(*alike, strict=True))
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return ["| key | default | values | meaning |", "|---|---|---|---|", *lines, ""]
+
+
+def _keys(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Every key that a recipe may have, in dots."""
+    for own, field in model.model_fields.items():
+        name = field.alias or own
+        yield prefix + name, field
+        for inner, place in _models(field.annotation):
+            if name in ("models", "generators", "sts_sets"):
+                place = place.replace("METHOD", "NAME")
+            yield from _keys(inner, f"{prefix}{name}{place}.")
+
+
+def _models(annotation: Any, place: str = "") -> Iterator[tuple[type[BaseModel], str]]:
+    """The models inside a type, and how one of them is addressed: a[], a.METHOD or a."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation, place
+    origin = typing.get_origin(annotation)
+    if origin in (list, tuple):
+        place += "[]"
+    elif isinstance(origin, type) and issubclass(origin, Mapping):
+        by_relation = typing.get_origin(typing.get_args(annotation)[0]) is typing.Literal
+        place += ".RELATION" if by_relation else ".METHOD"
+    for inner in typing.get_args(annotation) if origin is not typing.Literal else ():
+        yield from _models(inner, place)
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    if field.is_required():
+        return "required"
+    if isinstance(value, BaseModel):
+        return ""
+    if value is None or value in ((), [], {}, ""):
+        return "none" if value is None else "empty"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f"`{value}`"
+    if isinstance(value, list | tuple):
+        return ", ".join(f"`{one}`" for one in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _values(field: FieldInfo) -> str:
+    """The names or the range that are allowed, as far as the type says them."""
+    return ", ".join(dict.fromkeys([*_literals(field.annotation), *_ranges(field)]))
+
+
+def _literals(annotation: Any) -> Iterator[str]:
+    if typing.get_origin(annotation) is typing.Literal:
+        yield from (f"`{one}`" for one in typing.get_args(annotation) if isinstance(one, str))
+    elif typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated, tuple):
+        for inner in typing.get_args(annotation):
+            yield from _literals(inner)
+
+
+def _ranges(field: FieldInfo) -> Iterator[str]:
+    inner = [one for part in typing.get_args(field.annotation) for one in _constraints(part)]
+    for limits in (field.metadata, *inner):
+        low = next((one for one in limits if isinstance(one, Ge | Gt)), None)
+        high = next((one for one in limits if isinstance(one, Le | Lt)), None)
+        least = None if low is None else _number(low.ge if isinstance(low, Ge) else low.gt)
+        most = None if high is None else _number(high.le if isinstance(high, Le) else high.lt)
+        if isinstance(low, Ge) and isinstance(high, Le):
+            yield f"{least} to {most}"
+        elif least and most:
+            yield (
+                f"{least} {'<' if isinstance(low, Gt) else '≤'} x "
+                f"{'<' if isinstance(high, Lt) else '≤'} {most}"
+            )
+        elif least:
+            yield f"{'>' if isinstance(low, Gt) else '≥'} {least}"
+        elif most:
+            yield f"{'<' if isinstance(high, Lt) else '≤'} {most}"
+
+
+def _number(bound: Any) -> str:
+    return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
+
+
+def _constraints(annotation: Any) -> Iterator[list[Any]]:
+    """What `Annotated` says of each alternative of a type."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        said = typing.get_args(annotation)[1:]
+        yield [limit for one in said for limit in getattr(one, "metadata", [one])]
+
+
+PAGES = {"tables.md": tables, "recipe_keys.md": recipe_keys}
 
 if __name__ == "__main__":
     for page, write in PAGES.items():

@@ -5,8 +5,6 @@ import runpy
 import shlex
 import textwrap
 import types
-import typing
-from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,11 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import yaml
-from pydantic import BaseModel
 
 from tercet.flows.cli import app
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.model import Recipe
 from tercet.flows.results.queries import connect
 from tercet.models.generation import DETAIL, Given
 from tercet.models.losses.registry import LOSSES, loss_named
@@ -51,11 +47,6 @@ def section(text: str, title: str) -> str:
     return found[1]
 
 
-def first_cells(text: str) -> set[str]:
-    """The names in backticks in the first column of the Markdown tables."""
-    return set(re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE))
-
-
 @pytest.mark.parametrize("table", sorted(TABLES))
 def test_every_column_of_a_table_is_described(table: str) -> None:
     # A schema's metadata names the columns that the view computes.
@@ -79,41 +70,6 @@ def test_the_reasons_of_ingest_are_described() -> None:
     assert [r for r in ingest._REASONS if r and f"`{r}`" not in described] == []
 
 
-def _models(annotation: Any, place: str = "") -> Iterator[tuple[type[BaseModel], str]]:
-    """The models inside a type, and how one of them is addressed: a[], a.METHOD or a."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation, place
-    origin = typing.get_origin(annotation)
-    if origin in (list, tuple):
-        place += "[]"
-    elif isinstance(origin, type) and issubclass(origin, Mapping):
-        by_relation = typing.get_origin(typing.get_args(annotation)[0]) is typing.Literal
-        place += ".RELATION" if by_relation else ".METHOD"
-    if origin in (list, tuple, typing.Union, types.UnionType, typing.Annotated) or (
-        isinstance(origin, type) and issubclass(origin, Mapping)
-    ):
-        for inner in typing.get_args(annotation):
-            yield from _models(inner, place)
-
-
-def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Every key that a recipe may have, in dots."""
-    for own, field in model.model_fields.items():
-        name = field.alias or own
-        yield prefix + name
-        for inner, place in _models(field.annotation):
-            if name in ("models", "generators", "sts_sets"):
-                place = place.replace("METHOD", "NAME")
-            yield from keys(inner, f"{prefix}{name}{place}.")
-
-
-def test_every_key_of_a_recipe_is_described_and_no_other() -> None:
-    found = set(keys(Recipe))
-    assert {"train.phases[].parts[].rows.from", "select.methods.METHOD.weight"} <= found
-    described = first_cells(section_of_keys(read("docs/recipes.md")))
-    assert described - set(METHOD_NAMES) - set(LOSSES) == found
-
-
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_is_described_with_its_parameters(name: str) -> None:
     line = re.search(rf"^\| `{name}` \| .*$", read("docs/recipes.md"), re.MULTILINE)
@@ -121,10 +77,6 @@ def test_every_loss_is_described_with_its_parameters(name: str) -> None:
     fields = loss_named(name).params.model_fields
     parameters = [field.alias or own for own, field in fields.items()]
     assert [name for name in parameters if f"`{name}`" not in line[0]] == []
-
-
-def section_of_keys(text: str) -> str:
-    return text.partition("## Every key")[2].partition("## Your own corpus")[0]
 
 
 @pytest.mark.parametrize("method", METHOD_NAMES)

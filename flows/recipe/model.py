@@ -44,13 +44,19 @@ Generators = Annotated[FitGeneratorSettings | FitGenseSettings, Field(discrimina
 class RunSettings(Config):
     """How a run is executed. Nothing here enters a fingerprint."""
 
-    device: Literal["cpu", "cuda", "auto"] = "auto"
+    device: Literal["cpu", "cuda", "auto"] = Field(
+        "auto", description="`auto`: the first GPU, or the CPU"
+    )
     batch_size: int = Field(64, ge=1, le=65536, description="texts encoded at once")
     part_rows: int = Field(20_000, ge=100, description="rows per part in cheap stages")
-    memory_limit: str = Field("2GB", pattern=r"^\d+(\.\d+)?\s?(MB|GB|TB|MiB|GiB|TiB)$")
+    memory_limit: str = Field(
+        "2GB",
+        pattern=r"^\d+(\.\d+)?\s?(MB|GB|TB|MiB|GiB|TiB)$",
+        description="Memory of the SQL inside stages",
+    )
     workers: int = Field(1, ge=1, le=256, description="processes that share a stage's parts")
     retries: int = Field(0, ge=0, le=20, description="how often Prefect retries a failed stage")
-    llm: AskingSettings = AskingSettings()
+    llm: AskingSettings = Field(AskingSettings(), description="How the language model is asked")
 
 
 class ModelSettings(Config):
@@ -145,17 +151,24 @@ class MeasuredSettings(EvaluateSettings):
 class Recipe(Config):
     """One pipeline, from corpora to an evaluated encoder."""
 
-    name: Name
-    description: str = ""
-    seed: int = Field(42, ge=0, lt=2**32)
+    name: Name = Field(description="Names the runs; `--run NAME` is the newest of them")
+    description: str = Field("", description="For people")
+    seed: int = Field(
+        42,
+        ge=0,
+        lt=2**32,
+        description="Every random draw is a function of this seed, the row and the draw's purpose",
+    )
     seeds: int = Field(
         1, ge=1, le=100, description="trainings on the same rows, with seed, seed + 1 and so on"
     )
     backbone: str | None = Field(
         None, description="the model that training starts from; required with `train`"
     )
-    corpora: list[CorpusConfig] = Field(min_length=1)
-    ingest: IngestSettings = IngestSettings()
+    corpora: list[CorpusConfig] = Field(min_length=1, description="Where text comes from")
+    ingest: IngestSettings = Field(
+        IngestSettings(), description="Which texts are used, and the splits"
+    )
     models: dict[str, ModelSettings] = Field(
         default_factory=dict,
         description="models that the recipe makes or takes, by names that stand wherever a model "
@@ -165,26 +178,36 @@ class Recipe(Config):
     generators: dict[str, GeneratorSettings] = Field(
         default_factory=dict, description="fitted models that answer prompted methods, by name"
     )
-    extract: ExtractConfig = ExtractConfig()
+    extract: ExtractConfig = Field(
+        ExtractConfig(), description="How rules find entities and quantities"
+    )
     extract_generate: ExtractGenerateSettings | None = Field(
         None, description="extraction by the language model, in place of `extract`"
     )
-    extract_parse: ExtractParseSettings = ExtractParseSettings()
-    graph: GraphConfig = GraphConfig()
-    sample: SampleSettings = SampleSettings()
+    extract_parse: ExtractParseSettings = Field(
+        ExtractParseSettings(), description="How its answers are read"
+    )
+    graph: GraphConfig = Field(
+        GraphConfig(), description="Has no keys: the graph follows from the mentions"
+    )
+    sample: SampleSettings = Field(SampleSettings(), description="How many anchors")
     synthesise: dict[str, MethodSettings] = Field(
         default_factory=dict, description="methods, each with its weight and parameters"
     )
-    parse: ParseConfig = ParseConfig()
-    evaluator: EvaluatorSettings | None = None
-    embed: EmbedConfig = EmbedConfig()
+    parse: ParseConfig = Field(ParseConfig(), description="How long a generation may be")
+    evaluator: EvaluatorSettings | None = Field(
+        None,
+        description="The frozen model that scores candidates; required if anything is "
+        "synthesised, unless a judge decides",
+    )
+    embed: EmbedConfig = Field(EmbedConfig(), description="How the evaluator encodes")
     mine: MineConfig | None = Field(
         None, description="negatives for rows on a topic, from the stored vectors; null: none"
     )
     score: dict[str, dict[str, Any] | None] = Field(
         default_factory=dict, description="scorers besides the evaluator, with their parameters"
     )
-    select: SelectConfig = SelectConfig()
+    select: SelectConfig = Field(SelectConfig(), description="Which candidates become triplets")
     train: TrainSettings = Field(
         TrainSettings(phases=()),
         description="the encoder's training; left out, the recipe only makes its `models`, or "
@@ -193,7 +216,9 @@ class Recipe(Config):
     whiten: WhitenSettings | None = Field(
         None, description="whitening of the encoder's vectors; null: none"
     )
-    evaluate: MeasuredSettings = MeasuredSettings()
+    evaluate: MeasuredSettings = Field(
+        MeasuredSettings(), description="What the encoder is measured on"
+    )
     guard: GuardSettings = Field(
         GuardSettings(), description="removal of evaluation texts from the training rows"
     )
@@ -203,7 +228,7 @@ class Recipe(Config):
     measure_generators: MeasureGeneratorsSettings | None = Field(
         None, description="figures of the generators' paraphrases, beside simple controls"
     )
-    run: RunSettings = RunSettings()
+    run: RunSettings = Field(RunSettings(), description="How the recipe is run; changes no result")
 
     @model_validator(mode="before")
     @classmethod

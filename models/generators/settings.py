@@ -15,7 +15,9 @@ class GeneratorSettings(BaseModel):
         description="a name under `models`, or a directory, package:PACKAGE/FOLDER or hub name"
     )
     temperature: float = Field(1.0, ge=0, le=2, description="0: no draws")
-    top_p: float = Field(1.0, gt=0, le=1)
+    top_p: float = Field(
+        1.0, gt=0, le=1, description="The likeliest tokens with this share of the probability"
+    )
     top_k: int | None = Field(
         None, ge=0, le=10_000, description="likeliest tokens drawn from, 0: all; default: 50"
     )
@@ -36,7 +38,7 @@ class GeneratorSettings(BaseModel):
     backend: Backend = Field(
         "transformers", description="vllm: a server of ours, plain sampling; not for T5"
     )
-    precision: Precision = "fp32"
+    precision: Precision = Field("fp32", description="Of the weights, too")
 
     @model_validator(mode="after")
     def _drawable(self) -> "GeneratorSettings":

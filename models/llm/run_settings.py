@@ -18,11 +18,11 @@ class EngineSettings(_Settings):
     )
     port: int = Field(0, ge=0, le=65535, description="0: a free one")
     start_seconds: float = Field(900, gt=0, description="seconds until it must answer")
-    tensor_parallel: int = Field(1, ge=1, le=64)
-    data_parallel: int = Field(1, ge=1, le=64)
+    tensor_parallel: int = Field(1, ge=1, le=64, description="GPUs that share the model")
+    data_parallel: int = Field(1, ge=1, le=64, description="Copies of the model")
     max_num_seqs: int = Field(256, ge=1, le=8192, description="answers generated at once")
     gpu_memory: float = Field(0.9, gt=0, le=1, description="share of the GPU's memory")
-    prefix_caching: bool = True
+    prefix_caching: bool = Field(True, description="The beginning that prompts share is read once")
     options: dict[str, str | int | float | bool] = Field(
         default_factory=dict, description="further options of vLLM's server, by name"
     )
@@ -63,7 +63,9 @@ class AskingSettings(_Settings):
         None, ge=1, description="tokens, in and out, that this recipe may spend in a store"
     )
     max_cost: float | None = Field(None, gt=0, description="the same in money")
-    engine: EngineSettings = EngineSettings()
+    engine: EngineSettings = Field(
+        EngineSettings(), description="The vLLM server that Tercet starts"
+    )
 
     @model_validator(mode="after")
     def _priced(self) -> "AskingSettings":

@@ -37,12 +37,18 @@ class LlmSettings(_Settings):
     template_kwargs: dict[str, Any] = Field(
         default_factory=dict, description="variables of the chat template, e.g. enable_thinking"
     )
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="Precision in which the model is served"
+    )
     quantization: str | None = Field(None, description="as vLLM names it, e.g. fp8")
     adapter: str | None = Field(None, description="directory of a LoRA adapter of the model")
     max_model_len: int | None = Field(None, ge=16, description="tokens of prompt and answer")
-    temperature: float = Field(0.6, ge=0, le=2)
-    top_p: float = Field(0.95, gt=0, le=1)
+    temperature: float = Field(
+        0.6, ge=0, le=2, description="Of the sampling; 0: the likeliest token"
+    )
+    top_p: float = Field(
+        0.95, gt=0, le=1, description="Share of the probability that tokens are drawn from"
+    )
     max_tokens: int = Field(128, ge=1, le=32768, description="most tokens of an answer")
 
     @model_validator(mode="after")

@@ -26,14 +26,16 @@ class Numbers(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(default="triplets", min_length=1, max_length=64)
-    batch_size: int = Field(default=64, ge=2, le=65_536)
-    learning_rate: float = Field(default=2e-5, gt=0.0, le=1.0)
-    epochs: float = Field(default=1.0, gt=0.0, le=1000.0)
+    batch_size: int = Field(default=64, ge=2, le=65_536, description="Rows a step")
+    learning_rate: float = Field(
+        default=2e-5, gt=0.0, le=1.0, description="The highest, after the warm-up."
+    )
+    epochs: float = Field(default=1.0, gt=0.0, le=1000.0, description="Passes over the rows")
     max_steps: int | None = Field(default=None, ge=1, description="Instead of epochs.")
     warmup: float = Field(
         default=0.1, ge=0.0, le=1.0, description="Share of the steps with a rising learning rate."
     )
-    weight_decay: float = Field(default=0.0, ge=0.0, le=1.0)
+    weight_decay: float = Field(default=0.0, ge=0.0, le=1.0, description="Weight decay of AdamW.")
     epsilon: float = Field(
         default=1e-8, ge=1e-30, le=1.0, description="AdamW's, added to the gradients' size."
     )

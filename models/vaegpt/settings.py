@@ -23,7 +23,12 @@ class VaeGptNumbers(BaseModel):
         le=1e6,
         description="Of the target's cross-entropy, which the paper does not have (0).",
     )
-    gumbel_temperature: float = Field(default=1.0, gt=0.0, le=100.0)
+    gumbel_temperature: float = Field(
+        default=1.0,
+        gt=0.0,
+        le=100.0,
+        description="Of the soft tokens that carry the judge's gradient",
+    )
     pooling: Literal["mean", "last"] = Field(
         default="mean", description="How the judge's states become a sentence's vector."
     )
@@ -34,7 +39,9 @@ class VaeGptNumbers(BaseModel):
     latent_width: int | None = Field(
         default=None, ge=1, description="Of the latent; null: the hidden states'."
     )
-    latent_dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
+    latent_dropout: float = Field(
+        default=0.1, ge=0.0, lt=1.0, description="Before the latent heads"
+    )
     latent_norm: bool = Field(
         default=True, description="Batch normalisation of mean and log variance, against a KL of 0."
     )

@@ -71,19 +71,22 @@ class CorpusShare(Config):
 
 
 class SampleSettings(Config):
-    """How many anchors, of what length, in what company.
+    """How many anchors, of what length, in what company."""
 
-    rows: anchors in all; a corpus that has too few sentences gives them all. Left out: as many as
-        keep the shares exact, i.e. all sentences where there is one corpus.
-    min_words, max_words: bounds of an anchor's length in words, both included.
-    company: other training sentences that an anchor's document must have at least; 1 where the
-        positives are to come out of the same document.
-    """
-
-    rows: int | None = Field(default=None, ge=1)
-    min_words: int = Field(default=1, ge=1)
-    max_words: int = Field(default=1000, ge=1)
-    company: int = Field(default=0, ge=0)
+    rows: int | None = Field(
+        default=None,
+        ge=1,
+        description="Anchors in all; by default as many as keep the shares exact (with one "
+        "corpus, all)",
+    )
+    min_words: int = Field(default=1, ge=1, description="Fewest words in an anchor")
+    max_words: int = Field(default=1000, ge=1, description="Most words in an anchor")
+    company: int = Field(
+        default=0,
+        ge=0,
+        description="How many other training sentences the anchor's document must have; set 1 "
+        "where positives come from the document",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> "SampleSettings":

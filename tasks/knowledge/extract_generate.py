@@ -47,8 +47,8 @@ class ExtractGenerateSettings(Config):
     )
     types: Names = Field(TYPES, min_length=1, description="what an entity may be: one of these")
     prompt: str | None = Field(None, description="a prompt file (Jinja2) instead of ours")
-    max_tokens: int = Field(512, ge=1, le=32768)
-    temperature: float = Field(0, ge=0, le=2)
+    max_tokens: int = Field(512, ge=1, le=32768, description="Most tokens in an answer")
+    temperature: float = Field(0, ge=0, le=2, description="Of the sampling; 0: the likeliest token")
 
 
 class ExtractGenerateConfig(ExtractGenerateSettings):

@@ -97,7 +97,7 @@ Columns:
 class Quantile(Config):
     """A threshold at this share of the method's own scores, counted from the lowest."""
 
-    quantile: float = Field(ge=0.0, le=1.0)
+    quantile: float = Field(ge=0.0, le=1.0, description="The threshold as a quantile")
 
 
 Similarity: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0)] | Quantile
@@ -111,10 +111,12 @@ def _cosine(description: str, default: float | None) -> Any:
 class RelationConfig(Config):
     """Thresholds of the methods of one relation; those left out are the general ones."""
 
-    positive_min: Bound = None
-    negative_min: Bound = None
-    negative_max: Bound = None
-    p_min: float | None = Field(default=None, ge=0.0, le=1.0)
+    positive_min: Bound = Field(None, description="For `keeps` and `topic`")
+    negative_min: Bound = Field(None, description="For `alters` and `other`")
+    negative_max: Bound = Field(None, description="For `alters` and `other`")
+    p_min: float | None = Field(
+        default=None, ge=0.0, le=1.0, description="For `keeps` and `alters`"
+    )
 
 
 class MethodConfig(RelationConfig):
@@ -151,7 +153,9 @@ class SelectConfig(Config):
     relations: Mapping[Relation, RelationConfig] = Field(
         default_factory=dict, description="Thresholds by what a text does to the meaning."
     )
-    methods: Mapping[str, MethodConfig] = Field(default_factory=dict)
+    methods: Mapping[str, MethodConfig] = Field(
+        default_factory=dict, description="Thresholds by method"
+    )
     pairing: Literal["relation", "role"] = Field(
         default="relation",
         description="relation: a text that alters the meaning stands against one that keeps it, "

@@ -56,15 +56,10 @@ _SWAP = "swap_entity"
 
 
 class ParseConfig(Config):
-    """What a generation must be to become a candidate.
+    """What a generation must be to become a candidate."""
 
-    min_words, max_words: bounds of its length in words, both included.
-    source_min_words, refuse_contained: rules of GenSE's public code that its paper does not have;
-        there a sentence has 8 words at the least, and a text 5 (`min_words`).
-    """
-
-    min_words: int = Field(1, ge=1)
-    max_words: int = Field(512, ge=1)
+    min_words: int = Field(1, ge=1, description="Fewest words in a candidate")
+    max_words: int = Field(512, ge=1, description="Most words in a candidate")
     source_min_words: int | None = Field(
         None, ge=1, description="Fewest words of a sentence whose texts become candidates."
     )

@@ -40,17 +40,19 @@ _ROWS = 20_000
 
 
 class MethodSettings(Config):
-    """How much of a method a recipe wants, and how.
+    """How much of a method a recipe wants, and how."""
 
-    weight: the share of the anchors that the method is tried on.
-    corpora, role: only anchors of these corpora, or of those with this role; neither: of all.
-    params: the method's own parameters (`check_params`).
-    """
-
-    weight: float = Field(1.0, gt=0, le=1)
-    corpora: tuple[str, ...] = ()
-    role: Literal["domain", "general"] | None = None
-    params: dict[str, Any] = Field(default_factory=dict)
+    weight: float = Field(
+        1.0, gt=0, le=1, description="Share of the anchors that the method is tried on"
+    )
+    corpora: tuple[str, ...] = Field((), description="Only anchors of these corpora")
+    role: Literal["domain", "general"] | None = Field(
+        None, description="Anchors of the corpora with this role, instead of `corpora`"
+    )
+    params: dict[str, Any] = Field(
+        default_factory=dict,
+        description="The method's own parameters; they may also be written beside `weight`",
+    )
 
     @model_validator(mode="after")
     def _one_choice(self) -> "MethodSettings":

@@ -27,16 +27,24 @@ class FitEvaluatorConfig(FormSettings, Config):
         default=None, description="Only the corpora with this role, instead of `corpora`."
     )
     max_rows: int | None = Field(default=None, ge=1, description="A seeded sample of this many.")
-    batch_size: int = Field(default=64, ge=2, le=65_536)
-    max_length: int = Field(default=32, ge=4, le=8192)
-    learning_rate: float = Field(default=2e-5, gt=0.0, le=1.0)
-    epochs: float = Field(default=1.0, gt=0.0, le=1000.0)
-    warmup: float = Field(default=0.0, ge=0.0, le=1.0)
-    tau: float = Field(default=0.05, gt=0.0, le=10.0)
+    batch_size: int = Field(default=64, ge=2, le=65_536, description="Sentences a step")
+    max_length: int = Field(default=32, ge=4, le=8192, description="Longest input, in tokens")
+    learning_rate: float = Field(
+        default=2e-5, gt=0.0, le=1.0, description="The highest, after the warm-up."
+    )
+    epochs: float = Field(default=1.0, gt=0.0, le=1000.0, description="Passes over the sentences")
+    warmup: float = Field(
+        default=0.0, ge=0.0, le=1.0, description="Share of the steps with a rising learning rate"
+    )
+    tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature")
     head: bool = Field(default=True, description="The head that SimCSE drops after training.")
-    precision: Precision = "fp32"
-    trust_remote_code: bool = False
-    log_steps: int = Field(default=10, ge=1)
+    precision: Precision = Field(
+        "fp32", description="Fp32, or bf16 where the processor or GPU is fast at it."
+    )
+    trust_remote_code: bool = Field(
+        False, description="Run Python code that comes with the model's files"
+    )
+    log_steps: int = Field(default=10, ge=1, description="Steps between rows of `training_log`")
 
     @model_validator(mode="after")
     def _one_choice(self) -> "FitEvaluatorConfig":

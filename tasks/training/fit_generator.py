@@ -38,7 +38,11 @@ class FitGeneratorSettings(Config):
         min_length=1,
         description="A GPT-2 of the same vocabulary that judges for the form vaegpt; null: init.",
     )
-    pairs: PairsSettings = PairsSettings()
+    pairs: PairsSettings = Field(
+        PairsSettings(),
+        description="What becomes a pair of source and target; for `gense`, of a sentence and "
+        "what follows or contradicts",
+    )
     vaegpt: VaeGptNumbers = Field(
         default=VaeGptNumbers(), description="Noise and losses of the form vaegpt."
     )
@@ -52,21 +56,36 @@ class FitGeneratorSettings(Config):
     max_length: int = Field(
         default=128, ge=8, le=8192, description="Tokens of source and target; of t5, of each."
     )
-    batch_size: int = Field(default=32, ge=2, le=65_536)
-    learning_rate: float = Field(default=1e-3, gt=0.0, le=1.0)
+    batch_size: int = Field(
+        default=32,
+        ge=2,
+        le=65_536,
+        description="Pairs a step; of `gense` examples, half of which judge",
+    )
+    learning_rate: float = Field(
+        default=1e-3,
+        gt=0.0,
+        le=1.0,
+        description="For the small models that are made here; a larger checkpoint wants less, and "
+        "the paper's 5e-7 changes next to nothing",
+    )
     optimizer: Optimizer = Field(
         default="adamw",
         description="adafactor: rates are relative to the size of the weights; for a small T5, ten "
         "times adamw's rate.",
     )
-    epochs: float = Field(default=10.0, gt=0.0, le=1000.0)
+    epochs: float = Field(default=10.0, gt=0.0, le=1000.0, description="Passes over the pairs")
     max_steps: int | None = Field(default=None, ge=1, description="Instead of epochs.")
-    warmup: float = Field(default=0.06, ge=0.0, le=1.0)
-    weight_decay: float = Field(default=0.01, ge=0.0, le=1.0)
+    warmup: float = Field(
+        default=0.06, ge=0.0, le=1.0, description="Share of the steps with a rising learning rate"
+    )
+    weight_decay: float = Field(default=0.01, ge=0.0, le=1.0, description="Weight decay of AdamW.")
     choose_every: int = Field(
         default=100, ge=1, description="Steps between two measurements of the held-out ROUGE."
     )
-    precision: Precision = "fp32"
+    precision: Precision = Field(
+        "fp32", description="Fp32, or bf16 where the processor or GPU is fast at it."
+    )
     log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
 
     @model_validator(mode="after")

@@ -66,10 +66,21 @@ class FitGenseSettings(Config):
     falls, and cuts each sentence at 96 tokens and what is written at 48.
     """
 
-    form: Literal["gense"]
+    form: Literal["gense"] = Field(
+        description="A GPT-2 with fading latent noise and a frozen judge; a causal language "
+        "model; an encoder and a decoder. These two learn by cross-entropy alone. "
+        "`gense`: a T5 that writes what follows from a sentence and what contradicts "
+        "it, and judges pairs"
+    )
     init: str = Field(min_length=1, description="A T5, named like any other model.")
-    pairs: GensePairs = GensePairs()
-    prompts: GensePrompts = GensePrompts()
+    pairs: GensePairs = Field(
+        GensePairs(),
+        description="What becomes a pair of source and target; for `gense`, of a sentence and "
+        "what follows or contradicts",
+    )
+    prompts: GensePrompts = Field(
+        GensePrompts(), description="The words in which it learns to write"
+    )
     question: Words = Field(default=Words(), description="Its words for judging.")
     max_length: int = Field(
         default=96, ge=8, le=8192, description="Tokens of a prompt, and of an answer."
@@ -77,20 +88,30 @@ class FitGenseSettings(Config):
     batch_size: int = Field(
         default=256, ge=4, le=65_536, description="Examples; half of them write, half judge."
     )
-    learning_rate: float = Field(default=5e-5, gt=0.0, le=1.0)
+    learning_rate: float = Field(
+        default=5e-5,
+        gt=0.0,
+        le=1.0,
+        description="For the small models that are made here; a larger checkpoint wants less, and "
+        "the paper's 5e-7 changes next to nothing",
+    )
     optimizer: Optimizer = Field(
         default="adamw",
         description="adafactor: rates are relative to the size of the weights; for a small T5, ten "
         "times adamw's rate.",
     )
-    epochs: float = Field(default=10.0, gt=0.0, le=1000.0)
+    epochs: float = Field(default=10.0, gt=0.0, le=1000.0, description="Passes over the pairs")
     max_steps: int | None = Field(default=None, ge=1, description="Instead of epochs.")
-    warmup: float = Field(default=0.06, ge=0.0, le=1.0)
-    weight_decay: float = Field(default=0.01, ge=0.0, le=1.0)
+    warmup: float = Field(
+        default=0.06, ge=0.0, le=1.0, description="Share of the steps with a rising learning rate"
+    )
+    weight_decay: float = Field(default=0.01, ge=0.0, le=1.0, description="Weight decay of AdamW.")
     choose_every: int = Field(
         default=500, ge=1, description="Steps between two measurements on held-out pairs."
     )
-    precision: Precision = "fp32"
+    precision: Precision = Field(
+        "fp32", description="Fp32, or bf16 where the processor or GPU is fast at it."
+    )
     log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
 
     def models(self) -> dict[str, str]:

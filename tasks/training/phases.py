@@ -164,7 +164,9 @@ LossConfig: TypeAlias = Annotated[dict[str, Any], BeforeValidator(_loss)]
 class PartConfig(Config):
     """Rows and the loss that they train with."""
 
-    name: PartName
+    name: PartName = Field(
+        description="Appears in the log's terms, and seeds the part if there are several"
+    )
     rows: Annotated[RowsConfig, BeforeValidator(_bare_rows)] = Field(
         default_factory=RowsConfig, description="A mapping, or the source alone."
     )
@@ -218,7 +220,7 @@ class PartConfig(Config):
 class PhaseConfig(Numbers):
     """One phase: its numbers, and the parts that are drawn together in each batch."""
 
-    name: PartName = "triplets"
+    name: PartName = Field("triplets", description="Appears in `training_log`, and seeds the phase")
     mini_batch: int | None = Field(
         default=None,
         ge=1,

@@ -66,7 +66,7 @@ class PretrainNumbers(Config):
     warmup: float = Field(
         default=0.06, ge=0.0, le=1.0, description="Share of the steps with a rising learning rate."
     )
-    weight_decay: float = Field(default=0.01, ge=0.0, le=1.0)
+    weight_decay: float = Field(default=0.01, ge=0.0, le=1.0, description="Weight decay of AdamW.")
     dropout: float = Field(
         default=0.0,
         ge=0.0,
@@ -81,7 +81,9 @@ class PretrainNumbers(Config):
         description="t5: share of the batches whose texts are written as a whole, not only their "
         "masked spans, so that copying is learnt.",
     )
-    precision: Precision = "bf16"
+    precision: Precision = Field(
+        "bf16", description="Fp32, or bf16 where the processor or GPU is fast at it."
+    )
     measure_steps: int = Field(
         default=200, ge=1, description="Steps between two measurements of the held-out loss."
     )

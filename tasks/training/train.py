@@ -54,7 +54,9 @@ class ChooseConfig(Config):
 class EncoderSettings(FormSettings, Config):
     """Settings that all phases of a training share."""
 
-    precision: Precision = "fp32"
+    precision: Precision = Field(
+        "fp32", description="Fp32, or bf16 where the processor or GPU is fast at it."
+    )
     trust_remote_code: bool = Field(
         default=False, description="Run Python code that comes with the backbone's files."
     )
@@ -75,7 +77,8 @@ class TrainSettings(EncoderSettings):
         description="Longest input in training, in tokens; a phase may have its own.",
     )
     phases: tuple[PhaseSettings, ...] = Field(
-        default_factory=lambda: (PhaseSettings.model_validate({}),)
+        default_factory=lambda: (PhaseSettings.model_validate({}),),
+        description="Run one after the other",
     )
 
     @model_validator(mode="before")

@@ -16,54 +16,88 @@ _COLUMN_KEYS = ("text", "query", "answer", "labels")
 
 
 class CorpusConfig(Config):
-    """One corpus of a recipe.
+    """One corpus of a recipe."""
 
-    name: how phases and stages call it; unique in the recipe.
-    source: a file, a folder, a glob, `package:PACKAGE/FILE` (a file inside an installed package),
-        `pydocs` (docstrings of installed packages), `hf:NAME` (a data set) or `lmf:FILE.xml` (a
-        wordnet).
-    role: `domain` and `general` corpora give sentences, and rows are chosen by these two names;
-        `labelled` ones give rows to train on and no sentences; `pretrain` ones are read by the
-        stage `pretrain` alone.
-    share: the corpus's weight among the anchors.
-    company: other training sentences that an anchor's document must have; left out, as `sample`
-        says. 0 for a corpus of single sentences beside one of documents.
-    text: column that holds the text (.jsonl, .csv, .tsv, .parquet, data sets); left out, it is
-        found.
-    query, answer: columns of a natural pair, which become `document_pairs`.
-    labels: column of few values (stars, a category) that says something of each row. Labels only
-        measure: they enter no text and train nothing.
-    prose: a value is a text of paragraphs and sentences, to be split; left out, true for all but
-        `.txt`, whose lines are sentences. A `.txt` of prose has blank lines between paragraphs;
-        `lines` means that each of its lines is a text of several sentences.
-    packages: for `pydocs`, the distributions (or top modules) to read, in order.
-    files: for `pydocs`, how many source files of each package, chosen by hash of their paths
-        before any is read: a whole number, or a fraction.
-    kind: what the rows of a labelled corpus are.
-    columns: of a labelled corpus, our name of a column to the source's; left out, they are found.
-    held_out: of kind definitions, the share that nothing trains on, to measure how well definitions
-        find their entries; left out, 0.02.
-    dialect: of .csv and .tsv files, what need not be found in each of them.
-    limit: read only the first so many rows (of lines or tables), or documents (of prose, pydocs).
-    """
-
-    name: str = Field(min_length=1)
-    source: str = Field(min_length=1)
-    role: CorpusRole = "domain"
-    share: float = Field(default=1.0, gt=0.0)
-    company: int | None = Field(default=None, ge=0)
-    text: str | None = None
-    query: str | None = None
-    answer: str | None = None
-    labels: str | None = None
-    prose: bool | Literal["lines"] | None = None
-    packages: list[str] = Field(default_factory=list)
-    files: FileCount | None = None
-    kind: str | None = Field(default=None, json_schema_extra={"enum": [*KINDS, None]})
-    columns: dict[str, str] = Field(default_factory=dict)
-    held_out: float | None = Field(default=None, ge=0.0, le=0.5)
-    dialect: DialectSettings | None = None
-    limit: int | None = Field(default=None, ge=1)
+    name: str = Field(min_length=1, description="Its name in phases, tables and `rejects`")
+    source: str = Field(
+        min_length=1,
+        description="A file, a folder, a glob, `package:PACKAGE/FILE` (a file inside an installed "
+        "package), `pydocs`, `hf:NAME` or `lmf:FILE.xml`; a relative path starts at "
+        "the directory in which `tercet` runs, not at the recipe's",
+    )
+    role: CorpusRole = Field(
+        "domain",
+        description="`domain` and `general` corpora give sentences; phases and `evaluator.fit` "
+        "can select by these roles. A `labelled` one gives rows to train on, and "
+        "neither sentences nor anchors. A `pretrain` one is read by `pretrain` alone, "
+        "in a step and a table of its own (`ingest.pretrain`, `pretrain_sentences`): "
+        "it gives no anchors, no pairs and no knowledge",
+    )
+    share: float = Field(
+        default=1.0,
+        gt=0.0,
+        description="Its weight among the anchors, if there are several corpora; not for labelled "
+        "ones",
+    )
+    company: int | None = Field(
+        default=None,
+        ge=0,
+        description="How many other training sentences an anchor's document must have; 0 for "
+        "single sentences beside a corpus of documents",
+    )
+    text: str | None = Field(
+        None,
+        description="The column with the text. `init` and `run` say which one was found: the one "
+        "with a usual name (`text`, `content`, `body` and others, whatever their "
+        "case, alone or within a longer name), if its values read like prose; else "
+        "the one that reads most like it, which markup, addresses, keys and JSON do "
+        "not",
+    )
+    query: str | None = Field(None, description="A column; with `answer` it makes `document_pairs`")
+    answer: str | None = Field(None, description="The column that answers it; with `query`")
+    labels: str | None = Field(
+        None,
+        description="A column such as stars or a category. It only measures: it enters no text "
+        "and trains nothing",
+    )
+    prose: bool | Literal["lines"] | None = Field(
+        None,
+        description="True: the text is split into paragraphs and sentences; false: each value or "
+        "line is one sentence; `lines`: each line of a `.txt` is a text of several "
+        "sentences. True for all but `.txt`",
+    )
+    packages: list[str] = Field(
+        default_factory=list,
+        description="`pydocs` only: distributions or top-level modules, in order",
+    )
+    files: FileCount | None = Field(
+        None,
+        description="`pydocs` only: how many source files of each package, chosen by hash. `1` is "
+        "one file, `1.0` all",
+    )
+    kind: str | None = Field(
+        default=None,
+        json_schema_extra={"enum": [*KINDS, None]},
+        description="What the rows of a labelled corpus are; with `role: labelled`: `triplets`, "
+        "`pairs`, `scored`, `definitions`, `entailment`",
+    )
+    columns: dict[str, str] = Field(
+        default_factory=dict,
+        description="Maps our column names to those of the source; with `role: labelled`",
+    )
+    held_out: float | None = Field(
+        default=None,
+        ge=0.0,
+        le=0.5,
+        description="The share of its definitions that is drawn to measure what definitions find; "
+        "fewer are held out (Definitions)",
+    )
+    dialect: DialectSettings | None = Field(
+        None, description="How a `.csv` or `.tsv` is written, as far as it need not be found"
+    )
+    limit: int | None = Field(
+        default=None, ge=1, description="Only the first rows (for prose and `pydocs`, documents)"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> "CorpusConfig":
@@ -107,27 +141,48 @@ class CorpusConfig(Config):
 
 
 class IngestSettings(Config):
-    """Which texts come in.
+    """Which texts come in."""
 
-    min_words, max_words: bounds of a sentence's length in words, both included, as
-        `models/text/lengths` counts them.
-    max_line_bytes: a longer line (or value) is a reject; bounds the memory of reading.
-    dev, test: expected fractions of documents, clusters of near-duplicates going whole.
-    rare: a word 8-gram ties the first so many documents that hold it; 1 ties none.
-    common: a word 8-gram, or a whole sentence, in more than this fraction of the documents (and in
-        more than 20) is a set phrase, which neither ties documents nor keeps them out of train;
-        1 for none.
-    largest_cluster: a cluster of more than this fraction of the documents goes to train.
-    """
-
-    min_words: int = Field(default=4, ge=1)
-    max_words: int = Field(default=100, ge=1)
-    max_line_bytes: int = Field(default=1_000_000, ge=100)
-    dev: float = Field(default=0.05, ge=0.0, lt=1.0)
-    test: float = Field(default=0.05, ge=0.0, lt=1.0)
-    rare: int = Field(default=5, ge=1)
-    common: float = Field(default=0.01, gt=0.0, le=1.0)
-    largest_cluster: float = Field(default=0.03, gt=0.0, le=1.0)
+    min_words: int = Field(
+        default=4,
+        ge=1,
+        description="Fewest words in a sentence. Wherever words are counted, they are what stands "
+        "between spaces; in scripts without spaces two letters of Chinese or Japanese "
+        "count as a word, and four signs of Thai, Lao, Tibetan, Burmese or Khmer",
+    )
+    max_words: int = Field(default=100, ge=1, description="Most words in a sentence")
+    max_line_bytes: int = Field(
+        default=1_000_000, ge=100, description="Longer lines and values are rejects"
+    )
+    dev: float = Field(
+        default=0.05,
+        ge=0.0,
+        lt=1.0,
+        description="Share of the documents; together with `test` below 1",
+    )
+    test: float = Field(default=0.05, ge=0.0, lt=1.0, description="Share of the documents")
+    rare: int = Field(
+        default=5,
+        ge=1,
+        description="Of the documents that share a run of eight words, the first this many are "
+        "tied together and land in one split; each text is checked for "
+        "near-duplicates against as many others. 1 ties none",
+    )
+    common: float = Field(
+        default=0.01,
+        gt=0.0,
+        le=1.0,
+        description="A run of eight words, or a whole sentence, in more than this share of the "
+        "documents, and in more than 20 of them, is a set phrase (a letter's opening, "
+        "a signature, a form's text): it neither ties documents nor keeps them out of "
+        "train. 1: there are none",
+    )
+    largest_cluster: float = Field(
+        default=0.03,
+        gt=0.0,
+        le=1.0,
+        description="A cluster of tied documents larger than this share of all goes to train",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> "IngestSettings":

@@ -57,15 +57,24 @@ class Dialect(NamedTuple):
 
 
 class DialectSettings(Config):
-    """The parts of a dialect that a recipe gives; the others are found.
+    """The parts of a dialect that a recipe gives; the others are found."""
 
-    delimiter: one character. quote: one, or an empty string for none. escape: one, or an empty
-        string where a quotation mark within a field is written twice.
-    """
-
-    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
-    quote: str | None = Field(default=None, max_length=1)
-    escape: str | None = Field(default=None, max_length=1)
+    delimiter: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1,
+        description="Between the fields of a `.csv` or `.tsv`",
+    )
+    quote: str | None = Field(
+        default=None,
+        max_length=1,
+        description="Around a field; empty: quotation marks mean nothing",
+    )
+    escape: str | None = Field(
+        default=None,
+        max_length=1,
+        description="Before a quotation mark within a field; empty: it is written twice",
+    )
 
 
 class _Record(NamedTuple):

@@ -12,9 +12,9 @@ TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=80)]
 class PairColumns(Config):
     """The columns of the two texts and of their score, as those of a corpus of kind scored."""
 
-    anchor: str
-    positive: str
-    label: str
+    anchor: str = Field(description="The first text")
+    positive: str = Field(description="The second text")
+    label: str = Field(description="The number")
 
 
 class StsSet(Config):
