@@ -112,6 +112,10 @@ class Run:
             f"SELECT step, version, state, seconds FROM run_steps WHERE run_id = '{self.id}'"
         )
 
+    def warnings(self) -> pa.Table:
+        """What went wrong in it without an error, in the order of its steps, and what to do."""
+        return self.table("warnings")
+
     def figures(self) -> pa.Table:
         """Each metric of the untouched and of the trained encoder, a row a seed.
 

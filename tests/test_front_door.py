@@ -43,6 +43,7 @@ def test_every_example_of_the_guide_runs(
     again = tercet.run("quickstart", corpus="reviews.csv", until="sentences")
     assert again.steps()["state"].to_pylist() == ["reused"]
     assert again.id != names["run"].id
+    assert {"kind", "count", "remedy"} <= set(again.warnings().column_names)
     assert again.table("candidates").num_rows == 0 < names["store"].table("candidates").num_rows
 
 
