@@ -22,6 +22,8 @@ Purpose: TypeAlias = Literal["positive", "negative"]
 # topic, or something unrelated.
 Relation: TypeAlias = Literal["keeps", "alters", "topic", "other"]
 Need: TypeAlias = Literal["mentions", "sentence_categories", "graph", "documents", "pool"]
+# What answers are checked for beside what all are (`models/prompted/checks.py`).
+Check: TypeAlias = Literal["whole_source", "question", "new_entity", "new_number", "new_record"]
 
 DETAIL = pa.struct(
     [
@@ -61,6 +63,8 @@ GENERATIONS = pa.schema(
         ("sentence_id", pa.uint64()),
         ("method", pa.string()),
         ("prompt", pa.string()),
+        ("shots", pa.list_(pa.string())),
+        ("checks", pa.list_(pa.string())),
         ("model", pa.string()),
         ("sampling", pa.string()),
         ("request_digest", pa.string()),
@@ -83,13 +87,15 @@ Columns:
     method: the method that wrote it
     prompt: the prompt as sent, rendered for this row; the bare sentence for a generator; NULL for
         rules
+    shots: the answers of the worked examples that were shown before the prompt; NULL without any
+    checks: what the method has `parse` check beside what it checks of all answers; NULL for rules
     model: the model that answered, a generator by its name in the recipe; NULL for rules
     sampling: how the answer was sampled, as JSON: `temperature`, `top_p`, `max_tokens`; of a
         generator also `backend`, `top_k`, `beams`, `no_repeat` and `max_new` (through vLLM the
         sampling is plain); NULL for rules
-    request_digest: → `responses.request_digest`: id of prompt, model, sampling, schema and the
-        row's seed; of a generator also of backend, precision and the code that decodes; NULL for
-        rules
+    request_digest: → `responses.request_digest`: id of prompt, shots, model, sampling, schema and
+        the row's seed; of a generator also of backend, precision and the code that decodes; NULL
+        for rules
     raw: the answer verbatim, before anything is cut off or checked
     finish_reason: `stop`, or `length` if the length limit cut it off; always `stop` for rules
     n_tokens: tokens in the answer as the model's server counts them; for rules its words
@@ -97,6 +103,12 @@ Columns:
 """
 
 JOINT = "; "
+
+
+def purpose_of(relation: Relation) -> Purpose:
+    """What texts of this relation serve as: those that keep the meaning or the topic as positives,
+    the others as negatives."""
+    return "positive" if relation in ("keeps", "topic") else "negative"
 
 
 class Params(BaseModel):
@@ -114,11 +126,25 @@ class Several(Params):
 class Prompted(Several):
     """Parameters of a method whose texts a language model or a fitted generator writes.
 
-    Where temperature, top_p or max_tokens are none, the model's own settings decide.
+    Where relation or checks are none, those of the method's declaration hold; where temperature,
+    top_p or max_tokens are none, the model's own settings decide.
     """
 
     generator: str = Field("llm", description="who writes: llm, or a name under `generators`")
     prompt: str | None = Field(None, description="a prompt file (Jinja2) instead of ours")
+    shots: str | None = Field(
+        "builtin",
+        description="a file of worked examples (JSON lines of variables and answer) that a "
+        "language model is shown first; builtin: ours, with our own prompt; null: none",
+    )
+    relation: Relation | None = Field(
+        None,
+        description="what the answers do to the sentence's meaning; of keeps and topic they are "
+        "positives, else negatives",
+    )
+    checks: tuple[Check, ...] | None = Field(
+        None, description="what an answer is refused for beside what all are"
+    )
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)
     max_tokens: int | None = Field(None, ge=1, le=32768)
@@ -211,9 +237,10 @@ class Method:
         purpose) alone.
     open_graph: makes what `Given.replacements` holds, of kg_nodes and the batches of kg_edges,
         once a graph; of a method that needs the graph.
-    prompt: of a prompted method the name of its file in `models/prompted/prompts`; its `params` are
-        `Prompted`.
+    prompt: of a prompted method the name of its file in `models/prompted/prompts`, if it has one of
+        ours; its `params` are `Prompted`. Its own name is that of its file in `shots`.
     variables: what `values` holds, hence what a user's own prompt may name.
+    checks: what the answers are checked for.
     """
 
     name: str
@@ -225,6 +252,12 @@ class Method:
     open_graph: Callable[[pa.Table, Iterable[pa.RecordBatch]], Any] | None = None
     prompt: str | None = None
     variables: Sequence[str] = ()
+    checks: Sequence[Check] = ()
+
+    @property
+    def prompted(self) -> bool:
+        """Whether a model writes the texts."""
+        return issubclass(self.params, Prompted)
 
 
 @dataclass

@@ -25,7 +25,6 @@ from tercet.flows.terminal.printable import printable
 from tercet.models.llm.messages import Answer, Request
 from tercet.tasks.knowledge.extract_generate import METHOD as EXTRACTION
 from tercet.tasks.stage import BadInput, silent
-from tercet.tasks.synthesis.methods import method_of
 from tercet.tasks.synthesis.synthesise import generated
 
 # Prompts and rows are taken from this many parts in turn.
@@ -88,7 +87,8 @@ def _show_rows(order: PartOrder, method: str, count: int) -> None:
     shown = [
         rows[place * len(rows) // min(count, len(rows))] for place in range(min(count, len(rows)))
     ]
-    purpose = method_of(method).purpose
+    config: Any = order.step.config
+    purpose = config.described.purpose
     for number, row in enumerate(shown, start=1):
         print(printable(_shown_row(number, len(shown), method, purpose, row)))
     print(f"{len(rows):,} rows of {anchors:,} anchors were made for this, and not kept.")
@@ -119,6 +119,10 @@ def _show_answers(order: PartOrder, method: str, count: int) -> None:
     if not requests:
         raise BadInput(f"{method!r} applies to no row of this corpus: there is nothing to ask.")
     answers = sorted(order.resources.ask(method, requests), key=lambda answer: answer.place)
+    shots = requests[0].shots
+    for number, shot in enumerate(shots, start=1):
+        head = f"── {method}, shot {number} of {len(shots)}, before each prompt: asked"
+        print(printable(f"{head}\n{shot.prompt}\n── answered\n{shot.answer}\n"))
     for number, (request, answer) in enumerate(zip(requests, answers, strict=True), start=1):
         print(printable(_shown(number, len(requests), method, request, answer)))
     kept = [answer for answer in answers if answer.error is None]

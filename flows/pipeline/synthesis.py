@@ -7,7 +7,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import LLM, Model, Resolved
 from tercet.tasks.stage import Stage
 from tercet.tasks.synthesis import asking, fitted, parse, prompted, synthesise
-from tercet.tasks.synthesis.methods import needs
+from tercet.tasks.synthesis.methods import MethodSettings, method_of
 from tercet.tasks.training.fit_gense import METHODS, FitGenseSettings, GensePrompts
 
 
@@ -19,12 +19,14 @@ def synthesis_steps(resolved: Resolved) -> list[Step]:
     methods = {**recipe.synthesise}
     if recipe.select.pairing == "role":
         # The fallback for a missing negative is a candidate like any other.
-        methods.setdefault("random", synthesise.MethodSettings())
+        methods.setdefault("random", MethodSettings())
     sources = {"mentions": extracted, "sentence_categories": extracted}
     sources |= {"graph": "graph", "pool": "ingest"}
     for method, settings in methods.items():
         inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
-        inputs |= {slot: (sources[slot],) for slot in needs(method) if slot in sources}
+        inputs |= {
+            slot: (sources[slot],) for slot in method_of(method, settings).needs if slot in sources
+        }
         given = {"method": method, **settings.model_dump(exclude={"role"})}
         step = f"{synthesise.NAME}.{method}"
         if method in resolved.writers:
@@ -53,13 +55,13 @@ def _asked(
         config = prompted.PromptedConfig(**given)
         return prompted.STAGE, config, weights_of(recipe.llm)
     settings, model = recipe.generators[name], resolved.models["generators", name, "model"]
-    decoding = settings.decoding()
+    decoding, kind = settings.decoding(), given["like"] or method
     sampling = asking.sampling_of(decoding, params).model_dump()
-    if method in METHODS and params.get("prompt") is None:
+    if kind in METHODS and params.get("prompt") is None:
         # A small model is asked in the few words that GenSE's is fitted to.
         fit = model.settings
         prompts = fit.prompts if isinstance(fit, FitGenseSettings) else GensePrompts()
-        params = {**params, "prompt": str(prompts.path(method))}
+        params = {**params, "prompt": str(prompts.path(kind))}
     given |= {
         "params": {**params, **sampling},
         "decoding": decoding.model_copy(update=sampling),

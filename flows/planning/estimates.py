@@ -74,7 +74,7 @@ def estimate(recipe: Recipe, order: PartOrder, folder: Path | None, pool: Pool) 
     known = pool.find([request.digest for request in keyed])
     missing = [request for request in keyed if request.digest not in known]
     scale = all_rows / len(keyed) if keyed else 0.0
-    lengths = count([request.prompt for request in missing])
+    lengths = count(["\n".join([*sum(r.shots, ()), r.prompt]) for r in missing])
     longest = sum(request.sampling.max_tokens for request in missing)
     usual, speed = _seen(order.step, pool, who)
     answers = longest if usual is None else usual * len(missing)
@@ -143,8 +143,13 @@ def _longest(config: Any) -> int:
 def _template(step: Step) -> str:
     """The prompt file's text, with the lists that all its prompts include; "" without a file."""
     lists = [getattr(step.config, name, ()) for name in ("categories", "types")]
-    prompt = step.stage.externals(step.config).get("prompt")
-    text = prompt.read_text() if isinstance(prompt, Path) else ""
+    files = step.stage.externals(step.config)
+    prompt, shots = (
+        file.read_text() if isinstance(file := files.get(name), Path) else ""
+        for name in ("prompt", "shots")
+    )
+    # Each shot repeats the prompt; the names of its variables make up for its own layout.
+    text = prompt * (1 + len(shots.splitlines())) + shots
     return " ".join([text, *(", ".join(one) for one in lists)])
 
 

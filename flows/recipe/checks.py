@@ -1,11 +1,13 @@
 """Checks of a whole recipe: keys that must fit each other."""
 
+import re
+
 from pydantic import ValidationError
 
 from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import GENSE, LLM, Resolved
-from tercet.flows.recipe.scoring import faults, unknown_method
+from tercet.flows.recipe.scoring import faults
 from tercet.flows.recipe.wording import nearest_said, of_parameter
 from tercet.models.encoders.pooling import CNN, cnn_form
 from tercet.models.losses.gaussian_decay import TEACHER
@@ -13,12 +15,16 @@ from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
 from tercet.tasks.corpus.kinds.registry import columns_fault
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.knowledge.extract import ExtractConfig
-from tercet.tasks.synthesis import fitted
+from tercet.tasks.synthesis import fitted, prompted
 from tercet.tasks.synthesis.asking import sampling_of
-from tercet.tasks.synthesis.methods import METHOD_NAMES, check_params, method_of
+from tercet.tasks.synthesis.methods import check_params, method_of
 from tercet.tasks.training.fit_gense import METHODS
 from tercet.tasks.training.phases import KINDS, OF_TRIPLETS, SOURCES, PartConfig, unfit
 from tercet.tasks.training.train import CHOICES
+
+# What a method may be called: its step's folder bears the name. The others stand for other things.
+_METHOD_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,79}")
+_TAKEN = ("mined", "self", "extract")
 
 
 def check_keys(recipe: Recipe) -> None:
@@ -93,16 +99,21 @@ def _check_purpose(recipe: Recipe) -> None:
 
 
 def _check_method(recipe: Recipe, method: str) -> None:
-    if method not in METHOD_NAMES:
-        raise Misplaced(unknown_method(method, " under `synthesise`"), "synthesise", method)
+    settings = recipe.synthesise[method]
+    if not _METHOD_NAME.fullmatch(method) or method in _TAKEN:
+        raise Misplaced(
+            f"{method!r} cannot be a method's name: write another, of letters, digits, dashes and "
+            "underscores",
+            *("synthesise", method),
+        )
     try:
-        check_params(method, recipe.synthesise[method].params)
+        check_params(method, settings)
     except ValueError as error:
         cause = error.__context__
         if not isinstance(cause, ValidationError):
             raise Misplaced(str(error), "synthesise", method) from None
         fault = cause.errors()[0]
-        known = ", ".join(method_of(method).params.model_fields) or "none"
+        known = ", ".join(method_of(method, settings).params.model_fields) or "none"
         raise Misplaced(
             f"{method}: {of_parameter(fault)} (the method's parameters: {known})",
             *("synthesise", method, *fault["loc"]),
@@ -111,20 +122,20 @@ def _check_method(recipe: Recipe, method: str) -> None:
 
 def check_selection(recipe: Recipe) -> None:
     """The names in `score` and `select` must exist, and each threshold must apply to something."""
-    evaluator, topics = recipe.evaluator is not None, map(method_of, recipe.synthesise)
+    evaluator, methods = recipe.evaluator is not None, recipe.methods
     if recipe.mine is not None and recipe.select.pairing == "role":
         raise Misplaced(
             "mined negatives stand against positives on the topic, which pairing: role does not "
             "tell apart: leave mine out, or set select.pairing to relation",
             "mine",
         )
-    if recipe.mine is not None and not any(method.relation == "topic" for method in topics):
+    if recipe.mine is not None and all(m.relation != "topic" for m in methods.values()):
         raise Misplaced(
             "mined negatives stand against positives on the topic, and no method makes any: add "
             "one such as rest_of_paragraph under `synthesise`, or leave mine out",
             "mine",
         )
-    for message, place in faults(recipe.score, recipe.select, list(recipe.synthesise), evaluator):
+    for message, place in faults(recipe.score, recipe.select, methods, evaluator):
         raise Misplaced(message, *place)
     if recipe.mine is not None and not evaluator:
         raise Misplaced(
@@ -253,18 +264,24 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> None:
         )
     params, settings = recipe.synthesise[method].params, recipe.generators[name]
     found = resolved.models["generators", name, "model"]
-    if found.form == GENSE and method not in METHODS:
+    kind = recipe.synthesise[method].like or method
+    if found.form == GENSE and kind not in METHODS:
         raise Misplaced(
             f"the generator {name!r} is of form {GENSE}, which writes {' and '.join(METHODS)} "
             "alone: name another",
             *(*place, "generator"),
         )
-    if params.get("prompt") and (method in fitted.FROM_SENTENCE or found.form == GENSE):
+    if params.get("prompt") and (kind in fitted.FROM_SENTENCE or found.form == GENSE):
         what = "the words that it was fitted to" if found.form == GENSE else "the sentence alone"
         raise Misplaced(
             f"{method} gives a generator {what}, so this prompt would not be read: leave it "
-            + (f"out, or fit it to this file (prompts.{method})" if found.form == GENSE else "out"),
+            + (f"out, or fit it to this file (prompts.{kind})" if found.form == GENSE else "out"),
             *(*place, "prompt"),
+        )
+    if params.get("shots") not in (None, prompted.BUILTIN):
+        raise Misplaced(
+            f"a generator is shown no worked examples: leave shots out, or let {LLM} answer",
+            *(*place, "shots"),
         )
     if found.maker is None:
         # Its files tell the rest.
@@ -283,7 +300,7 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> None:
             "higher temperature, or ask once",
             *(*place, "per_sentence"),
         )
-    fitted.check_method(method, name, follows_prompts=found.form == GENSE)
+    fitted.check_method(kind, name, follows_prompts=found.form == GENSE)
     fitted.check_backend(name, settings.backend, "t5" if found.form == GENSE else str(found.form))
 
 
@@ -297,7 +314,7 @@ def _check_rows(recipe: Recipe, phase: str, part: PartConfig, place: Place) -> N
     rows, loss, place_of_rows = part.rows, part.resolved(), (*place, "rows")
     labelled = {corpus.name: corpus for corpus in recipe.labelled}
     draws_texts = rows.draw is not None and rows.reads_triplets
-    if draws_texts and all(method_of(name).relation != "keeps" for name in recipe.synthesise):
+    if draws_texts and all(m.relation != "keeps" for m in recipe.methods.values()):
         raise Misplaced(
             f"the phase {phase!r} draws generations, but no method writes texts that keep the "
             "meaning: list one under `synthesise`, or set the share `generated` to 0",

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from tercet.flows.recipe.moved_keys import refuse_moved
 from tercet.flows.recipe.scoring import COSINES
+from tercet.models.generation import Method
 from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
@@ -24,9 +25,8 @@ from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.scoring.mine import MineConfig
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Config
-from tercet.tasks.synthesis.methods import METHOD_NAMES
+from tercet.tasks.synthesis.methods import METHOD_NAMES, MethodSettings, method_of
 from tercet.tasks.synthesis.parse import ParseConfig
-from tercet.tasks.synthesis.synthesise import MethodSettings
 from tercet.tasks.training.count_tokens import CountTokensSettings
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
 from tercet.tasks.training.fit_generator import FitGeneratorSettings
@@ -261,6 +261,11 @@ class Recipe(Config):
         return {**content, **without}
 
     @property
+    def methods(self) -> dict[str, Method]:
+        """The methods under `synthesise`, by the names that the recipe gives them."""
+        return {name: method_of(name, settings) for name, settings in self.synthesise.items()}
+
+    @property
     def unlabelled(self) -> tuple[CorpusConfig, ...]:
         """The corpora that give sentences."""
         return tuple(c for c in self.corpora if c.role not in ("labelled", "pretrain"))
@@ -276,7 +281,7 @@ def _method(settings: Any) -> Any:
         return {}
     if not isinstance(settings, dict) or "params" in settings:
         return settings
-    own = {key: settings[key] for key in ("weight", "corpora", "role") if key in settings}
+    own = {key: settings[key] for key in MethodSettings.model_fields if key in settings}
     params = {key: value for key, value in settings.items() if key not in own}
     return {**own, "params": params} if params else own
 
@@ -288,7 +293,8 @@ def json_schema() -> dict[str, Any]:
     schema["$defs"]["MethodSettings"]["additionalProperties"] = True
     methods = schema["properties"]["synthesise"]
     methods["additionalProperties"] = {"anyOf": [methods["additionalProperties"], {"type": "null"}]}
-    schema["properties"]["synthesise"]["propertyNames"] = {"enum": sorted(METHOD_NAMES)}
+    # Ours by name, so that editors offer them; others are a recipe's own.
+    methods["properties"] = dict.fromkeys(sorted(METHOD_NAMES), methods["additionalProperties"])
     models = schema["properties"]["models"]
     models["additionalProperties"] = {"anyOf": [{"type": "string"}, models["additionalProperties"]]}
     _describe_losses(schema["$defs"])

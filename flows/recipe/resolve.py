@@ -6,7 +6,6 @@ from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.model_names import EVALUATOR, find_defined, find_judges, find_models
 from tercet.flows.recipe.resolved import LLM, Resolved
 from tercet.flows.recipe.scoring import find_scorers
-from tercet.tasks.synthesis.methods import PROMPTED_NAMES
 
 
 def resolve(recipe: Recipe) -> Resolved:
@@ -24,9 +23,9 @@ def resolve(recipe: Recipe) -> Resolved:
     models |= find_judges(scorers, defined)
     evaluator = models[EVALUATOR].model if EVALUATOR in models else None
     writers = {
-        method: str(settings.params.get("generator", LLM))
-        for method, settings in recipe.synthesise.items()
-        if method in PROMPTED_NAMES
+        name: str(recipe.synthesise[name].params.get("generator", LLM))
+        for name, method in recipe.methods.items()
+        if method.prompted
     }
     resolved = Resolved(recipe, models, evaluator, scorers, writers)
     check_resolved(resolved)

@@ -6,11 +6,12 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from tercet.flows.recipe.wording import nearest_said, of_parameter
+from tercet.models.generation import Method
 from tercet.tasks.scoring.pairing import RANDOM
 from tercet.tasks.scoring.score import Scorer
 from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, giving
 from tercet.tasks.scoring.select import JUDGED, MethodConfig, RelationConfig, SelectConfig, several
-from tercet.tasks.synthesis.methods import METHOD_NAMES, method_of
+from tercet.tasks.synthesis.methods import METHOD_NAMES, METHODS
 
 Place = tuple[str, ...]
 MEASURES: Sequence[Literal["similarity", "p_true"]] = ("similarity", "p_true")
@@ -37,7 +38,7 @@ def find_scorers(
 def faults(
     score: Mapping[str, dict[str, Any] | None],
     select: SelectConfig,
-    synthesised: Sequence[str],
+    synthesised: Mapping[str, Method],
     evaluator: bool,
 ) -> Iterator[tuple[str, Place]]:
     """The faults of `score` and `select`, each with its place in the recipe.
@@ -189,19 +190,26 @@ def _idle(
             yield f"{key} never applies, since {made} {role}: leave it out", (*place, key)
 
 
-def unknown_method(name: str, where: str = "") -> str:
+def _unknown(name: str, synthesised: Mapping[str, Method], where: str = "") -> str:
     """What to say of a method that does not exist. where: such as ` in swap_roles`."""
-    known = ", ".join(sorted(METHOD_NAMES))
-    return f"unknown method {name!r}{where}{nearest_said(name, METHOD_NAMES)}; known: {known}"
+    names = {*METHOD_NAMES, *synthesised}
+    known = ", ".join(sorted(names))
+    return f"unknown method {name!r}{where}{nearest_said(name, names)}; known: {known}"
+
+
+def _named(name: str, synthesised: Mapping[str, Method]) -> Method | None:
+    """The recipe's method of that name, or else ours."""
+    return synthesised.get(name) or METHODS.get(name)
 
 
 def _method(
-    name: str, settings: MethodConfig, select: SelectConfig, synthesised: Sequence[str]
+    name: str, settings: MethodConfig, select: SelectConfig, synthesised: Mapping[str, Method]
 ) -> Iterator[tuple[str, Place]]:
     """A method's thresholds must apply to what the method makes."""
     place = ("select", "methods", name)
-    if name not in METHOD_NAMES:
-        yield unknown_method(name), place
+    method = _named(name, synthesised)
+    if method is None:
+        yield _unknown(name, synthesised), place
         return
     if synthesised and name != RANDOM and name not in synthesised:
         yield (
@@ -209,18 +217,18 @@ def _method(
             "out here (--set 'select.methods={}' clears all)",
             place,
         )
-    method = method_of(name)
     said, negative = (f"the texts of {name}", f"{name} makes"), method.purpose == "negative"
     swapped = name in select.swap_roles
     yield from _idle(settings, method.relation, negative, swapped, said, place)
 
 
-def _swapped(name: str, synthesised: Sequence[str]) -> Iterator[tuple[str, Place]]:
+def _swapped(name: str, synthesised: Mapping[str, Method]) -> Iterator[tuple[str, Place]]:
     """Only candidates made as positives may become negatives."""
     place = ("select", "swap_roles")
-    if name not in METHOD_NAMES:
-        yield unknown_method(name, " in swap_roles"), place
-    elif method_of(name).purpose == "negative":
+    method = _named(name, synthesised)
+    if method is None:
+        yield _unknown(name, synthesised, " in swap_roles"), place
+    elif method.purpose == "negative":
         yield (
             f"{name} alters the meaning, so its candidates are always negatives and never change "
             "roles: leave it out",

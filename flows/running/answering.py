@@ -65,21 +65,24 @@ def identity(config: Any, components: Mapping[str, Any]) -> Identity:
 def digested(
     requests: Iterable[Request], method: str, config: Any, who: Identity
 ) -> Iterator[Request]:
-    """The requests with their pool keys: digests of prompt, model, sampling, schema and seed.
+    """The requests with their pool keys: digests of prompt, shots, model, sampling, schema and
+    seed.
 
     Of a fitted generator's prompt the source counts by itself, since it alone may be cut.
     """
     # Keyed by object identity, so the objects are kept alive with their digests.
-    bases: dict[tuple[int, int], tuple[Request, Any]] = {}
+    bases: dict[tuple[int, int, int], tuple[Request, Any]] = {}
     by_pieces = isinstance(config, FittedConfig)
     for request in requests:
-        key = id(request.sampling), id(request.schema)
+        key = id(request.sampling), id(request.schema), id(request.shots)
         if key not in bases:
             common = {"model": who.digest, "sampling": request.sampling, "schema": request.schema}
             if not by_pieces:
                 # The text appended to a base model's prompt, and its stop strings.
                 common["api"] = "chat" if config.llm.api == "chat" else [ANSWER, *STOP]
                 common["template"] = config.llm.template_kwargs
+                if request.shots:
+                    common["shots"] = request.shots
             bases[key] = request, hashlib.sha256(fingerprint.canonical(common))
         digest = bases[key][1].copy()
         digest.update(f"\x1f{request.seed}\x1f".encode())

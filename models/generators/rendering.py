@@ -1,13 +1,16 @@
 """A generator's layout for a server: the token ids that it is to read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tercet.models.generators import layout
 from tercet.models.generators.layout import Layout
+from tercet.models.llm.messages import Request
 
 
-def renderer(folder: Path, laid: Layout) -> tuple[Callable[[list[str]], list[list[int]]], int]:
+def renderer(
+    folder: Path, laid: Layout
+) -> tuple[Callable[[Sequence[Request]], list[list[int]]], int]:
     """What turns causal sources into prompts, and the most tokens that an answer may have.
 
     The tokens are those that the model was fitted to: a server that tokenised text itself would
@@ -27,7 +30,8 @@ def renderer(folder: Path, laid: Layout) -> tuple[Callable[[list[str]], list[lis
     most = layout.room(tokenizer, laid)
     before, after = layout.template(tokenizer, laid)
 
-    def render(sources: list[str]) -> list[list[int]]:
+    def render(requests: Sequence[Request]) -> list[list[int]]:
+        sources = [request.prompt for request in requests]
         if laid.follows_prompts:
             return [[*before, *ids, *after] for ids in layout.tokens(tokenizer, sources)]
         return layout.prompts(tokenizer, laid, sources)

@@ -1,11 +1,13 @@
 """A model's chat template, applied here, so that prompts can go out as lists of plain texts."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tercet.models.llm.errors import Unusable
+from tercet.models.llm.messages import Request
+from tercet.models.llm.wire import turns
 
 _FILES = ("chat_template.jinja", "chat_template.json")
 _FOLDER = "additional_chat_templates"
@@ -24,8 +26,8 @@ def has_chat_template(model: Path) -> bool:
 
 def chat_renderer(
     model: Path, template_kwargs: Mapping[str, Any]
-) -> Callable[[list[str]], list[str]]:
-    """A function from prompts to what the model continues: each is the only message of a chat.
+) -> Callable[[Sequence[Request]], list[str]]:
+    """A function from requests to what the model continues: each is a chat.
 
     The texts contain the template's special tokens, so no others may be added.
 
@@ -47,10 +49,10 @@ def chat_renderer(
         reason = str(error).splitlines()[0]
         raise Unusable(f"The tokenizer of {model} cannot be read: {reason}") from None
 
-    def render(prompts: list[str]) -> list[str]:
-        if not prompts:
+    def render(requests: Sequence[Request]) -> list[str]:
+        if not requests:
             return []
-        chats = [[{"role": "user", "content": prompt}] for prompt in prompts]
+        chats = [turns(request) for request in requests]
         try:
             texts: list[str] = tokenizer.apply_chat_template(
                 chats, tokenize=False, add_generation_prompt=True, **template_kwargs

@@ -2,9 +2,16 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tercet.models.llm.settings import Sampling
+
+
+class Shot(NamedTuple):
+    """A worked example: a prompt, rendered as those that are asked, and its right answer."""
+
+    prompt: str
+    answer: str
 
 
 @dataclass(frozen=True)
@@ -12,11 +19,12 @@ class Request:
     """One thing to ask.
 
     place: the caller's own number for it, which the answer carries.
-    prompt: the rendered text: in a chat the user's only message, else the text to be continued.
+    prompt: the rendered text: in a chat the user's last message, else the text to be continued.
     seed: the row's, so that one prompt asked twice on purpose is two requests.
     schema: JSON schema that the answer must follow; None for free text.
     source: the sentence within the prompt, which alone may be cut where the model's own layout
         leaves too little room.
+    shots: what comes before it, the same for all rows of a step, so that a server reads it once.
     method, digest: what it is asked for, and the answer's key in the store's pool; the caller
         leaves them empty, and whoever keeps the pool fills them in.
     """
@@ -27,6 +35,7 @@ class Request:
     seed: int
     schema: Mapping[str, Any] | None = None
     source: str = ""
+    shots: tuple[Shot, ...] = ()
     method: str = ""
     digest: str = ""
 

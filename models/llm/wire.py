@@ -2,8 +2,10 @@
 
 There are three ways, one `Wire` each (a fitted generator's layout is applied like a template):
 
-- `chat`: one user message per request, through the endpoint's own template.
-- `completions` for a base model: lists of prompts, each ending in `ANSWER`. A base model continues
+- `chat`: a chat per request, through the endpoint's own template: the shots as turns, and the
+  prompt as the user's last message.
+- `completions` for a base model: lists of prompts, each ending in `ANSWER`, behind the shots,
+  which are written alike. A base model continues
   what it reads: after a prompt that ends in a sentence it would write more of that sentence, so the
   word that announces an answer must come last. `STOP` ends the answer at the first blank line,
   where the model would go on to invent the next task; a prompt asks for one paragraph.
@@ -19,7 +21,7 @@ asked for again.
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from tercet.models.llm.messages import Request
@@ -72,7 +74,7 @@ class Wire:
     """One of the three ways.
 
     lists: several prompts may go out in one request; completions only.
-    render: turns rendered prompts into what a chat model reads; None: the endpoint's template
+    render: turns requests into what a chat model reads; None: the endpoint's template
         (chat) or none at all (a base model).
     template_kwargs: what the endpoint's chat template takes; `render` has its own.
     max_tokens: most tokens of an answer for which the model has room, whatever is asked.
@@ -80,7 +82,7 @@ class Wire:
 
     kind: Literal["chat", "completions"]
     lists: bool = False
-    render: Callable[[list[str]], Sequence[Text]] | None = None
+    render: Callable[[Sequence[Request]], Sequence[Text]] | None = None
     template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     max_tokens: int | None = None
 
@@ -93,13 +95,13 @@ class Wire:
         """What follows the endpoint's /v1."""
         return "/chat/completions" if self.kind == "chat" else "/completions"
 
-    def texts(self, prompts: list[str]) -> Sequence[Text]:
-        """What is sent for these prompts."""
+    def texts(self, requests: Sequence[Request]) -> Sequence[Text]:
+        """What is sent for these requests; in a chat, what its last message says."""
         if self.kind == "chat":
-            return prompts
+            return [request.prompt for request in requests]
         if self.render is not None:
-            return self.render(prompts)
-        return [prompt + ANSWER for prompt in prompts]
+            return self.render(requests)
+        return [_continued(request) for request in requests]
 
     def body(self, model: str, request: Request, texts: Sequence[Text]) -> dict[str, Any]:
         """The body for `texts` that share `request`'s sampling and schema; for a chat, one text."""
@@ -116,7 +118,7 @@ class Wire:
                 "json_schema": {"name": "answer", "schema": request.schema, "strict": True},
             }
         if self.kind == "chat":
-            body["messages"] = [{"role": "user", "content": texts[0]}]
+            body["messages"] = turns(replace(request, prompt=str(texts[0])))
             if self.template_kwargs:
                 body["chat_template_kwargs"] = dict(self.template_kwargs)
             return body
@@ -174,6 +176,20 @@ class Wire:
         raw = raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         finish = "length" if reason == "length" else "stop"
         return raw, finish, "" if fold(_THOUGHTS.sub("", raw)) else _lacks(message, raw, finish)
+
+
+def turns(request: Request) -> list[dict[str, str]]:
+    """The request as a chat: a turn of user and assistant for each shot, then the prompt."""
+    said = [("user", request.prompt)]
+    for shot in reversed(request.shots):
+        said = [("user", shot.prompt), ("assistant", shot.answer), *said]
+    return [{"role": role, "content": content} for role, content in said]
+
+
+def _continued(request: Request) -> str:
+    """The request as a base model reads it: each answer ends at a blank line, where `STOP` is."""
+    shots = [f"{shot.prompt}{ANSWER} {shot.answer}\n\n" for shot in request.shots]
+    return "".join([*shots, request.prompt, ANSWER])
 
 
 def _of_parts(content: object) -> object:

@@ -1,4 +1,4 @@
-"""What prompted methods hand over, rows of `ASKED`, and what those that change a fact share."""
+"""What prompted methods hand over, rows of `ASKED`, and what asks about every sentence."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.generation import ASKED, DETAIL, Prompted
+from tercet.models.generation import ASKED, DETAIL, Generate, Given, Prompted
 
 Edit: TypeAlias = Literal["minimal", "rewrite"]
 
@@ -45,3 +45,20 @@ def table(askings: Iterable[Asking]) -> pa.Table:
         details.append(asking.detail)
     columns = [pa.array(ids, pa.uint64()), pa.array(values, pa.string()), pa.array(details, DETAIL)]
     return pa.table(columns, schema=ASKED)
+
+
+def each_sentence(operation: str, *own: str) -> Generate:
+    """Asks about every sentence, `per_sentence` times.
+
+    own: the method's parameters that its prompt may name beside the sentence.
+    """
+
+    def generate(given: Given, params: Prompted, seed: int) -> pa.Table:
+        values = {name: getattr(params, name) for name in own}
+        return table(
+            Asking(sentence_id, {"sentence": text, **values}, {"operation": operation})
+            for sentence_id, text in zip(given.ids().tolist(), given.texts(), strict=True)
+            for _ in range(params.per_sentence)
+        )
+
+    return generate

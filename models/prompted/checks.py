@@ -24,9 +24,8 @@ from tercet.models.text.languages import foreign_language, foreign_script
 from tercet.models.text.whole_words import inside
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
+Wanted: TypeAlias = Sequence[frozenset[str]]
 
-# Operation of a sentence that was written from a changed record.
-_RECORD = "write_from_changed_knowledge"
 # A piece of the prompt that comes again in the answer has at least so many characters; the whole
 # source, and a piece that the answer repeats, have at least these.
 _ECHO, _REPEATED = 30, 20
@@ -80,16 +79,17 @@ def faults(
 ) -> list[tuple[str, str] | None]:
     """For each answer (reason, why, in words), or None where nothing is wrong with it.
 
-    said: text (unwrapped), source (the sentence it stands for), prompt (as it was rendered), and
-        operation, old, new, pool, as `DETAIL` has them; strings, null where there is none.
+    said: text (unwrapped), source (the sentence it stands for), prompt (as it was rendered), shots
+        (the answers shown before it), checks (`generation.Check`, of the method), and old, new,
+        pool, as `DETAIL` has them; null where there is none.
     unclosed, damaged: whether its thought was never closed, and whether characters of it are lost
         or garbled, as `unwrapped` tells.
 
     Reasons: cut_off, damaged, empty (no letter and no digit, or a word for nothing), refusal,
     preamble (or a remark behind the answer), echo (of the prompt, or of the whole source), markup
     (a token of a model, a tag, a list's marker, JSON), several_lines, repetition, same_as_source
-    (but for letter case and punctuation), wrong_script, wrong_language, unchanged_entity,
-    missing_entity, unchanged_number, missing_number.
+    (but for letter case and punctuation), wrong_script, wrong_language, no_question,
+    unchanged_entity, missing_entity, unchanged_number, missing_number.
     """
     texts, sources = said["text"], pc.fill_null(said["source"], "")
     bare, bare_sources = _bare(texts), _bare(sources)
@@ -98,9 +98,11 @@ def faults(
         texts, sources, wording.AFTERWORD
     )
     remarks |= _new(texts, sources, wording.LABEL) & ~_fits(sources, wording.THINGS)
-    found: list[tuple[str, str] | None] = _changes(said)
+    wanted = [frozenset(names or ()) for names in said["checks"].to_pylist()]
+    found: list[tuple[str, str] | None] = _changes(said, wanted)
     # From the weakest to the strongest: a later one takes a former one's place.
     flagged: list[tuple[Flags, str, str]] = [
+        (_asks_nothing(texts, wanted), "no_question", "it does not end in a question mark"),
         (foreign_language(texts, sources), "wrong_language", "the sentence is of another language"),
         (foreign_script(texts, sources), "wrong_script", "the sentence is of another script"),
         (_same(bare, bare_sources), "same_as_source", "only its punctuation is another"),
@@ -114,7 +116,7 @@ def faults(
         (remarks, "preamble", "it speaks of the answer"),
         (_echoes(said, sources), "echo", "it repeats the prompt"),
         (_new(texts, sources, wording.RECORD), "echo", "it repeats the record"),
-        (_tells(said, bare, bare_sources), "echo", "it repeats the whole sentence"),
+        (_contains(bare, bare_sources, wanted), "echo", "it repeats the whole sentence"),
         (_new(texts, sources, wording.REFUSAL) & ~spoken, "refusal", "the model declined"),
         (damaged, "damaged", "characters of it are lost or garbled"),
         (_new(texts, sources, wording.NOTHING), "empty", "it says nothing"),
@@ -153,16 +155,19 @@ def _same(bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray) -> Flags:
     return np.asarray(same.to_numpy())
 
 
-def _tells(said: pa.Table, bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray) -> Flags:
+def _contains(bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray, wanted: Wanted) -> Flags:
     """Whether what is to be another sentence has the whole source in it, beside other words."""
-    asked = pc.fill_null(
-        pc.is_in(said["operation"], pa.array(["rewrite", "paraphrase", "precede"])), False
-    )
-    flags = np.array(asked.to_numpy())
+    flags = np.array(["whole_source" in names for names in wanted], dtype=np.bool_)
     pairs = zip(bare.to_pylist(), bare_sources.to_pylist(), strict=True)
     for row, (text, source) in enumerate(pairs):
         flags[row] &= len(text) > len(source) >= _REPEATED and _whole(text, source)
     return flags
+
+
+def _asks_nothing(texts: pa.ChunkedArray, wanted: Wanted) -> Flags:
+    """Whether what is to be a question does not end like one."""
+    asked = np.array(["question" in names for names in wanted], dtype=np.bool_)
+    return asked & ~_fits(texts, r"[?？؟][\"'”’»)]*$")
 
 
 def _repeats(texts: pa.ChunkedArray, sources: pa.ChunkedArray) -> Flags:
@@ -182,36 +187,41 @@ def _twice(text: str) -> bool:
 
 
 def _echoes(said: pa.Table, sources: pa.ChunkedArray) -> Flags:
-    """Whether the answer repeats a longer piece of the prompt that is not from the source."""
+    """Whether the answer repeats a longer piece of the prompt, or an answer that it was shown,
+    which is not from the source."""
     flags = np.zeros(said.num_rows, dtype=np.bool_)
-    columns = [pc.utf8_lower(column) for column in (said["prompt"], said["text"], sources)]
-    rows = zip(*(column.to_pylist() for column in columns), strict=True)
-    for row, (prompt, text, source) in enumerate(rows):
-        if prompt is None or len(text) < _ECHO:
+    columns = [pc.utf8_lower(column).to_pylist() for column in (said["text"], sources)]
+    prompts, shots = said["prompt"].to_pylist(), said["shots"].to_pylist()
+    for row, (prompt, shown, text, source) in enumerate(zip(prompts, shots, *columns, strict=True)):
+        if len(text) < _REPEATED:
             continue
-        flags[row] = any(
-            len(piece) >= _ECHO and piece in text and piece not in source
-            for piece in _PARTS.split(prompt)
-        )
+        pieces = [piece for piece in _pieces(prompt or "") if len(piece) >= _ECHO]
+        pieces += [one.lower().rstrip(".") for one in shown or () if len(one) > _REPEATED]
+        flags[row] = any(piece in text and piece not in source for piece in pieces)
     return flags
 
 
-def _changes(said: pa.Table) -> list[tuple[str, str] | None]:
+def _pieces(prompt: str) -> list[str]:
+    return _PARTS.split(prompt.lower())
+
+
+def _changes(said: pa.Table, wanted: Wanted) -> list[tuple[str, str] | None]:
     """What is wrong with the entity or the number that was to be changed, row by row."""
     found: list[tuple[str, str] | None] = [None] * said.num_rows
-    changes = pc.is_in(said["operation"], pa.array(["revise_entity", "revise_quantity", _RECORD]))
-    rows = np.flatnonzero(pc.fill_null(changes, False).to_numpy(zero_copy_only=False))
-    columns = [said[name].take(pa.array(rows)) for name in ("operation", "old", "new", "pool")]
-    listed = zip(rows.tolist(), *(c.to_pylist() for c in columns), strict=True)
-    told = [said[name].take(pa.array(rows)).to_pylist() for name in ("text", "source")]
-    for (row, operation, old, new, pool), text, source in zip(listed, *told, strict=True):
+    changes = {"new_entity", "new_number", "new_record"}
+    rows = [row for row, names in enumerate(wanted) if names & changes]
+    names = ("text", "source", "old", "new", "pool")
+    columns = [said[name].take(pa.array(rows, pa.int64())).to_pylist() for name in names]
+    for row, text, source, old, new, pool in zip(rows, *columns, strict=True):
         if new is None:
             continue
+        # Of a record the old may stay elsewhere.
+        leaves = "new_record" in wanted[row]
         # A record's change says where the entity came from; a number comes from nowhere.
-        if operation == "revise_quantity" or (operation == _RECORD and pool is None):
+        if "new_number" in wanted[row] or (leaves and pool is None):
             if not _is_said(text, source or "", old, new):
                 found[row] = ("missing_number", f"{new} is not there")
-            elif operation == "revise_quantity" and _is_left(text, source or "", old, new):
+            elif not leaves and _is_left(text, source or "", old, new):
                 found[row] = ("unchanged_number", f"{old} is still there beside {new}")
             continue
         there, left = stands(text, new), old is not None and stands(text, old)
@@ -221,7 +231,7 @@ def _changes(said: pa.Table) -> list[tuple[str, str] | None]:
                 if left
                 else ("missing_entity", f"{new} is not there")
             )
-        elif left and operation == "revise_entity" and not stands(new, old):
+        elif left and not leaves and not stands(new, old):
             found[row] = ("unchanged_entity", f"{old} is still there beside {new}")
     return found
 

@@ -13,16 +13,17 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.generation import Given, Method, Prompted, methods
+from tercet.models.generation import Given, Prompted
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.replacements import Pick
 from tercet.models.prompted import asked
 from tercet.models.prompted.asked import Asking
 from tercet.models.prompted.revisions import change_detail, drawn_changes, swap_detail, swaps
-from tercet.models.rules.entity_swap import open_graph, surface
+from tercet.models.rules.entity_swap import surface
 from tercet.models.rules.other_numbers import Value
 
-_RECORD = ("sentence", "category", "entities", "quantities")
+# The variables of a prompt about a record.
+RECORD = ("sentence", "category", "entities", "quantities")
 # Below it every whole number is a float of its own.
 _EXACT = 2.0**53
 _CHANGED = "from_changed_knowledge"
@@ -172,28 +173,3 @@ def _plain(value: float | None) -> int | float | None:
     if value is None or not math.isfinite(value):
         return None
     return int(value) if abs(value) < _EXACT and value == int(value) else value
-
-
-METHODS = methods(
-    Method(
-        "from_knowledge",
-        "positive",
-        "keeps",
-        from_knowledge,
-        Prompted,
-        ("mentions", "sentence_categories"),
-        prompt="from_knowledge",
-        variables=_RECORD,
-    ),
-    Method(
-        _CHANGED,
-        "negative",
-        "alters",
-        from_changed_knowledge,
-        ChangedRecord,
-        ("mentions", "sentence_categories", "graph"),
-        open_graph,
-        "from_knowledge",
-        (*_RECORD, "old", "new"),
-    ),
-)

@@ -11,19 +11,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.generation import Given, Method, methods
+from tercet.models.generation import Given
 from tercet.models.knowledge.replacements import Pick
 from tercet.models.prompted import asked
 from tercet.models.prompted.asked import Asking, Edited
 from tercet.models.rules.entity_kinds import Option
-from tercet.models.rules.entity_swap import (
-    Choice,
-    Place,
-    Swaps,
-    choices,
-    open_graph,
-    surface,
-)
+from tercet.models.rules.entity_swap import Choice, Place, Swaps, choices, surface
 from tercet.models.rules.other_numbers import Value
 from tercet.models.rules.quantity_change import Change, changes
 
@@ -172,28 +165,3 @@ def _counted(given: Given) -> tuple[dict[int, str], dict[int, str | None]]:
     counts = zip(ids, found["of_mention_id"].to_pylist(), strict=True)
     units = dict(zip(ids, found["unit"].to_pylist(), strict=True))
     return {one: texts[other] for one, other in counts if other in texts}, units
-
-
-METHODS = methods(
-    Method(
-        "entity_revision",
-        "negative",
-        "alters",
-        entity_revision,
-        EntityRevision,
-        ("mentions", "graph"),
-        open_graph,
-        "entity_revision",
-        ("sentence", "old", "new", "type", "edit"),
-    ),
-    Method(
-        "quantity_revision",
-        "negative",
-        "alters",
-        quantity_revision,
-        QuantityRevision,
-        ("mentions",),
-        prompt="quantity_revision",
-        variables=("sentence", "old", "new", "counted", "unit", "edit"),
-    ),
-)

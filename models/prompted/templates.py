@@ -23,10 +23,11 @@ _AT_RANDOM = ("lipsum", "random")
 
 @dataclass(frozen=True)
 class Template:
-    """A prompt file, ready to be rendered."""
+    """A prompt file, ready to be rendered. named: the variables in it."""
 
     path: Path
     compiled: "jinja2.Template"
+    named: frozenset[str]
 
 
 def prompt_path(name: str) -> Path:
@@ -78,7 +79,7 @@ def load(path: Path, variables: Collection[str]) -> Template:
             "request can carry: write the character itself"
         )
     compiled = environment.template_class.from_code(environment, code, environment.globals)
-    return Template(path, compiled)
+    return Template(path, compiled, frozenset(named))
 
 
 def render(template: Template, values: Mapping[str, Any]) -> str:

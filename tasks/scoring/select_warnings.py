@@ -11,7 +11,6 @@ from tercet.tasks.scoring.pairing import RANDOM
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Work
 from tercet.tasks.synthesis.answer_warnings import refused
-from tercet.tasks.synthesis.methods import method_of
 from tercet.tasks.synthesis.synthesise import SynthesiseConfig
 from tercet.tasks.warning import StageWarning
 
@@ -37,8 +36,8 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
                 count(*) FILTER (positive_id IS NULL) FROM {made.sql("triplets")}"""
         ).fetchall()[0]
     # A random negative is a fallback unless the config gives it a place.
-    methods = [one.method for one in configs if isinstance(one, SynthesiseConfig)]
-    asked = {method_of(method).purpose for method in methods if method != RANDOM}
+    methods = [one.described for one in configs if isinstance(one, SynthesiseConfig)]
+    asked = {method.purpose for method in methods if method.name != RANDOM}
     fallbacks = (
         ("random_negative", unrelated, "a random sentence as their negative", "negative"),
         ("self_positive", itself, "the anchor itself as their positive", "positive"),

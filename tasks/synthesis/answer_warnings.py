@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import connection
 from tercet.tasks.stage import Work
-from tercet.tasks.synthesis.methods import PROMPTED_NAMES
 from tercet.tasks.warning import StageWarning
 
 # Strict thresholds leave a method a tenth of its candidates and more where it does what it should.
@@ -26,8 +25,8 @@ COPIED = 0.2
 
 def find_repeated(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
     """A warning if one text answers many prompts of a method."""
-    method, generations = getattr(work.config, "method", ""), made.sql("generations")
-    if method not in PROMPTED_NAMES:
+    method, generations = work.config.method, made.sql("generations")
+    if not work.config.described.prompted:
         return
     with connection(work) as db:
         said, count, total = db.execute(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tercet.models import seeding
 from tercet.models.generation import GENERATIONS, generation_ids, numbered
 from tercet.models.llm.errors import Unusable
-from tercet.models.llm.messages import Answer, Request
+from tercet.models.llm.messages import Answer, Request, Shot
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import templates
 from tercet.models.seeding import Ids
@@ -68,6 +68,7 @@ def requests(
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
     refuse: Callable[[Refusal], None] = _unheard,
+    shots: tuple[Shot, ...] = (),
 ) -> Iterator[Request]:
     """The rows of `ASKED` as requests, in order; each is rendered as it is taken.
 
@@ -99,7 +100,7 @@ def requests(
             refuse(Refusal(place, REASON, str(error), values))
             continue
         if prompt.strip():
-            yield Request(place, prompt, sampling, row_seed, schema, sentence)
+            yield Request(place, prompt, sampling, row_seed, schema, sentence, shots)
         else:
             refuse(Refusal(place, EMPTY, "the prompt is empty", values))
 
@@ -110,10 +111,12 @@ def said(
     method: str,
     purpose: str,
     relation: str | None,
+    checks: Sequence[str] = (),
     asked: pa.Table,
     template: templates.Template | None,
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
+    shots: tuple[Shot, ...] = (),
 ) -> None:
     """Asks about the rows of `ASKED` and emits `generations` in their order.
 
@@ -125,7 +128,7 @@ def said(
         some = asked.slice(start, stop - start)
         refused: list[Refusal] = []
         rendered = list(
-            requests(some, method, work.seed, template, sampling, schema, refused.append)
+            requests(some, method, work.seed, template, sampling, schema, refused.append, shots)
         )
         answers = _answers(work, method, rendered, start, asked.num_rows)
         kept = []
@@ -139,7 +142,7 @@ def said(
         if refused:
             work.emit("rejects", _rejects(some, work.stage, method, sorted(refused)))
         if kept:
-            work.emit("generations", _generations(some, method, purpose, relation, kept))
+            work.emit("generations", _generations(some, method, purpose, relation, checks, kept))
 
 
 def _slices(ids: Ids) -> Iterator[tuple[int, int]]:
@@ -176,6 +179,7 @@ def _generations(
     method: str,
     purpose: str,
     relation: str | None,
+    checks: Sequence[str],
     kept: Sequence[tuple[Request, Answer]],
 ) -> pa.Table:
     taken = asked.take(pa.array([request.place for request, _ in kept], pa.int64()))
@@ -188,6 +192,8 @@ def _generations(
         "sentence_id": taken["sentence_id"],
         "method": [method] * count,
         "prompt": [request.prompt for request, _ in kept],
+        "shots": [[shot.answer for shot in kept[0][0].shots] or None] * count,
+        "checks": [checks] * count,
         "model": [answer.model for _, answer in kept],
         "sampling": [json.dumps(kept[0][0].sampling.model_dump())] * count,
         "request_digest": [answer.digest for _, answer in kept],

@@ -14,8 +14,7 @@ from tercet.models.prompted import templates
 from tercet.models.t5 import wording
 from tercet.tasks.stage import BadInput, Stage, Work
 from tercet.tasks.synthesis import asking
-from tercet.tasks.synthesis.methods import method_of
-from tercet.tasks.synthesis.prompted import prompt_path
+from tercet.tasks.synthesis.prompted import say, template_of
 from tercet.tasks.synthesis.synthesise import ALIGNED, NAME, SynthesiseConfig, generated
 
 SLOT = "generator"
@@ -29,7 +28,7 @@ CODE: Mapping[Backend, tuple[str, ...]] = {
 
 
 class FittedConfig(SynthesiseConfig):
-    """One of `PROMPTED_NAMES`, and how the generator that answers it is decoded."""
+    """A prompted method, and how the generator that answers it is decoded."""
 
     decoding: Decoding
     precision: Precision
@@ -39,15 +38,13 @@ def uses(config: FittedConfig) -> tuple[object, ...]:
     """The method, and the code that decodes its answers."""
     backend = config.decoding.backend
     wire = (asking.WIRE,) if backend == "vllm" else ()
-    return (method_of(config.method), *CODE[backend], *wire)
+    return (config.described, *CODE[backend], *wire)
 
 
 def externals(config: FittedConfig) -> dict[str, Path]:
     """The prompt file, for a method that needs one. Raises Unusable for an invalid one."""
-    if config.method in FROM_SENTENCE:
-        return {}
-    _template(config)
-    return {"prompt": prompt_path(config)}
+    template = _template(config)
+    return {} if template is None else {"prompt": template.path}
 
 
 def layout_of(folder: Path) -> Layout:
@@ -84,20 +81,9 @@ def run(work: Work) -> None:
     that the model cannot follow.
     """
     config: FittedConfig = work.config
-    method = method_of(config.method)
     laid = layout_of(work.models[SLOT])
-    check_method(config.method, config.params["generator"], laid.follows_prompts)
-    template = _template(config)
-    for asked in generated(work):
-        asking.said(
-            work,
-            method=method.name,
-            purpose=method.purpose,
-            relation=method.relation,
-            asked=asked,
-            template=template,
-            sampling=config.decoding,
-        )
+    check_method(config.kind, config.params["generator"], laid.follows_prompts)
+    say(work, _template(config), config.decoding)
 
 
 def asks(work: Work) -> Iterator[Request]:
@@ -110,9 +96,7 @@ def asks(work: Work) -> Iterator[Request]:
 
 def _template(config: FittedConfig) -> templates.Template | None:
     """The prompt file; none for a method that is answered from the sentence alone."""
-    if config.method in FROM_SENTENCE:
-        return None
-    return templates.load(prompt_path(config), method_of(config.method).variables)
+    return None if config.kind in FROM_SENTENCE else template_of(config)
 
 
 def check_model(config: FittedConfig, slot: str, folder: Path) -> None:
@@ -137,7 +121,7 @@ STAGE = Stage(
     uses=uses,
     externals=externals,
     # The generator's name says where its model and settings are, which are digested.
-    locations=("params.prompt", "params.generator"),
+    locations=("params.prompt", "params.shots", "params.generator"),
     asks=asks,
     check_model=check_model,
 )

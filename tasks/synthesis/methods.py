@@ -1,19 +1,14 @@
-"""The methods that make candidates, by name, each in a module of its family."""
+"""The methods that make candidates, by name, and what a recipe makes of them."""
 
+import difflib
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from tercet.models.generation import Method
-from tercet.models.prompted import (
-    antisense,
-    from_knowledge,
-    inference,
-    paraphrase,
-    revisions,
-    rewrites,
-)
+from tercet.models.generation import Method, purpose_of
+from tercet.models.prompted import methods as prompted
 from tercet.models.rules import (
     antonym,
     entity_swap,
@@ -26,6 +21,7 @@ from tercet.models.rules import (
     synonym,
     telegram,
 )
+from tercet.tasks.stage import Config
 
 UNVERSIONED = True
 
@@ -33,41 +29,109 @@ _RULES = (
     *(paragraphs, noise, telegram, synonym, number_form),
     *(entity_swap, quantity_change, antonym, negation, random_sentence),
 )
-_PROMPTED = (paraphrase, inference, rewrites, from_knowledge, antisense, revisions)
 METHODS: Mapping[str, Method] = {
-    name: method for module in (*_RULES, *_PROMPTED) for name, method in module.METHODS.items()
+    name: method for module in (*_RULES, prompted) for name, method in module.METHODS.items()
 }
 METHOD_NAMES = tuple(METHODS)
 # Methods whose texts the recipe's language model or a fitted generator writes.
-PROMPTED_NAMES = tuple(name for name, method in METHODS.items() if method.prompt is not None)
+PROMPTED_NAMES = tuple(name for name, method in METHODS.items() if method.prompted)
 RULE_NAMES = tuple(name for name in METHODS if name not in PROMPTED_NAMES)
 
 
-def method_of(name: str) -> Method:
-    """The method of that name. Raises ValueError if there is none."""
-    if name not in METHODS:
-        known = ", ".join(METHOD_NAMES)
-        raise ValueError(f"there is no method {name!r} to synthesise with; known: {known}")
-    return METHODS[name]
+class MethodSettings(Config):
+    """How much of a method a recipe wants, and how."""
+
+    weight: float = Field(
+        1.0, gt=0, le=1, description="Share of the anchors that the method is tried on"
+    )
+    corpora: tuple[str, ...] = Field((), description="Only anchors of these corpora")
+    role: Literal["domain", "general"] | None = Field(
+        None, description="Anchors of the corpora with this role, instead of `corpora`"
+    )
+    like: str | None = Field(
+        None,
+        description="One of our methods, which this one is under another name, so that a recipe "
+        "may have several of a kind",
+    )
+    params: dict[str, Any] = Field(
+        default_factory=dict,
+        description="The method's own parameters; they may also be written beside `weight`",
+    )
+
+    @field_validator("role", mode="before")
+    @classmethod
+    def _of_corpora(cls, role: Any) -> Any:
+        if role in ("positive", "negative"):
+            raise ValueError(
+                "role says of which corpora the anchors are; what a method makes follows from its "
+                "relation: keeps and topic make positives, alters and other negatives"
+            )
+        return role
+
+    @model_validator(mode="after")
+    def _one_choice(self) -> "MethodSettings":
+        if self.corpora and self.role is not None:
+            raise ValueError("give corpora or role, but not both")
+        return self
 
 
-def needs(name: str) -> tuple[str, ...]:
-    """What the method reads beside the sentences (`generation.Need`)."""
-    return tuple(method_of(name).needs)
+def method_of(name: str, settings: MethodSettings | None = None) -> Method:
+    """The method of that name, as these settings change it.
+
+    It is one of ours, one of ours under another name (`like`), or with a prompt of its own a new
+    one, which asks about every sentence. Raises ValueError if it is none of these.
+    """
+    like = (settings and settings.like) or name
+    params = settings.params if settings else {}
+    if like in METHODS:
+        base = METHODS[like]
+    elif like != name or not params.get("prompt"):
+        raise ValueError(unknown(like))
+    elif params.get("relation") is None:
+        raise ValueError(
+            f"{name} needs a relation, which says what its texts do to the meaning: keeps or topic "
+            "for positives, alters or other for negatives"
+        )
+    else:
+        base = prompted.of_sentence(name, params["relation"])
+    if not base.prompted:
+        return replace(base, name=name)
+    relation = params.get("relation") or base.relation
+    checks = params.get("checks")
+    return replace(
+        base,
+        name=name,
+        relation=relation,
+        purpose=purpose_of(relation),
+        checks=base.checks if checks is None else tuple(checks),
+    )
 
 
-def check_params(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def unknown(name: str) -> str:
+    """What to do about a name that no method has."""
+    close = difflib.get_close_matches(name, METHOD_NAMES, n=1)
+    near = f"; the nearest is {close[0]!r}" if close else ""
+    return (
+        f"unknown method {name!r}{near}; known: {', '.join(sorted(METHOD_NAMES))}; one of your "
+        f"own needs a prompt file ({name}: {{prompt: FILE, relation: keeps}})"
+    )
+
+
+def check_params(name: str, settings: MethodSettings) -> dict[str, Any]:
     """The method's parameters with its defaults filled in.
 
     Raises: ValueError with a sentence for each wrong parameter, naming the method.
     """
-    kind = method_of(name).params
+    method = method_of(name, settings)
     try:
-        return kind.model_validate(dict(params)).model_dump()
+        params = method.params.model_validate(settings.params).model_dump(mode="json")
     except ValidationError as error:
-        known = ", ".join(kind.model_fields) or "none"
+        known = ", ".join(method.params.model_fields) or "none"
         faults = [
             f"{name}: parameter {'.'.join(map(str, e['loc'])) or 'params'}: {e['msg']}"
             for e in error.errors()
         ]
         raise ValueError(f"{'; '.join(faults)} (the method's parameters: {known})") from None
+    if method.prompted:
+        params |= {"relation": method.relation, "checks": list(method.checks)}
+    return params

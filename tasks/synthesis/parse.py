@@ -45,8 +45,8 @@ Columns:
 """
 
 _COLUMNS = [
-    *("generation_id", "purpose", "relation", "sentence_id", "method", "prompt", "model"),
-    *("raw", "finish_reason", "detail"),
+    *("generation_id", "purpose", "relation", "sentence_id", "method", "prompt", "shots"),
+    *("checks", "model", "raw", "finish_reason", "detail"),
 ]
 # A text's digest ignoring letter case and spacing. Only where there are odd spaces does
 # the slower expression run.
@@ -136,8 +136,9 @@ def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.
     sources = known["text"].take(pc.index_in(said["sentence_id"], known["sentence_id"]))
     answers, unclosed, damaged = unwrapped(said["raw"], sources)
     detail = said["detail"].combine_chunks()
-    columns = {"text": answers, "source": sources, "prompt": said["prompt"]}
-    columns |= {name: pc.struct_field(detail, name) for name in ("operation", "old", "new", "pool")}
+    columns = {"text": answers, "source": sources}
+    columns |= {name: said[name] for name in ("prompt", "shots", "checks")}
+    columns |= {name: pc.struct_field(detail, name) for name in ("old", "new", "pool")}
     found = faults(pa.table(columns), unclosed, damaged)
     answer_fault = [pa.array([one and one[part] for one in found], pa.string()) for part in (0, 1)]
     if len(rows) < len(raws):

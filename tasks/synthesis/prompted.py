@@ -4,42 +4,62 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tercet.models.generation import GENERATIONS
-from tercet.models.llm.messages import Request
-from tercet.models.llm.settings import LlmSettings
-from tercet.models.prompted import templates
+from tercet.models.llm.messages import Request, Shot
+from tercet.models.llm.settings import LlmSettings, Sampling
+from tercet.models.prompted import shots, templates
+from tercet.models.prompted.shot_checks import check_shots
 from tercet.tasks.stage import Stage, Work
 from tercet.tasks.synthesis import asking
-from tercet.tasks.synthesis.methods import method_of
 from tercet.tasks.synthesis.synthesise import ALIGNED, NAME, SynthesiseConfig, generated
+
+# Stands for our own shots.
+BUILTIN = "builtin"
 
 
 class PromptedConfig(SynthesiseConfig):
-    """One of `PROMPTED_NAMES`, and the model that it asks."""
+    """A prompted method, and the model that it asks."""
 
     llm: LlmSettings
 
 
 def uses(config: PromptedConfig) -> tuple[object, ...]:
     """The method, and what surrounds a prompt on its way to a model."""
-    return (method_of(config.method), asking.WIRE)
+    return (config.described, asking.WIRE)
 
 
 def externals(config: PromptedConfig) -> dict[str, Path]:
-    """The prompt file, whose content decides what is said, and the files in the model's settings.
+    """The files of prompt and shots, whose content decides what is said, and those in the model's
+    settings.
 
-    Raises Unusable for an invalid prompt, so that it is reported before anything runs.
+    Raises Unusable for an invalid one, so that it is reported before anything runs.
     """
-    path = prompt_path(config)
-    templates.load(path, method_of(config.method).variables)
-    return {"prompt": path, **asking.llm_externals(config.llm)}
+    template = template_of(config)
+    found = {"prompt": template.path, **asking.llm_externals(config.llm)}
+    examples = examples_of(config, template)
+    if not examples:
+        return found
+    check_shots(examples, config.described.checks)
+    return {**found, "shots": _shots_path(config)}
 
 
-def prompt_path(config: SynthesiseConfig) -> Path:
-    """The user's own prompt file, or ours."""
-    own = config.params["prompt"]
-    name = method_of(config.method).prompt
-    assert name is not None
-    return Path(own) if own is not None else templates.prompt_path(name)
+def template_of(config: SynthesiseConfig) -> templates.Template:
+    """The user's own prompt file, or ours. Raises Unusable for an invalid one."""
+    method, own = config.described, config.params["prompt"]
+    path = Path(own) if own is not None else templates.prompt_path(method.prompt or "")
+    return templates.load(path, method.variables)
+
+
+def examples_of(config: SynthesiseConfig, template: templates.Template) -> list[shots.Example]:
+    """What is shown before every question. Raises Unusable for an invalid file."""
+    own, prompt = config.params["shots"], config.params["prompt"]
+    if own is None or (own == BUILTIN and prompt is not None):
+        return []
+    return shots.load(_shots_path(config), template, config.params)
+
+
+def _shots_path(config: SynthesiseConfig) -> Path:
+    own = config.params["shots"]
+    return shots.shots_path(config.kind) if own == BUILTIN else Path(own)
 
 
 def run(work: Work) -> None:
@@ -48,27 +68,44 @@ def run(work: Work) -> None:
     Slots as for a rule. A row without an answer is a reject with the reason `failed`.
     """
     config: PromptedConfig = work.config
-    method = method_of(config.method)
-    template = templates.load(prompt_path(config), method.variables)
+    template = template_of(config)
+    sampling = asking.sampling_of(config.llm, config.params)
+    say(work, template, sampling, _shown(config, template))
+
+
+def asks(work: Work) -> Iterator[Request]:
+    """What the method would ask for one part; nothing is sent."""
+    config: PromptedConfig = work.config
+    template, sampling = template_of(config), asking.sampling_of(config.llm, config.params)
+    shown = _shown(config, template)
+    for asked in generated(work):
+        yield from asking.requests(asked, config.method, work.seed, template, sampling, shots=shown)
+
+
+def _shown(config: SynthesiseConfig, template: templates.Template) -> tuple[Shot, ...]:
+    return tuple(example.shot for example in examples_of(config, template))
+
+
+def say(
+    work: Work,
+    template: templates.Template | None,
+    sampling: Sampling,
+    shown: tuple[Shot, ...] = (),
+) -> None:
+    """Asks about the anchors of one part; without a template with the bare sentences."""
+    method = work.config.described
     for asked in generated(work):
         asking.said(
             work,
             method=method.name,
             purpose=method.purpose,
             relation=method.relation,
+            checks=method.checks,
             asked=asked,
             template=template,
-            sampling=asking.sampling_of(config.llm, config.params),
+            sampling=sampling,
+            shots=shown,
         )
-
-
-def asks(work: Work) -> Iterator[Request]:
-    """What the method would ask for one part; nothing is sent."""
-    config: PromptedConfig = work.config
-    template = templates.load(prompt_path(config), method_of(config.method).variables)
-    sampling = asking.sampling_of(config.llm, config.params)
-    for asked in generated(work):
-        yield from asking.requests(asked, config.method, work.seed, template, sampling)
 
 
 STAGE = Stage(
@@ -80,6 +117,6 @@ STAGE = Stage(
     aligned=ALIGNED,
     uses=uses,
     externals=externals,
-    locations=("params.prompt", "params.generator", *asking.LLM_LOCATIONS),
+    locations=("params.prompt", "params.shots", "params.generator", *asking.LLM_LOCATIONS),
     asks=asks,
 )

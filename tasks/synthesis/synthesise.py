@@ -1,28 +1,27 @@
 """Stage `synthesise`: what one method generates from the anchors, one artifact each.
 
-A method lies in a module of its family: a method's version covers its own module and no other
-method's.
+A method's version covers the module of its function and no other method's.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from tercet.models import seeding
 from tercet.models.generation import GENERATIONS, Given, Method, Pool, generation_ids
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.isolation import isolated, refused
-from tercet.tasks.stage import Config, Stage, Work
-from tercet.tasks.synthesis.methods import METHODS, check_params, method_of
+from tercet.tasks.stage import Stage, Work
+from tercet.tasks.synthesis.methods import MethodSettings, check_params, method_of
 
 NAME = "synthesise"
 # Slots whose rows come from the same sentences, of the methods that read them.
@@ -39,49 +38,31 @@ _MENTIONS = [
 _ROWS = 20_000
 
 
-class MethodSettings(Config):
-    """How much of a method a recipe wants, and how."""
-
-    weight: float = Field(
-        1.0, gt=0, le=1, description="Share of the anchors that the method is tried on"
-    )
-    corpora: tuple[str, ...] = Field((), description="Only anchors of these corpora")
-    role: Literal["domain", "general"] | None = Field(
-        None, description="Anchors of the corpora with this role, instead of `corpora`"
-    )
-    params: dict[str, Any] = Field(
-        default_factory=dict,
-        description="The method's own parameters; they may also be written beside `weight`",
-    )
-
-    @model_validator(mode="after")
-    def _one_choice(self) -> "MethodSettings":
-        if self.corpora and self.role is not None:
-            raise ValueError("give corpora or role, but not both")
-        return self
-
-
 class SynthesiseConfig(MethodSettings):
-    """One method of `METHOD_NAMES`, with all its parameters filled in."""
+    """One method, with all its parameters filled in."""
 
     method: str
 
-    @model_validator(mode="before")
-    @classmethod
-    def _filled(cls, content: Any) -> Any:
-        if isinstance(content, dict) and content.get("method") in METHODS:
-            return {**content, "params": check_params(content["method"], content.get("params", {}))}
-        return content
-
     @model_validator(mode="after")
-    def _known(self) -> "SynthesiseConfig":
-        method_of(self.method)
+    def _filled(self) -> "SynthesiseConfig":
+        # In place, since the config never changes once it is made.
+        self.params.update(check_params(self.method, self))
         return self
+
+    @property
+    def kind(self) -> str:
+        """The method's own name, or that of ours which it is under another name."""
+        return self.like or self.method
+
+    @property
+    def described(self) -> Method:
+        """The method."""
+        return method_of(self.method, self)
 
 
 def uses(config: SynthesiseConfig) -> tuple[Method]:
     """The method."""
-    return (method_of(config.method),)
+    return (config.described,)
 
 
 def run(work: Work) -> None:
@@ -90,7 +71,7 @@ def run(work: Work) -> None:
     Slots: sentences (the part), anchors; mentions, sentence_categories, graph and pool where the
     method needs them. An anchor at which the method fails is a reject with the reason `error`.
     """
-    method = method_of(work.config.method)
+    method = work.config.described
     for said in generated(work):
         work.emit("generations", _generations(method, said))
 
@@ -101,7 +82,7 @@ def generated(work: Work) -> Iterator[pa.Table]:
     Raises as `run` does. No language model is asked.
     """
     config: SynthesiseConfig = work.config
-    method = method_of(config.method)
+    method = config.described
     params = method.params.model_validate(config.params)
     shares = work.inputs["anchors"].table("anchors")
     sentences = work.inputs["sentences"].table("sentences", _SENTENCES)
@@ -141,7 +122,7 @@ def generated(work: Work) -> Iterator[pa.Table]:
                 known = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
             whole = Given(rows, anchors, known, replacements, pool, categories)
             yield from isolated(anchors, _generator(method, params, work.seed, whole), refuse(rows))
-        if method.prompt is None:
+        if not method.prompted:
             work.resources.progress(stop, len(sentences), "sentences")
 
 

@@ -6,6 +6,7 @@ server does not do.
 
 import asyncio
 import json
+import re
 import socket
 import ssl
 import struct
@@ -20,12 +21,16 @@ from typing import Any
 
 from even_time import EvenLoop
 
+# What ends a worked example in a prompt of a base model.
+_SHOT = re.compile(r"(?<=\n\nAnswer:) [^\n]*\n\n")
+
 
 @dataclass(frozen=True)
 class Seen:
     """One request as it arrived.
 
     number: counted from 0; at: when, in even time; open_rows: prompts open, these too.
+    prompts: the questions, without worked examples before them.
     """
 
     number: int
@@ -227,9 +232,10 @@ def until(true: Callable[[], object], seconds: float = 600.0) -> bool:
 
 def _prompts(body: dict[str, Any]) -> list[str]:
     if "messages" in body:
-        return [body["messages"][0]["content"]]
+        return [body["messages"][-1]["content"]]
     prompt = body["prompt"]
-    return [prompt] if isinstance(prompt, str) else list(prompt)
+    prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+    return [one if isinstance(one, list) else _SHOT.split(one)[-1] for one in prompts]
 
 
 async def _write(writer: asyncio.StreamWriter, reply: Reply) -> bool:

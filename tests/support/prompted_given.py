@@ -10,15 +10,13 @@ import pyarrow as pa
 
 from tercet.models import seeding
 from tercet.models.generation import ASKED, Given, Method
-from tercet.models.prompted import antisense, revisions, rewrites
-from tercet.models.prompted import from_knowledge as knowledge
+from tercet.models.prompted import methods
 from tercet.models.rules.entity_swap import Entities, open_graph
 
 METHODS: dict[str, Method] = {
-    **rewrites.METHODS,
-    **antisense.METHODS,
-    **knowledge.METHODS,
-    **revisions.METHODS,
+    name: method
+    for name, method in methods.METHODS.items()
+    if name not in ("paraphrase", "entailment", "contradiction")
 }
 
 # A sentence's mentions in brackets: [dogs=dog:animal] is an entity, [3#:dogs] a quantity that

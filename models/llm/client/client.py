@@ -119,7 +119,7 @@ class Client:
         return asker
 
     def _submit(self, asker: Asker, requests: list[Request]) -> None:
-        texts = self._wire.texts([request.prompt for request in requests])
+        texts = self._wire.texts(requests)
         rows = [Row(one, text, asker) for one, text in zip(requests, texts, strict=True)]
         self._call(self._dispatch.submit, asker, rows)
 

@@ -377,7 +377,7 @@ class Dispatch:
                         await asyncio.sleep(backoff(tried, random.random(), most=_LOOK))
                         await reachable(server.lanes, server.endpoint)
                     else:
-                        texts = self._wire.texts([word.prompt])
+                        texts = self._wire.texts([word])
                         await self._exchange(server, word, texts, seconds)
                 except Trouble as raised:
                     trouble = raised

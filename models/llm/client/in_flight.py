@@ -282,7 +282,7 @@ def recorded(
 def a_word(like: Request) -> Request:
     """A probe: a request for one word, with the same sampling and schema."""
     sampling = like.sampling.model_copy(update={"max_tokens": 1})
-    return replace(like, prompt=_WORD, sampling=sampling)
+    return replace(like, prompt=_WORD, sampling=sampling, shots=())
 
 
 def alike(first: Row, other: Row) -> bool:

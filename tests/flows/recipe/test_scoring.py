@@ -10,6 +10,7 @@ from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Measure, Scorer
 from tercet.tasks.scoring.scorers import SCORERS
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Stage, Work
+from tercet.tasks.synthesis.methods import method_of
 
 SYNTHESISED = ("cutoff", "synonym", "entity_swap", "negation")
 
@@ -24,7 +25,8 @@ def found(
     if not evaluator:
         # As the recipe's defaults are then.
         select = {"positive_min": None, "negative_max": None, **select}
-    given = faults(score or {}, SelectConfig(**select), synthesised, evaluator)
+    methods = {name: method_of(name) for name in synthesised}
+    given = faults(score or {}, SelectConfig(**select), methods, evaluator)
     return [(".".join(place), message) for message, place in given]
 
 

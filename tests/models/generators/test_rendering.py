@@ -10,6 +10,8 @@ from transformers import AutoTokenizer
 from tercet.models.generators import layout
 from tercet.models.generators.layout import Layout
 from tercet.models.generators.rendering import renderer
+from tercet.models.llm.messages import Request
+from tercet.models.llm.settings import Sampling
 
 # A template whose letters would join a source's, and a special token by name.
 SOURCES = ["the old file", f"a {END} row {SEPARATOR}", "the old file " * 50]
@@ -34,7 +36,7 @@ def laid(follows_prompts: bool = False) -> Layout:
 def test_what_is_sent_is_what_was_fitted(folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     render, most = renderer(folder, laid())
-    sent = render(SOURCES)
+    sent = render([Request(0, text, Sampling(), 1) for text in SOURCES])
     assert sent == layout.prompts(tokenizer, laid(), SOURCES)
     special = tokenizer.convert_tokens_to_ids([END, SEPARATOR])
     # The separator that ends the prompt is the only one.
@@ -46,7 +48,7 @@ def test_what_is_sent_is_what_was_fitted(folder: Path) -> None:
 def test_a_whole_prompt_is_not_cut(folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     render, _ = renderer(folder, laid(follows_prompts=True))
-    sent = render(SOURCES)
+    sent = render([Request(0, text, Sampling(), 1) for text in SOURCES])
     assert len(sent[2]) > 64
     assert tokenizer.decode(sent[2]) == f"th{SOURCES[2]}e{SEPARATOR}"
 

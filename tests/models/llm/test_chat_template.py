@@ -3,11 +3,14 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tercet.models.llm.chat_template import chat_renderer, has_chat_template
 from tercet.models.llm.errors import Unusable
+from tercet.models.llm.messages import Request, Shot
+from tercet.models.llm.settings import Sampling
 
 
 @pytest.fixture
@@ -16,10 +19,20 @@ def model(tiny_llm: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_llm, tmp_path / "model"))
 
 
+def asked(*prompts: str, **more: Any) -> list[Request]:
+    return [Request(0, prompt, Sampling(), 1, **more) for prompt in prompts]
+
+
+def test_shots_are_turns_of_the_chat(tiny_llm: Path) -> None:
+    render = chat_renderer(tiny_llm, {})
+    shots = (Shot("blue", "sky"),)
+    assert render(asked("red", shots=shots)) == ["<user>blue<user>sky<user>red<assistant>"]
+
+
 def test_a_prompt_becomes_the_message_of_a_user(tiny_llm: Path) -> None:
     assert has_chat_template(tiny_llm)
     render = chat_renderer(tiny_llm, {})
-    assert render(["red", "one\ntwo {{ three }}"]) == [
+    assert render(asked("red", "one\ntwo {{ three }}")) == [
         "<user>red<assistant>",
         "<user>one\ntwo {{ three }}<assistant>",
     ]
@@ -31,8 +44,8 @@ def test_the_template_takes_variables(model: Path) -> None:
         "{% for message in messages %}{{ message.content }}{% endfor %}"
         "{% if not enable_thinking %}<silent>{% endif %}"
     )
-    assert chat_renderer(model, {"enable_thinking": True})(["red"]) == ["red"]
-    assert chat_renderer(model, {"enable_thinking": False})(["red"]) == ["red<silent>"]
+    assert chat_renderer(model, {"enable_thinking": True})(asked("red")) == ["red"]
+    assert chat_renderer(model, {"enable_thinking": False})(asked("red")) == ["red<silent>"]
 
 
 def test_a_template_inside_the_tokenizers_config(model: Path) -> None:
@@ -42,7 +55,7 @@ def test_a_template_inside_the_tokenizers_config(model: Path) -> None:
     config["chat_template"] = "{{ messages[0].content }}!"
     (model / "tokenizer_config.json").write_text(json.dumps(config))
     assert has_chat_template(model)
-    assert chat_renderer(model, {})(["red"]) == ["red!"]
+    assert chat_renderer(model, {})(asked("red")) == ["red!"]
 
 
 def test_a_model_without_a_template_says_what_to_set(model: Path) -> None:
@@ -56,4 +69,4 @@ def test_a_model_without_a_template_says_what_to_set(model: Path) -> None:
 def test_a_template_that_fails_is_told(model: Path) -> None:
     (model / "chat_template.jinja").write_text("{{ raise_exception('no users here') }}")
     with pytest.raises(Unusable, match=r"fails .*no users here.*llm\.template_kwargs"):
-        chat_renderer(model, {})(["red"])
+        chat_renderer(model, {})(asked("red"))

@@ -1,11 +1,12 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tercet.models.llm.messages import Request
+from tercet.models.llm.messages import Request, Shot
 from tercet.models.llm.settings import Sampling
 from tercet.models.llm.wire import (
     ANSWER,
@@ -30,7 +31,7 @@ FORM = {
 
 
 def body(wire: Wire, request: Request, prompts: list[str]) -> dict[str, Any]:
-    return wire.body("m", request, wire.texts(prompts))
+    return wire.body("m", request, wire.texts([replace(request, prompt=p) for p in prompts]))
 
 
 def test_a_chat_is_one_message_of_the_user() -> None:
@@ -53,8 +54,19 @@ def test_a_base_model_reads_that_an_answer_follows() -> None:
     assert body(wire, FORMED, ["a"]) == SAMPLED | {"prompt": "a" + ANSWER, "response_format": FORM}
 
 
+def test_shots_are_turns_before_the_question() -> None:
+    shown = replace(PLAIN, shots=(Shot("Say one.", "One."), Shot("Say two.", "Two.")))
+    said = body(Wire("chat"), shown, ["Say it."])["messages"]
+    roles = ["user", "assistant", "user", "assistant", "user"]
+    assert [turn["role"] for turn in said] == roles
+    texts = ["Say one.", "One.", "Say two.", "Two.", "Say it."]
+    assert [turn["content"] for turn in said] == texts
+    (text,) = [body(Wire("completions", lists=True), shown, ["Say it."])["prompt"]]
+    assert text == (f"Say one.{ANSWER} One.{STOP[0]}Say two.{ANSWER} Two.{STOP[0]}Say it.{ANSWER}")
+
+
 def test_a_template_applied_here_is_not_added_to() -> None:
-    wire = Wire("completions", lists=True, render=lambda prompts: [f"<{p}>" for p in prompts])
+    wire = Wire("completions", lists=True, render=lambda rs: [f"<{r.prompt}>" for r in rs])
     assert body(wire, PLAIN, ["a", "b"]) == SAMPLED | {
         "prompt": ["<a>", "<b>"],
         "add_special_tokens": False,
@@ -62,7 +74,7 @@ def test_a_template_applied_here_is_not_added_to() -> None:
 
 
 def test_token_ids_go_out_as_they_are() -> None:
-    wire = Wire("completions", lists=True, render=lambda prompts: [[7, len(p)] for p in prompts])
+    wire = Wire("completions", lists=True, render=lambda rs: [[7, len(r.prompt)] for r in rs])
     assert body(wire, PLAIN, ["a", "bc"])["prompt"] == [[7, 1], [7, 2]]
     assert body(wire, PLAIN, ["a"])["prompt"] == [7, 1]
     # Without a count the server's tokens are those that were sent.

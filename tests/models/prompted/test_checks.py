@@ -1,5 +1,6 @@
 """What a model's answer must be: wrapping that is taken off, faults, and what resembles them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,14 @@ Nothing is left out and nothing is added to it. Answer with the new sentence alo
 Sentence: {SOURCE}"""
 
 
-def fault(text: str, **columns: Any) -> str | None:
+def fault(text: str, checks: Sequence[str] = (), **columns: Any) -> str | None:
     """The reason why an answer is refused."""
-    names = ("operation", "old", "new", "pool")
+    names = ("old", "new", "pool")
     row = {"text": text, "source": SOURCE, "prompt": PROMPT, **dict.fromkeys(names), **columns}
+    shots = row.pop("shots", None)
     table = pa.table({name: pa.array([value], pa.string()) for name, value in row.items()})
+    for name, value in (("checks", checks), ("shots", shots)):
+        table = table.append_column(name, pa.array([value], pa.list_(pa.string())))
     (found,) = faults(table, pa.chunked_array([[False]]), np.array([False]))
     assert found is None or all(found)
     return found and found[0]
@@ -301,13 +305,28 @@ def test_a_text_that_differs_by_punctuation_alone(source: str, text: str, same: 
     assert (fault(text, source=source) == "same_as_source") == same
 
 
-@pytest.mark.parametrize("operation", ["rewrite", "precede"])
-def test_the_whole_source_among_other_words(operation: str) -> None:
-    assert fault(f"It was late. {SOURCE}", operation=operation) == "echo"
-    assert fault(f"{SOURCE[:-1]}, le chien dort.", operation=operation) == "echo"
-    assert fault("The dog of the woman sat on the mat.", operation=operation) is None
-    assert fault("A dog sat down.", source="A dog", operation=operation) is None
-    assert fault(f"It is false that {SOURCE}", operation="contradict") is None
+def test_the_whole_source_among_other_words() -> None:
+    other = ["whole_source"]
+    assert fault(f"It was late. {SOURCE}", other) == "echo"
+    assert fault(f"{SOURCE[:-1]}, le chien dort.", other) == "echo"
+    assert fault("The dog of the woman sat on the mat.", other) is None
+    assert fault("A dog sat down.", other, source="A dog") is None
+    assert fault(f"It is false that {SOURCE}") is None
+
+
+def test_an_answer_that_was_shown_is_an_echo() -> None:
+    shown = ["The harbour was frozen until spring.", "Yes."]
+    for text in (shown[0], "the harbour was frozen until spring", f"So {shown[0]}"):
+        assert fault(text, shots=shown) == "echo"
+        assert fault(text, shots=shown, source=f"“{shown[0]}”") != "echo"
+    assert fault("Yes, the dog sat down.", shots=shown) is None
+
+
+def test_a_question_ends_in_its_mark() -> None:
+    assert fault("The dog sat where.", ["question"]) == "no_question"
+    for text in ("Where did the dog sit?", 'Who said "sit?"', "Who said “sit”?"):
+        assert fault(text, ["question"]) is None
+    assert fault("狗坐在哪里？", ["question"], source="狗坐在垫子上。") is None
 
 
 def test_an_echo_of_the_prompt() -> None:
@@ -362,25 +381,25 @@ def test_language(source: str, text: str, reason: str | None) -> None:
 
 
 _ANY = st.one_of(st.none(), st.text(max_size=60), st.sampled_from([PROMPT, SOURCE, "7", "dog"]))
-_OPERATIONS = ["revise_entity", "revise_quantity", "write_from_changed_knowledge", None]
+_CHECKS = [["new_entity"], ["new_number"], ["new_record", "question"], ["whole_source"], None]
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(
-        st.tuples(_ANY, _ANY, _ANY, st.sampled_from(_OPERATIONS), _ANY, _ANY, _ANY), max_size=5
-    )
+    st.lists(st.tuples(_ANY, _ANY, _ANY, _ANY, _ANY, _ANY, st.sampled_from(_CHECKS)), max_size=5)
 )
-def test_any_text_is_judged(rows: list[tuple[str | None, ...]]) -> None:
+def test_any_text_is_judged(rows: list[tuple[Any, ...]]) -> None:
+    *columns, checks = list(zip(*rows, strict=True)) or [[]] * 7
     sayable = [
-        [one and one.encode("utf-8", "replace").decode() for one in column]
-        for column in (list(zip(*rows, strict=True)) or [[]] * 7)
+        [one and one.encode("utf-8", "replace").decode() for one in column] for column in columns
     ]
     raws, *others = [pa.array(column, pa.string()) for column in sayable]
     sources = pa.chunked_array([pa.array([SOURCE] * len(raws), pa.string())])
     texts, unclosed, damaged = unwrapped(pa.chunked_array([raws]), sources)
-    names = ["text", "source", "prompt", "operation", "old", "new", "pool"]
-    found = faults(pa.table([texts, *others], names), unclosed, damaged)
+    names = ["text", "source", "prompt", "old", "new", "pool", "checks", "shots"]
+    asked = pa.array(list(checks), pa.list_(pa.string()))
+    shots = pa.array([["7 dogs ate.", ""]] * len(raws), pa.list_(pa.string()))
+    found = faults(pa.table([texts, *others, asked, shots], names), unclosed, damaged)
     assert len(found) == len(rows)
     for text, flag, one in zip(texts.to_pylist(), unclosed.to_pylist(), found, strict=True):
         assert text == text.strip()

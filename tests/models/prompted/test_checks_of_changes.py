@@ -11,17 +11,19 @@ from tercet.models.prompted.checks import faults, stands
 SOURCE = "The dog of the woman sat on the mat and slept."
 
 
-def fault(text: str, **columns: Any) -> str | None:
+def fault(text: str, checks: str = "", **columns: Any) -> str | None:
     """The reason why an answer is refused."""
-    names = ("operation", "old", "new", "pool", "prompt")
+    names = ("old", "new", "pool", "prompt")
     row = {"text": text, "source": SOURCE, **dict.fromkeys(names), **columns}
     table = pa.table({name: pa.array([value], pa.string()) for name, value in row.items()})
+    for name, listed in (("checks", checks.split()), ("shots", [])):
+        table = table.append_column(name, pa.array([listed], pa.list_(pa.string())))
     (found,) = faults(table, pa.chunked_array([[False]]), np.array([False]))
     assert found is None or all(found)
     return found and found[0]
 
 
-REVISED = {"operation": "revise_entity", "old": "dog", "new": "city cat"}
+REVISED = {"checks": "new_entity", "old": "dog", "new": "city cat"}
 
 
 @pytest.mark.parametrize(
@@ -42,16 +44,16 @@ REVISED = {"operation": "revise_entity", "old": "dog", "new": "city cat"}
         ("A woman slept.", {"new": "women", "old": "men"}, None),
         ("Call np.array() first.", {"new": "np.array()", "old": "f()"}, None),
         ("猫坐在垫子上。", {"source": "狗坐在垫子上。", "old": "狗", "new": "猫"}, None),
-        ("An animal slept.", {"operation": "swap_entity"}, None),
+        ("An animal slept.", {"checks": ""}, None),
         ("An animal slept.", {"new": None}, None),
         (
             "The animal slept.",
-            {"operation": "write_from_changed_knowledge", "pool": "T_p"},
+            {"checks": "new_record", "pool": "T_p"},
             "missing_entity",
         ),
         (
             "A city cat and a dog.",
-            {"operation": "write_from_changed_knowledge", "pool": "T_r"},
+            {"checks": "new_record", "pool": "T_r"},
             None,
         ),
     ],
@@ -76,7 +78,7 @@ def test_a_sentence_in_other_words_is_judged_by_what_was_to_change(
     revised = REVISED
     if "number" in columns:
         source = "The woman's dogs slept on 12 mats."
-        revised = {"operation": "revise_quantity", "source": source, "old": "12"}
+        revised = {"checks": "new_number", "source": source, "old": "12"}
         revised |= {"new": columns["number"]}
     assert fault(text, **revised) == reason
 
@@ -108,10 +110,10 @@ def test_a_sentence_in_other_words_is_judged_by_what_was_to_change(
         ("Dogs ate half of it.", "½", "missing_number"),
     ],
 )
-@pytest.mark.parametrize("operation", ["revise_quantity", "write_from_changed_knowledge"])
-def test_a_revised_number(text: str, new: str, reason: str | None, operation: str) -> None:
+@pytest.mark.parametrize("checks", ["new_number", "new_record"])
+def test_a_revised_number(text: str, new: str, reason: str | None, checks: str) -> None:
     source = "Five dogs ate 12 mats."
-    found = fault(text, source=source, operation=operation, old="5", new=new)
+    found = fault(text, checks, source=source, old="5", new=new)
     assert found == reason
 
 
@@ -137,9 +139,9 @@ def test_a_number_that_is_left(
     source: str, old: str, new: str, text: str, reason: str | None
 ) -> None:
     columns = {"source": source, "old": old, "new": new}
-    assert fault(text, operation="revise_quantity", **columns) == reason
+    assert fault(text, "new_number", **columns) == reason
     # A sentence written from a record may say what it likes besides.
-    assert fault(text, operation="write_from_changed_knowledge", **columns) is None
+    assert fault(text, "new_record", **columns) is None
 
 
 def test_names_are_found_as_whole_words_in_either_number() -> None:

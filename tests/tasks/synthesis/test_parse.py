@@ -158,8 +158,8 @@ def test_every_row_arrives_or_is_rejected(tmp_path: Path) -> None:
 
 PROMPT = f"Say this anew. Keep to what it meant in all its parts.\n\nSentence: {SOURCE}"
 SAID = {"model": "m@1", "method": "rewrite", "prompt": PROMPT}
-REVISED = NOTHING | {"operation": "revise_entity", "old": "dog", "new": "cat"}
-RENUMBERED = NOTHING | {"operation": "revise_quantity", "old": "two", "new": "7"}
+REVISED = {"detail": NOTHING | {"old": "dog", "new": "cat"}, "checks": ["new_entity"]}
+RENUMBERED = {"detail": NOTHING | {"old": "two", "new": "7"}, "checks": ["new_number"]}
 
 
 def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
@@ -186,13 +186,13 @@ def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
         ("echo", {"raw": "Keep to what it meant in all its parts. A dog sat."}),
         ("wrong_script", {"raw": "狗坐在垫子上。"}),
         ("wrong_language", {"raw": "Der Hund lag auf dem Teppich und schlief."}),
-        ("unchanged_entity", {"raw": "The dog was on the mat.", "detail": REVISED}),
-        ("unchanged_entity", {"raw": "The dog and the cat sat.", "detail": REVISED}),
-        ("missing_entity", {"raw": "The animal was on the mat.", "detail": REVISED}),
-        (None, {"raw": "The cats were on the mat.", "detail": REVISED}),
-        ("missing_number", {"raw": "The two sat on a mat.", "detail": RENUMBERED}),
-        (None, {"raw": "Seven sat on a mat.", "detail": RENUMBERED}),
-        ("unchanged_number", {"raw": "7 or two sat.", "detail": RENUMBERED, "sentence_id": 7}),
+        ("unchanged_entity", {"raw": "The dog was on the mat.", **REVISED}),
+        ("unchanged_entity", {"raw": "The dog and the cat sat.", **REVISED}),
+        ("missing_entity", {"raw": "The animal was on the mat.", **REVISED}),
+        (None, {"raw": "The cats were on the mat.", **REVISED}),
+        ("missing_number", {"raw": "The two sat on a mat.", **RENUMBERED}),
+        (None, {"raw": "Seven sat on a mat.", **RENUMBERED}),
+        ("unchanged_number", {"raw": "7 or two sat.", **RENUMBERED, "sentence_id": 7}),
         ("duplicate", {"raw": "'a dog lay  on a rug.'"}),
         (None, {"raw": "A caf\\u00e9\x00 dog\x1b &amp; a \u200bcat."}),
         (None, {"raw": "\ufeffA dog lay\u00a0there.\\n"}),
@@ -218,11 +218,11 @@ def test_what_a_model_said_is_judged_too(tmp_path: Path) -> None:
 
 
 def test_a_preceding_sentence_is_not_the_sentence_itself(tmp_path: Path) -> None:
-    before = NOTHING | {"operation": "precede"}
+    before = {"checks": ["whole_source"]}
     rows = [
-        {"raw": f"It was late. {SOURCE}", "detail": before},
-        {"raw": "It was late, and the dog sat.", "detail": before},
-        {"raw": f"It is false that {SOURCE}", "detail": NOTHING | {"operation": "contradict"}},
+        {"raw": f"It was late. {SOURCE}", **before},
+        {"raw": "It was late, and the dog sat.", **before},
+        {"raw": f"It is false that {SOURCE}"},
     ]
     _, reasons = parsed(tmp_path, [SAID | row for row in rows])
     assert reasons == {0: "echo"}
@@ -255,6 +255,9 @@ def test_rules_are_judged_as_before(tmp_path: Path) -> None:
     assert candidates["text"].to_pylist()[1] == "A dog."
 
 
+_SWAPPED = NOTHING | {"operation": "swap_entity"}
+
+
 @settings(
     max_examples=20,
     deadline=None,
@@ -264,7 +267,7 @@ def test_rules_are_judged_as_before(tmp_path: Path) -> None:
     st.lists(
         st.tuples(
             st.one_of(st.none(), st.text(max_size=40), st.sampled_from(["I'm sorry, but", '"'])),
-            st.sampled_from([NOTHING, REVISED, RENUMBERED, NOTHING | {"operation": "swap_entity"}]),
+            st.sampled_from([{}, REVISED, RENUMBERED, {"detail": _SWAPPED}]),
             st.sampled_from([None, "m@1"]),
             st.sampled_from([None, "stop", "length"]),
         ),
@@ -277,11 +280,11 @@ def test_whatever_is_said_becomes_a_candidate_or_a_reject(
     said = [
         {
             "raw": raw and raw.encode("utf-8", "replace").decode(),
-            "detail": detail,
+            **more,
             "model": model,
             "finish_reason": finish,
         }
-        for raw, detail, model, finish in rows
+        for raw, more, model, finish in rows
     ]
     candidates, reasons = parsed(tmp_path, said)
     ids = candidates["generation_id"].to_pylist()

@@ -1,5 +1,6 @@
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from tercet.models.generation import GENERATIONS
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.knowledge import extract, graph
 from tercet.tasks.synthesis import methods, synthesise
-from tercet.tasks.synthesis.methods import METHOD_NAMES, PROMPTED_NAMES
-from tercet.tasks.synthesis.synthesise import MethodSettings, SynthesiseConfig
+from tercet.tasks.synthesis.methods import METHOD_NAMES, PROMPTED_NAMES, MethodSettings
+from tercet.tasks.synthesis.synthesise import SynthesiseConfig
 
 RULES = [name for name in METHOD_NAMES if name not in PROMPTED_NAMES]
 
@@ -150,8 +151,8 @@ def test_random_is_of_another_document_of_train(store: tuple[Path, dict[str, Row
 
 
 def test_what_methods_need() -> None:
-    assert methods.needs("entity_swap") == ("mentions", "graph")
-    assert methods.needs("random") == ("pool",)
+    assert methods.method_of("entity_swap").needs == ("mentions", "graph")
+    assert methods.method_of("random").needs == ("pool",)
 
 
 def test_params_are_checked_and_filled_in() -> None:
@@ -159,13 +160,35 @@ def test_params_are_checked_and_filled_in() -> None:
     assert config.params == {"max_words": 64}
     assert SynthesiseConfig(method="cutoff", params={"max_words": 2}).params["max_words"] == 2
     with pytest.raises(ValueError, match=r"cutoff: parameter max_word: .*the method's parameters"):
-        methods.check_params("cutoff", {"max_word": 2})
+        SynthesiseConfig(method="cutoff", params={"max_word": 2})
     with pytest.raises(ValidationError, match="per_sentence"):
         SynthesiseConfig(method="cutoff", params={"per_sentence": 0})
-    with pytest.raises(ValidationError, match="no method 'nonsense'"):
+    with pytest.raises(ValidationError, match="unknown method 'nonsense'"):
         SynthesiseConfig(method="nonsense")
     with pytest.raises(ValidationError):
         SynthesiseConfig(method="cutoff", weight=0)
+
+
+def test_a_method_may_stand_under_another_name() -> None:
+    config = SynthesiseConfig(method="light", like="cutoff", params={"share": 0.1})
+    assert config.params["share"] == 0.1
+    assert config.described == replace(methods.method_of("cutoff"), name="light")
+
+
+def test_a_method_may_be_new() -> None:
+    own = {"prompt": "own.jinja", "relation": "other", "checks": ["question"]}
+    config = SynthesiseConfig(method="mine", params=own)
+    method = config.described
+    assert (method.name, method.purpose, method.relation) == ("mine", "negative", "other")
+    assert (tuple(method.checks), method.variables) == (("question",), ("sentence",))
+    for fault, params in (
+        ("mine needs a relation", {"prompt": "own.jinja"}),
+        (r"unknown method 'mine'.*needs a prompt file \(mine: \{prompt: FILE", {}),
+        ("parameter tone", {**own, "tone": "formal"}),
+        ("checks", {**own, "checks": ["nicety"]}),
+    ):
+        with pytest.raises(ValidationError, match=fault):
+            SynthesiseConfig(method="mine", params=params)
 
 
 def test_no_heavy_import() -> None:

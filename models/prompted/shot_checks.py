@@ -1,0 +1,52 @@
+"""Whether worked examples are answered as their method's answers must be."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from tercet.models.generation import Check
+from tercet.models.llm.errors import Unusable
+from tercet.models.prompted.checks import faults, unwrapped
+from tercet.models.prompted.shots import Example
+
+# It refuses what a recipe names, and makes no row.
+UNVERSIONED = True
+
+
+def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
+    """Raises Unusable for the first answer that would be refused if a model gave it."""
+    rows = [
+        {
+            "source": example.values.get("sentence"),
+            "prompt": example.shot.prompt,
+            "shots": [],
+            "checks": checks,
+            "old": example.values.get("old"),
+            "new": example.values.get("new"),
+            # Of a changed record: an entity comes from a pool, a number from nowhere.
+            "pool": "T_r" if example.values.get("new") in _entities(example) else None,
+        }
+        for example in examples
+    ]
+    table = pa.Table.from_pylist(rows, _SCHEMA)
+    raws = pa.chunked_array([pa.array([example.shot.answer for example in examples], pa.string())])
+    texts, unclosed, damaged = unwrapped(raws, table["source"])
+    found = faults(table.append_column("text", texts), unclosed, damaged)
+    for example, fault in zip(examples, found, strict=True):
+        if fault is not None:
+            reason, because = fault
+            raise Unusable(
+                f"{example.place}: parse would refuse this answer ({reason}: {because}): mend it"
+            )
+
+
+def _entities(example: Example) -> list[str]:
+    return [entity.get("text") for entity in example.values.get("entities", ())]
+
+
+_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("source", "prompt", "old", "new", "pool")),
+        *((name, pa.list_(pa.string())) for name in ("shots", "checks")),
+    ]
+)

@@ -1,0 +1,107 @@
+"""Worked examples: ours are right, and what is wrong with a file is told before it is used."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tercet.models.llm.errors import Unusable
+from tercet.models.prompted import shots, templates
+from tercet.models.prompted.methods import METHODS
+from tercet.models.prompted.shot_checks import check_shots
+from tercet.models.prompted.shots import Example, load, shots_path
+
+KEPT = {
+    "sentence": "The bell of the tower rang twice.",
+    "answer": "Twice there was the sound of a bell.",
+}
+
+
+def ours(name: str, **params: Any) -> list[Example]:
+    method = METHODS[name]
+    template = templates.load(templates.prompt_path(method.prompt or ""), method.variables)
+    return load(shots_path(name), template, method.params(**params).model_dump())
+
+
+def of(folder: Path, *lines: Any, prompt: str = "Say {{ sentence }}", **own: Any) -> list[Example]:
+    (folder / "own.jinja").write_text(prompt)
+    text = "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+    (folder / "own.jsonl").write_text(text, encoding="utf-8")
+    template = templates.load(folder / "own.jinja", ("sentence", "edit", "old"))
+    return load(folder / "own.jsonl", template, own)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_our_own_shots_pass_the_checks_of_their_method(name: str) -> None:
+    method = METHODS[name]
+    forms = [{}] if "edit" not in method.params.model_fields else [{"edit": "rewrite"}, {}]
+    for params in forms:
+        found = ours(name, **params)
+        assert len(found) == 3
+        check_shots(found, method.checks)
+        for example in found:
+            assert example.values.keys() == set(method.variables)
+            assert example.shot.prompt.endswith(f"\nSentence: {example.values['sentence']}")
+            assert example.shot.answer != example.values["sentence"]
+    assert len({example.shot.answer for params in forms for example in ours(name, **params)}) == (
+        3 * len(forms)
+    )
+
+
+def test_no_method_lacks_shots() -> None:
+    assert {path.stem for path in shots_path("rewrite").parent.iterdir()} == METHODS.keys()
+
+
+def test_parameters_stand_for_what_a_line_leaves_out(tmp_path: Path) -> None:
+    prompt = "{{ edit }}: {{ sentence }}"
+    lines = [KEPT, {**KEPT, "edit": "minimal"}, {**KEPT, "edit": "rewrite"}, ""]
+    found = of(tmp_path, *lines, prompt=prompt, edit="rewrite")
+    assert [example.shot.prompt for example in found] == [
+        "rewrite: The bell of the tower rang twice."
+    ] * 2
+    assert [example.place.rpartition(" ")[2] for example in found] == ["1", "3"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("no JSON", "line 2: write a JSON object"),
+        (["a"], "line 2: write a JSON object"),
+        ({"sentence": "A bell."}, "line 2: write a JSON object of .* and an answer"),
+        ({"answer": "A bell."}, "line 2 lacks the variable 'sentence', which the prompt file"),
+    ],
+)
+def test_a_line_that_is_no_example_is_told(tmp_path: Path, line: Any, said: str) -> None:
+    with pytest.raises(Unusable, match=rf"own\.jsonl, {said}"):
+        of(tmp_path, KEPT, line)
+
+
+def test_a_file_without_examples_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Unusable, match="no example for this method: add one, or set shots: null"):
+        of(tmp_path, {**KEPT, "edit": "minimal"}, edit="rewrite")
+    template = templates.load(tmp_path / "own.jinja", ("sentence",))
+    with pytest.raises(Unusable, match=r"there is no shots file .*none\.jsonl: mend its path"):
+        load(tmp_path / "none.jsonl", template, {})
+    (tmp_path / "own.jsonl").write_bytes("ä".encode("latin-1"))
+    with pytest.raises(Unusable, match=r"cannot be read .*save it as UTF-8"):
+        load(tmp_path / "own.jsonl", template, {})
+
+
+def test_an_answer_that_parse_would_refuse_is_told(tmp_path: Path) -> None:
+    check_shots(of(tmp_path, KEPT), ["whole_source"])
+    copied = {**KEPT, "answer": f"So it was. {KEPT['sentence']}"}
+    check_shots(of(tmp_path, KEPT, copied), [])
+    with pytest.raises(Unusable, match=r"line 2: parse would refuse this answer \(echo: .*mend"):
+        check_shots(of(tmp_path, KEPT, copied), ["whole_source"])
+    with pytest.raises(Unusable, match="same_as_source"):
+        check_shots(of(tmp_path, {**KEPT, "answer": "the bell of the tower rang twice"}), [])
+    revised = {
+        **KEPT,
+        "old": "bell",
+        "new": "gong",
+        "answer": "The horn of the tower sounded twice.",
+    }
+    with pytest.raises(Unusable, match="missing_entity"):
+        check_shots(of(tmp_path, revised), ["new_entity"])
+    assert shots.shots_path("x").name == "x.jsonl"
