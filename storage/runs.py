@@ -72,14 +72,18 @@ def end_run(store: Store, run_id: str, state: str, info: Mapping[str, Any]) -> N
 
 
 def list_runs(store: Store) -> list[Run]:
-    """All runs, newest first.
+    """All runs, newest first; those of `tercet try` come last, as they are nobody's results.
 
     Each has run_id, recipe_name, recipe, info, started, ended (None without an end), state
     (`running`, `crashed`, or the state given to `end_run`), end_info, and steps in the order in
     which they were recorded.
     """
     found = (_run(store, run_id) for run_id in reversed(store.list("runs")))
-    return [run for run in found if run is not None]
+    return sorted((run for run in found if run is not None), key=_is_try)
+
+
+def _is_try(run: Run) -> bool:
+    return run["info"].get("tried") is not None
 
 
 def get_run(store: Store, run_id: str) -> Run | None:

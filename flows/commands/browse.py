@@ -36,7 +36,7 @@ def list_store(store: str, run_ref: str | None) -> None:
         return
     names = _names_by_target(opened)
     rows = [_run_row(opened, run, names) for run in found[:NEWEST_RUNS]]
-    columns = ["run", "recipe", "state", "started", "took", "steps", "result", "tags"]
+    columns = ["run", "recipe", "with", "state", "started", "took", "steps", "result", "tags"]
     _echo(columns, rows)
     if len(found) > NEWEST_RUNS:
         typer.echo(f"… and {len(found) - NEWEST_RUNS:,} older ones: tercet sql 'FROM runs'")
@@ -123,6 +123,7 @@ def _run_row(
     return (
         run["run_id"],
         run["recipe_name"],
+        _changes(run),
         run["state"],
         _moment(run["started"]),
         _duration(run),
@@ -130,6 +131,16 @@ def _run_row(
         _headline(store, run["steps"]),
         ", ".join(names.get(run["run_id"], ())) or None,
     )
+
+
+def _changes(run: Mapping[str, Any]) -> str | None:
+    """What tells runs of one recipe apart: its changed keys and options, or the method tried."""
+    info = run["info"]
+    if info.get("tried") is not None:
+        return f"try {info['tried']}"
+    given = info.get("arguments", {})
+    options = [f"--{name} {given[name]}" for name in ("until", "limit") if given.get(name)]
+    return ", ".join([*given.get("overrides", ()), *options]) or None
 
 
 def _list_run(store: Store, run: Mapping[str, Any]) -> None:
@@ -222,7 +233,7 @@ def _show_components(manifest: Mapping[str, Any]) -> None:
     said |= {key: value for key, value in components.items() if value not in (None, {}, [])}
     modules = manifest.get("modules", {})
     if modules:
-        said["modules"] = dict(modules)
+        said["modules"] = f"{len(modules)} of Tercet's (`tercet plan` names those that change)"
     text = yaml.safe_dump(said, sort_keys=False, allow_unicode=True, width=100)
     typer.echo("\nmade from")
     typer.echo("\n".join(f"  {line}" for line in text.rstrip().splitlines()))

@@ -48,6 +48,7 @@ def try_method(arguments: RunArguments, method: str, count: int) -> None:
         whole.recipe,
         until(steps, wanted.name),
         replace(arguments, until=wanted.name),
+        tried=method,
     )
     with open_run(run_plan, say) as handle:
 

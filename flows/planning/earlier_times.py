@@ -11,14 +11,22 @@ from tercet.storage.store import Store
 
 
 def seconds(
-    store: Store, step: Step, components: Mapping[str, Any], rows: int | None
+    store: Store,
+    step: Step,
+    components: Mapping[str, Any],
+    rows: int | None,
+    at_most: bool = False,
 ) -> float | None:
     """Seconds for this many rows, from the largest artifact made in one go; None without one.
+
+    at_most: rows is only a bound, which a recipe's numbers hardly ever reach; as long as that is
+        all there is to know, the step is taken to read as many rows as its newest artifact did.
 
     Only artifacts of the same kind of work count: the time of a training does not apply to another
     configuration, nor the time of a corpus to another corpus.
     """
     best: tuple[int, float] | None = None
+    newest: tuple[str, int] | None = None
     # Trainings of several seeds take equally long.
     folder = step.name.partition(".seed")[0]
     for artifact in artifacts_of(store, folder):
@@ -32,7 +40,13 @@ def seconds(
             read = rows = 1
         if read and (best is None or read > best[0]):
             best = read, float(manifest["seconds"])
-    return None if best is None or rows is None else best[1] * rows / best[0]
+        if read:
+            newest = max(newest or ("", 0), (str(manifest["created"]), read))
+    if best is None or newest is None:
+        return None
+    if rows is None or at_most:
+        rows = newest[1] if rows is None else min(newest[1], rows)
+    return best[1] * rows / best[0]
 
 
 def rows_read(store: Store, step: Step, versions: Mapping[str, Any]) -> int | None:

@@ -124,7 +124,7 @@ def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
         rows = look.most[step.name].reads
     planned = replace(planned, rows=rows, at_most=at_most)
     if step.stage.asks is None:
-        seconds = earlier_times.seconds(look.store, step, own.components, rows)
+        seconds = earlier_times.seconds(look.store, step, own.components, rows, at_most)
         if seconds is not None and planned.parts is not None:
             done, total = planned.parts
             seconds *= 1 - done / total

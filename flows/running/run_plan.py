@@ -26,6 +26,7 @@ class RunPlan:
     """A valid recipe, its steps, and the arguments that start the same run.
 
     content: the recipe as a file would have it. chosen: how it was fitted to the corpus, if it was.
+    tried: the method that `tercet try` shows; such a run is never taken for the newest one.
     """
 
     recipe: Recipe
@@ -33,6 +34,7 @@ class RunPlan:
     arguments: RunArguments
     content: Mapping[str, Any] = field(default_factory=dict)
     chosen: str | None = None
+    tried: str | None = None
 
     @property
     def store(self) -> str:

@@ -71,6 +71,7 @@ def open_run(
             "seed": plan.recipe.seed,
             "steps": [step.name for step in plan.steps],
             "tags": fingerprints.tagged(plan.steps, store),
+            "tried": plan.tried,
         },
     )
     with locks.hold(store, f"run-{run_id}", say):

@@ -15,6 +15,8 @@ def say(text: str) -> None:
         print(printable(text), file=sys.stderr, flush=True)
 
 
+# A table of counts, of which a number of rows says nothing.
+_OF_COUNTS = "corpus_outcomes"
 # Tables whose rows are not what they are named after: one says how a corpus's anchors are chosen.
 _RULES = {
     "anchors": ("rule for anchors", "rules for anchors"),
@@ -37,10 +39,12 @@ def show_step(step: Step, make: Make, reused: bool = True) -> StepResult:
 def step_line(result: StepResult) -> str:
     """One line about a finished step."""
     rows = ", ".join(
-        f"{count:,} {_rows_of(name, count)}" for name, count in result.tables.items() if count
+        f"{count:,} {_rows_of(name, count)}"
+        for name, count in result.tables.items()
+        if count and name != _OF_COUNTS
     )
     if result.tables and not rows:
-        rows = "nothing"
+        rows = "no rows"
     time = "" if result.state == "reused" else f" in {result.seconds:.1f} s"
     return f"{result.step:<32} {result.state:<8}{time:<12} {rows}".rstrip()
 

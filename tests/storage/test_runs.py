@@ -42,6 +42,18 @@ def test_a_run_from_start_to_end(store: Store) -> None:
     assert [step["version"] for step in run["steps"] if step["step"] == "zeta"] == ["cccc"]
 
 
+def test_a_try_is_never_the_newest_run(store: Store) -> None:
+    tried = {"tried": "rewrite"}
+    first = runs.start_run(store, "quickstart", {}, tried)
+    assert runs.resolve_run(store, None)["run_id"] == first
+    second = runs.start_run(store, "quickstart", {}, {"tried": None})
+    third = runs.start_run(store, "quickstart", {}, tried)
+    for ref in (None, "quickstart"):
+        assert runs.resolve_run(store, ref)["run_id"] == second
+    assert [run["run_id"] for run in runs.list_runs(store)] == [second, third, first]
+    assert runs.resolve_run(store, third)["run_id"] == third
+
+
 def test_which_run_is_meant(store: Store) -> None:
     for ref in (None, "quickstart", "20260101T000000000000-aaaa"):
         with pytest.raises(UnknownRef, match="no runs yet"):

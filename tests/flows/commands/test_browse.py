@@ -6,6 +6,7 @@ import pytest
 from commands_store import SENTENCES, lines_of, make_artifact, make_run, small_store, tercet
 
 from tercet.flows.commands.browse import list_store, show_ref, tag_ref
+from tercet.storage.runs import start_run
 from tercet.storage.store import Store, StoreError, open_store
 from tercet.storage.tags import get_tag
 from tercet.tasks.stage import BadInput
@@ -47,6 +48,20 @@ def test_runs_are_listed_newest_first_with_their_headline(
     assert lines[3].startswith(first)
     assert "done" in lines[3]
     assert "1 made, 1 reused" in lines[3]
+
+
+def test_runs_of_one_recipe_are_told_apart_by_what_was_changed(
+    made: tuple[Store, str], capsys: Capture
+) -> None:
+    store, _ = made
+    arguments = {"overrides": ["train.max_steps=5", "seed=7"], "until": None, "limit": 200}
+    start_run(store, "birds", {}, {"arguments": arguments})
+    start_run(store, "birds", {}, {"arguments": arguments, "tried": "negation"})
+    list_store(store.location, None)
+    arm, run, tried = lines_of(capsys.readouterr().out)[2:]
+    assert "train.max_steps=5, seed=7, --limit 200" in arm
+    assert "done" in run
+    assert "try negation" in tried
 
 
 def test_a_headline_of_too_few_questions_is_marked(
@@ -98,7 +113,8 @@ def test_show_tells_what_it_was_made_from_and_three_rows(
     lines = lines_of(out)
     assert lines[0] == "embed@ffff6666"
     assert {"parts     1", "took      1.5 s", "made by   run r1"} <= set(lines)
-    assert {"size: 3", "code: c0de", "tercet.tasks.scoring.embed: '0123'"} <= set(lines)
+    assert {"size: 3", "code: c0de"} <= set(lines)
+    assert "modules: 1 of Tercet's (`tercet plan` names those that change)" in lines
     assert out.count("[0.5, 0.5, 0.5, 0.5, 0.5, 0.5, … 384 in all]") == 3
     assert any(line.startswith("rejects: 0 rows") for line in lines)
     assert out.index("rejects: 0 rows") < out.index("made from")

@@ -47,8 +47,10 @@ def make(
     artifact.finish({"components": components, "seconds": seconds})
 
 
-def took(store: Store, step: Step, rows: int | None, **components: Any) -> float | None:
-    return earlier_times.seconds(store, step, components, rows)
+def took(
+    store: Store, step: Step, rows: int | None, at_most: bool = False, **components: Any
+) -> float | None:
+    return earlier_times.seconds(store, step, components, rows, at_most)
 
 
 def test_the_largest_earlier_artifact_gives_the_time_a_row(store: Store) -> None:
@@ -57,7 +59,20 @@ def test_the_largest_earlier_artifact_gives_the_time_a_row(store: Store) -> None
         make(store, SOURCE, version, rows, 1.0)
         make(store, MAPPED, version, rows, seconds, inputs={"rows": [version]})
     assert took(store, MAPPED, 100) == pytest.approx(10.0)
-    assert took(store, MAPPED, None) is None
+
+
+def test_rows_that_are_only_bounded_are_taken_to_be_those_of_the_last_artifact(
+    store: Store,
+) -> None:
+    for version, rows, seconds in (("a", 200, 20.0), ("b", 50, 5.0)):
+        make(store, SOURCE, version, rows, 1.0)
+        make(store, MAPPED, version, rows, seconds, inputs={"rows": [version]})
+    # A hundred times the rows is what the recipe's numbers allow.
+    assert took(store, MAPPED, 5000, at_most=True) == pytest.approx(5.0)
+    assert took(store, MAPPED, None) == pytest.approx(5.0)
+    # Fewer than last time are fewer.
+    assert took(store, MAPPED, 20, at_most=True) == pytest.approx(2.0)
+    assert took(store, MAPPED, 5000) == pytest.approx(500.0)
 
 
 def test_a_source_takes_as_long_as_the_same_source_did(store: Store) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tiny_models import WORDS
-from tiny_run import Tiny
+from tiny_run import Finished, Tiny
 from tiny_t5 import tiny_t5
 
 from tercet.flows.commands.plan import show_plan
@@ -12,6 +12,7 @@ from tercet.flows.planning.plan import plan
 from tercet.flows.recipe import file
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
+from tercet.storage.runs import resolve_run
 from tercet.storage.store import open_store
 
 
@@ -34,6 +35,21 @@ def test_what_was_never_made_is_to_run_whatever_its_weights_are(
     assert states["evaluate.encoder"] == ("run", ("never run here",))
     show_plan(arguments)
     assert "1 unknown until their weights are fetched" in capsys.readouterr().out
+
+
+def test_after_a_run_the_times_are_those_of_its_rows(finished: Finished) -> None:
+    # Sentences are read anew, so that no later step knows yet how many it will read.
+    change = ("ingest.min_words=4",)
+    arguments = RunArguments(str(finished.tiny.recipe), str(finished.store), change)
+    planned = plan(prepare(arguments))
+    run = resolve_run(open_store(str(finished.store), create=False), None)
+    took = {step["step"]: float(step["seconds"]) for step in run["steps"]}
+    open_steps = {step.step: step for step in planned if step.rows is None or step.at_most}
+    assert {"sample", "parse", "select", "train", "evaluate.encoder"} <= set(open_steps)
+    for name, step in open_steps.items():
+        if name != "ingest":  # a source is no other's
+            assert step.seconds is not None
+            assert step.seconds <= took[name]
 
 
 @pytest.mark.parametrize("name", ["gense", "gense_plus", "gense_domain", "gense_cpu"])

@@ -13,6 +13,12 @@ def test_rows_are_named_after_what_they_are() -> None:
     assert said.endswith(f" {rows}")
 
 
+def test_a_table_of_counts_is_not_counted() -> None:
+    tables = {"sentences": 1200, "corpus_outcomes": 17}
+    said = step_line(StepResult("ingest", "abc", "made", 1.24, tables))
+    assert said.endswith(" 1,200 sentences")
+
+
 def test_one_row_is_told_in_the_singular() -> None:
     tables = ["documents", "entries", "contamination", "anchors", "anchor_shares"]
     said = step_line(StepResult("sample", "abc", "made", 1.24, dict.fromkeys(tables, 1)))
@@ -28,6 +34,6 @@ def test_a_step_that_is_reused_took_no_time() -> None:
 
 def test_a_step_without_rows_says_so_and_no_line_ends_in_blanks() -> None:
     none = {"candidates": 0, "rejects": 0}
-    assert step_line(StepResult("synthesise", "abc", "made", 0.0, none)).endswith(" nothing")
+    assert step_line(StepResult("synthesise", "abc", "made", 0.0, none)).endswith(" no rows")
     assert step_line(StepResult("pretrain", "abc", "made", 0.0, {})).endswith(" in 0.0 s")
     assert step_line(StepResult("pretrain", "abc", "reused", 0.0, {})).endswith(" reused")
