@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Resolved
-from tercet.tasks.evaluation import evaluate
+from tercet.tasks.evaluation.evaluate_settings import measured_tasks, measures_texts
 from tercet.tasks.evaluation.suites.sts import STS_TASKS
 from tercet.tasks.guarding import guard
 
@@ -23,14 +23,14 @@ def guard_steps(resolved: Resolved) -> list[Step]:
     triplets without an evaluator, are compared by an encoder that exists already, if at all.
     """
     recipe, models = resolved.recipe, resolved.models
-    if not evaluate.measures_texts(recipe.evaluate):
+    if not measures_texts(recipe.evaluate):
         return []
     choose = recipe.train.choose
     stored = guard.GuardConfig(
         **recipe.guard.model_dump(),
         # Tasks of mteb and files of one's own need no directory.
         suite=recipe.evaluate.suite or Path(),
-        tasks=evaluate.measured_tasks(recipe.evaluate),
+        tasks=measured_tasks(recipe.evaluate),
         splits=recipe.evaluate.splits,
         chosen_on=() if choose is None or choose.by not in STS_TASKS else (choose.by,),
         fact_order=tuple(recipe.evaluate.fact_order.items()),

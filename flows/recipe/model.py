@@ -14,7 +14,7 @@ from tercet.models.losses.registry import LOSSES
 from tercet.tasks.corpus.ingest import CorpusConfig, IngestSettings
 from tercet.tasks.corpus.sample import SampleSettings
 from tercet.tasks.evaluation.awareness import AwarenessSettings
-from tercet.tasks.evaluation.evaluate import EvaluateSettings
+from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings
 from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsSettings
 from tercet.tasks.guarding.guard import GuardSettings
 from tercet.tasks.knowledge.extract import ExtractConfig

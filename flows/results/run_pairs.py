@@ -12,7 +12,8 @@ from tercet.storage.rows import Rows, joined
 from tercet.storage.store import MARKER, Store, open_store
 from tercet.tasks.corpus import ingest
 from tercet.tasks.evaluation import awareness
-from tercet.tasks.evaluation.evaluate import STAGE, EvaluateSettings
+from tercet.tasks.evaluation.evaluate import STAGE
+from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs
 from tercet.tasks.evaluation.retrieval import drawn_pairs
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks

@@ -13,13 +13,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from tercet.models.encoders.pooling import FormSettings, PoolingMode
+from tercet.models.encoders.pooling import PoolingMode
 from tercet.models.measures import resampling
 from tercet.models.precision import Precision
 from tercet.storage.rows import joined
 from tercet.tasks.evaluation.encoding import Encoded, encoded_texts, load, model_version
+from tercet.tasks.evaluation.evaluate_settings import (
+    EvaluateSettings,
+    measured_tasks,
+    suite_folder,
+)
 from tercet.tasks.evaluation.evaluation_rows import (
     DOCUMENT_PAIRS,
     EVALUATIONS,
@@ -50,18 +55,17 @@ from tercet.tasks.evaluation.retrieval import (
     ranks_of,
 )
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
-from tercet.tasks.evaluation.suites.fact_order import case_files, named_after, read_cases
+from tercet.tasks.evaluation.suites.fact_order import case_files, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
-from tercet.tasks.evaluation.suites.own import StsSet, TaskName
-from tercet.tasks.evaluation.suites.reranking import MTEB, no_ranking
-from tercet.tasks.evaluation.suites.sts import STS_TASKS, ScoredTask
+from tercet.tasks.evaluation.suites.own import StsSet
+from tercet.tasks.evaluation.suites.reranking import no_ranking
+from tercet.tasks.evaluation.suites.sts import ScoredTask
 from tercet.tasks.evaluation.suites.sts_sets import read_sets, set_files, skipped_pairs
 from tercet.tasks.evaluation.suites.suite import (
     Suite,
     read_suite,
     revisions,
     suite_files,
-    task_names,
 )
 from tercet.tasks.evaluation.task_scores import (
     FACT_ORDER_CASES,
@@ -70,72 +74,10 @@ from tercet.tasks.evaluation.task_scores import (
     stsb_geometry,
     task_scores,
 )
-from tercet.tasks.stage import BadInput, Config, Stage, Work, silent
+from tercet.tasks.stage import Stage, Work, silent
 
 # Rows of several models, by the names they were given; p is that of a gain over the first.
 COMPARED = pa.schema([("model", pa.string()), *EVALUATIONS, ("p", pa.float64())])
-
-
-class EvaluateSettings(FormSettings, Config):
-    """What an encoder is measured on, and how its vectors are made."""
-
-    retrieval: bool = Field(
-        default=True,
-        description="Finds each document pair's answer among all answers of its split, and those "
-        "of the table `questions`.",
-    )
-    suite: Path | None = Field(
-        default=None, description="Directory in SentEval's layout with the tasks; null: none."
-    )
-    tasks: tuple[str, ...] = Field(
-        default=STS_TASKS,
-        description="Tasks of the suite, or sts, transfer, reranking, pairs or all.",
-    )
-    fact_order: dict[TaskName, str] = Field(
-        default_factory=dict,
-        description="Files of fact order by name, or one file: whether a rewording is nearer than "
-        "a changed fact.",
-        json_schema_extra={"type": ["object", "string"]},
-    )
-    sts_sets: dict[TaskName, StsSet] = Field(
-        default_factory=dict,
-        description="Files of graded pairs by name, or one file: Spearman of cosine and score.",
-        json_schema_extra={"type": ["object", "string"]},
-    )
-    splits: tuple[Split, ...] = Field(
-        default=("test",), min_length=1, description="Splits to measure, each separately."
-    )
-    max_length: int | None = Field(
-        default=None, ge=4, le=8192, description="Longest input in tokens; null: the model's own."
-    )
-    precision: Precision = Field(
-        default="fp32", description="bf16 is faster and moves cosines by up to 4e-3."
-    )
-    max_pairs: int = Field(
-        default=2_000,
-        ge=2,
-        le=10_000_000,
-        description="Most document pairs, or halves, of a split, drawn by seed.",
-    )
-    bootstrap: int = Field(
-        default=2_000, ge=100, le=100_000, description="Resamples behind an interval."
-    )
-
-    @field_validator("fact_order", "sts_sets", mode="before")
-    @classmethod
-    def _one_file(cls, given: Any) -> Any:
-        """A file alone gives its task its own name."""
-        if isinstance(given, str):
-            return {named_after(given): given}
-        return {} if given is None else given
-
-    @field_validator("tasks")
-    @classmethod
-    def _known_tasks(cls, asked: tuple[str, ...]) -> tuple[str, ...]:
-        try:
-            return task_names(asked)
-        except BadInput as error:
-            raise ValueError(str(error)) from None
 
 
 class EvaluateConfig(EvaluateSettings):
@@ -183,7 +125,7 @@ def externals(config: EvaluateConfig) -> dict[str, Path | str]:
     own = case_files(config.fact_order) | set_files(config.sts_sets)
     if not names:
         return {**own}
-    files = suite_files(_folder(config), names, config.splits)
+    files = suite_files(suite_folder(config), names, config.splits)
     return {**files, **revisions(names), **own}
 
 
@@ -366,27 +308,12 @@ def _figure_rows(subject: Subject, found: Sequence[Figure]) -> list[dict[str, An
 
 def _suite(config: EvaluateConfig) -> Suite:
     names = measured_tasks(config)
-    found = read_suite(_folder(config), names, config.splits) if names else Suite()
+    found = read_suite(suite_folder(config), names, config.splits) if names else Suite()
     return replace(
         found,
         fact_order=read_cases(config.fact_order, config.splits),
         sts_sets=read_sets(config.sts_sets, config.splits),
     )
-
-
-def measured_tasks(config: EvaluateSettings) -> tuple[str, ...]:
-    """The tasks to read; without a suite those that need none."""
-    own = tuple(name for name in config.tasks if name.startswith(MTEB))
-    return own if config.suite is None else config.tasks
-
-
-def measures_texts(config: EvaluateSettings) -> bool:
-    """Whether it measures texts from outside the run, which training must not see."""
-    return bool(measured_tasks(config) or config.fact_order or config.sts_sets)
-
-
-def _folder(config: EvaluateSettings) -> Path:
-    return Path() if config.suite is None else config.suite.expanduser()
 
 
 def _awareness(work: Work) -> list[ScoredTask]:
