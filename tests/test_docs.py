@@ -130,6 +130,7 @@ def test_every_paper_has_a_page_of_two_screens() -> None:
         assert re.findall(r"^## (.*)$", text, re.MULTILINE) == parts, name
         assert len(text.splitlines()) <= 100, name
     assert len(read("docs/measurements.md").splitlines()) <= 500
+    assert len(read("docs/architecture.md").splitlines()) <= 100
 
 
 @pytest.mark.parametrize("page", PAGES)
