@@ -241,6 +241,8 @@ class Method:
         ours; its `params` are `Prompted`. Its own name is that of its file in `shots`.
     variables: what `values` holds, hence what a user's own prompt may name.
     checks: what the answers are checked for.
+    module: of an installed package's: the module that its entry point names, whose code is part of
+        the versions that use it, with all that it imports of its package.
     """
 
     name: str
@@ -253,6 +255,7 @@ class Method:
     prompt: str | None = None
     variables: Sequence[str] = ()
     checks: Sequence[Check] = ()
+    module: str = ""
 
     @property
     def prompted(self) -> bool:

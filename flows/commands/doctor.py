@@ -28,6 +28,7 @@ from tercet.models import weights
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.vllm import build as vllm_build
 from tercet.models.llm.vllm.vaegpt import fault
+from tercet.models.plugins import GROUPS, installed, package
 from tercet.models.precision import cpu_has_bf16
 from tercet.storage.artifacts import foreign_things
 from tercet.storage.store import MARKER, StoreError, open_store, strangers
@@ -95,6 +96,7 @@ def _checks(store: str) -> list[Callable[[], list[Finding]]]:
         prefect,
         prefect_server,
         generator,
+        plugins,
     ]
 
 
@@ -314,6 +316,25 @@ def prefect_server() -> list[Finding]:
 
 def _without_login(url: str) -> str:
     return re.sub(r"//[^/@]*@", "//", url)
+
+
+def plugins() -> list[Finding]:
+    """What installed packages add, or why one of them cannot be used."""
+    if not any(map(installed, GROUPS)):
+        return []
+    try:
+        from tercet.tasks.stages import stages
+
+        stages()
+    except Unusable as error:
+        return [Finding("missing", "plugins", f"{error}")]
+    added: dict[str, list[str]] = {}
+    for group in GROUPS:
+        for point in installed(group):
+            one = point.load()
+            kind = type(one).__name__.lower()
+            added.setdefault(package(point), []).append(f"{kind} {one.name}")
+    return [Finding("ok", "plugins", f"{name}: {', '.join(own)}") for name, own in added.items()]
 
 
 def generator() -> list[Finding]:

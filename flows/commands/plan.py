@@ -13,6 +13,7 @@ from tercet.flows.results import warnings
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.flows.terminal.progress import readable_time
+from tercet.models.plugins import package_of
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import open_store
 from tercet.storage.warnings import warnings_of
@@ -32,7 +33,7 @@ def show_plan(arguments: RunArguments) -> None:
     planned = plan(run_plan)
     if run_plan.chosen is not None:
         print(run_plan.chosen)
-    for line in run_plan.notes:
+    for line in (*run_plan.notes, *_installed(run_plan.steps)):
         print(line)
     for line in (*moved_tags(run_plan), *_warnings(run_plan, planned)):
         print(line)
@@ -64,6 +65,16 @@ def _warnings(run_plan: RunPlan, planned: Sequence[PlannedStep]) -> list[str]:
     before = find_beforehand({step.name: step.config for step in run_plan.steps})
     found += ({"step": step, **asdict(one)} for step, one in before if step not in made)
     return warnings.lines(found)
+
+
+def _installed(steps: Sequence[Step]) -> list[str]:
+    """What packages beside ours add to these steps, a line for each of them."""
+    used: dict[str, list[str]] = {}
+    for chosen in (chosen for step in steps for chosen in step.stage.uses(step.config)):
+        if module := getattr(chosen, "module", ""):
+            own = used.setdefault(package_of(module), [])
+            own.append(f"{type(chosen).__name__.lower()} {chosen.name}")  # type: ignore[attr-defined]
+    return [f"From {name}: {', '.join(dict.fromkeys(own))}." for name, own in used.items()]
 
 
 def _time(planned: Sequence[PlannedStep]) -> str:

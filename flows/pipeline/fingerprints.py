@@ -71,6 +71,9 @@ def closure(step: Step) -> dict[str, str]:
     roots, within = {step.stage.run.__module__}, {"tercet.tasks", "tercet.models"}
     for chosen in step.stage.uses(step.config):
         roots |= {chosen} if isinstance(chosen, str) else code.modules_of(chosen)
+        if module := getattr(chosen, "module", ""):
+            roots.add(module)
+            within.add(module.partition(".")[0])
     return code.code_digests(sorted(roots), sorted(within))
 
 

@@ -46,6 +46,8 @@ class Loss:
     states: whether it reads more than the encoder's vectors: it then sees the encoder itself, whole
         batches at a time, where others see one that encodes texts in pieces.
     around: names of the losses that it is built around, whose code it depends on.
+    module: of an installed package's: the module that its entry point names, whose code is part of
+        the versions that use it, with all that it imports of its package.
     resolve: the loss as it is with given numbers, where its columns, slots or terms depend on
         them.
     """
@@ -63,6 +65,7 @@ class Loss:
     states: bool = False
     around: tuple[str, ...] = ()
     resolve: "Callable[[Any], Loss] | None" = None
+    module: str = ""
 
     def with_numbers(self, params: Params) -> "Loss":
         """The loss as it is with these numbers."""

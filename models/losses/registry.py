@@ -13,12 +13,13 @@ from tercet.models.losses import (
     token_reconstruction,
 )
 from tercet.models.losses.loss import Loss, Params
+from tercet.models.plugins import with_installed
 
 UNVERSIONED = True
 
-LOSSES: Mapping[str, Loss] = {
-    loss.name: loss
-    for loss in (
+LOSSES: Mapping[str, Loss] = with_installed(
+    "tercet.losses",
+    (
         definition.LOSS,
         gaussian_decay.LOSS,
         guided.LOSS,
@@ -26,8 +27,8 @@ LOSSES: Mapping[str, Loss] = {
         nt_xent.LOSS,
         strict.LOSS,
         token_reconstruction.LOSS,
-    )
-}
+    ),
+)
 
 
 def loss_named(name: str) -> Loss:

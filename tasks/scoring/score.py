@@ -46,6 +46,8 @@ class Scorer:
 
     stage: emits a score or a reject for each candidate of a part. Its config is what a recipe may
         set under `score.NAME`, its slots are `candidates` and those in `reads`.
+    module: of an installed package's: the module that its entry point names, whose code is part of
+        the versions that use it, with all that it imports of its package.
     reads: of `sentences` and `embeddings` (vectors of all candidates and their sentences).
     """
 
@@ -53,6 +55,7 @@ class Scorer:
     measure: Measure
     stage: Stage
     reads: Sequence[Literal["sentences", "embeddings"]] = ()
+    module: str = ""
 
 
 def emit_scores(

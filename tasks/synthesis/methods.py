@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from tercet.models.generation import Method, purpose_of
+from tercet.models.plugins import with_installed
 from tercet.models.prompted import methods as prompted
 from tercet.models.rules import (
     antonym,
@@ -29,9 +30,10 @@ _RULES = (
     *(paragraphs, noise, telegram, synonym, number_form),
     *(entity_swap, quantity_change, antonym, negation, random_sentence),
 )
-METHODS: Mapping[str, Method] = {
-    name: method for module in (*_RULES, prompted) for name, method in module.METHODS.items()
-}
+METHODS: Mapping[str, Method] = with_installed(
+    "tercet.methods",
+    [method for module in (*_RULES, prompted) for method in module.METHODS.values()],
+)
 METHOD_NAMES = tuple(METHODS)
 # Methods whose texts the recipe's language model or a fitted generator writes.
 PROMPTED_NAMES = tuple(name for name, method in METHODS.items() if method.prompted)

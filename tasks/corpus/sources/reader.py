@@ -48,6 +48,8 @@ class Reader:
     tables: the source as tables, for labelled corpora.
     has_pairs: whether the documents have natural pairs of texts.
     portable: the source as a process in another working directory would find it.
+    module: of an installed package's: the module that its entry point names, whose code is part of
+        the versions that use it, with all that it imports of its package.
     """
 
     name: str
@@ -58,3 +60,4 @@ class Reader:
     tables: Callable[[CorpusConfig, int], Iterator[Table]] = no_tables
     has_pairs: Callable[[CorpusConfig], bool] = pairs_if_named
     portable: Callable[[str], str] = same_anywhere
+    module: str = ""

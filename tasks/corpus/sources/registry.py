@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 
+from tercet.models.plugins import with_installed
 from tercet.tasks.corpus.sources import files, hub, lmf, pydocs
 from tercet.tasks.corpus.sources.reader import Reader
 
 UNVERSIONED = True
 
 # Whatever begins like none of these is a file or a glob.
-READERS: Mapping[str, Reader] = {
-    reader.name: reader for reader in (pydocs.READER, hub.READER, lmf.READER)
-}
+READERS: Mapping[str, Reader] = with_installed(
+    "tercet.readers", (pydocs.READER, hub.READER, lmf.READER)
+)
 
 
 def reader_of(source: str) -> Reader:

@@ -2,11 +2,14 @@ import os
 import stat
 import sys
 from importlib import metadata
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 from tercet.flows.commands import doctor
+from tercet.flows.commands.doctor import Finding
+from tercet.models.llm.errors import Unusable
 from tercet.models.llm.vllm import build as vllm_build
 from tercet.storage.store import open_store
 
@@ -131,3 +134,21 @@ def test_a_build_for_another_machine_is_told_with_a_pretended_one(
         assert found.state == "note"
         assert f"has {said} plugin that serves VAEGPT: run `make vllm`" in found.says
         assert "python -m pip install --no-deps" in found.says
+
+
+def test_what_packages_add_is_listed_and_a_broken_one_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert doctor.plugins() == []
+    point = EntryPoint("margin", "tercet.models.losses.strict:LOSS", "tercet.losses")
+    monkeypatch.setattr(doctor, "installed", lambda group: (point,) * (group == "tercet.losses"))
+    monkeypatch.setattr(doctor, "package", lambda point: "toys 0.1")
+    assert doctor.plugins() == [Finding("ok", "plugins", "toys 0.1: loss strict")]
+
+    def broken() -> None:
+        raise Unusable("'margin' of toys 0.1 cannot be loaded: mend that package")
+
+    monkeypatch.setattr("tercet.tasks.stages.stages", broken)
+    (finding,) = doctor.plugins()
+    assert finding.state == "missing"
+    assert finding.says.endswith("mend that package")

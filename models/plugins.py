@@ -1,0 +1,69 @@
+"""Methods, losses, scorers and readers that installed packages add (docs/plugins.md)."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar, cast
+
+from tercet.models.llm.errors import Unusable
+
+GROUPS = ("tercet.methods", "tercet.losses", "tercet.scorers", "tercet.readers")
+T = TypeVar("T")
+
+
+@cache
+def installed(group: str) -> tuple[EntryPoint, ...]:
+    """The entry points of a group, in the order of their packages' names."""
+    found = _all().select(group=group)
+    return tuple(sorted(found, key=lambda point: (package(point), point.name)))
+
+
+def with_installed(group: str, own: Sequence[T]) -> dict[str, T]:
+    """The objects by name: ours, then those that packages name in entry points of this group.
+
+    Raises: Unusable for an entry point that cannot be loaded, is no such object, or has a name
+    that is taken.
+    """
+    kind: type[Any] = type(own[0])
+    found: dict[str, Any] = {one.name: one for one in cast(Sequence[Any], own)}
+    for point in installed(group):
+        who = f"{point.name!r} ({group}) of the installed package {package(point)}"
+        try:
+            made: Any = point.load()
+        except Exception as error:
+            raise Unusable(
+                f"{who} cannot be loaded ({type(error).__name__}: {error}): mend that package, or "
+                "uninstall it"
+            ) from error
+        if not isinstance(made, kind):
+            raise Unusable(
+                f"{who} is a {type(made).__name__}, and not a {kind.__name__} of "
+                f"{kind.__module__}: mend that package, or uninstall it"
+            )
+        name: str = made.name
+        if name in found:
+            other = found[name].module
+            whose = f"one of {package_of(other)}" if other else "one of ours"
+            raise Unusable(
+                f"{who} is called {name!r}, like {whose}: rename it, or uninstall the package"
+            )
+        found[name] = replace(made, module=point.module)
+    return found
+
+
+def package(point: EntryPoint) -> str:
+    """The name and version of the entry point's package."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist is not None else "unknown"
+
+
+def package_of(module: str) -> str:
+    """The package whose entry point names this module."""
+    points = (point for group in GROUPS for point in installed(group))
+    return next(package(point) for point in points if point.module == module)
+
+
+@cache
+def _all() -> Any:
+    """All entry points, read once: it takes a tenth of a second."""
+    return entry_points()

@@ -1,0 +1,55 @@
+"""What installed packages add, and how each of their faults is told."""
+
+from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tercet.models import plugins
+from tercet.models.llm.errors import Unusable
+from tercet.models.losses import in_batch, nt_xent
+from tercet.models.losses.loss import Loss
+
+GROUP = "tercet.losses"
+OURS, THEIRS = in_batch.__name__, nt_xent.__name__
+
+
+@pytest.fixture
+def add(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The losses with these entry points, each of a package of its own."""
+
+    def added(*values: str) -> dict[str, Loss]:
+        points = [EntryPoint("a", value, GROUP) for value in values]
+        for number, point in enumerate(points):
+            vars(point)["dist"] = SimpleNamespace(name=f"toys{number}", version="1.2")
+        monkeypatch.setattr(plugins, "installed", lambda group: points if group == GROUP else ())
+        return plugins.with_installed(GROUP, (in_batch.LOSS,))
+
+    return added
+
+
+def test_an_object_joins_ours_and_knows_its_module_and_package(add: Any) -> None:
+    found = add(f"{THEIRS}:LOSS")
+    assert list(found) == ["in_batch", "nt_xent"]
+    assert found["in_batch"] is in_batch.LOSS
+    assert found["nt_xent"].module == THEIRS
+    assert plugins.package_of(THEIRS) == "toys0 1.2"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["no_such_module:LOSS"], "cannot be loaded .ModuleNotFoundError: No module .*: mend that"),
+        ([f"{THEIRS}:GONE"], "cannot be loaded .AttributeError: module .*: mend that"),
+        ([f"{THEIRS}:build"], "is a function, and not a Loss of tercet.models.losses.loss: mend"),
+        ([f"{OURS}:LOSS"], "is called 'in_batch', like one of ours: rename it"),
+        ([f"{THEIRS}:LOSS"] * 2, "is called 'nt_xent', like one of toys0 1.2: rename it"),
+    ],
+)
+def test_a_fault_names_the_entry_point_and_its_package(
+    values: list[str], message: str, add: Any
+) -> None:
+    who = r"'a' \(tercet.losses\) of the installed package toys\d 1.2 "
+    with pytest.raises(Unusable, match=who + message):
+        add(*values)
