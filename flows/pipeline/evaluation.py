@@ -12,9 +12,8 @@ def awareness_steps(resolved: Resolved) -> list[Step]:
     if settings is None:
         return []
     inputs = {"sentences": ("ingest",), "graph": ("graph",), "mentions": ("extract",)}
-    config = awareness.AwarenessConfig(**settings.model_dump(exclude={"teacher"}))
     teacher = {"teacher": resolved.models["awareness", "teacher"].model}
-    return [Step("awareness", awareness.STAGE, config, inputs, teacher)]
+    return [Step("awareness", awareness.STAGE, settings, inputs, teacher)]
 
 
 def generator_measures(resolved: Resolved) -> list[Step]:

@@ -15,7 +15,7 @@ from tercet.models.losses.definition import SLOT, Definition
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.tasks.evaluation import define, evaluate
 from tercet.tasks.training import entry_matrix, train, whiten
-from tercet.tasks.training.phases import OF_TRIPLETS, PartConfig, PhaseConfig, PhaseSettings
+from tercet.tasks.training.phases import OF_TRIPLETS, PartConfig, PhaseConfig
 
 Inputs = dict[str, tuple[str, ...]]
 # What `evaluate` reads of the corpora's own, where the recipe has it.
@@ -82,7 +82,7 @@ def _of_phase(resolved: Resolved, seed: int, index: int, *place: str | int) -> M
 
 
 def _entries_step(
-    recipe: Recipe, phase: PhaseSettings, part: PartConfig, seed: int, encoder: Model
+    recipe: Recipe, phase: PhaseConfig, part: PartConfig, seed: int, encoder: Model
 ) -> Step:
     """The matrix of the entries that the part trains against, built with this encoder."""
     name = phase.name if len(phase.parts) == 1 else f"{phase.name}.{part.name}"
@@ -177,20 +177,18 @@ def _of_seed(recipe: Recipe, step: str, seed: int) -> str:
     return step if seed == recipe.seed else f"{step}.seed{seed}"
 
 
-def _config(recipe: Recipe, phase: PhaseSettings, seed: int | None) -> train.TrainConfig:
+def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> train.TrainConfig:
     """The config with only what this phase's result depends on."""
     shared: dict[str, Any] = recipe.train.model_dump(exclude={"phases", "max_length"})
-    own = phase.model_dump(exclude={"backbone"})
-    teachers: dict[str, FormSettings] = {}
-    for part, given in zip(own["parts"], phase.parts, strict=True):
-        # Which model it is stands among the step's models, by its content.
-        read = _models_read(phase, given)
-        part["models"] = dict.fromkeys(read, "")
-        if read.get(TEACHER) == "evaluator":
-            # As the texts' vectors are made, from which its other cosines come.
-            teachers[given.name] = FormSettings(
-                pooling=recipe.embed.pooling, prompt=recipe.embed.prompt
-            )
+    read = {part.name: _models_read(phase, part) for part in phase.parts}
+    # Which models they are stands among the step's models, by their content.
+    parts = tuple(
+        part.model_copy(update={"models": dict.fromkeys(read[part.name], "")})
+        for part in phase.parts
+    )
+    # As the texts' vectors are made, from which the evaluator's other cosines come.
+    form = FormSettings(pooling=recipe.embed.pooling, prompt=recipe.embed.prompt)
+    teachers = {name: form for name, of in read.items() if of.get(TEACHER) == "evaluator"}
     choose = recipe.train.choose
     if choose is not None and choose.by == "retrieval":
         shared["max_pairs"] = recipe.evaluate.max_pairs
@@ -200,9 +198,8 @@ def _config(recipe: Recipe, phase: PhaseSettings, seed: int | None) -> train.Tra
         shared["sts_sets"] = {choose.by: recipe.evaluate.sts_sets[choose.by]}
     elif choose is not None:
         shared["suite"] = recipe.evaluate.suite
-    return train.TrainConfig(
-        **shared, phase=PhaseConfig.model_validate(own), model_seed=seed, teachers=teachers
-    )
+    phase = phase.model_copy(update={"parts": parts})
+    return train.TrainConfig(**shared, phase=phase, model_seed=seed, teachers=teachers)
 
 
 def _models_read(phase: PhaseConfig, part: PartConfig) -> dict[str, str]:
@@ -216,7 +213,7 @@ def _models_read(phase: PhaseConfig, part: PartConfig) -> dict[str, str]:
     return {**({TEACHER: "evaluator"} if told else {}), **part.models}
 
 
-def _inputs(recipe: Recipe, phase: PhaseSettings) -> Inputs:
+def _inputs(recipe: Recipe, phase: PhaseConfig) -> Inputs:
     """The tables that the phase's own parts read."""
     inputs: Inputs = {}
     for rows in (part.rows for part in phase.parts):

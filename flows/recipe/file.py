@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
@@ -112,9 +112,9 @@ def loaded(
     if seed is not None:
         content["seed"] = seed
     try:
-        recipe_read = Recipe.model_validate(content)
-        resolve(recipe_read)
-        return Loaded(recipe_read, content, chosen)
+        valid = Recipe.model_validate(content)
+        resolve(valid)
+        return Loaded(valid, content, chosen)
     except (ValidationError, Misplaced) as error:
         typed: dict[str, str] = {o.partition("=")[0].strip(): f"--set {o}" for o in overrides}
         typed |= {"corpora": f"--corpus {corpus}"} if corpus is not None else {}
@@ -236,8 +236,7 @@ def _sentence(
 
     typed: keys set on the command line, each with the option to name instead of the file.
     """
-    fault, raised = _first(error)
-    location: Location = (*fault["loc"], *(raised.location if _misplaced(raised) else ()))
+    fault, location = _first(error)
     location = _as_written(location, content)
     line, named = _line(node, location)
     said = _typed(location, typed, in_file=len(named) == len(location))
@@ -259,12 +258,13 @@ def _sentence(
     return f"{where}: {key} is {shown}, but {wanted(fault)}."
 
 
-def _first(error: ValidationError | Misplaced) -> tuple[ErrorDetails, object]:
-    """The first fault as pydantic tells it, and the error of ours behind it, if there is one."""
+def _first(error: ValidationError | Misplaced) -> tuple[ErrorDetails, Location]:
+    """The first fault as pydantic tells it, and its place in the recipe."""
     if isinstance(error, Misplaced):
-        return {"type": "value_error", "loc": (), "msg": str(error), "input": None}, error
-    fault = error.errors()[0]
-    return _of_form(fault), fault.get("ctx", {}).get("error")
+        return {"type": "value_error", "loc": (), "msg": str(error), "input": None}, error.location
+    fault = _of_form(error.errors()[0])
+    raised = fault.get("ctx", {}).get("error")
+    return fault, (*fault["loc"], *getattr(raised, "location", ()))
 
 
 def _of_form(fault: ErrorDetails) -> ErrorDetails:
@@ -295,28 +295,18 @@ def _as_written(location: Location, content: Mapping[str, Any]) -> Location:
 _KEY = re.compile(r"[a-z0-9_]+")
 
 
-def _misplaced(error: object) -> TypeGuard[Misplaced]:
-    return isinstance(error, Misplaced)
-
-
 def _typed(location: Location, typed: Mapping[str, str], in_file: bool) -> str | None:
     """The command-line option that set the value at this location, if any.
 
     in_file: whether the file has the location; if not, an option for a key below it created it.
     """
+    place = ".".join(map(str, location))
     for given, words in typed.items():
-        if _within(location, given):
+        if f"{place}.".startswith(f"{given}."):
             return words
     if in_file:
         return None
-    place = ".".join(str(part) for part in location)
     return next((words for given, words in typed.items() if given.startswith(f"{place}.")), None)
-
-
-def _within(location: Location, key: str) -> bool:
-    """Whether a location is that of this dotted key, or below it."""
-    parts = key.split(".")
-    return [str(part) for part in location[: len(parts)]] == parts
 
 
 def _line(node: yaml.Node | None, location: Location) -> tuple[int | None, Location]:

@@ -13,7 +13,7 @@ from tercet.models.llm.settings import LlmSettings
 from tercet.models.losses.registry import LOSSES
 from tercet.tasks.corpus.ingest import CorpusConfig, IngestSettings
 from tercet.tasks.corpus.sample import SampleSettings
-from tercet.tasks.evaluation.awareness import AwarenessSettings
+from tercet.tasks.evaluation.awareness import AwarenessConfig
 from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings
 from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsSettings
 from tercet.tasks.guarding.guard import GuardSettings
@@ -222,7 +222,7 @@ class Recipe(Config):
     guard: GuardSettings = Field(
         GuardSettings(), description="removal of evaluation texts from the training rows"
     )
-    awareness: AwarenessSettings | None = Field(
+    awareness: AwarenessConfig | None = Field(
         None, description="test of whether encoders notice changed entities and quantities"
     )
     measure_generators: MeasureGeneratorsSettings | None = Field(
@@ -316,7 +316,7 @@ def _describe_losses(definitions: dict[str, Any]) -> None:
     rows = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/RowsConfig"}]}
     part["loss"] = {"anyOf": forms, "description": part["loss"]["description"]}
     part["rows"] = {**rows, "description": part["rows"]["description"]}
-    phase = definitions["PhaseSettings"]
+    phase = definitions["PhaseConfig"]
     phase["properties"] |= {key: part[key] for key in ("rows", "loss", "models")}
     # Without parts, a phase has one part of defaults.
     phase["required"] = [key for key in phase.get("required", []) if key != "parts"]

@@ -77,20 +77,15 @@ _POSITIVES = ("synonym", "word_repetition")
 
 
 class AwarenessConfig(FormSettings, Config):
-    """How many pairs are made, and how the teacher encodes them."""
+    """How many pairs are made, and which model encodes them how."""
 
+    teacher: str = Field(description="directory, package:PACKAGE/FOLDER or hub name")
     rows: int = Field(
         default=1_000, ge=1, le=1_000_000, description="dev sentences of each kind, drawn by seed"
     )
     max_length: int | None = Field(
         default=None, ge=4, le=8192, description="longest input in tokens; null: the teacher's own"
     )
-
-
-class AwarenessSettings(AwarenessConfig):
-    """The same with the teacher, identified by its weights, wherever they are."""
-
-    teacher: str = Field(description="directory, package:PACKAGE/FOLDER or hub name")
 
 
 @dataclass(frozen=True)
@@ -369,4 +364,6 @@ STAGE = Stage(
     tables={"awareness_pairs": AWARENESS_PAIRS},
     run=run,
     libraries=("torch", "transformers", "sentence-transformers"),
+    # The teacher is identified by its weights, wherever they are.
+    locations=("teacher",),
 )

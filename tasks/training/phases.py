@@ -221,6 +221,13 @@ class PhaseConfig(Numbers):
     """One phase: its numbers, and the parts that are drawn together in each batch."""
 
     name: PartName = Field("triplets", description="Appears in `training_log`, and seeds the phase")
+    backbone: str = Field(
+        default="previous",
+        min_length=1,
+        description="previous: the weights of the phase before, or the recipe's backbone; base: "
+        "the recipe's backbone; evaluator; the name of an earlier phase; or any model, named as "
+        "in the recipe's backbone.",
+    )
     mini_batch: int | None = Field(
         default=None,
         ge=1,
@@ -282,22 +289,6 @@ class PhaseConfig(Numbers):
     def sources(self) -> tuple[str, ...]:
         """The sources of the phase's rows."""
         return tuple(dict.fromkeys(part.rows.source for part in self.parts))
-
-
-class PhaseSettings(PhaseConfig):
-    """The same with the weights that the phase starts from."""
-
-    backbone: str = Field(
-        default="previous",
-        min_length=1,
-        description="previous: the weights of the phase before, or the recipe's backbone; base: "
-        "the recipe's backbone; evaluator; the name of an earlier phase; or any model, named as "
-        "in the recipe's backbone.",
-    )
-
-    def models(self) -> tuple[str, ...]:
-        """The models that the phase names: its backbone, and those that its losses read."""
-        return (self.backbone, *(name for part in self.parts for name in part.models.values()))
 
 
 def unfit(part: PartConfig, columns: Collection[str]) -> str | None:

@@ -22,7 +22,7 @@ from tercet.tasks.training.phase_rows import (
     draws_table,
     part_rows,
 )
-from tercet.tasks.training.phases import PhaseConfig, PhaseSettings
+from tercet.tasks.training.phases import PhaseConfig
 from tercet.tasks.training.training_log import TRAINING_LOG
 
 # A phase's name is part of its steps' names, where these have a meaning already.
@@ -76,8 +76,8 @@ class TrainSettings(EncoderSettings):
         le=8192,
         description="Longest input in training, in tokens; a phase may have its own.",
     )
-    phases: tuple[PhaseSettings, ...] = Field(
-        default_factory=lambda: (PhaseSettings.model_validate({}),),
+    phases: tuple[PhaseConfig, ...] = Field(
+        default_factory=lambda: (PhaseConfig.model_validate({}),),
         description="Run one after the other",
     )
 
@@ -176,5 +176,5 @@ STAGE = Stage(
     libraries=("torch", "transformers", "sentence-transformers"),
     uses=uses,
     externals=externals,
-    locations=("suite", "fact_order", "sts_sets.*.source"),
+    locations=("phase.backbone", "suite", "fact_order", "sts_sets.*.source"),
 )

@@ -159,7 +159,7 @@ def teacher(tmp_path: Path) -> Path:
 def aware(
     inputs: Mapping[str, Rows], teacher: Path, seed: int = 3, **config: Any
 ) -> dict[str, pa.Table]:
-    settings = AwarenessConfig(**config)
+    settings = AwarenessConfig(teacher="x", **config)
     models = {"teacher": teacher}
     return emitted(awareness.STAGE, settings, inputs, teacher.parent, models, seed)
 
