@@ -5,7 +5,7 @@ A generator is a module with `METHODS`, a dict from the name of a method to its 
 language model writes the texts.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -22,6 +22,8 @@ Purpose: TypeAlias = Literal["positive", "negative"]
 # topic, or something unrelated.
 Relation: TypeAlias = Literal["keeps", "alters", "topic", "other"]
 Need: TypeAlias = Literal["mentions", "sentence_categories", "graph", "documents", "pool"]
+# What a prompted method asks about: each anchor, or each paragraph with an anchor in it.
+Unit: TypeAlias = Literal["sentence", "passage"]
 # What answers are checked for beside what all are (`models/prompted/checks.py`).
 Check: TypeAlias = Literal["whole_source", "question", "new_entity", "new_number", "new_record"]
 
@@ -62,6 +64,8 @@ GENERATIONS = pa.schema(
         ("relation", pa.string()),
         ("sentence_id", pa.uint64()),
         ("method", pa.string()),
+        ("passage", pa.string()),
+        ("as_anchor", pa.bool_()),
         ("prompt", pa.string()),
         ("shots", pa.list_(pa.string())),
         ("checks", pa.list_(pa.string())),
@@ -85,6 +89,9 @@ Columns:
         thing) or `other` (unrelated); null for extractions
     sentence_id: → `sentences.sentence_id`, the anchor
     method: the method that wrote it
+    passage: the paragraph that was asked about; NULL where it was the sentence alone
+    as_anchor: whether the answer is to be the anchor, and what was asked about its positive; NULL
+        for rules
     prompt: the prompt as sent, rendered for this row; the bare sentence for a generator; NULL for
         rules
     shots: the answers of the worked examples that were shown before the prompt; NULL without any
@@ -142,6 +149,16 @@ class Prompted(Several):
         description="what the answers do to the sentence's meaning; of keeps and topic they are "
         "positives, else negatives",
     )
+    unit: Unit = Field(
+        "sentence",
+        description="passage: asks once about each paragraph that has an anchor; with relation: "
+        "topic",
+    )
+    as_anchor: bool = Field(
+        False,
+        description="the answer becomes the anchor, and what was asked about its positive; with "
+        "relation: topic",
+    )
     checks: tuple[Check, ...] | None = Field(
         None, description="what an answer is refused for beside what all are"
     )
@@ -196,6 +213,18 @@ class Given:
         """The anchors' texts."""
         return list(self.sentences["text"].take(pa.array(self.anchors)).to_pylist())
 
+    def passages(self) -> Iterator[tuple[int, str]]:
+        """The paragraphs that have an anchor: the id of its first, and the paragraph's text."""
+        docs, paragraphs = (self.sentences[name].to_numpy() for name in ("doc_id", "paragraph"))
+        new = np.ones(len(docs), dtype=bool)
+        new[1:] = (docs[1:] != docs[:-1]) | (paragraphs[1:] != paragraphs[:-1])
+        bounds = np.append(np.flatnonzero(new), len(docs))
+        of = np.searchsorted(bounds, self.anchors, side="right") - 1
+        ids = self.ids()
+        for group, first in zip(*np.unique(of, return_index=True), strict=True):
+            rows = self.sentences["text"].slice(bounds[group], bounds[group + 1] - bounds[group])
+            yield int(ids[first]), " ".join(rows.to_pylist())
+
     def category(self) -> list[str]:
         """What each anchor is about; "" where that is not known."""
         known: dict[int, str] = {}
@@ -241,6 +270,7 @@ class Method:
         ours; its `params` are `Prompted`. Its own name is that of its file in `shots`.
     variables: what `values` holds, hence what a user's own prompt may name.
     checks: what the answers are checked for.
+    unit, as_anchor: as in `Prompted`.
     module: of an installed package's: the module that its entry point names, whose code is part of
         the versions that use it, with all that it imports of its package.
     """
@@ -256,6 +286,8 @@ class Method:
     variables: Sequence[str] = ()
     checks: Sequence[Check] = ()
     module: str = ""
+    unit: Unit = "sentence"
+    as_anchor: bool = False
 
     @property
     def prompted(self) -> bool:

@@ -106,6 +106,13 @@ def _check_method(recipe: Recipe, method: str) -> None:
             "underscores",
             *("synthesise", method),
         )
+    for key in ("as_anchor", "unit"):
+        if recipe.select.pairing == "role" and settings.params.get(key) in (True, "passage"):
+            raise Misplaced(
+                "pairing: role pairs texts of one sentence, and this anchor is another: set "
+                f"select.pairing to relation, or leave {key} out",
+                *("synthesise", method, key),
+            )
     try:
         check_params(method, settings)
     except ValueError as error:

@@ -48,16 +48,19 @@ def table(askings: Iterable[Asking]) -> pa.Table:
 
 
 def each_sentence(operation: str, *own: str) -> Generate:
-    """Asks about every sentence, `per_sentence` times.
+    """Asks about every sentence, or every passage with an anchor in it, `per_sentence` times.
 
     own: the method's parameters that its prompt may name beside the sentence.
     """
 
     def generate(given: Given, params: Prompted, seed: int) -> pa.Table:
         values = {name: getattr(params, name) for name in own}
+        units: Iterable[tuple[int, str]] = zip(given.ids().tolist(), given.texts(), strict=True)
+        if params.unit == "passage":
+            units = given.passages()
         return table(
-            Asking(sentence_id, {"sentence": text, **values}, {"operation": operation})
-            for sentence_id, text in zip(given.ids().tolist(), given.texts(), strict=True)
+            Asking(sentence_id, {params.unit: text, **values}, {"operation": operation})
+            for sentence_id, text in units
             for _ in range(params.per_sentence)
         )
 

@@ -17,7 +17,7 @@ def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
     """Raises Unusable for the first answer that would be refused if a model gave it."""
     rows = [
         {
-            "source": example.values.get("sentence"),
+            "source": example.values.get("sentence") or example.values.get("passage"),
             "prompt": example.shot.prompt,
             "shots": [],
             "checks": checks,

@@ -56,6 +56,11 @@ def _texts_sql(inputs: Any, shortest: int = 0, longest: int | None = None) -> st
             SELECT md5_number_lower(text) AS text_id, text FROM {candidates.sql("candidates")}
             WHERE {bounds}
             UNION ALL
+            SELECT md5_number_lower(text) AS text_id, text FROM
+                (SELECT anchor AS text FROM {candidates.sql("candidates")}
+                WHERE anchor IS NOT NULL)
+            WHERE {bounds}
+            UNION ALL
             SELECT sentence_id, text FROM {sentences.sql("sentences")}
             WHERE {bounds} AND sentence_id IN ({anchors})
         ) GROUP BY text_id"""

@@ -17,10 +17,12 @@ def find_held_out(db: Any, work: Work) -> None:
     if not len(known):
         return
     candidates = work.inputs["candidates"]
-    for batch in candidates.batches("candidates", ["candidate_id", "text"], BATCH_ROWS):
-        rows, words = shared_words(batch["text"], known)
+    for batch in candidates.batches("candidates", ["candidate_id", "anchor", "text"], BATCH_ROWS):
+        # Its own anchor is trained on as well.
+        both = pa.concat_arrays([batch["text"], batch["anchor"].fill_null("")])
+        rows, words = shared_words(both, known)
         if len(rows):
-            ids = batch["candidate_id"].take(pa.array(rows))
+            ids = batch["candidate_id"].take(pa.array(rows % batch.num_rows))
             db.register("found", pa.table({"candidate_id": ids, "words": words}))
             db.execute("INSERT INTO held_out SELECT candidate_id, words FROM found")
             db.unregister("found")

@@ -44,7 +44,7 @@ class MineConfig(Config):
 _TOPICAL = """
 SELECT c.sentence_id, md5_number_lower(c.text) AS text_id, s.doc_id
 FROM {candidates} c JOIN {sentences} s USING (sentence_id)
-WHERE c.relation = 'topic' AND c.role = 'positive'"""
+WHERE c.relation = 'topic' AND c.role = 'positive' AND c.anchor IS NULL"""
 
 
 def plan(work: Work) -> list[dict[str, Any]]:
@@ -155,6 +155,7 @@ def _emit(work: Work, found: pa.Table) -> None:
         "role": pa.repeat("negative", rows),
         "relation": pa.repeat("other", rows),
         "method": pa.repeat(METHOD, rows),
+        "anchor": pa.nulls(rows, pa.string()),
         "text": texts["text"],
         "detail": detail,
     }

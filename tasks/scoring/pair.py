@@ -12,7 +12,7 @@ from pydantic import Field
 from tercet.models import seeding
 from tercet.models.discriminators import pair
 from tercet.tasks.rejects import rejects
-from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer, emit_scores
+from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer, anchor_ids, emit_scores
 from tercet.tasks.scoring.stored_vectors import stored_vectors
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
@@ -38,7 +38,7 @@ def run(work: Work) -> None:
     """Scores one part of the candidates; a row without a score is a reject."""
     model = work.once(_model)
     done, total = 0, work.inputs["candidates"].count("candidates")
-    columns = ["candidate_id", "sentence_id", "text"]
+    columns = ["candidate_id", "sentence_id", "anchor", "text"]
     for batch in work.inputs["candidates"].batches("candidates", columns, _ROWS):
         _score(work, batch, model)
         done += batch.num_rows
@@ -46,7 +46,7 @@ def run(work: Work) -> None:
 
 
 def _score(work: Work, batch: pa.RecordBatch, model: pair.PairModel) -> None:
-    anchors = batch["sentence_id"].to_numpy(zero_copy_only=False).astype(np.uint64)
+    anchors = anchor_ids(batch)
     texts = seeding.text_ids(batch["text"].to_pylist())
     ids, vectors = stored_vectors(work).find(np.union1d(anchors, texts))
     a, b = (

@@ -7,7 +7,8 @@ candidate and the positive to the sentence itself, if the config allows it.
 By relation: a text with a changed fact is known to be farther away only than a positive that keeps
 the meaning, so the two are paired. A positive that keeps the meaning but has no altered text, or
 that is only on the topic, is paired with an unrelated text if there is one. Otherwise it has no
-negative of its own: the other rows of the batch are its negatives.
+negative of its own: the other rows of the batch are its negatives. A candidate with an anchor of
+its own, an answer of a language model, is compared and paired with that alone.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -58,10 +59,10 @@ def _rank(db: Any, config: "PairedConfig", seed: int) -> None:
     among its candidates of the sentence, so that many candidates do not outvote few.
     """
     order = _ORDERS[config.prefer]
-    group = "sentence_id, role" + (", relation" if config.pairing == "relation" else "")
+    group = "sentence_id, anchor_id, role" + (", relation" if config.pairing == "relation" else "")
     db.execute(
         f"""CREATE TEMP TABLE ranked AS
-        SELECT candidate_id, sentence_id, role, relation, method, text_id, value,
+        SELECT candidate_id, sentence_id, anchor_id, role, relation, method, text_id, value,
             row_number() OVER (PARTITION BY {group} ORDER BY {order}) AS rank,
             count(*) OVER (PARTITION BY {group}) AS rivals
         FROM (SELECT *,
@@ -171,6 +172,7 @@ def _by_relation(db: Any, config: "PairedConfig") -> None:
             SELECT p.candidate_id AS positive_id, max_by(m, m.value) AS m
             FROM lone p JOIN judged m ON m.sentence_id = p.sentence_id AND m.role = 'negative'
                 AND m.method = '{MINED}' AND m.value < {share} * p.value AND p.relation = 'topic'
+                AND p.anchor_id IS NULL
             GROUP BY p.candidate_id
         ), contrasted AS (
             SELECT p.sentence_id, p.rank, p.relation, p.candidate_id AS positive_id,
@@ -182,6 +184,7 @@ def _by_relation(db: Any, config: "PairedConfig") -> None:
                 coalesce(m.m.text_id, n.text_id) AS negative_text
             FROM lone p LEFT JOIN mined m ON m.positive_id = p.candidate_id
             LEFT JOIN unrelated n ON n.sentence_id = p.sentence_id AND n.rank = p.rank
+                AND p.anchor_id IS NULL
         )
         SELECT sentence_id, rank, relation, positive_id,
             coalesce(positive_method, 'self') AS positive_method,
@@ -241,12 +244,14 @@ _TRIPLETS = """
 SELECT md5_number_lower(concat_ws(chr(31), sentence_id::VARCHAR,
         coalesce(positive_id::VARCHAR, 'self'), coalesce(negative_id::VARCHAR, 'none')))
         AS triplet_id,
-    sentence_id, relation, s.text AS anchor, coalesce(p.text, s.text) AS positive,
+    sentence_id, relation, coalesce(p.anchor, s.text) AS anchor,
+    coalesce(p.text, s.text) AS positive,
     n.text AS negative, positive_id, negative_id, positive_method, negative_method,
     positive_similarity, negative_similarity
 FROM paired
 JOIN (SELECT sentence_id, text FROM @sentences) s USING (sentence_id)
-LEFT JOIN (SELECT candidate_id AS positive_id, any_value(text) AS text FROM @candidates
+LEFT JOIN (SELECT candidate_id AS positive_id, any_value(text) AS text,
+        any_value(anchor) AS anchor FROM @candidates
     WHERE candidate_id IN (SELECT positive_id FROM paired) GROUP BY ALL) p USING (positive_id)
 LEFT JOIN (SELECT candidate_id AS negative_id, any_value(text) AS text FROM @candidates
     WHERE candidate_id IN (SELECT negative_id FROM paired) GROUP BY ALL) n USING (negative_id)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tercet.models.seeding import Ids, text_ids
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import Stage, Work
 
@@ -56,6 +57,18 @@ class Scorer:
     stage: Stage
     reads: Sequence[Literal["sentences", "embeddings"]] = ()
     module: str = ""
+
+
+def anchor_ids(batch: pa.RecordBatch) -> Ids:
+    """The ids of the anchors' texts: each candidate's own anchor, else its sentence.
+
+    batch: sentence_id and anchor, at least.
+    """
+    ids: Ids = batch["sentence_id"].to_numpy(zero_copy_only=False).astype(np.uint64)
+    own = batch["anchor"].is_valid().to_numpy(zero_copy_only=False)
+    if own.any():
+        ids[own] = text_ids(batch["anchor"].drop_null().to_pylist())
+    return ids
 
 
 def emit_scores(

@@ -40,11 +40,12 @@ TRIPLETS = pa.schema(
 
 Columns:
     triplet_id: id of the anchor, the positive's id (or `self`) and the negative's
-    sentence_id: → `sentences.sentence_id`, the anchor
+    sentence_id: → `sentences.sentence_id`, the anchor, or a sentence of the passage that a
+        candidate with an anchor of its own is about
     relation: `alters`: the negative alters what the positive keeps; `topic`: the positive is only
         about the same thing; `keeps`: it keeps the meaning, and the negative, if any, is
         unrelated
-    anchor: text of the anchor
+    anchor: text of the anchor: the sentence, or its positive's own
     positive: text of the positive; the anchor's own if none was accepted and the recipe allows
         that
     negative: text of the negative; NULL where other rows of the batch are the only ones; with
@@ -227,11 +228,12 @@ def _load(db: Any, work: Work) -> None:
     judged = ", ".join(quoted(relation) for relation in JUDGED)
     db.execute(
         f"""CREATE TEMP TABLE scored AS
-            SELECT candidate_id, sentence_id, role, relation, method, text_id, value,
+            SELECT candidate_id, sentence_id, anchor_id, role, relation, method, text_id, value,
                 CASE WHEN relation IN ({judged}) THEN p_true END AS p_true, words
             FROM (SELECT candidate_id, any_value(sentence_id) AS sentence_id,
                     any_value(role) AS role, any_value(relation) AS relation,
                     any_value(method) AS method,
+                    any_value(md5_number_lower(anchor)) AS anchor_id,
                     any_value(md5_number_lower(text)) AS text_id
                 FROM {candidates.sql("candidates")} GROUP BY candidate_id)
             LEFT JOIN (SELECT candidate_id,
@@ -323,10 +325,10 @@ def _judge(db: Any, config: PairedConfig) -> None:
             CASE WHEN nth = 1 THEN role END AS role,
             -- What was meant to keep the meaning and did not is merely another text.
             CASE WHEN role <> made_as THEN 'other' ELSE relation END AS relation)
-        FROM (SELECT *, row_number() OVER (PARTITION BY sentence_id, role, text_id
+        FROM (SELECT *, row_number() OVER (PARTITION BY sentence_id, anchor_id, role, text_id
                 ORDER BY reserved, made_as <> role, weight DESC, candidate_id) AS nth
-        FROM (SELECT candidate_id, sentence_id, s.role AS made_as, relation, s.method, text_id,
-            value, p_true, weight, reserved, low, high, p_min, words,
+        FROM (SELECT candidate_id, sentence_id, anchor_id, s.role AS made_as, relation, s.method,
+            text_id, value, p_true, weight, reserved, low, high, p_min, words,
             CASE WHEN words IS NOT NULL THEN 'held_out_text'
                 WHEN {unscored} THEN 'no_score'
                 WHEN p_min IS NOT NULL AND p_true IS NULL THEN 'no_score'

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tercet.models import seeding
-from tercet.models.generation import GENERATIONS, generation_ids, numbered
+from tercet.models.generation import GENERATIONS, Unit, generation_ids, numbered
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request, Shot
 from tercet.models.llm.settings import LlmSettings, Sampling
@@ -90,7 +90,7 @@ def requests(
     for place, (cell, row_seed) in enumerate(rows):
         values = cell.as_py()
         known = json.loads(values)
-        sentence = str(known.get("sentence", ""))
+        sentence = str(known.get("sentence") or known.get("passage", ""))
         try:
             prompt = sentence if template is None else templates.render(template, known)
         except Unusable as error:
@@ -112,6 +112,8 @@ def said(
     purpose: str,
     relation: str | None,
     checks: Sequence[str] = (),
+    unit: Unit = "sentence",
+    as_anchor: bool = False,
     asked: pa.Table,
     template: templates.Template | None,
     sampling: Sampling,
@@ -142,7 +144,8 @@ def said(
         if refused:
             work.emit("rejects", _rejects(some, work.stage, method, sorted(refused)))
         if kept:
-            work.emit("generations", _generations(some, method, purpose, relation, checks, kept))
+            rows = _generations(some, method, purpose, relation, checks, unit, as_anchor, kept)
+            work.emit("generations", rows)
 
 
 def _slices(ids: Ids) -> Iterator[tuple[int, int]]:
@@ -180,6 +183,8 @@ def _generations(
     purpose: str,
     relation: str | None,
     checks: Sequence[str],
+    unit: Unit,
+    as_anchor: bool,
     kept: Sequence[tuple[Request, Answer]],
 ) -> pa.Table:
     taken = asked.take(pa.array([request.place for request, _ in kept], pa.int64()))
@@ -191,6 +196,8 @@ def _generations(
         "relation": [relation] * count,
         "sentence_id": taken["sentence_id"],
         "method": [method] * count,
+        "passage": [request.source if unit == "passage" else None for request, _ in kept],
+        "as_anchor": [as_anchor] * count,
         "prompt": [request.prompt for request, _ in kept],
         "shots": [[shot.answer for shot in kept[0][0].shots] or None] * count,
         "checks": [checks] * count,

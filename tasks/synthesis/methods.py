@@ -99,13 +99,22 @@ def method_of(name: str, settings: MethodSettings | None = None) -> Method:
     if not base.prompted:
         return replace(base, name=name)
     relation = params.get("relation") or base.relation
-    checks = params.get("checks")
+    checks, unit = params.get("checks"), params.get("unit", "sentence")
+    as_anchor = params.get("as_anchor", False)
+    if (unit == "passage" or as_anchor) and relation != "topic":
+        key = "unit: passage" if unit == "passage" else "as_anchor"
+        raise ValueError(f"{name}: {key} makes texts about another, so set relation: topic")
+    if unit == "passage" and base.variables[0] == "sentence" and base.needs:
+        raise ValueError(f"{name} draws from what a sentence mentions: leave unit: passage out")
     return replace(
         base,
         name=name,
         relation=relation,
         purpose=purpose_of(relation),
         checks=base.checks if checks is None else tuple(checks),
+        unit=unit,
+        as_anchor=as_anchor,
+        variables=(unit, *base.variables[1:]),
     )
 
 

@@ -25,6 +25,7 @@ CANDIDATES = pa.schema(
         ("role", pa.string()),
         ("relation", pa.string()),
         ("method", pa.string()),
+        ("anchor", pa.string()),
         ("text", pa.string()),
         ("detail", DETAIL),
     ]
@@ -33,19 +34,22 @@ CANDIDATES = pa.schema(
 found. Where `random` runs, it gives each anchor one sentence from another document.
 
 Columns:
-    candidate_id: id of sentence, method, role and text
+    candidate_id: id of sentence, method, role and what the method wrote
     generation_id: → `generations.generation_id`; NULL for `mined`
     sentence_id: → `sentences.sentence_id`, the anchor
     role: `positive` or `negative`
     relation: what the text does to the meaning: `keeps`, `alters`, `topic` (only about the same
         thing) or `other` (unrelated)
     method: the method that made it
+    anchor: its own anchor, where that is another than the sentence: an answer, or a passage
+        (`unit`, `as_anchor` of a method)
     text: the candidate
     detail: what was changed; its fields are below
 """
 
 _COLUMNS = [
-    *("generation_id", "purpose", "relation", "sentence_id", "method", "prompt", "shots"),
+    *("generation_id", "purpose", "relation", "sentence_id", "method", "passage"),
+    *("as_anchor", "prompt", "shots"),
     *("checks", "model", "raw", "finish_reason", "detail"),
 ]
 # A text's digest ignoring letter case and spacing. Only where there are odd spaces does
@@ -100,6 +104,7 @@ def run(work: Work) -> None:
     texts, answer_fault = _texts(generations, work.inputs["sentences"])
     judged = _judged(generations, texts, answer_fault, source_digests, config, work)
     good = pc.is_null(judged["reason"])
+    anchors, texts = _sides(generations, texts, work.inputs["sentences"])
     said, accepted = generations.filter(good), judged.filter(good)
     candidates = {
         "candidate_id": accepted["candidate_id"],
@@ -108,6 +113,7 @@ def run(work: Work) -> None:
         "role": said["purpose"],
         "relation": said["relation"],
         "method": said["method"],
+        "anchor": anchors.filter(good),
         "text": texts.filter(good),
         "detail": said["detail"],
     }
@@ -134,6 +140,7 @@ def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.
     said = generations if len(rows) == len(raws) else generations.take(pa.array(rows))
     known = sentences.table("sentences", ["sentence_id", "text"])
     sources = known["text"].take(pc.index_in(said["sentence_id"], known["sentence_id"]))
+    sources = pc.coalesce(said["passage"], sources)
     answers, unclosed, damaged = unwrapped(said["raw"], sources)
     detail = said["detail"].combine_chunks()
     columns = {"text": answers, "source": sources}
@@ -150,6 +157,23 @@ def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.
     return answers, pa.table(answer_fault, names)
 
 
+def _sides(
+    generations: pa.Table, answers: pa.ChunkedArray, sentences: Rows
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The anchor of each candidate, null where it is its sentence, and its text.
+
+    An answer that becomes the anchor has what was asked about as its text.
+    """
+    swapped = pc.fill_null(generations["as_anchor"], False)
+    passages = generations["passage"]
+    if not pc.any(swapped).as_py():
+        return passages, answers
+    known = sentences.table("sentences", ["sentence_id", "text"])
+    own = known["text"].take(pc.index_in(generations["sentence_id"], known["sentence_id"]))
+    asked = pc.coalesce(passages, own)
+    return pc.if_else(swapped, answers, passages), pc.if_else(swapped, asked, answers)
+
+
 def _judged(
     generations: pa.Table,
     texts: pa.ChunkedArray,
@@ -163,7 +187,10 @@ def _judged(
     `_texts`."""
     detail = generations["detail"].combine_chunks()
     given = generations.select(
-        ["generation_id", "purpose", "relation", "sentence_id", "method", "finish_reason"]
+        [
+            *("generation_id", "purpose", "relation", "sentence_id", "method", "passage"),
+            "finish_reason",
+        ]
     )
     given = given.append_column("text", texts)
     for name in ("operation", "old", "new"):
@@ -186,12 +213,15 @@ def _source_texts(generations: pa.Table, config: ParseConfig, work: Work) -> pa.
         return pa.nulls(len(generations), pa.string())
     known = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
     at = pc.index_in(generations["sentence_id"], known["sentence_id"])
-    return known["text"].take(at.combine_chunks())
+    return pc.coalesce(
+        generations["passage"].combine_chunks(), known["text"].take(at).combine_chunks()
+    )
 
 
 _JUDGED = rf"""
     WITH worded AS (
-        SELECT *, {_DIGEST.format("text")} AS digest,
+        SELECT * REPLACE (CASE WHEN passage IS NULL THEN source ELSE
+                {_DIGEST.format("passage")} END AS source), {_DIGEST.format("text")} AS digest,
             {words_sql("text")} AS words, {words_sql("source_text")} AS source_words,
             lower(text) AS said, lower(trim(source_text)) AS given_text
         FROM given

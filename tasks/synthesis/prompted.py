@@ -101,6 +101,8 @@ def say(
             purpose=method.purpose,
             relation=method.relation,
             checks=method.checks,
+            unit=method.unit,
+            as_anchor=method.as_anchor,
             asked=asked,
             template=template,
             sampling=sampling,

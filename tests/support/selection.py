@@ -1,7 +1,8 @@
 """The stage `select` over candidates that are written down by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -52,6 +53,7 @@ def selected(
     held_out: Sequence[str] = (),
     pairs: Sequence[tuple[str, str]] | None = None,
     pairing: str = "role",
+    anchored: Mapping[str, str] = MappingProxyType({}),
     more_scores: Sequence[tuple[str, str, str, float]] = (),
     **config: Any,
 ) -> Result:
@@ -78,6 +80,7 @@ def selected(
             "role": [row[1] for row in rows],
             "relation": [_relation(row[1], row[2]) for row in rows],
             "method": [row[2] for row in rows],
+            "anchor": pa.array([anchored.get(row[3]) for row in rows], pa.string()),
             "text": [row[3] for row in rows],
         }
     )

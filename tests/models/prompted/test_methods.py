@@ -1,9 +1,11 @@
 """What all prompted methods have in common: their prompts, and rows that no partition changes."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from prompted_given import METHODS, asked, graph, marked
 
@@ -75,6 +77,26 @@ def test_rows_are_the_same_under_any_partition_and_order(name: str, per_sentence
     for row in asked(name, turned, per_sentence=per_sentence):
         by_sentence.setdefault(row["sentence_id"], []).append(row)
     assert [row for rows in reversed(by_sentence.values()) for row in rows] == whole
+
+
+def test_a_passage_is_asked_about_once_by_its_first_anchor() -> None:
+    texts = ["A one.", "A two.", "A three.", "B one.", "C one.", "C two."]
+    given = marked(texts)
+    sentences = given.sentences.set_column(2, "doc_id", pa.array([1, 1, 1, 1, 2, 2], pa.uint64()))
+    sentences = sentences.set_column(3, "paragraph", pa.array([0, 0, 0, 1, 1, 1], pa.int32()))
+    method = METHODS["rewrite"]
+    params = method.params(unit="passage", per_sentence=2)
+    for anchors, asked_about in (
+        ([1, 2, 4], [(1, "A one. A two. A three."), (4, "C one. C two.")]),
+        ([3], [(3, "B one.")]),
+        ([], []),
+    ):
+        some = Given(sentences, np.array(anchors, dtype=np.int64))
+        rows = method.generate(some, params, 1).to_pylist()
+        ids = sentences["sentence_id"].to_pylist()
+        assert [(row["sentence_id"], json.loads(row["values"])) for row in rows] == [
+            (ids[row], {"passage": text}) for row, text in asked_about for _ in range(2)
+        ]
 
 
 @pytest.mark.parametrize("name", METHODS)

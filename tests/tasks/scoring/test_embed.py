@@ -55,6 +55,7 @@ def inputs(tmp_path: Path, tiny_texts: list[str]) -> dict[str, Rows]:
         {
             "candidate_id": pa.array(range(80), pa.uint64()),
             "sentence_id": pa.array(seeding.text_ids(owners), pa.uint64()),
+            "anchor": pa.nulls(80, pa.string()),
             "text": texts,
         }
     )
@@ -173,4 +174,4 @@ def test_a_chunk_groups_texts_of_its_own_lengths_alone(inputs: dict[str, Rows]) 
     some = duckdb.sql(embed._texts_sql(inputs, 20, 40)).fetchall()
     assert sorted(some) == sorted(row for row in everything if 20 <= row[2] <= 40)
     assert 0 < len(some) < len(everything)
-    assert embed._texts_sql(inputs, 20, 40).count("length(text) <= 40") == 2
+    assert embed._texts_sql(inputs, 20, 40).count("length(text) <= 40") == 3

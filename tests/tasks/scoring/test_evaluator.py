@@ -27,6 +27,7 @@ def scored(tmp_path: Path, vectors: Mapping[str, list[float]], pairs: list[tuple
         {
             "candidate_id": pa.array(range(len(pairs)), pa.uint64()),
             "sentence_id": pa.array(seeding.text_ids([a for a, _ in pairs]), pa.uint64()),
+            "anchor": pa.nulls(len(pairs), pa.string()),
             "text": [b for _, b in pairs],
         }
     )

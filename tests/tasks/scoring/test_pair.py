@@ -41,6 +41,7 @@ def scored(
         {
             "candidate_id": pa.array(range(12), pa.uint64()),
             "sentence_id": pa.array(seeding.text_ids(anchors), pa.uint64()),
+            "anchor": pa.nulls(12, pa.string()),
             "text": said,
         }
     )

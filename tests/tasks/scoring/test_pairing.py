@@ -42,6 +42,31 @@ def test_what_alters_stands_against_what_keeps_and_the_topic_against_nothing(
     }
 
 
+def test_a_candidate_with_an_anchor_of_its_own_meets_no_other(tmp_path: Path) -> None:
+    asked: list[Row] = [("x", "positive", "next_sentences", f"passage {n}", 0.5) for n in (1, 2)]
+    random: Row = ("x", "negative", "random", "something else", 0.1)
+    result = by_relation(
+        tmp_path,
+        [KEPT, SWAPPED, NEXT, random, *asked],
+        anchored={"passage 1": "Who?", "passage 2": "Why?"},
+        methods={"random": {}},
+    )
+    found = [(row["anchor"], row["positive"], row["negative"]) for row in result.triplets]
+    assert sorted(found, key=str) == [
+        ("Who?", "passage 1", None),
+        ("Why?", "passage 2", None),
+        ("x", "said otherwise", "another town"),
+        ("x", "what follows", "something else"),
+    ]
+    assert result.rejects == []
+
+
+def test_an_anchor_of_its_own_is_kept_apart_from_dev_and_test(tmp_path: Path) -> None:
+    held_out = "Who was the first person that ever walked on the moon?"
+    result = by_relation(tmp_path, [NEXT], anchored={"what follows": held_out}, held_out=[held_out])
+    assert (result.triplets, result.reasons()) == ([], {"what follows": "held_out_text"})
+
+
 def test_an_altered_text_never_meets_a_text_that_is_only_on_the_topic(tmp_path: Path) -> None:
     result = by_relation(tmp_path, [SWAPPED, NEXT])
     assert lines(result) == [("topic", "what follows", None)]

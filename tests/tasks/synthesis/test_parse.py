@@ -82,6 +82,7 @@ def test_a_good_generation_becomes_a_candidate(tmp_path: Path) -> None:
             "role": "negative",
             "relation": "alters",
             "method": "m",
+            "anchor": None,
             "text": "The cat sat.",
             "detail": detail,
         }
@@ -226,6 +227,31 @@ def test_a_preceding_sentence_is_not_the_sentence_itself(tmp_path: Path) -> None
     ]
     _, reasons = parsed(tmp_path, [SAID | row for row in rows])
     assert reasons == {0: "echo"}
+
+
+def test_an_answer_may_become_the_anchor_of_what_was_asked_about(tmp_path: Path) -> None:
+    passage = f"{SOURCE} It slept."
+    asked = SAID | {"checks": ["question"], "as_anchor": True}
+    rows = [
+        {**asked, "raw": "Where did the dog sit?"},
+        {**asked, "raw": "Did the dog sleep?", "passage": passage},
+        {**asked, "raw": "the dog sat on the mat. it slept", "passage": passage},
+        {**SAID, "raw": "A dog sat and slept.", "passage": passage, "as_anchor": False},
+        {**SAID, "raw": "A dog sat."},
+        {"raw": "The dog sat."},
+    ]
+    candidates, reasons = parsed(tmp_path, rows)
+    assert reasons == {2: "same_as_source"}
+    pairs = zip(candidates["anchor"].to_pylist(), candidates["text"].to_pylist(), strict=True)
+    assert list(pairs) == [
+        ("Where did the dog sit?", SOURCE),
+        ("Did the dog sleep?", passage),
+        (passage, "A dog sat and slept."),
+        (None, "A dog sat."),
+        (None, "The dog sat."),
+    ]
+    ids = candidates["candidate_id"].to_pylist()
+    assert len(set(ids)) == len(ids)
 
 
 def test_rules_are_judged_as_before(tmp_path: Path) -> None:

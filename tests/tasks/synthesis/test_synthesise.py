@@ -184,6 +184,8 @@ def test_a_method_may_be_new() -> None:
     for fault, params in (
         ("mine needs a relation", {"prompt": "own.jinja"}),
         (r"unknown method 'mine'.*needs a prompt file \(mine: \{prompt: FILE", {}),
+        ("as_anchor makes texts about another", {**own, "as_anchor": True}),
+        ("unit: passage makes texts about another", {**own, "unit": "passage"}),
         ("parameter tone", {**own, "tone": "formal"}),
         ("checks", {**own, "checks": ["nicety"]}),
     ):
