@@ -101,7 +101,7 @@ def intervals(values: Sequence[Row], *, title: str) -> Spec:
             {
                 "mark": {"type": "rule", "strokeWidth": 2},
                 "encoding": {
-                    "x": field("low", "Q", title, axis={"format": "+~g", "tickCount": 7}),
+                    "x": field("low", "Q", title, axis={"format": "+~r", "tickCount": 7}),
                     "x2": {"field": "high"},
                     "y": y,
                     **hidden,
@@ -167,7 +167,7 @@ def lines(
                 "mark": mark,
                 "encoding": {
                     "x": field(
-                        x, "Q", titles[0], axis={"grid": False, "format": ",~g", "tickMinStep": 1}
+                        x, "Q", titles[0], axis={"grid": False, "format": ",~r", "tickMinStep": 1}
                     ),
                     "y": field(y, "Q", titles[1], scale=scale),
                     **told,
@@ -180,8 +180,8 @@ def lines(
                     "y": field(y, "Q", titles[1], scale=scale),
                     "tooltip": [
                         field(by, "N", " "),
-                        field(x, "Q", titles[0], format=",.4~g"),
-                        field(y, "Q", titles[1], format=",.4~g"),
+                        field(x, "Q", titles[0], format=",d"),
+                        field(y, "Q", titles[1], format=",.4~r"),
                     ],
                 },
             },

@@ -152,19 +152,20 @@ def _table(found: Sequence[Figure], caption: str = "") -> Table:
         one = figure.first or figure.before
         rows.append(
             [
-                figure.metric.suite,
+                # The gain beside the name, where a phone shows it.
                 figure.name,
-                None if figure.before is None else f"{figure.before.value:.2f}",
-                None if after is None else f"{after:.2f}",
                 signed(gain),
                 TOO_FEW if figure.few else interval(low, high),
+                None if figure.before is None else f"{figure.before.value:.2f}",
+                None if after is None else f"{after:.2f}",
                 None if one is None else one.n,
+                figure.metric.suite,
                 None if one is None else one.text_form or None,
                 None if one is None else (one.digest or "")[:8] or None,
             ]
         )
-    heads = ["suite", "figure", "before", "after", "gain", "its 95 % interval", "n", "text", "data"]
-    return Table(heads, rows, caption, "llrrrrrll", frozenset(strong))
+    heads = ["figure", "gain", "its 95 % interval", "before", "after", "n", "suite", "text", "data"]
+    return Table(heads, rows, caption, "lrrrrrlll", frozenset(strong))
 
 
 def over_seeds(subjects: Sequence[Subject]) -> Section:

@@ -15,6 +15,8 @@ from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
 from tercet.flows.studies.arms import as_text, short_keys
 from tercet.flows.studies.results import Difference, Results, Row
 
+# As many values of a key have a tick each.
+MOST_TICKS = 10
 _CSV = (
     *("metric", "mean", "sd", "seeds", "low", "high"),
     *("difference", "difference_low", "difference_high", "smallest_visible"),
@@ -172,10 +174,13 @@ def spec_of(results: Results) -> dict[str, Any]:
     series = list(dict.fromkeys(value["series"] for value in values))
     # Vega-Lite merges legends of equal domains.
     legend: dict[str, Any] = {"legend": None if len(series) < 2 else {"title": None, "columns": 1}}
+    places = sorted({value["x"] for value in values})
+    # A tick for each value that was tried, as it was written.
+    axis = {"values": places, "labelExpr": "datum.value"} if len(places) <= MOST_TICKS else {}
     told = {
         "color": charts.field("series", "N", scale={"domain": series}, **legend),
         "tooltip": tip,
-        "x": charts.field("x", "Q", key, scale={"zero": False}),
+        "x": charts.field("x", "Q", key, scale={"zero": False}, axis=axis),
     }
     scale = {"domain": series, "range": charts.DASHES}
     dash = charts.field("series", "N", scale=scale, **legend)

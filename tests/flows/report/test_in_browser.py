@@ -148,6 +148,10 @@ def test_a_dark_system_gives_a_dark_page_that_fits_a_phone(browser: Any, path: P
     past = """() => [...document.querySelectorAll('main *')].filter((one) => !one.closest(
         '.scroll, svg') && one.getBoundingClientRect().right > innerWidth + 1).length"""
     assert opened.page.evaluate(past) == 0
+    # Beside its name, each figure's gain and interval need no scrolling.
+    heads = """() => [...document.querySelector('table').querySelectorAll('th')].filter((one) =>
+        one.getBoundingClientRect().left < innerWidth - 40).map((one) => one.textContent.trim())"""
+    assert opened.page.evaluate(heads)[:3] == ["figure", "gain", "its 95 % interval"]
     opened.page.close()
 
 
@@ -160,4 +164,13 @@ def test_two_runs_are_drawn_over_each_other(browser: Any, written: Written, tmp_
     )
     assert set(states) == {"drawn"}
     assert opened.complaints == []
+    into_the_page = """() => {
+        const left = document.querySelector('main').getBoundingClientRect().left;
+        return [...document.querySelectorAll('nav a')].filter((one) => {
+            const text = document.createRange();
+            text.selectNodeContents(one);
+            return text.getBoundingClientRect().right > left;
+        }).map((one) => one.textContent);
+    }"""
+    assert opened.page.evaluate(into_the_page) == []
     opened.page.close()

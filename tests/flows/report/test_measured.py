@@ -15,7 +15,7 @@ def test_a_figure_of_a_handful_of_queries_is_marked_and_counts_as_neither(tmp_pa
     with opened(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
         section, said = before_and_after(subjects), verdict(subjects[0])
     (table,) = [block for block in section.blocks if isinstance(block, Table)]
-    assert [row[4:7] for row in table.rows] == [
+    assert [[*row[1:3], row[5]] for row in table.rows] == [
         ["+5.00", "too few", 1],
         ["+5.00", "+3.00 to +7.00", 500],
     ]

@@ -358,6 +358,8 @@ def test_the_plot_is_a_line_over_a_key_with_numbers_else_dots(store: Store) -> N
         (0.9, "word_repetition=false"),
     ]
     assert any(layer["mark"]["type"] == "line" for layer in spec["layer"])
+    tried = sorted({point["x"] for point in points})
+    assert spec["layer"][0]["encoding"]["x"]["axis"]["values"] == tried
     named = [arm_with(name, {1: 1.0, 2: 2.0}, {}) for name in ("a", "b")]
     spec = study_page.spec_of(results(named, None, store))
     assert not any(layer["mark"]["type"] == "line" for layer in spec["layer"])
