@@ -7,8 +7,9 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import LLM, Model, Resolved
 from tercet.tasks.stage import Stage
 from tercet.tasks.synthesis import asking, fitted, parse, prompted, synthesise
-from tercet.tasks.synthesis.methods import MethodSettings, method_of
-from tercet.tasks.training.fit_gense import METHODS, FitGenseSettings, GensePrompts
+from tercet.tasks.synthesis.methods import METHODS, MethodSettings
+from tercet.tasks.training import fit_gense
+from tercet.tasks.training.fit_gense import FitGenseSettings, GensePrompts
 
 
 def synthesis_steps(resolved: Resolved) -> list[Step]:
@@ -24,9 +25,8 @@ def synthesis_steps(resolved: Resolved) -> list[Step]:
     sources |= {"graph": "graph", "pool": "ingest"}
     for method, settings in methods.items():
         inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
-        inputs |= {
-            slot: (sources[slot],) for slot in method_of(method, settings).needs if slot in sources
-        }
+        needs = (resolved.methods.get(method) or METHODS[method]).needs
+        inputs |= {slot: (sources[slot],) for slot in needs if slot in sources}
         given = {"method": method, **settings.model_dump(exclude={"role"})}
         step = f"{synthesise.NAME}.{method}"
         if method in resolved.writers:
@@ -57,7 +57,7 @@ def _asked(
     settings, model = recipe.generators[name], resolved.models["generators", name, "model"]
     decoding, kind = settings.decoding(), given["like"] or method
     sampling = asking.sampling_of(decoding, params).model_dump()
-    if kind in METHODS and params.get("prompt") is None:
+    if kind in fit_gense.METHODS and params.get("prompt") is None:
         # A small model is asked in the few words that GenSE's is fitted to.
         fit = model.settings
         prompts = fit.prompts if isinstance(fit, FitGenseSettings) else GensePrompts()

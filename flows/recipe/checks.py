@@ -1,6 +1,7 @@
 """Checks of a whole recipe: keys that must fit each other."""
 
 import re
+from collections.abc import Mapping
 
 from pydantic import ValidationError
 
@@ -10,6 +11,7 @@ from tercet.flows.recipe.resolved import GENSE, LLM, Resolved
 from tercet.flows.recipe.scoring import faults
 from tercet.flows.recipe.wording import nearest_said, of_parameter
 from tercet.models.encoders.pooling import CNN, cnn_form
+from tercet.models.generation import Method
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
 from tercet.tasks.corpus.kinds.registry import columns_fault
@@ -60,7 +62,7 @@ def check_resolved(resolved: Resolved) -> None:
             _check_generator(resolved, method, name)
     for index, phase in enumerate(recipe.train.phases):
         for number, part in enumerate(phase.parts):
-            _check_rows(recipe, phase.name, part, ("train", "phases", index, "parts", number))
+            _check_rows(resolved, phase.name, part, ("train", "phases", index, "parts", number))
     if recipe.awareness is not None and recipe.ingest.dev == 0:
         raise Misplaced("`awareness` needs dev sentences, but `ingest.dev` is 0", "awareness")
     if recipe.awareness is not None and recipe.awareness.teacher == recipe.backbone:
@@ -127,9 +129,9 @@ def _check_method(recipe: Recipe, method: str) -> None:
         ) from None
 
 
-def check_selection(recipe: Recipe) -> None:
+def check_selection(recipe: Recipe, methods: Mapping[str, Method]) -> None:
     """The names in `score` and `select` must exist, and each threshold must apply to something."""
-    evaluator, methods = recipe.evaluator is not None, recipe.methods
+    evaluator = recipe.evaluator is not None
     if recipe.mine is not None and recipe.select.pairing == "role":
         raise Misplaced(
             "mined negatives stand against positives on the topic, which pairing: role does not "
@@ -316,12 +318,13 @@ def _has_pairs(recipe: Recipe) -> bool:
     return any(reader_of(corpus.source).has_pairs(corpus) for corpus in recipe.unlabelled)
 
 
-def _check_rows(recipe: Recipe, phase: str, part: PartConfig, place: Place) -> None:
+def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) -> None:
     """The source of a part's rows must exist, and have what its loss reads."""
-    rows, loss, place_of_rows = part.rows, part.resolved(), (*place, "rows")
+    recipe, rows, loss = resolved.recipe, part.rows, part.resolved()
+    place_of_rows: Place = (*place, "rows")
     labelled = {corpus.name: corpus for corpus in recipe.labelled}
     draws_texts = rows.draw is not None and rows.reads_triplets
-    if draws_texts and all(m.relation != "keeps" for m in recipe.methods.values()):
+    if draws_texts and all(m.relation != "keeps" for m in resolved.methods.values()):
         raise Misplaced(
             f"the phase {phase!r} draws generations, but no method writes texts that keep the "
             "meaning: list one under `synthesise`, or set the share `generated` to 0",

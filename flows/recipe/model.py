@@ -6,7 +6,6 @@ from pydantic import Field, model_validator
 
 from tercet.flows.recipe.moved_keys import refuse_moved
 from tercet.flows.recipe.scoring import COSINES
-from tercet.models.generation import Method
 from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
@@ -25,7 +24,7 @@ from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.scoring.mine import MineConfig
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Config
-from tercet.tasks.synthesis.methods import METHOD_NAMES, MethodSettings, method_of
+from tercet.tasks.synthesis.methods import METHOD_NAMES, MethodSettings
 from tercet.tasks.synthesis.parse import ParseConfig
 from tercet.tasks.training.count_tokens import CountTokensSettings
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
@@ -259,11 +258,6 @@ class Recipe(Config):
         if isinstance(guard, dict) and guard.get("encoder") is None:
             without["guard"] = {"embedding_min": None, **guard}
         return {**content, **without}
-
-    @property
-    def methods(self) -> dict[str, Method]:
-        """The methods under `synthesise`, by the names that the recipe gives them."""
-        return {name: method_of(name, settings) for name, settings in self.synthesise.items()}
 
     @property
     def unlabelled(self) -> tuple[CorpusConfig, ...]:

@@ -6,6 +6,7 @@ from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.model_names import EVALUATOR, find_defined, find_judges, find_models
 from tercet.flows.recipe.resolved import LLM, Resolved
 from tercet.flows.recipe.scoring import find_scorers
+from tercet.tasks.synthesis.methods import method_of
 
 
 def resolve(recipe: Recipe) -> Resolved:
@@ -18,15 +19,16 @@ def resolve(recipe: Recipe) -> Resolved:
     defined = find_defined(recipe)
     models = find_models(recipe, defined)
     recipe = select_corpora(recipe, models)
-    check_selection(recipe)
+    methods = {name: method_of(name, settings) for name, settings in recipe.synthesise.items()}
+    check_selection(recipe, methods)
     scorers = find_scorers(recipe.score, recipe.evaluator is not None)
     models |= find_judges(scorers, defined)
     evaluator = models[EVALUATOR].model if EVALUATOR in models else None
     writers = {
         name: str(recipe.synthesise[name].params.get("generator", LLM))
-        for name, method in recipe.methods.items()
+        for name, method in methods.items()
         if method.prompted
     }
-    resolved = Resolved(recipe, models, evaluator, scorers, writers)
+    resolved = Resolved(recipe, models, evaluator, scorers, methods, writers)
     check_resolved(resolved)
     return resolved

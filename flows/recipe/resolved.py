@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from tercet.flows.recipe.misplaced import Place
 from tercet.flows.recipe.model import Recipe
+from tercet.models.generation import Method
 from tercet.tasks.scoring.score import Scorer
 
 # Who writes a prompted method's texts unless it names a generator.
@@ -72,6 +73,7 @@ class Resolved:
     recipe: with the corpora's names in the place of roles and defaults, wherever it selects some.
     models: by the place that names one; of phases, `(train, phases, INDEX, backbone)`.
     evaluator: the frozen model that scores candidates. scorers: by name, with their settings.
+    methods: by name, as the recipe changes them.
     writers: by method, who answers its prompts: `llm`, or the name of a generator.
     """
 
@@ -79,4 +81,5 @@ class Resolved:
     models: Mapping[Place, Reference]
     evaluator: Model | None
     scorers: Mapping[str, tuple[Scorer, Any]]
+    methods: Mapping[str, Method]
     writers: Mapping[str, str]
