@@ -15,6 +15,7 @@ from tercet.models.losses.definition import SLOT, Definition
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.tasks.evaluation import define, evaluate
 from tercet.tasks.training import entry_matrix, train, whiten
+from tercet.tasks.training.choosers import CHOOSERS
 from tercet.tasks.training.phases import OF_TRIPLETS, PartConfig, PhaseConfig
 
 Inputs = dict[str, tuple[str, ...]]
@@ -194,7 +195,7 @@ def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> train.Train
         shared["max_pairs"] = recipe.evaluate.max_pairs
     elif choose is not None and choose.by == "fact_order":
         shared["fact_order"] = recipe.evaluate.fact_order
-    elif choose is not None and choose.by not in train.CHOICES:
+    elif choose is not None and choose.by not in CHOOSERS:
         shared["sts_sets"] = {choose.by: recipe.evaluate.sts_sets[choose.by]}
     elif choose is not None:
         shared["suite"] = recipe.evaluate.suite

@@ -20,9 +20,9 @@ from tercet.tasks.knowledge.extract import ExtractConfig
 from tercet.tasks.synthesis import fitted, prompted
 from tercet.tasks.synthesis.asking import sampling_of
 from tercet.tasks.synthesis.methods import check_params, method_of
+from tercet.tasks.training.choosers import CHOOSERS
 from tercet.tasks.training.fit_gense import METHODS
 from tercet.tasks.training.phases import KINDS, OF_TRIPLETS, SOURCES, PartConfig, unfit
-from tercet.tasks.training.train import CHOICES
 
 # What a method may be called: its step's folder bears the name. The others stand for other things.
 _METHOD_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,79}")
@@ -180,12 +180,12 @@ def _check_choice(recipe: Recipe) -> None:
                 "cases, or choose by retrieval",
                 *(*place, "by"),
             )
-    elif choose.by not in CHOICES:
-        known = [*CHOICES, *recipe.evaluate.sts_sets]
+    elif choose.by not in CHOOSERS:
+        known = [*CHOOSERS, *recipe.evaluate.sts_sets]
         if choose.by not in known:
             raise Misplaced(
                 f"there is no {choose.by!r} to choose by{nearest_said(choose.by, known)}; known: "
-                f"{', '.join(CHOICES)}, and the names under evaluate.sts_sets",
+                f"{', '.join(CHOOSERS)}, and the names under evaluate.sts_sets",
                 *(*place, "by"),
             )
     elif choose.by != "retrieval":

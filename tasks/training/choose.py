@@ -1,7 +1,7 @@
 """The choice of a checkpoint, on dev only: no key and no function here can name the test split."""
 
 from collections.abc import Callable
-from importlib import import_module
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,6 @@ from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.suites import sts
 from tercet.tasks.stage import BadInput, Work
 
-# By name: only trainings that choose by files of one's own depend on what reads these.
-BY_ORDER = "tercet.tasks.training.choose_order"
-BY_SET = "tercet.tasks.evaluation.suites.sts_sets"
-
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
@@ -29,45 +25,55 @@ if TYPE_CHECKING:
     Measure = Callable[[SentenceTransformer], float | None]
 
 
-def dev_files(config: "TrainConfig") -> dict[str, Path]:
-    """The files of the dev set that `by` names, if any. Raises BadInput if one is missing."""
+@dataclass(frozen=True)
+class Chooser:
+    """One way to choose.
+
+    files: of its dev set, by name. measure: the measure's name and the measure, on dev. Both raise
+        BadInput where there is nothing to measure on.
+    """
+
+    files: "Callable[[TrainConfig], dict[str, Path]]"
+    measure: "Callable[[Work, TrainConfig], tuple[str, Measure]]"
+
+    def choice_of(self, work: Work, config: "TrainConfig") -> "Choice":
+        """The choice as training makes it."""
+        from tercet.models.training.choosing import Choice
+
+        assert config.choose is not None
+        return Choice(config.choose.every, *self.measure(work, config))
+
+
+def _no_files(config: "TrainConfig") -> dict[str, Path]:
+    return {}
+
+
+def _retrieval(work: Work, config: "TrainConfig") -> "tuple[str, Measure]":
+    measure = _by_retrieval(_dev_pairs(work, config.max_pairs), encoder(work, config.precision))
+    return "retrieval document_pairs dev mrr", measure
+
+
+def _suite_files(config: "TrainConfig") -> dict[str, Path]:
     assert config.choose is not None
-    by, suite = config.choose.by, config.suite
-    if by == "retrieval":
-        return {}
-    if by == "fact_order":
-        files: dict[str, Path] = import_module(BY_ORDER).dev_files(config.fact_order)
-        return files
-    if by in config.sts_sets:
-        own: dict[str, Path] = import_module(BY_SET).set_files(config.sts_sets)
-        return own
-    if suite is None:
+    if config.suite is None:
         raise BadInput(
-            f"train.choose.by is {by}, but evaluate.suite names no directory that has its "
-            "dev set: name one, or choose by retrieval."
+            f"train.choose.by is {config.choose.by}, but evaluate.suite names no directory that "
+            "has its dev set: name one, or choose by retrieval."
         )
-    return sts.suite_files(suite.expanduser(), (by,), ("dev",))
+    return sts.suite_files(config.suite.expanduser(), (config.choose.by,), ("dev",))
 
 
-def choice_of(work: Work, config: "TrainConfig") -> "Choice":
-    """The choice as training makes it. Raises BadInput if there is nothing to measure on."""
-    from tercet.models.training.choosing import Choice
-
+def _suite(work: Work, config: "TrainConfig") -> "tuple[str, Measure]":
+    _suite_files(config)
     assert config.choose is not None
-    every, by = config.choose.every, config.choose.by
-    encode = _encoder(work, config.precision)
-    if by == "retrieval":
-        measure = _by_retrieval(_dev_pairs(work, config.max_pairs), encode)
-        return Choice(every, "retrieval document_pairs dev mrr", measure)
-    if by == "fact_order":
-        return Choice(every, *import_module(BY_ORDER).measure_of(config.fact_order, encode))
-    if by in config.sts_sets:
-        (task,) = import_module(BY_SET).read_sets(config.sts_sets, ("dev",))
-        return Choice(every, f"sts_sets {by} dev all spearman", _by_scores(task, encode))
-    dev_files(config)
     assert config.suite is not None
+    by = config.choose.by
     (task,) = sts.read_suite(config.suite.expanduser(), (by,), ("dev",))
-    return Choice(every, f"sts {by} dev all spearman", _by_scores(task, encode))
+    return f"sts {by} dev all spearman", by_scores(task, encoder(work, config.precision))
+
+
+RETRIEVAL = Chooser(_no_files, _retrieval)
+SUITE = Chooser(_suite_files, _suite)
 
 
 def _by_retrieval(pairs: pa.Table, encode: "Callable[..., Vectors]") -> "Measure":
@@ -87,7 +93,7 @@ def _by_retrieval(pairs: pa.Table, encode: "Callable[..., Vectors]") -> "Measure
     return measure
 
 
-def _by_scores(task: sts.ScoredTask, encode: "Callable[..., Vectors]") -> "Measure":
+def by_scores(task: sts.ScoredTask, encode: "Callable[..., Vectors]") -> "Measure":
     """Spearman of cosine and human score on a dev set, in percent."""
     (part,) = task.parts
     texts = [*part.first, *part.second]
@@ -102,7 +108,9 @@ def _by_scores(task: sts.ScoredTask, encode: "Callable[..., Vectors]") -> "Measu
     return measure
 
 
-def _encoder(work: Work, precision: "Precision") -> "Callable[..., Vectors]":
+def encoder(work: Work, precision: "Precision") -> "Callable[..., Vectors]":
+    """How texts are encoded to be measured."""
+
     def encoded(model: "SentenceTransformer", texts: list[str]) -> "Vectors":
         from tercet.models.encoders.encoder import encode
 

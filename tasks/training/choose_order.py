@@ -1,6 +1,5 @@
 """The choice of a checkpoint by fact order, on the dev cases of its files."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,26 +7,24 @@ import numpy as np
 
 from tercet.models.measures import metrics
 from tercet.tasks.evaluation.suites.fact_order import case_files, read_cases
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import BadInput, Work
+from tercet.tasks.training.choose import Chooser, encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sentence_transformers import SentenceTransformer
 
-    from tercet.models.encoders.encoder import Vectors
-
-    Measure = Callable[[SentenceTransformer], float | None]
-
-
-def dev_files(files: Mapping[str, str]) -> dict[str, Path]:
-    """The files that hold the cases. Raises BadInput if one is missing."""
-    return case_files(files)
+    from tercet.tasks.training.choose import Measure
+    from tercet.tasks.training.train import TrainConfig
 
 
-def measure_of(files: Mapping[str, str], encode: "Callable[..., Vectors]") -> tuple[str, "Measure"]:
+def _files(config: "TrainConfig") -> dict[str, Path]:
+    return case_files(config.fact_order)
+
+
+def _measure(work: Work, config: "TrainConfig") -> tuple[str, "Measure"]:
     """The share of dev cases in order, in percent: over several files their mean; and its name."""
-    tasks = read_cases(files, ("dev",), required=False)
+    encode = encoder(work, config.precision)
+    tasks = read_cases(config.fact_order, ("dev",), required=False)
     if not tasks:
         raise BadInput(
             "train.choose.by is fact_order, but no file of evaluate.fact_order has a case of split "
@@ -50,3 +47,6 @@ def measure_of(files: Mapping[str, str], encode: "Callable[..., Vectors]") -> tu
         return 100.0 * float(np.mean(shares))
 
     return f"fact_order {tasks[0].name if len(tasks) == 1 else 'mean'} dev all accuracy", measure
+
+
+FACT_ORDER = Chooser(_files, _measure)

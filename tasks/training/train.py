@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tercet.models.losses.registry import LOSSES
 from tercet.models.precision import Precision
 from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.training.choosers import CHOOSERS, chooser_of
 from tercet.tasks.training.fitting import fitted
 from tercet.tasks.training.phase_rows import (
     DRAWN_PAIRS,
@@ -28,12 +28,6 @@ from tercet.tasks.training.training_log import TRAINING_LOG
 # A phase's name is part of its steps' names, where these have a meaning already.
 _TAKEN = re.compile(r"base|encoder|previous|evaluator|seed\d+")
 _MAX_LENGTH = 64
-# By name: how a checkpoint is chosen is part of the trainings that choose one.
-_CHOOSE = "tercet.tasks.training.choose"
-_CHOOSE_ORDER = "tercet.tasks.training.choose_order"
-_CHOOSE_SET = "tercet.tasks.evaluation.suites.sts_sets"
-# By what else than graded pairs of one's own a checkpoint can be chosen.
-CHOICES = ("retrieval", "STS-B", "SICK-R", "fact_order")
 
 
 class ChooseConfig(Config):
@@ -47,7 +41,7 @@ class ChooseConfig(Config):
         description="retrieval: MRR over the dev document pairs; STS-B, SICK-R: Spearman on the "
         "dev set of evaluate.suite; fact_order: share of the dev cases of evaluate.fact_order; a "
         "name of evaluate.sts_sets: Spearman on its dev pairs.",
-        json_schema_extra={"examples": list(CHOICES)},
+        json_schema_extra={"examples": list(CHOOSERS)},
     )
 
 
@@ -135,7 +129,7 @@ def run(work: Work) -> Path:
     phase = config.phase
     choice = None
     if config.choose is not None:
-        choice = import_module(_CHOOSE).choice_of(work, config)
+        choice = chooser_of(config.choose.by).choice_of(work, config)
     teachers = config.teachers
     parts = [part_rows(work, phase.name, part, teachers.get(part.name)) for part in phase.parts]
     seed = work.seed if config.model_seed is None else config.model_seed
@@ -151,20 +145,14 @@ def externals(config: TrainConfig) -> dict[str, Path]:
     """The files of the dev set for the choice, if there is one."""
     if config.choose is None:
         return {}
-    files: dict[str, Path] = import_module(_CHOOSE).dev_files(config)
-    return files
+    return chooser_of(config.choose.by).files(config)
 
 
 def uses(config: TrainConfig) -> Iterator[object]:
     """The phase's losses, and what chooses its checkpoint: no other training depends on these."""
     yield from (LOSSES[name] for name in config.phase.losses())
-    by = None if config.choose is None else config.choose.by
-    if by is not None:
-        yield _CHOOSE
-    if by == "fact_order":
-        yield _CHOOSE_ORDER
-    elif by not in (None, *CHOICES):
-        yield _CHOOSE_SET
+    if config.choose is not None:
+        yield chooser_of(config.choose.by)
 
 
 STAGE = Stage(

@@ -1,0 +1,22 @@
+"""The ways to choose a checkpoint, by what `train.choose.by` names."""
+
+from collections.abc import Mapping
+
+from tercet.tasks.training.choose import RETRIEVAL, SUITE, Chooser
+from tercet.tasks.training.choose_order import FACT_ORDER
+from tercet.tasks.training.choose_set import OWN_SET
+
+UNVERSIONED = True
+
+# Any other name is that of graded pairs of one's own.
+CHOOSERS: Mapping[str, Chooser] = {
+    "retrieval": RETRIEVAL,
+    "STS-B": SUITE,
+    "SICK-R": SUITE,
+    "fact_order": FACT_ORDER,
+}
+
+
+def chooser_of(by: str) -> Chooser:
+    """What chooses by this name."""
+    return CHOOSERS.get(by, OWN_SET)
