@@ -1,6 +1,5 @@
 """Stage `fit_generator`: a model that rewrites sentences, fitted to pairs of source and target."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -8,11 +7,12 @@ from pydantic import Field, model_validator
 
 from tercet.models.generators import layout as layouts
 from tercet.models.generators.layout import Layout
-from tercet.models.precision import Precision, computed_in
+from tercet.models.precision import Precision
 from tercet.models.pretraining import forms as pretraining
 from tercet.models.training.phase import Numbers, Optimizer
 from tercet.models.vaegpt.settings import VaeGptNumbers
 from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.training.generator_loaders import LOADERS
 from tercet.tasks.training.generator_pairs import PairsConfig, PairsSettings, read_pairs
 from tercet.tasks.training.training_log import TRAINING_LOG, log_table
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from tercet.models.training.fit_generator import Fitted, Objective
 
 Form: TypeAlias = Literal["vaegpt", "causal", "t5"]
-
-# By name: only generators of this form depend on its code.
-_VAEGPT = "tercet.models.vaegpt.fitting"
 
 
 class FitGeneratorSettings(Config):
@@ -191,12 +188,8 @@ def _opened(work: Work, config: FitGeneratorConfig) -> "Fitted":
     # Initial weights of latent heads are drawn here.
     torch.manual_seed(phase_seed(work.seed, config.name))
     found: tuple[Any, Objective]
-    if config.form == "vaegpt":
-        fitting = import_module(_VAEGPT)
-        bf16 = computed_in(config.precision, work.resources.device) == "bf16"
-        found = fitting.load_vaegpt(
-            init, config.vaegpt, work.resources.device, bf16, work.models.get("judge")
-        )
+    if config.form in LOADERS:
+        found = LOADERS[config.form](work, config)
     elif config.form == "causal":
         found = generator_forms.load_causal(init)
     else:
@@ -228,9 +221,9 @@ def _saved(fitted: "Fitted", directory: Path) -> Path:
     return directory
 
 
-def uses(config: FitGeneratorConfig) -> tuple[str, ...]:
+def uses(config: FitGeneratorConfig) -> list[object]:
     """The code of its form, where that has some of its own."""
-    return (_VAEGPT,) if config.form == "vaegpt" else ()
+    return [LOADERS[config.form]] if config.form in LOADERS else []
 
 
 STAGE = Stage(
