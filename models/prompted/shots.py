@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tercet.models.generation import Prompted
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Shot
 from tercet.models.prompted import templates
@@ -33,12 +34,14 @@ def shots_path(method: str) -> Path:
 def load(path: Path, template: Template, own: Mapping[str, Any]) -> list[Example]:
     """The examples in a file.
 
-    own: the method's parameters, which stand for variables of their name that a line leaves out.
-        A line that gives one another value (`edit`) is for other methods and left out.
+    own: the method's parameters, of which those that are its own stand for variables of their name
+        that a line leaves out. A line that gives one another value (`edit`) is for other methods
+        and left out.
 
     Raises Unusable where the file cannot be read, or a line is no JSON object of variables and a
     text `answer`, or lacks a variable that the prompt names; and where no line is for this method.
     """
+    own = {name: value for name, value in own.items() if name not in Prompted.model_fields}
     found = list(_examples(path, template, own))
     if not found:
         raise Unusable(

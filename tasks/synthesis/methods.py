@@ -103,9 +103,9 @@ def method_of(name: str, settings: MethodSettings | None = None) -> Method:
     as_anchor = params.get("as_anchor", False)
     if (unit == "passage" or as_anchor) and relation != "topic":
         key = "unit: passage" if unit == "passage" else "as_anchor"
-        raise ValueError(f"{name}: {key} makes texts about another, so set relation: topic")
+        raise ValueError(f"{key} makes texts that are about another text, so set relation: topic")
     if unit == "passage" and base.variables[0] == "sentence" and base.needs:
-        raise ValueError(f"{name} draws from what a sentence mentions: leave unit: passage out")
+        raise ValueError(f"{like} draws from what a sentence mentions: leave unit: passage out")
     return replace(
         base,
         name=name,

@@ -177,6 +177,29 @@ def test_a_users_prompt_takes_the_place_of_ours(
         assert row["prompt"].startswith(f"swap {old} for {new} : ")
 
 
+def test_shots_are_ours_with_our_prompt_and_told_before_anything_is_asked(
+    store: tuple[Path, dict[str, Rows]], tmp_path: Path
+) -> None:
+    folder, inputs = store
+    (tmp_path / "own.jinja").write_text("Say {{ sentence }}")
+    (tmp_path / "own.jsonl").write_text('{"sentence": "A b.", "answer": "C d."}')
+    prompt, shots = str(tmp_path / "own.jinja"), str(tmp_path / "own.jsonl")
+    for params, shown in (
+        ({}, 3),
+        ({"shots": None}, None),
+        ({"prompt": prompt}, None),
+        ({"prompt": prompt, "shots": shots}, 1),
+    ):
+        rows = answered("rewrite", folder, inputs, **params)["generations"]
+        assert {row and len(row) for row in rows["shots"].to_pylist()} == {shown}
+        config = PromptedConfig(method="rewrite", params=params, llm=LLM)
+        assert ("shots" in prompted.externals(config)) == bool(shown)
+    (tmp_path / "own.jsonl").write_text('{"sentence": "A b.", "answer": "a b"}')
+    config = PromptedConfig(method="rewrite", params={"shots": shots}, llm=LLM)
+    with pytest.raises(Unusable, match=r"own\.jsonl, line 1: parse would refuse this answer"):
+        prompted.externals(config)
+
+
 def test_extraction_asks_about_anchors_alone(store: tuple[Path, dict[str, Rows]]) -> None:
     folder, inputs = store
     config = extract_generate.ExtractGenerateConfig(llm=LLM)

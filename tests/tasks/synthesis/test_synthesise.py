@@ -184,13 +184,20 @@ def test_a_method_may_be_new() -> None:
     for fault, params in (
         ("mine needs a relation", {"prompt": "own.jinja"}),
         (r"unknown method 'mine'.*needs a prompt file \(mine: \{prompt: FILE", {}),
-        ("as_anchor makes texts about another", {**own, "as_anchor": True}),
-        ("unit: passage makes texts about another", {**own, "unit": "passage"}),
+        ("as_anchor makes texts that are about another", {**own, "as_anchor": True}),
+        ("unit: passage makes texts that are about another", {**own, "unit": "passage"}),
         ("parameter tone", {**own, "tone": "formal"}),
         ("checks", {**own, "checks": ["nicety"]}),
     ):
         with pytest.raises(ValidationError, match=fault):
             SynthesiseConfig(method="mine", params=params)
+
+
+def test_a_passage_is_no_unit_for_what_a_sentence_mentions() -> None:
+    params = {"unit": "passage", "relation": "topic"}
+    assert SynthesiseConfig(method="rewrite", params=params).described.variables == ("passage",)
+    with pytest.raises(ValidationError, match="from_knowledge draws from what a sentence"):
+        SynthesiseConfig(method="from_knowledge", params=params)
 
 
 def test_no_heavy_import() -> None:
