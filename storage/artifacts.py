@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from tercet.storage.fingerprint import file_digest
 from tercet.storage.layout import foreign
+from tercet.storage.objects import Folder
 from tercet.storage.part_writer import StagedPart, schema_file
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store, StoreError, clear_errors, json_bytes
@@ -112,11 +113,11 @@ class Artifact:
 
     def clear_scratch(self) -> None:
         """Removes the working directory, which stays behind after a kill late in the commit."""
-        shutil.rmtree(self.store.root / "scratch" / self.step / self.version, ignore_errors=True)
+        shutil.rmtree(self.store.work / "scratch" / self.step / self.version, ignore_errors=True)
 
     def scratch(self) -> Path:
         """A local working directory, which survives a kill and is removed with the manifest."""
-        folder = self.store.root / "scratch" / self.step / self.version
+        folder = self.store.work / "scratch" / self.step / self.version
         with clear_errors(self.store.location):
             folder.mkdir(parents=True, exist_ok=True)
         return folder
@@ -204,7 +205,9 @@ class Artifact:
         """The directory of a model artifact's files, or None if it has none."""
         for record in self.records().values():
             if record["files"]:
-                return self.store.local("/".join(record["files"][0]["path"].split("/")[:5]))
+                places = [self.store.local(file["path"]) for file in record["files"]]
+                # artifacts/STEP/VERSION/files/UNIQUE/…
+                return places[0].parents[len(record["files"][0]["path"].split("/")) - 6]
         return None
 
     def _record_path(self, index: int) -> str:
@@ -274,6 +277,8 @@ def all_artifacts(store: Store) -> list[Artifact]:
 
 def foreign_things(store: Store) -> list[Path]:
     """What lies in the store and is not its own, in order; of a folder, not what is in it."""
+    if not isinstance(store.objects, Folder):
+        return []
     copies = [
         store.local(artifact.path)
         for step in store.list("artifacts")
@@ -281,7 +286,7 @@ def foreign_things(store: Store) -> list[Path]:
         if not artifact.is_own()
     ]
     with clear_errors(store.location):
-        return sorted({*foreign(store.root), *copies})
+        return sorted({*foreign(store.work), *copies})
 
 
 def find_parts(store: Store, step_kind: str, keys: Collection[str]) -> dict[str, Record]:

@@ -96,16 +96,16 @@ def _plain_leaf(value: Any) -> Any:
 def file_digest(path: Path, cache: Store | None = None) -> str:
     """SHA-256 of the file's content, 32 hex digits.
 
-    With `cache` the digest is remembered in the store under path, size, inode, and the times of
-    its content and its inode, so that a large file is read once, and one that was rewritten in
-    place with its old time restored is read again.
+    With `cache` the digest is remembered in its work directory under path, size, inode, and the
+    times of its content and its inode, so that a large file is read once, and one that was
+    rewritten in place with its old time restored is read again.
 
     Raises FileNotFoundError when there is no such file.
     """
     before = path.stat()
     place = _cache_place(path, before)
     if cache is not None:
-        known = cache.get_json(place)
+        known = cache.near.get_json(place)
         if known is not None:
             return str(known["digest"])
     with path.open("rb") as source:
@@ -114,7 +114,7 @@ def file_digest(path: Path, cache: Store | None = None) -> str:
     if cache is not None and settled and _cache_place(path, path.stat()) == place:
         # The store is read-only or full: the digest is still right.
         with suppress(StoreError):
-            cache.create_json(place, {"digest": found, "path": str(path)})
+            cache.near.create_json(place, {"digest": found, "path": str(path)})
     return found
 
 

@@ -4,10 +4,8 @@ File managers, editors and tools that copy or synchronise leave files of their o
 directory that they come across. The store lists by these names alone, and so passes them over.
 """
 
-import errno
-import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -60,16 +58,18 @@ LAYOUT: Listing = {
 _UNFINISHED = re.compile(r"#\d+$")
 
 
-def own_names(root: Path, prefix: str) -> list[str]:
-    """The names directly below the prefix that are the store's, sorted; [] if there are none."""
+def own_names(prefix: str, names: Iterable[tuple[str, bool]]) -> list[str]:
+    """Those of the names directly below the prefix that are the store's, sorted.
+
+    names: each with whether it is a folder.
+    """
     listing: Listing = LAYOUT
     for part in prefix.split("/"):
         listing = _kind(listing, part) or {}
-    try:
-        with os.scandir(root / prefix) as entries:
-            return sorted(e.name for e in entries if _is_own(e, _kind(listing, e.name)))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    kinds = ((name, is_folder, _kind(listing, name)) for name, is_folder in names)
+    return sorted(
+        name for name, is_folder, kind in kinds if kind is not None and is_folder != (kind == FILE)
+    )
 
 
 def foreign(root: Path) -> Iterator[Path]:
@@ -97,15 +97,10 @@ def _kind(listing: Listing, name: str) -> Any:
     return next((kind for form, kind in listing.items() if re.fullmatch(form, name)), None)
 
 
-def _is_own(entry: "Path | os.DirEntry[str]", kind: Any) -> bool:
+def _is_own(path: Path, kind: Any) -> bool:
     if kind is None:
         return False
-    try:
-        return entry.is_file() if kind == FILE else entry.is_dir()
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return False
-        raise
+    return path.is_file() if kind == FILE else path.is_dir()
 
 
 def _is_hollow(path: Path, kind: Any) -> bool:

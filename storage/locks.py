@@ -91,7 +91,7 @@ def alive(process: int) -> bool:
 
 
 def _path(store: Store, name: str) -> Path:
-    return store.root / "locks" / re.sub(r"[^A-Za-z0-9._-]", "_", name)
+    return store.work / "locks" / re.sub(r"[^A-Za-z0-9._-]", "_", name)
 
 
 def _acquire(

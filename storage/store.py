@@ -1,27 +1,29 @@
-"""The store of artifacts: small atomic operations on named objects, through obstore.
+"""The store of artifacts: small atomic operations on named objects.
 
 Everything else in this package is built on `create` (put if absent) and `replace`, both of which
-are atomic on local disks as well as on S3. So far only local directories can be opened.
+are atomic on local disks as well as in a bucket.
 """
 
 import errno
+import hashlib
 import json
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
-from obstore.store import LocalStore
+from obstore.exceptions import BaseError
 
 from tercet.storage.layout import own_names
+from tercet.storage.objects import Folder, Objects
 
 FORMAT = 1
+# Opens the objects at a location `scheme://…` that is no local directory.
+SCHEMES: dict[str, Callable[[str], Objects]] = {}
 MARKER = "store.json"
 
 _LEFT_BY_SYSTEMS = {
@@ -91,17 +93,26 @@ def _first_line(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Store:
-    """Named objects under one location. Paths are relative, with forward slashes."""
+    """Named objects under one location. Paths are relative, with forward slashes.
+
+    work: a directory of this machine for what no object can be: locks, scratch, journals, caches,
+        the catalog, Prefect's server. Of a local directory it is the directory itself.
+    """
 
     location: str
-    root: Path
-    objects: LocalStore
+    work: Path
+    objects: Objects
+
+    @property
+    def near(self) -> "Store":
+        """The work directory as a store: for objects that mean something on this machine alone."""
+        return Store(str(self.work), self.work, Folder(self.work))
 
     def get(self, path: str) -> bytes | None:
         """The object's bytes, or None if it does not exist."""
         with clear_errors(self.location):
             try:
-                return bytes(obstore.get(self.objects, path).bytes())
+                return self.objects.get(path)
             except FileNotFoundError:
                 return None
 
@@ -123,11 +134,8 @@ class Store:
         """
         for _ in range(_TRIES):
             with clear_errors(self.location):
-                try:
-                    obstore.put(self.objects, path, data, mode="create", use_multipart=False)
+                if self.objects.put(path, data, absent=True):
                     return True
-                except (AlreadyExistsError, FileExistsError):
-                    pass
             standing = self.get(path)
             if standing is not None:
                 return standing == data
@@ -142,57 +150,41 @@ class Store:
     def replace(self, path: str, data: bytes) -> None:
         """Puts the object, whether or not it exists: readers see either the old or the new one."""
         with clear_errors(self.location):
-            obstore.put(self.objects, path, data, mode="overwrite", use_multipart=False)
+            self.objects.put(path, data, absent=False)
 
     def list(self, prefix: str) -> list[str]:
         """The store's own names directly below the prefix, sorted, of objects and folders."""
         with clear_errors(self.location):
-            return own_names(self.root, prefix)
+            return own_names(prefix, self.objects.names(prefix))
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """The size in bytes of every object below the prefix, by path."""
-        found = {}
         with clear_errors(self.location):
-            for folder, _, names in os.walk(self.root / prefix, followlinks=True):
-                for name in names:
-                    path = Path(folder, name)
-                    with suppress(FileNotFoundError):
-                        found[path.relative_to(self.root).as_posix()] = path.stat().st_size
-        return found
+            return dict(self.objects.sizes(prefix))
 
     def exists(self, path: str) -> bool:
         """Whether an object with this name exists."""
-        with clear_errors(self.location):
-            try:
-                obstore.head(self.objects, path)
-            except FileNotFoundError:
-                return False
-        return True
+        return self.get(path) is not None
 
     def put_file(self, path: str, source: Path, move: bool = False) -> None:
         """Streams a local file in; it appears complete or not at all. `move` removes the source."""
         with clear_errors(self.location):
+            self.objects.put_file(path, source, move)
             if move:
-                target = self.local(path)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                try:
-                    source.replace(target)
-                    return
-                except OSError as error:
-                    if error.errno != errno.EXDEV:
-                        raise
-            obstore.put(self.objects, path, source)
-            if move:
-                source.unlink()
+                source.unlink(missing_ok=True)
 
     def local(self, path: str) -> Path:
-        """The path at which the object can be read as a local file."""
-        return self.root / path
+        """A local file with the content of an object that never changes.
+
+        Raises FileNotFoundError where a missing object is noticed; else the path leads nowhere.
+        """
+        with clear_errors(self.location):
+            return self.objects.local(path, self.work / "cache" / "objects")
 
     def delete(self, path: str) -> None:
         """Removes the object if it exists."""
         with clear_errors(self.location), suppress(FileNotFoundError):
-            obstore.delete(self.objects, path)
+            self.objects.delete(path)
 
 
 def json_bytes(value: Any) -> bytes:
@@ -200,16 +192,59 @@ def json_bytes(value: Any) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
+def work_of(location: str) -> Path:
+    """The work directory of the store at this location.
+
+    That of a local directory is itself; of any other `$TERCET_WORK/…`, by default below
+    `~/.cache/tercet`.
+    """
+    if not _is_elsewhere(location):
+        return Path(location).expanduser().absolute()
+    place = Path(os.environ.get("TERCET_WORK") or "~/.cache/tercet").expanduser().absolute()
+    return place / hashlib.sha256(location.encode()).hexdigest()[:16]
+
+
 def open_store(location: str, create: bool = True) -> Store:
-    """Opens the store at a local directory.
+    """Opens the store at a local directory, or at a location of one of the `SCHEMES`.
 
     With `create`, a missing directory is created and the store must be writable; without, a
     read-only store will do. Raises StoreError with one sentence if the directory cannot be
     written, contains something else, or is not a store.
     """
-    if "://" in location:
+    if _is_elsewhere(location):
+        store = Store(location, work_of(location), SCHEMES[location.partition("://")[0]](location))
+        with clear_errors(store.work):
+            store.work.mkdir(parents=True, exist_ok=True)
+        if create:
+            store.create_json(MARKER, {"format": FORMAT})
+    else:
+        root = work_of(location)
+        _check_folder(root, create)
+        if create:
+            _make(root)
+        store = Store(str(root), root, Folder(root))
+    marker = store.get_json(MARKER)
+    if marker is None:
+        raise StoreError(
+            f"{store.location} is not a store: name one with --store, or run a recipe."
+        )
+    if marker.get("format") != FORMAT:
+        raise StoreError(
+            f"{store.location} is a store of format {marker.get('format')}, this version reads "
+            f"{FORMAT}: update tercet or use another store."
+        )
+    return store
+
+
+def _is_elsewhere(location: str) -> bool:
+    """Whether the location is no local directory. Raises StoreError for an unknown scheme."""
+    scheme, found, _ = location.partition("://")
+    if found and scheme not in SCHEMES:
         raise StoreError(f"{location} is not a local directory: only those can be stores today.")
-    root = Path(location).expanduser().absolute()
+    return bool(found)
+
+
+def _check_folder(root: Path, create: bool) -> None:
     said = os.fsencode(root).decode("utf-8", "backslashreplace")
     if said != str(root):
         raise StoreError(
@@ -222,18 +257,6 @@ def open_store(location: str, create: bool = True) -> Store:
         raise StoreError(f"{root} is a file, but a store is a directory: name a directory.")
     if not create and not is_folder:
         raise StoreError(f"There is no store at {root}: name one with --store, or run a recipe.")
-    if create:
-        _make(root)
-    store = Store(str(root), root, LocalStore(prefix=root))
-    marker = store.get_json(MARKER)
-    if marker is None:
-        raise StoreError(f"{root} is not a store: name one with --store, or run a recipe.")
-    if marker.get("format") != FORMAT:
-        raise StoreError(
-            f"{root} is a store of format {marker.get('format')}, this version reads {FORMAT}: "
-            "update tercet or use another store."
-        )
-    return store
 
 
 def _make(root: Path) -> None:
@@ -253,8 +276,7 @@ def _make(root: Path) -> None:
                     f"{root} is not a store and contains other files ({others[0]}): "
                     "name an empty or a new directory."
                 )
-            store = Store(str(root), root, LocalStore(prefix=root))
-            store.create_json(MARKER, {"format": FORMAT})
+            Store(str(root), root, Folder(root)).create_json(MARKER, {"format": FORMAT})
         probe = root / f".probe-{uuid.uuid4().hex}"
         try:
             probe.write_bytes(b"tercet")

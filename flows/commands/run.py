@@ -96,7 +96,7 @@ def run_plainly(run_plan: RunPlan) -> str:
 def _with_prefect(run_plan: RunPlan) -> str:
     from tercet.flows.service.server import prefect_server
 
-    with prefect_server(open_store(run_plan.store).root, say):
+    with prefect_server(open_store(run_plan.store).work, say):
         from tercet.flows.service.pipeline_flow import run
 
         return run(run_plan)

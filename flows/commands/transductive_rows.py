@@ -27,7 +27,7 @@ def trained_on(
     opened = open_store(store, create=False)
     try:
         if Path(model).expanduser().is_dir():
-            inside = path.resolve().relative_to(opened.root.resolve() / "artifacts")
+            inside = path.resolve().relative_to(opened.work.resolve() / "artifacts")
             step, version, *_ = inside.parts
             artifact = open_artifact(opened, step, version)
         else:

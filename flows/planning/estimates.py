@@ -173,7 +173,11 @@ def _sampled(order: PartOrder) -> tuple[list[Request], float]:
                 found, every = found[::2], 2 * every
     else:
         return found, count
-    shares = [f.path for f in order.inputs["anchors"].files if f.table == "anchor_shares"]
+    shares = [
+        order.store.local(f.path)
+        for f in order.inputs["anchors"].files
+        if f.table == "anchor_shares"
+    ]
     anchors = rows_of({"anchor_shares": shares}).table("anchor_shares", ["anchors"])["anchors"]
     return found, count * sum(anchors.to_pylist()) / seen
 

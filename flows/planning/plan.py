@@ -24,7 +24,7 @@ from tercet.models import weights
 from tercet.storage import runs
 from tercet.storage.answers.pool import Pool, open_pool
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
-from tercet.storage.store import Store, open_store
+from tercet.storage.store import Store, open_store, work_of
 from tercet.tasks.stage import Resources
 
 NEVER = "never run here"
@@ -70,7 +70,7 @@ class _Look:
 
 def plan(run_plan: RunPlan) -> list[PlannedStep]:
     """One entry per step, in order. Raises BadInput for a file that does not exist."""
-    if not Path(run_plan.store).exists():
+    if not work_of(run_plan.store).exists():
         # Nothing was ever run: a temporary empty store answers the same questions.
         with tempfile.TemporaryDirectory() as folder:
             open_store(f"{folder}/store")
@@ -185,7 +185,7 @@ def _ready_inputs(
         artifacts = [_complete(prints, name, store) for name in names]
         if any(artifact is None for artifact in artifacts):
             return None
-        slots[slot] = parts.input_files(store, [a for a in artifacts if a is not None])
+        slots[slot] = parts.input_files([a for a in artifacts if a is not None])
     for model in step.models.values():
         if isinstance(model, Made) and _complete(prints, model.step, store) is None:
             return None

@@ -71,7 +71,7 @@ class Asker:
         self._fault: Exception | None = None
         self._turn = threading.Lock()
         self._turns: dict[str, tuple[int, ExitStack]] = {}
-        self._folder = store.root / "scratch" / f"{ENGINE}{run_id}"
+        self._folder = store.work / "scratch" / f"{ENGINE}{run_id}"
         _sweep(self._folder.parent)
 
     def begin(self) -> None:

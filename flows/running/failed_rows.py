@@ -6,6 +6,7 @@ already in the pool are taken from there.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -25,8 +26,8 @@ def count(artifact: Artifact) -> int:
     found = 0
     for record in artifact.records().values():
         for file in record["tables"].get("rejects", ()):
-            path = artifact.store.local(file["path"])
-            if path.exists():
+            with suppress(FileNotFoundError):
+                path = artifact.store.local(file["path"])
                 reasons = pq.read_table(path, columns=["reason"])["reason"]
                 found += pc.sum(pc.equal(reasons, FAILED)).as_py() or 0
     return found

@@ -103,7 +103,7 @@ class PartOrder:
             stage=self.step.stage.name,
             config=self.step.config,
             seed=self.seed,
-            inputs=parts.rows(reads, self.empty),
+            inputs=parts.rows(reads, self.empty, self.store.local),
             models=self.models,
             spec=spec,
             resources=resources,

@@ -128,11 +128,11 @@ def _order(
     """The order shared by the parts of this step, ready to run."""
     settings = handle.plan.recipe.run
     inputs = {
-        slot: parts.input_files(handle.store, [artifact_of(handle, name) for name in names])
+        slot: parts.input_files([artifact_of(handle, name) for name in names])
         for slot, names in step.inputs.items()
     }
     if recalled:
-        inputs["known"] = parts.input_files(handle.store, recalled)
+        inputs["known"] = parts.input_files(recalled)
     versions = own.components["models"]
     models = {
         slot: _model_folder(handle, step, model, str(versions[slot]))

@@ -1,14 +1,14 @@
 """Divides a step's work into parts and finds the files that each part reads."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tercet.flows.pipeline.step import Step
 from tercet.storage import fingerprint
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows
-from tercet.storage.store import Store
 
 # Rejects are dropped rows: no stage reads them.
 UNREAD = "rejects"
@@ -18,7 +18,8 @@ UNREAD = "rejects"
 class PartFile:
     """One Parquet file of an input table, and what it descends from.
 
-    digest: of the file's content. origins: digests of the files it was made from, at any depth.
+    path: in the store. digest: of the file's content. origins: digests of the files it was made
+    from, at any depth.
     """
 
     table: str
@@ -59,7 +60,7 @@ def slot(name: str, files: Sequence[PartFile]) -> Slot:
     return Slot(tuple(files), content, {d: tuple(p) for d, p in related.items()})
 
 
-def input_files(store: Store, artifacts: Iterable[Artifact]) -> list[PartFile]:
+def input_files(artifacts: Iterable[Artifact]) -> list[PartFile]:
     """All files of these artifacts, in the order of their records."""
     files = []
     for artifact in artifacts:
@@ -67,8 +68,7 @@ def input_files(store: Store, artifacts: Iterable[Artifact]) -> list[PartFile]:
             origins = tuple(record["info"].get("origins", ()))
             for table, entries in record["tables"].items():
                 for entry in entries:
-                    path = str(store.local(entry["path"]))
-                    files.append(PartFile(table, path, entry["digest"], origins))
+                    files.append(PartFile(table, entry["path"], entry["digest"], origins))
     return files
 
 
@@ -113,18 +113,21 @@ def _share(
 
 
 def rows(
-    files_of: Mapping[str, Sequence[PartFile]], empty: Mapping[str, Mapping[str, str]]
+    files_of: Mapping[str, Sequence[PartFile]],
+    empty: Mapping[str, Mapping[str, str]],
+    local: Callable[[str], Path],
 ) -> dict[str, Rows]:
     """Readers by slot of the tables that enter a part's key, so that a stage can read no other.
 
-    empty: for each slot, a file without rows for each table.
+    empty: for each slot, a file without rows for each table, where it can be read. local: where a
+        file of the store can be.
     """
     readers = {}
     for name, files in files_of.items():
         tables: dict[str, list[str]] = {table: [] for table in _readable(name, empty[name])}
         for file in files:
             if file.table in tables:
-                tables[file.table].append(file.path)
+                tables[file.table].append(str(local(file.path)))
         readers[name] = Rows({t: tuple(p) or (empty[name][t],) for t, p in tables.items()})
     return readers
 

@@ -43,8 +43,8 @@ def serve_recipe(
     _check_schedule(cron, interval)
     zone = None if cron is None else _zone(timezone)
     plan = prepare(arguments)
-    root = open_store(plan.store).root
-    with server.prefect_server(root, say):
+    store = open_store(plan.store)
+    with server.prefect_server(store.work, say):
         from prefect import serve
         from prefect.deployments.runner import EntrypointType
 
@@ -54,7 +54,7 @@ def serve_recipe(
             name=plan.recipe.name,
             description=plan.recipe.description or None,
             schedules=[_schedule(cron, zone, interval)] if cron or interval else None,
-            parameters=portable(replace(arguments, store=str(root))),
+            parameters=portable(replace(arguments, store=store.location)),
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
         when = f"every {interval} s" if interval else "on request"
@@ -72,7 +72,8 @@ def portable(arguments: RunArguments) -> dict[str, Any]:
         full["recipe"] = str(Path(arguments.recipe).resolve())
     if arguments.corpus is not None:
         full["corpus"] = reader_of(arguments.corpus).portable(arguments.corpus)
-    return {**full, "store": str(Path(arguments.store).resolve())}
+    place = arguments.store
+    return {**full, "store": place if "://" in place else str(Path(place).resolve())}
 
 
 def _check_schedule(cron: str | None, interval: int | None) -> None:

@@ -145,7 +145,7 @@ def pipeline(
     flow_run = context.flow_run
     try:
         place = open_store(store)
-        with server.joined(place.root), _marked(place, flow_run):
+        with server.joined(place.work), _marked(place, flow_run):
             arguments = RunArguments(
                 recipe, store, tuple(overrides or ()), corpus, until, limit, seed, retry_failed
             )
@@ -161,8 +161,10 @@ def run(plan: "RunPlan") -> str:
 
     Raises the failing step's error.
     """
+    from tercet.storage.store import work_of
+
     # Prefect would wait up to a second for its heartbeat thread; our own sweep finds dead runs.
-    alone = server.owned(Path(plan.arguments.store))
+    alone = server.owned(work_of(plan.arguments.store))
     quick = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None} if alone else {}
     _plans[plan.arguments] = plan
     with temporary_settings(quick):
@@ -194,7 +196,7 @@ def _marked(place: "Store", flow_run: "FlowRun") -> Iterator[None]:
     from tercet.storage import locks
 
     with locks.hold(place, _lock_name(flow_run), who="its flow run"):
-        host = {LABEL_HOST: socket.gethostname(), LABEL_STORE: str(place.root)}
+        host = {LABEL_HOST: socket.gethostname(), LABEL_STORE: place.location}
         _label(flow_run, host)
         with contextlib.suppress(Exception):
             sweep(place)
@@ -222,8 +224,8 @@ def sweep(place: "Store", now: datetime | None = None) -> list[str]:
 
     now = now or datetime.now(UTC)
     live = [StateType.RUNNING, StateType.PENDING, StateType.CANCELLING]
-    here = {LABEL_HOST: socket.gethostname(), LABEL_STORE: str(place.root)}
-    alone = server.owned(place.root)
+    here = {LABEL_HOST: socket.gethostname(), LABEL_STORE: place.location}
+    alone = server.owned(place.work)
     swept = []
     with get_client(sync_client=True) as client:
         wanted = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=live)))

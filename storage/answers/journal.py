@@ -1,6 +1,7 @@
 """Journals: language models' answers, recorded so that a kill loses none, then sealed as Parquet.
 
-    responses/journal/<name>.jsonl   one line per answer, appended by one living process
+    responses/journal/<name>.jsonl   one line per answer, appended by one living process; it lies in
+                                     the work directory
     responses/<name>.parquet         the same rows, once the journal is full or its process ended
 
 The writer holds the lock ``journal-<name>``, taken before it creates the file: a journal whose lock
@@ -204,7 +205,7 @@ def checked(values: Mapping[str, Any]) -> Row:
 
 def journal_names(store: Store) -> list[str]:
     """Names of the journals, of living processes and of dead ones."""
-    return _names(store, f"{POOL}/journal", ".jsonl")
+    return _names(store.near, f"{POOL}/journal", ".jsonl")
 
 
 def sealed_names(store: Store) -> list[str]:
@@ -241,25 +242,25 @@ def seal_left(store: Store) -> None:
 
 def _seal(store: Store, name: str) -> None:
     """Seals the journal as a Parquet file, unless that is done; the caller holds its lock."""
-    journal, sealed = _journal(store, name), Path(sealed_path(store, name))
+    journal = _journal(store, name)
     with clear_errors(store.location):
         if not journal.exists():
             return
-        if not sealed.exists():
+        if name not in sealed_names(store):
             rows = _table(journal)
             if rows.num_rows:
-                _write(rows, sealed)
+                _write(store, name, rows)
         journal.unlink(missing_ok=True)
 
 
-def _write(rows: pa.Table, target: Path) -> None:
-    aside = target.with_suffix(".writing")
+def _write(store: Store, name: str, rows: pa.Table) -> None:
+    aside = store.work / POOL / f"{name}.writing"
     try:
         with aside.open("wb") as sink:
             pq.write_table(rows, sink, compression="zstd")
             sink.flush()
             os.fsync(sink.fileno())
-        aside.replace(target)
+        store.put_file(f"{POOL}/{name}.parquet", aside, move=True)
     except BaseException:
         with suppress(OSError):
             aside.unlink()
@@ -330,7 +331,7 @@ def _names(store: Store, folder: str, ending: str) -> list[str]:
 
 
 def _journal(store: Store, name: str) -> Path:
-    return store.local(f"{POOL}/journal/{name}.jsonl")
+    return store.work / POOL / "journal" / f"{name}.jsonl"
 
 
 def _lock(name: str) -> str:

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from tercet.storage import locks
-from tercet.storage.answers.journal import POOL, contents, sealed_names
+from tercet.storage.answers.journal import POOL, contents, sealed_names, sealed_path
 from tercet.storage.answers.usage import answers_sql, usage_sql
 from tercet.storage.catalog.snapshot import (
     METADATA,
@@ -21,6 +21,7 @@ from tercet.storage.catalog.snapshot import (
     read_snapshot,
 )
 from tercet.storage.layout import ANSWERS
+from tercet.storage.objects import Folder
 from tercet.storage.rows import quoted, read_parquet_sql
 from tercet.storage.runs import resolve_run
 from tercet.storage.store import Store, clear_errors
@@ -60,9 +61,9 @@ def connect(
     connection.execute("SET enable_progress_bar = false")
     _fill(connection, "memory", snapshot, chosen, known_schemas or {})
     _show_pool(connection, store)
-    spill = store.root / "scratch" / f"sql-{os.getpid()}"
+    spill = store.work / "scratch" / f"sql-{os.getpid()}"
     connection.execute(f"SET temp_directory = {quoted(str(spill))}")
-    connection.execute(f"SET allowed_directories = [{quoted(str(store.root))}]")
+    connection.execute(f"SET allowed_directories = [{quoted(str(store.work))}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
@@ -77,12 +78,12 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
     store has been moved. Its views of language models' answers cover sealed files, including later
     ones, but not journals.
     """
-    target = store.root / CATALOG
+    target = store.work / CATALOG
     # One at a time, or an older catalog could replace a newer one.
     with locks.hold(store, "catalog"), clear_errors(store.location):
         snapshot = read_snapshot(store)
-        _sweep(store.root)
-        aside = store.root / f".catalog-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        _sweep(store.work)
+        aside = store.work / f".catalog-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         try:
             with duckdb.connect() as connection:
                 # Clients of the last 1.x releases can read this version of the file format.
@@ -185,12 +186,14 @@ def _show_pool(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
 
 
 def _show_sealed(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
-    """The pool's sealed files by a pattern, which also matches later ones."""
-    there = bool(sealed_names(store))
-    pattern = read_parquet_sql([str(store.local(f"{POOL}/{ANSWERS}.parquet"))])
+    """The pool's sealed files; in a local directory by a pattern, which also matches later ones."""
+    sealed = sealed_names(store)
+    if sealed and isinstance(store.objects, Folder):
+        sealed = [ANSWERS]
+    files = [sealed_path(store, name) for name in sealed]
     for name, sql in _POOL_VIEWS.items():
-        if there:
-            _view(connection, f"built.main.{name}", sql(f"SELECT * FROM {pattern}"))
+        if files:
+            _view(connection, f"built.main.{name}", sql(f"SELECT * FROM {read_parquet_sql(files)}"))
         else:
             _table(connection, f"built.main.{name}", METADATA[name].empty_table())
 

@@ -123,7 +123,7 @@ def test_from_parts_to_the_manifest(store: Store) -> None:
     assert rows.versions == ("aaaa",)
     assert rows.table("left")["part"].to_pylist() == [0] * ROWS + [1] * ROWS
     assert rows.table("rejects").schema == SCHEMAS["rejects"]
-    assert not (store.root / "scratch" / "extract" / "aaaa").exists()
+    assert not (store.work / "scratch" / "extract" / "aaaa").exists()
 
 
 @pytest.mark.parametrize("lost", ["parts.json", "_parts/00001.json", "data"])
@@ -258,5 +258,5 @@ def test_two_processes_on_one_artifact_leave_each_part_once(
         for file in files
     }
     data = store.local(artifact.path) / "data"
-    there = {path.relative_to(store.root).as_posix() for path in data.rglob("*.parquet")}
+    there = {path.relative_to(store.work).as_posix() for path in data.rglob("*.parquet")}
     assert there == wanted

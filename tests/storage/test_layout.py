@@ -35,7 +35,7 @@ def full(tmp_path: Path) -> Store:
     rounds.advance(store, "extract", "key")
     table = pa.table({"x": [1]})
     make_artifact(store, "partial", "cccc", {"rows": table}, finished=False)
-    (store.root / "catalog.duckdb").touch()
+    (store.work / "catalog.duckdb").touch()
     # A killed process was writing it.
     store.local("tags/x.json#1").touch()
     return store
@@ -48,11 +48,11 @@ def test_nothing_of_a_store_is_foreign(full: Store) -> None:
 def test_a_store_strewn_with_other_programs_files_says_the_same(full: Store) -> None:
     before = told(full)
     left = set()
-    for place in own_folders(full.root):
-        left |= strew(full.root, place)
+    for place in own_folders(full.work):
+        left |= strew(full.work, place)
     assert len(left) > 500
     assert told(full) == before
-    found = {path.relative_to(full.root).as_posix() for path in artifacts.foreign_things(full)}
+    found = {path.relative_to(full.work).as_posix() for path in artifacts.foreign_things(full)}
     assert found == left
 
 
@@ -64,9 +64,9 @@ def test_a_copy_of_a_tag_or_a_step_is_none(full: Store, name: str) -> None:
         ("tags/good.json", f"tags/{name}.json"),
         (f"runs/{run_id}/steps/ingest.json", f"runs/{run_id}/steps/{name}.json"),
     ]:
-        shutil.copyfile(full.root / place, full.root / copied)
-    shutil.copytree(full.root / "artifacts/ingest", full.root / "artifacts" / name)
-    place = full.root / "artifacts/train"
+        shutil.copyfile(full.work / place, full.work / copied)
+    shutil.copytree(full.work / "artifacts/ingest", full.work / "artifacts" / name)
+    place = full.work / "artifacts/train"
     shutil.copytree(place / "bbbb2222", place / name)
     assert told(full) == before
 
@@ -84,7 +84,7 @@ def test_a_copy_of_a_tag_or_a_step_is_none(full: Store, name: str) -> None:
 )  # fmt: skip
 def test_a_name_of_ours_that_is_of_the_wrong_kind(full: Store, place: str, kind: str) -> None:
     before = told(full)
-    path = full.root / place
+    path = full.work / place
     if kind == "link":
         path.symlink_to(path)
     elif kind == "folder":
@@ -113,13 +113,13 @@ def test_an_empty_folder_that_was_looked_at_becomes_a_store(tmp_path: Path, name
 
 @pytest.mark.parametrize("place", ["x", "artifacts/x", "artifacts/train/x/y.csv", "runs/r.html"])
 def test_no_output_may_lie_in_a_store(full: Store, tmp_path: Path, place: str) -> None:
-    (tmp_path / "link").symlink_to(full.root / "artifacts")
-    for path in (full.root / place, tmp_path / "link" / place):
+    (tmp_path / "link").symlink_to(full.work / "artifacts")
+    for path in (full.work / place, tmp_path / "link" / place):
         with pytest.raises(StoreError, match=r"lies inside the store .*: name a place outside"):
             check_outside(path)
         with pytest.raises(StoreError, match="lies inside the store"):
             open_store(str(path.with_suffix("")))
-    check_outside(full.root)
+    check_outside(full.work)
     check_outside(tmp_path / "beside" / place)
     # Another program's file of that name.
     (tmp_path / "shop").mkdir()

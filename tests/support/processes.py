@@ -71,7 +71,7 @@ def hold(store: Store) -> None:
 
 def fill(store: Store) -> None:
     """Commits parts until the disk is full, then frees a little and goes on."""
-    ballast = store.root.parent / "ballast"
+    ballast = store.work.parent / "ballast"
     ballast.write_bytes(b"x" * 150_000)
     artifact = open_artifact(store, "extract", "full")
     index = 0
@@ -90,9 +90,9 @@ def fill(store: Store) -> None:
         for files in record["tables"].values()
         for file in files
     }
-    there = {str(path) for path in (store.root / "artifacts").rglob("*/data/*/*")}
+    there = {str(path) for path in (store.work / "artifacts").rglob("*/data/*/*")}
     assert there == wanted, there ^ wanted
-    half = [path for path in store.root.rglob("*") if "#" in path.name or "writing" in path.name]
+    half = [path for path in store.work.rglob("*") if "#" in path.name or "writing" in path.name]
     assert not half, half
     assert sorted(records) == list(range(index)), sorted(records)
     ballast.unlink()

@@ -308,7 +308,7 @@ def test_a_name_is_the_stores_before_it_is_the_hubs(
 ) -> None:
     store, _ = small_store(tmp_path / "store")
     monkeypatch.setattr(weights, "fetch", lambda name: Path("hub") / name)
-    assert model_path("train", store.location, None).is_relative_to(store.root)
+    assert model_path("train", store.location, None).is_relative_to(store.work)
     set_tag(store, "herons", "train@bbbb2222")
     of_tag = model_path("tag:herons", store.location, None)
     assert of_tag == model_path("herons", store.location, None)

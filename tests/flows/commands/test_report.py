@@ -86,7 +86,7 @@ def test_no_store_and_no_run(tmp_path: Path) -> None:
 
 
 def _empty(tmp_path: Path) -> Path:
-    return open_store(str(tmp_path / "empty")).root
+    return open_store(str(tmp_path / "empty")).work
 
 
 def test_a_page_that_cannot_be_finished_leaves_the_old_one(

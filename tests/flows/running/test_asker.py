@@ -56,12 +56,12 @@ def test_remains_are_swept_though_a_live_process_has_their_ports_number(tmp_path
     ended = subprocess.Popen(["true"])
     ended.wait()
     for name, server in (("gone", ended.pid), ("alive", os.getpid())):
-        folder = store.root / "scratch" / f"{ENGINE}{name}"
+        folder = store.work / "scratch" / f"{ENGINE}{name}"
         folder.mkdir(parents=True)
         said = {"server": server, "warden": None, "port": os.getpid()}
         (folder / "vllm.json").write_text(json.dumps(said))
     run = SimpleNamespace(llm=AskingSettings(), device="cpu", batch_size=2)
     Asker(store, SimpleNamespace(name="small", run=run), "r", lambda said: None)
-    left = [folder.name for folder in (store.root / "scratch").glob(f"{ENGINE}*")]
+    left = [folder.name for folder in (store.work / "scratch").glob(f"{ENGINE}*")]
     assert f"{ENGINE}alive" in left
     assert f"{ENGINE}gone" not in left

@@ -24,7 +24,7 @@ SECONDS = 900
 
 @pytest.fixture
 def store(prefect_folder: Path, tmp_path: Path) -> Path:
-    root = open_store(str(tmp_path / "store")).root
+    root = open_store(str(tmp_path / "store")).work
     shutil.copytree(prefect_folder, server.folder(root))
     return root
 

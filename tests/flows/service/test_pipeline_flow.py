@@ -28,8 +28,8 @@ STEPS = ("first", "second.one", "second.two", "third")
 @pytest.fixture(scope="module")
 def store(prefect_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     place = open_store(str(tmp_path_factory.mktemp("flows") / "store"))
-    shutil.copytree(prefect_folder, server.folder(place.root))
-    with server.prefect_server(place.root, lambda text: None):
+    shutil.copytree(prefect_folder, server.folder(place.work))
+    with server.prefect_server(place.work, lambda text: None):
         yield place
 
 

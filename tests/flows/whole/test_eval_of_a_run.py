@@ -158,7 +158,7 @@ def test_the_settings_of_the_run_reach_the_measuring(
         return evaluate.COMPARED.empty_table()
 
     monkeypatch.setattr(evaluate, "evaluate_models", stub)
-    ask("train@bbbb", store=store.root, run_ref=run, tasks="awareness, retrieval", format_="csv")
+    ask("train@bbbb", store=store.work, run_ref=run, tasks="awareness, retrieval", format_="csv")
     (call,) = calls
     assert (call["suite_dir"], call["asked"], call["splits"]) == (None, [], ["test"])
     assert (call["max_length"], call["resamples"], call["seed"]) == (64, 300, 5)
@@ -170,7 +170,7 @@ def test_the_settings_of_the_run_reach_the_measuring(
 
 def test_what_cannot_be_measured_is_one_sentence(tmp_path: Path) -> None:
     store, run = store_of_pairs(tmp_path / "store")
-    place = store.root
+    place = store.work
     empty = {"awareness_pairs": AWARENESS_PAIRS.empty_table()}
     make_artifact(open_store(str(place)), "awareness", "eeee5555", empty)
     few = make_run(store, "few", {"awareness": ("eeee5555", "made", {})})

@@ -1,13 +1,21 @@
-"""A whole run over another executor."""
+"""A whole run over another executor, and in a store that is no directory."""
 
+import hashlib
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
-from tiny_run import Finished, digest_of, states
+import pytest
+import toy_objects
+from tiny_run import Finished, digest_of, records, states
 from toy_executor import Backwards
 
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 from tercet.flows.running.runner import open_run, run_steps
+from tercet.storage.catalog import views as catalog
+from tercet.storage.runs import get_run
+from tercet.storage.store import SCHEMES, Store, open_store
 
 
 def test_a_run_over_another_executor_makes_the_same_rows(
@@ -25,3 +33,45 @@ def test_a_run_over_another_executor_makes_the_same_rows(
     # No process of it lives while the encoder is trained, nor after the end.
     assert executor.said[executor.said.index("train") - 1] == "close"
     assert executor.said[-1] == "close"
+
+
+def test_a_run_in_a_store_elsewhere_makes_the_same_rows(
+    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SCHEMES, "toy", toy_objects.opened)
+    monkeypatch.setenv("TERCET_WORK", str(tmp_path / "work"))
+    location = f"toy://{tmp_path}/objects.db"
+    arguments = RunArguments(str(finished.tiny.recipe), location)
+
+    def run() -> dict[str, str]:
+        with open_run(prepare(arguments), executor=Backwards()) as handle:
+            run_steps(handle)
+            steps = get_run(handle.store, handle.run_id)["steps"]
+        return {step["step"]: step["state"] for step in steps}
+
+    assert set(run().values()) == {"made"}
+    store = open_store(location)
+    own = dict(all_records(open_store(str(finished.store))))
+    assert dict(all_records(store)) == own
+    with catalog.connect(store) as connection:
+        query = "SELECT * FROM triplets ORDER BY triplet_id"
+        rows = connection.execute(query).fetchall()
+    digest = hashlib.sha256(repr(rows).encode()).hexdigest()
+    assert digest == digest_of(finished.store, "triplets", "triplet_id")
+    # Another machine has nothing but the objects.
+    shutil.rmtree(store.work)
+    assert set(run().values()) == {"reused"}
+    assert {path.name for path in tmp_path.iterdir()} == {"objects.db", "work"}
+    # What only this machine needs is none of them.
+    folders = {path.partition("/")[0] for path, _ in store.objects.sizes("")}
+    assert folders == {"store.json", "artifacts", "keys", "runs", "schemas"}
+
+
+def all_records(store: Store) -> Iterator[tuple[str, list[str]]]:
+    """The digests of every part's files, by artifact and index."""
+    for artifact, record in records(store):
+        tables = [file for files in record["tables"].values() for file in files]
+        digests = [file["digest"] for file in [*tables, *record["files"]]]
+        # Torch adds numbers up in another order in a process of other threads.
+        if not artifact.startswith(("artifacts/train/", "artifacts/evaluate.encoder/")):
+            yield f"{artifact}/{record['index']}", digests

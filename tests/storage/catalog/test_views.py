@@ -158,7 +158,7 @@ def test_a_table_without_rows_keeps_its_columns(store: Store) -> None:
 
 
 def test_a_lost_file_is_said_and_spoils_nothing_else(filled: Store) -> None:
-    shutil.rmtree(filled.root / "artifacts/select/ffff/data")
+    shutil.rmtree(filled.work / "artifacts/select/ffff/data")
     now = connect(filled)
     assert len(_ask(now, "FROM generations")) == 3
     for query in ("FROM triplets", "SELECT 1 FROM triplets", "SELECT count(*) FROM triplets"):
@@ -173,7 +173,7 @@ def test_a_lost_file_is_said_and_spoils_nothing_else(filled: Store) -> None:
 
 def test_a_store_that_was_moved(filled: Store, tmp_path: Path) -> None:
     place = tmp_path / "it's elsewhere"
-    filled.root.rename(place)
+    filled.work.rename(place)
     moved = open_store(str(place), create=False)
     assert _ask(connect(moved), "SELECT x FROM triplets") == [(7,)]
     path = write_catalog(moved)
@@ -219,7 +219,7 @@ def test_the_catalog_file_is_read_while_it_is_written_anew(
     writer.kill()
     writer.wait()
     write_catalog(filled)
-    assert [left.name for left in filled.root.iterdir() if left.name.startswith(".catalog")] == []
+    assert [left.name for left in filled.work.iterdir() if left.name.startswith(".catalog")] == []
     with duckdb.connect(str(path), read_only=True) as client:
         total = client.execute("SELECT count(*) FROM partial.left").fetchall()
     assert total == [(ROWS * index,)]
@@ -311,7 +311,7 @@ def test_what_does_not_only_read_is_refused(filled: Store, tmp_path: Path, query
 
 def test_what_reads_is_allowed(filled: Store) -> None:
     now = connect(filled)
-    for query in (one.replace("{root}", str(filled.root)) for one in ALLOWED):
+    for query in (one.replace("{root}", str(filled.work)) for one in ALLOWED):
         assert checked(now, query) == query
         now.execute(query).fetchall()
 
@@ -322,7 +322,7 @@ def test_nothing_outside_the_store_is_reached(filled: Store, tmp_path: Path) -> 
     out = tmp_path / "out"
     for query in OUTSIDE:
         with pytest.raises((duckdb.Error, SqlError)):
-            _ask(now, query.format(root=filled.root, out=out))
+            _ask(now, query.format(root=filled.work, out=out))
     # Even without the check: the settings are locked, and nothing is written outside.
     for query in ("SET enable_external_access = true", f"COPY triplets TO '{out}'"):
         with pytest.raises(duckdb.Error):
@@ -401,17 +401,17 @@ def _contents(root: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("query", ATTACKS)
 def test_nothing_in_the_store_is_written(filled: Store, query: str) -> None:
-    target = sorted((filled.root / "artifacts").rglob("*.json"))[0]
+    target = sorted((filled.work / "artifacts").rglob("*.json"))[0]
     now = connect(filled)
     plan = now.execute(
         "SELECT json_serialize_sql($1::VARCHAR)",
         [f"WITH x AS ({COPY.format(to=target)}) SELECT 1"],
     ).fetchall()[0][0]
     assert not json.loads(plan)["error"]
-    before, tags_before = _contents(filled.root), now.execute("FROM tags").fetchall()
+    before, tags_before = _contents(filled.work), now.execute("FROM tags").fetchall()
     for old, new in {
         "{to}": str(target),
-        "{root}": str(filled.root),
+        "{root}": str(filled.work),
         "{plan}": plan.replace("'", "''"),
         "{plan2}": plan.replace("'", "'" * 4),
     }.items():
@@ -421,12 +421,12 @@ def test_nothing_in_the_store_is_written(filled: Store, query: str) -> None:
     assert "\n" not in str(caught.value)
     assert now.execute("FROM tags").fetchall() == tags_before
     now.close()
-    assert _contents(filled.root) == before
+    assert _contents(filled.work) == before
 
 
 def test_the_attacks_would_write(filled: Store) -> None:
     """Without the check the store would change, so that the test above shows something."""
-    target = filled.root / "store.json"
+    target = filled.work / "store.json"
     connect(filled).execute(f"WITH x AS ({COPY.format(to=target)}) SELECT 1").fetchall()
     assert target.read_text() != '{"format": 1}'
     assert "format" not in target.read_text()

@@ -1,0 +1,130 @@
+"""Where a store's objects lie: the port, and local directories."""
+
+import errno
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import obstore
+from obstore.exceptions import AlreadyExistsError
+from obstore.store import LocalStore
+
+
+class Objects(Protocol):
+    """Named objects at one place. Paths are relative, with forward slashes.
+
+    Whoever reads an object sees all of it or none. Objects can be pickled, and are opened by
+    `store.SCHEMES`. Errors are OSError, or obstore's.
+    """
+
+    def get(self, path: str) -> bytes:
+        """The object's bytes. Raises FileNotFoundError."""
+
+    def put(self, path: str, data: bytes, absent: bool) -> bool:
+        """Puts the object, or with `absent` only if there is none: False if one is said to be."""
+
+    def put_file(self, path: str, source: Path, move: bool) -> None:
+        """Puts a local file, which may go if it is to be moved."""
+
+    def local(self, path: str, cache: Path) -> Path:
+        """A local file with the object's content: its own, or a copy in the folder `cache`.
+
+        Only what never changes is asked for.
+        """
+
+    def names(self, prefix: str) -> Iterator[tuple[str, bool]]:
+        """The names directly below the prefix, and whether each is itself a prefix of others."""
+
+    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """The path of every object below the prefix, and its size in bytes."""
+
+    def delete(self, path: str) -> None:
+        """Removes the object. May raise FileNotFoundError."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Objects as files of a local directory."""
+
+    root: Path
+
+    @property
+    def _files(self) -> LocalStore:
+        return LocalStore(prefix=self.root)
+
+    def get(self, path: str) -> bytes:
+        return bytes(obstore.get(self._files, path).bytes())
+
+    def put(self, path: str, data: bytes, absent: bool) -> bool:
+        mode = "create" if absent else "overwrite"
+        try:
+            obstore.put(self._files, path, data, mode=mode, use_multipart=False)
+        except (AlreadyExistsError, FileExistsError):
+            return False
+        return True
+
+    def put_file(self, path: str, source: Path, move: bool) -> None:
+        if move:
+            target = self.root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                source.replace(target)
+                return
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+        obstore.put(self._files, path, source)
+
+    def local(self, path: str, cache: Path) -> Path:
+        return self.root / path
+
+    def names(self, prefix: str) -> Iterator[tuple[str, bool]]:
+        try:
+            with os.scandir(self.root / prefix) as entries:
+                for entry in entries:
+                    # A link that leads nowhere, or to itself, is neither.
+                    with suppress(FileNotFoundError):
+                        is_folder = _stat_is_folder(entry)
+                        if is_folder is not None:
+                            yield entry.name, is_folder
+        except (FileNotFoundError, NotADirectoryError):
+            return
+
+    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
+        for folder, _, names in os.walk(self.root / prefix, followlinks=True):
+            for name in names:
+                path = Path(folder, name)
+                with suppress(FileNotFoundError):
+                    yield path.relative_to(self.root).as_posix(), path.stat().st_size
+
+    def delete(self, path: str) -> None:
+        obstore.delete(self._files, path)
+
+
+def _stat_is_folder(entry: "os.DirEntry[str]") -> bool | None:
+    """Whether the entry is a folder; None if it is neither a folder nor a file."""
+    try:
+        if entry.is_dir():
+            return True
+        return False if entry.is_file() else None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
+
+
+def fetched(target: Path, fetch: Callable[[Path], None]) -> Path:
+    """The file `target`; if it is not there, `fetch` writes it aside, and it is renamed."""
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = target.with_name(f"{target.name}-{uuid.uuid4().hex}.fetching")
+        try:
+            fetch(aside)
+            aside.replace(target)
+        finally:
+            aside.unlink(missing_ok=True)
+    return target

@@ -1,0 +1,79 @@
+"""What a store needs of its objects, wherever they lie."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+import toy_objects
+
+from tercet.storage.answers.journal import Journal, checked, contents, journal_names, sealed_names
+from tercet.storage.objects import Folder, Objects
+from tercet.storage.store import SCHEMES, StoreError, open_store, work_of
+
+
+@pytest.fixture(params=["folder", "elsewhere"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path) -> Objects:
+    if request.param == "folder":
+        return Folder(tmp_path / "objects")
+    return toy_objects.Rows(str(tmp_path / "objects.db"))
+
+
+def test_objects_come_and_go(objects: Objects, tmp_path: Path) -> None:
+    if isinstance(objects, Folder):
+        objects.root.mkdir()
+    source, cache = tmp_path / "source", tmp_path / "cache"
+    source.write_bytes(b"12345")
+    assert objects.put("a/b.json", b"one", absent=True)
+    assert not objects.put("a/b.json", b"two", absent=True)
+    assert objects.get("a/b.json") == b"one"
+    objects.put("a/b.json", b"three", absent=False)
+    objects.put_file("a/c/d", source, move=True)
+    there = pickle.loads(pickle.dumps(objects))
+    assert sorted(there.names("a")) == [("b.json", False), ("c", True)]
+    assert list(there.names("nowhere")) == []
+    assert dict(there.sizes("a")) == {"a/b.json": 5, "a/c/d": 5}
+    for _ in range(2):
+        assert there.local("a/c/d", cache).read_bytes() == b"12345"
+    objects.delete("a/b.json")
+    with pytest.raises(FileNotFoundError):
+        objects.get("a/b.json")
+
+
+def test_a_scheme_opens_a_store_and_an_unknown_one_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERCET_WORK", str(tmp_path / "work"))
+    location = f"toy://{tmp_path}/objects.db"
+    with pytest.raises(StoreError, match="is not a local directory"):
+        open_store(location)
+    monkeypatch.setitem(SCHEMES, "toy", toy_objects.opened)
+    with pytest.raises(StoreError, match="is not a store: name one"):
+        open_store(location, create=False)
+    store = open_store(location)
+    assert open_store(location, create=False) == store
+    assert store.work == work_of(location)
+    assert store.work.parent == tmp_path / "work"
+    assert work_of(f"{location}2") != store.work
+
+
+def test_answers_wait_in_the_work_directory_until_they_are_sealed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERCET_WORK", str(tmp_path / "work"))
+    monkeypatch.setitem(SCHEMES, "toy", toy_objects.opened)
+    store = open_store(f"toy://{tmp_path}/objects.db")
+    texts = ("request_digest", "recipe", "run_id", "method", "model", "endpoint", "raw")
+    numbers = dict.fromkeys(("prompt_tokens", "n_tokens", "attempts", "seconds"), 1)
+    row = dict.fromkeys(texts, "x") | numbers | {"finish_reason": "stop"}
+    journal = Journal(store, "0" * 32, "a test")
+    journal.append(checked({**row, "created": "2026-11-26T10:00:00"}))
+    assert journal_names(store) == ["0" * 32]
+    assert dict(store.objects.sizes("responses")) == {}
+    journal.seal()
+    assert journal_names(store) == []
+    assert sealed_names(store) == ["0" * 32]
+    (file,) = contents(store)[0]
+    assert Path(file).is_relative_to(store.work)
+    assert [path for path, _ in store.objects.sizes("responses")] == [
+        f"responses/{'0' * 32}.parquet"
+    ]
