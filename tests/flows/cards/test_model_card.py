@@ -1,5 +1,6 @@
 """The model card says what the catalog knows, in the form that the hub reads, and no more."""
 
+import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tercet.flows.cards.model_card import model_card
 from tercet.flows.results import transductive
 from tercet.flows.results.queries import connect
 from tercet.storage import runs
-from tercet.storage.artifacts import open_artifact
+from tercet.storage.artifacts import all_artifacts, open_artifact
 from tercet.storage.store import Store
 
 
@@ -64,6 +65,20 @@ def test_figures_stand_with_interval_gain_number_and_seed(tmp_path: Path) -> Non
     assert "`train@bbbb0042`" in card
     assert "`cccc3333`" in card
     assert "licence of the base model `tiny bird` is unknown" in card
+
+
+def test_warnings_of_the_run_stand_before_its_figures(tmp_path: Path) -> None:
+    store, run_id = birds_store(tmp_path / "store", plain_encoder(tmp_path / "encoder"))
+    assert "## Warnings" not in card_of(store, run_id)
+    warning = {"step": "train", "stage": "train", "key": "both", "kind": "cut", "count": 9}
+    warning |= {"total": 10, "message": "9 of 10 texts are cut", "example": None}
+    (artifact,) = [one for one in all_artifacts(store) if one.step == "train"]
+    manifest = store.local(f"{artifact.path}/manifest.json")
+    told = json.loads(manifest.read_text()) | {"warnings": [warning | {"remedy": "raise it"}]}
+    manifest.write_text(json.dumps(told))
+    card = card_of(store, run_id)
+    assert "| train | 9 of 10 texts are cut | raise it |" in card
+    assert card.index("## Warnings") < card.index("## Figures")
 
 
 def test_several_seeds_are_told_with_mean_and_deviation(tmp_path: Path) -> None:
