@@ -42,6 +42,7 @@ REASONS = {
     "no_pair": "accepted, but there is nothing to pair it with",
     "no_halves": "hardly a text of a split can be cut in two",
     "no_pairs": "a split without pairs",
+    "no_question": "no question mark at its end",
     "no_positive": "no rule rewords it",
     "no_ranking": "queries with nothing to rank",
     "no_score": "no score",

@@ -86,5 +86,10 @@ def test_answers_of_a_method_that_changes_a_fact(
         path.write_text(yaml.safe_dump(content, sort_keys=False))
         try_method(arguments, method, 3)
     out = capsys.readouterr().out
-    assert out.count(asked) == len(obeying.asked) == 3
+    # Its three shots are shown once, then what was asked of each sentence.
+    shots = [line for line in out.splitlines() if ", shot " in line]
+    assert [line.partition(":")[0] for line in shots] == [
+        f"── {method}, shot {number} of 3, before each prompt" for number in (1, 2, 3)
+    ]
+    assert out.count(asked) == len(shots) + len(obeying.asked) == 6
     assert "3 answers" in out

@@ -63,9 +63,9 @@ def test_rows_and_requests_are_bounded_by_the_sample(
         "synthesise.rewrite": (150, 150 * 40),
         "synthesise.antisense": (50, 50 * 20),
     }
-    # Longer than any prompt of these sentences can be, and not ten times that.
+    # Longer than any prompt of these sentences and its three shots, and not ten times that.
     assert asked["synthesise.antisense"].prompt_tokens is not None
-    assert 50 * 60 < asked["synthesise.antisense"].prompt_tokens < 50 * 600
+    assert 50 * 240 < asked["synthesise.antisense"].prompt_tokens < 50 * 2400
     assert {one.seconds for one in asked.values()} == {None}
     assert {one.money for one in asked.values()} == {None}
 
