@@ -239,8 +239,9 @@ def _at(snapshot: Snapshot, table: str) -> str:
             cases.append(f"WHEN {fits} THEN [{listed}]")
             counted.append(f"{fits}::INT")
     wrong = f"error({quoted(table + ' has no single version that begins with ')} || version)"
+    # A list, since a sum of a thousand terms is deeper than DuckDB's expressions may be.
     return (
-        f"SELECT * FROM read_parquet(CASE WHEN {' + '.join(counted)} <> 1 THEN {wrong} "
+        f"SELECT * FROM read_parquet(CASE WHEN list_sum([{', '.join(counted)}]) <> 1 THEN {wrong} "
         f"{' '.join(cases)} END, union_by_name = true, hive_partitioning = false)"
     )
 

@@ -108,6 +108,15 @@ def test_versions(filled: Store) -> None:
             _ask(now, f"SELECT x FROM generations_at('{wrong}')")
 
 
+def test_a_store_of_a_thousand_versions(store: Store) -> None:
+    for number in range(1010):
+        last = _make(store, "synthesise.cut", f"{number:04x}", {"t": (ONE, {"x": [number]})})
+    _run(store, last)
+    now = connect(store)
+    assert _ask(now, "SELECT x FROM t") == [(1009,)]
+    assert _ask(now, "SELECT x FROM t_at('03e7')") == [(999,)]
+
+
 def test_partial_is_what_is_being_made(filled: Store) -> None:
     # Times are noted in whole milliseconds.
     time.sleep(0.002)
