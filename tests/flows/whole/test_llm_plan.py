@@ -185,7 +185,8 @@ def test_try_shows_prompts_with_answers_that_are_not_paid_again(
         path = recipe(server.url)
         options = ("--store", str(store))
         done = ended_well(tercet("try", str(path), "--method", "antisense", "-n", "3", *options))
-        assert done.stdout.count("── answered") == 3
+        # The answers of its three shots, then the model's.
+        assert done.stdout.count("── answered") == 3 + 3
         assert sum(server.times_asked().values()) == 3
         ended_well(tercet("try", str(path), "--method", "antisense", "-n", "5", *options))
         assert sum(server.times_asked().values()) == 5
@@ -222,7 +223,11 @@ def test_each_prompted_method_can_be_tried(
             try_method(RunArguments(str(path), str(store)), method, 2)
             out = capsys.readouterr().out
             assert [line for line in out.splitlines() if line.endswith(": asked")] == [
-                f"── {method} {place} of 2: asked" for place in (1, 2)
+                *(
+                    f"── {method}, shot {place} of 3, before each prompt: asked"
+                    for place in (1, 2, 3)
+                ),
+                *(f"── {method} {place} of 2: asked" for place in (1, 2)),
             ]
             assert re.search(r"^2 answers, \d+ tokens: kept, and", out, re.MULTILINE)
             # Two prompts of this method, and of no other.
