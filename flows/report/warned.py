@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tercet.flows.pages.blocks import Section, Table
+from tercet.flows.pages.redaction import public
 from tercet.flows.report.subject import Subject, amount, short
 from tercet.flows.results import warnings
 
@@ -14,9 +15,11 @@ def warned(subjects: Sequence[Subject]) -> Section:
         [
             *([subject.name] if several else []),
             row["step"],
-            row["message"] + (f": {short(row['example'], 120)!r}" if row["example"] else ""),
+            public(
+                row["message"] + (f": {short(row['example'], 120)!r}" if row["example"] else "")
+            ),
             f"{amount(row['count'])} of {amount(row['total'])}",
-            row["remedy"],
+            public(row["remedy"]),
         ]
         for subject in subjects
         for row in warnings.of_run(subject.connection)
