@@ -4,6 +4,7 @@ import gc
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from types import ModuleType
 from typing import Protocol
 
 from tercet.flows.running.one_part import Part, PartOrder, commit_part
@@ -120,8 +122,8 @@ class Processes:
         try:
             for child in self._children:
                 child.connection.send(quiet)
-            self._share(deque(parts), show)
-            for child in self._children:
+            failed = self._share(deque(parts), show)
+            for child in () if failed else self._children:
                 child.connection.send(None)
         except KeyboardInterrupt:
             # Without waiting for the parts that they are making.
@@ -135,6 +137,9 @@ class Processes:
         except BaseException:
             self.close()
             raise
+        if failed:
+            self.close()
+            raise failed
 
     def close(self) -> None:
         """Ends the processes, which finish the parts that they are making."""
@@ -150,7 +155,7 @@ class Processes:
 
     def _start(self, count: int) -> None:
         context = get_context("spawn")
-        with _threads_shared(self._workers), _deaf_children():
+        with _threads_shared(self._workers), _deaf_children(), _without_main():
             while len(self._children) < count:
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, os.getpid()), daemon=True)
@@ -158,8 +163,11 @@ class Processes:
                 theirs.close()
                 self._children.append(_Child(process, ours))
 
-    def _share(self, parts: deque[Part], show: Progress) -> None:
-        """Hands the parts out, one at a time to each child, until all are made."""
+    def _share(self, parts: deque[Part], show: Progress) -> BaseException | None:
+        """Hands the parts out, one at a time to each child, until all are made or one fails.
+
+        Returns the error of that one.
+        """
         busy: set[Connection] = set()
         for child in self._children:
             if parts:
@@ -169,13 +177,14 @@ class Processes:
             for connection in wait(busy):
                 assert isinstance(connection, Connection)
                 error = connection.recv()
-                if error is not None:
-                    raise error
+                if isinstance(error, BaseException):
+                    return error
                 if parts:
                     connection.send(parts.popleft())
                 else:
                     busy.discard(connection)
                 show(1, 1, "parts")
+        return None
 
 
 @contextmanager
@@ -204,6 +213,17 @@ def _deaf_children() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Keeps children from importing the user's script, which would start the run again in each."""
+    before = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = before
+
+
 def _serve(connection: Connection, parent: int) -> None:
     """A child: takes the order of a step, its parts one by one, and None at the step's end."""
 
@@ -215,7 +235,7 @@ def _serve(connection: Connection, parent: int) -> None:
 
     threading.Thread(target=watch, daemon=True).start()
     order: PartOrder | None = None
-    with suppress(EOFError, BrokenPipeError):
+    with suppress(EOFError, ConnectionError):
         while True:
             asked = connection.recv()
             if isinstance(asked, Part):

@@ -27,6 +27,8 @@ def run(work: Work) -> None:
     does = work.spec.get("does")
     if does == "fail":
         raise BadInput("the part is bad: mend it.")
+    if does == "refuse":
+        raise ConnectionRefusedError("the scorer refuses")
     if does == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if does == "wait":

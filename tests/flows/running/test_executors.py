@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,3 +139,24 @@ def test_workers_of_a_killed_run_end_by_themselves(store: Store, tmp_path: Path)
     run.send_signal(signal.SIGKILL)
     run.wait()
     assert until(lambda: not any(psutil.pid_exists(pid) for pid in workers))
+
+
+def test_a_script_needs_no_guard(store: Store, tmp_path: Path) -> None:
+    program = tmp_path / "script.py"
+    unguarded = KILLED.replace('if __name__ == "__main__":', "if True:")
+    program.write_text(unguarded.replace('2, x0="wait", x1="wait"', "4"))
+    support = Path(__file__).parents[2] / "support"
+    surroundings = {**os.environ, "PYTHONPATH": str(support)}
+    words = [sys.executable, str(program), store.location]
+    subprocess.run(words, check=True, timeout=240, env=surroundings)
+    assert made(toy_order(store), "x") == list(range(4))
+
+
+def test_an_error_of_a_part_is_told_as_it_is(
+    store: Store, two: Processes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also one of a pipe; and the other workers end without a word."""
+    order = toy_order(store)
+    with pytest.raises(ConnectionRefusedError, match="the scorer refuses"):
+        two.map(order, toy_parts(order, COUNT, x5="refuse"), lambda *said: time.sleep(0.1))
+    assert "Traceback" not in capfd.readouterr().err
