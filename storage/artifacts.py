@@ -103,13 +103,19 @@ class Artifact:
 
     def repair(self) -> None:
         """Makes it unfinished, without the parts that are not whole: these alone are made again."""
-        # Without its plan nobody knows what the parts hold.
-        whole = [] if self.plan() is None else self.whole_parts()
+        plan = self.plan()
+        # Without its plan nobody knows what the parts hold; without the versions that it builds on
+        # nobody can carry it out.
+        known = {version for part in plan or () for version in part.get("known", ())}
+        there = all(Artifact(self.store, self.step, one).manifest() for one in known)
+        whole = self.whole_parts() if plan is not None and there else []
         lost = set(self.records()) - set(whole)
         self.store.delete(f"{self.path}/{MANIFEST}")
         self.store.delete(f"{self.path}/{ALL_RECORDS}")
         for index in lost:
             self.store.delete(self._record_path(index))
+        if not there:
+            self.store.delete(f"{self.path}/{PLAN}")
 
     def clear_scratch(self) -> None:
         """Removes the working directory, which stays behind after a kill late in the commit."""

@@ -95,14 +95,25 @@ class Folder:
             return
 
     def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
-        for folder, _, names in os.walk(self.root / prefix, followlinks=True):
+        for folder, _, names in os.walk(self.root / prefix, onerror=_told, followlinks=True):
             for name in names:
                 path = Path(folder, name)
-                with suppress(FileNotFoundError):
-                    yield path.relative_to(self.root).as_posix(), path.stat().st_size
+                # A link that leads nowhere, or to itself, is no object.
+                try:
+                    size = path.stat().st_size
+                except OSError as error:
+                    _told(error)
+                else:
+                    yield path.relative_to(self.root).as_posix(), size
 
     def delete(self, path: str) -> None:
         obstore.delete(self._files, path)
+
+
+def _told(error: OSError) -> None:
+    """What is not there, or a link to itself, is passed over; what cannot be read is a fault."""
+    if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        raise error
 
 
 def _stat_is_folder(entry: "os.DirEntry[str]") -> bool | None:

@@ -1,5 +1,6 @@
 """Artifacts that were damaged, conflicts that are none, and how often the store is asked."""
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -153,3 +154,33 @@ def _counted(call: Callable[..., Any], requests: Counter[str], name: str) -> Cal
         return call(*given, **named)
 
     return counting
+
+
+def test_a_plan_on_versions_that_are_gone_is_made_anew(store: Store) -> None:
+    artifact = open_artifact(store, "embed", "bbbb")
+    artifact.adopt_plan([{"spec": {}, "known": ["aaaa"]}])
+    lost = artifact.commit(0, staged(artifact, 0), "k", {})
+    artifact.finish({})
+    store.delete(lost["tables"]["left"][0]["path"])
+    artifact.repair()
+    assert artifact.plan() is None
+    assert artifact.records() == {}
+
+
+def test_a_folder_that_cannot_be_read_is_no_lost_one(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = open_artifact(store, "extract", "aaaa")
+    artifact.adopt_plan([{}])
+    artifact.commit(0, staged(artifact, 0), "k", {})
+    artifact.finish({})
+    scandir = os.scandir
+
+    def refuse(path: Any = ".") -> Any:
+        if str(path).endswith("data/left"):
+            raise OSError(24, "Too many open files")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(StoreError, match="Too many open files"):
+        artifact.intact()
