@@ -17,9 +17,10 @@ from tercet.flows import cli
 
 SCRIPT = "from tercet.flows.cli import main; main()"
 # What a run says of its progress, on standard error and before the one sentence.
-# Lines of progress, and the warning that so few rows teach little.
+# Lines of progress, and the warnings that so few rows teach and tell little.
 PROGRESS = re.compile(
     r"[\w.]+ +(made|reused|resumed) |[\w.]+: [\d,]+ |Prefect server: http|train: there are only "
+    r"|ingest: (test|dev) has "
 )
 
 RECIPE = """\

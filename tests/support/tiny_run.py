@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,8 @@ from tercet.storage.store import Store, open_store
 MAIN = "from tercet.flows.cli import main; main()"
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = 140
+# Lines of warnings, before what a command says of its own.
+WARNED = re.compile(r"\d+ warnings? |  [a-z]")
 # Seconds after which a child hangs, also on a machine that is slow and busy.
 LIMIT = 1200
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from tiny_run import (
     DOCUMENTS,
+    WARNED,
     Finished,
     copy_code,
     copy_of,
@@ -46,6 +47,7 @@ class Bench:
         lines = ended_well(tercet(*words, tree=self.tree)).stdout.splitlines()
         # The steps end with their number; what may follow is no step.
         lines = lines[: next(i for i, line in enumerate(lines) if " steps: " in line)]
+        lines = [line for line in lines if not WARNED.match(line)]
         parsed = [f"{line}  ".split(maxsplit=2) for line in lines]
         return {step: (state, "".join(why)) for step, state, *why in parsed}
 
