@@ -168,6 +168,7 @@ def _by_relation(db: Any, config: "PairedConfig") -> None:
                     SELECT positive_id FROM strict WHERE positive_id IS NOT NULL)
         ), unrelated AS (
             SELECT * FROM ranked WHERE role = 'negative' AND relation = 'other'
+                AND anchor_id IS NULL
         ), mined AS (
             SELECT p.candidate_id AS positive_id, max_by(m, m.value) AS m
             FROM lone p JOIN judged m ON m.sentence_id = p.sentence_id AND m.role = 'negative'

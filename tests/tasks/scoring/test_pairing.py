@@ -217,3 +217,18 @@ def test_by_relation_a_pair_of_one_text_twice_is_refused(tmp_path: Path) -> None
     result = by_relation(tmp_path, [HALF, SWAP], fallback_positive=True)
     assert result.triplets == []
     assert result.reasons() == {"either": "same_text"}
+
+
+def test_a_swapped_candidate_with_an_anchor_of_its_own_is_no_negative(tmp_path: Path) -> None:
+    """It is the passage that holds the sentence."""
+    asked: list[Row] = [
+        ("x", "positive", "rest_of_paragraph", f"passage {number}", 0.1) for number in (1, 2)
+    ]
+    result = by_relation(
+        tmp_path,
+        [NEXT, *asked],
+        swap_roles=["rest_of_paragraph"],
+        anchored={"passage 1": "Who?", "passage 2": "Why?"},
+    )
+    assert lines(result) == [("topic", "what follows", None)]
+    assert result.reasons() == {"passage 1": "no_pair", "passage 2": "no_pair"}
