@@ -17,14 +17,14 @@ def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
     """Raises Unusable for the first answer that would be refused if a model gave it."""
     rows = [
         {
-            "source": example.values.get("sentence") or example.values.get("passage"),
+            "source": _text(example, "sentence") or _text(example, "passage"),
             "prompt": example.shot.prompt,
             "shots": [],
             "checks": checks,
-            "old": example.values.get("old"),
-            "new": example.values.get("new"),
+            "old": _text(example, "old"),
+            "new": _text(example, "new"),
             # Of a changed record: an entity comes from a pool, a number from nowhere.
-            "pool": "T_r" if example.values.get("new") in _entities(example) else None,
+            "pool": "T_r" if _text(example, "new") in _entities(example) else None,
         }
         for example in examples
     ]
@@ -40,8 +40,16 @@ def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
             )
 
 
-def _entities(example: Example) -> list[str]:
-    return [entity.get("text") for entity in example.values.get("entities", ())]
+def _text(example: Example, name: str) -> str | None:
+    """A variable as the prompt writes it."""
+    value = example.values.get(name)
+    return None if value is None else str(value)
+
+
+def _entities(example: Example) -> list[object]:
+    listed = example.values.get("entities")
+    entities = listed if isinstance(listed, list) else []
+    return [entity.get("text") for entity in entities if isinstance(entity, dict)]
 
 
 _SCHEMA = pa.schema(

@@ -52,7 +52,7 @@ def load(path: Path, template: Template, own: Mapping[str, Any]) -> list[Example
 
 def _examples(path: Path, template: Template, own: Mapping[str, Any]) -> Iterator[Example]:
     try:
-        lines = path.read_bytes().decode("utf-8-sig").splitlines()
+        lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except FileNotFoundError:
         raise Unusable(f"there is no shots file {path}: mend its path") from None
     except (OSError, UnicodeDecodeError) as error:

@@ -105,3 +105,18 @@ def test_an_answer_that_parse_would_refuse_is_told(tmp_path: Path) -> None:
     with pytest.raises(Unusable, match="missing_entity"):
         check_shots(of(tmp_path, revised), ["new_entity"])
     assert shots.shots_path("x").name == "x.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("line", "checks"),
+    [
+        ({"old": 3, "new": 5, "answer": "The mill has 5 wheels."}, ["new_number"]),
+        ({"sentence": 2024, "answer": "Rain delays trains again."}, []),
+        ({"sentence": "Heavy\u2028rain fell.", "answer": "It rained heavily."}, []),
+        ({"entities": ["a"], "new": ["x"], "answer": "It rained heavily."}, []),
+    ],
+)
+def test_a_variable_need_be_no_text(tmp_path: Path, line: dict[str, Any], checks: Any) -> None:
+    whole = {"sentence": "The mill has 3 wheels.", **line}
+    (example,) = of(tmp_path, json.dumps(whole, ensure_ascii=False))
+    check_shots([example], checks)
