@@ -19,8 +19,8 @@ WITH used AS (
     SELECT unnest(min(candidate_id, {USED})) AS candidate_id
     FROM candidates SEMI JOIN used USING (candidate_id) GROUP BY method
 )
-SELECT c.method, c.role, c.text, s.text AS anchor, v.value AS similarity, c.detail,
-    'in a triplet' AS reason, NULL AS more
+SELECT c.method, c.role, c.text, coalesce(c.anchor, s.text) AS anchor, v.value AS similarity,
+    c.detail, 'in a triplet' AS reason, NULL AS more
 FROM candidates c
 SEMI JOIN chosen USING (candidate_id)
 LEFT JOIN sentences s USING (sentence_id)
@@ -33,14 +33,14 @@ WITH faults AS (
     FROM rejects r JOIN candidates c ON c.candidate_id = r.row_id
     WHERE r.stage IN ('score', 'select', 'guard') GROUP BY c.method, r.reason
 ), chosen AS (SELECT method, reason, unnest(ids) AS candidate_id FROM faults)
-SELECT c.method, c.role, c.text, s.text AS anchor, v.value AS similarity, c.detail,
-    any_value(chosen.reason) AS reason, any_value(r.detail) AS more
+SELECT c.method, c.role, c.text, coalesce(c.anchor, s.text) AS anchor, v.value AS similarity,
+    c.detail, any_value(chosen.reason) AS reason, any_value(r.detail) AS more
 FROM chosen
 JOIN candidates c USING (candidate_id)
 JOIN rejects r ON r.row_id = chosen.candidate_id AND r.reason = chosen.reason
 LEFT JOIN sentences s USING (sentence_id)
 LEFT JOIN scores v ON v.candidate_id = c.candidate_id AND v.measure = 'similarity'
-GROUP BY c.candidate_id, c.method, c.role, c.text, s.text, v.value, c.detail
+GROUP BY c.candidate_id, c.method, c.role, c.text, c.anchor, s.text, v.value, c.detail
 ORDER BY c.method, c.candidate_id
 """
 _UNUSABLE = """
@@ -49,13 +49,14 @@ WITH faults AS (
     FROM rejects r JOIN generations g ON g.generation_id = r.row_id
     WHERE r.stage = 'parse' GROUP BY g.method, r.reason
 ), chosen AS (SELECT method, reason, unnest(ids) AS generation_id FROM faults)
-SELECT g.method, g.purpose AS role, g.raw AS text, s.text AS anchor, NULL AS similarity, g.detail,
+SELECT g.method, g.purpose AS role, g.raw AS text, coalesce(g.passage, s.text) AS anchor,
+    NULL AS similarity, g.detail,
     any_value(chosen.reason) AS reason, any_value(r.detail) AS more
 FROM chosen
 JOIN generations g USING (generation_id)
 JOIN rejects r ON r.row_id = chosen.generation_id AND r.reason = chosen.reason
 LEFT JOIN sentences s USING (sentence_id)
-GROUP BY g.generation_id, g.method, g.purpose, g.raw, s.text, g.detail
+GROUP BY g.generation_id, g.method, g.purpose, g.raw, g.passage, s.text, g.detail
 ORDER BY g.method, g.generation_id
 """
 
@@ -67,7 +68,8 @@ def examples(subjects: Sequence[Subject]) -> Section:
         told_ids = " or ".join(f"`tercet report {subject.run_id}`" for subject in subjects)
         return Section(title, [Note(f"The report of one run shows examples: {told_ids}.")])
     (subject,) = subjects
-    used, left = subject.rows(_USED), [*subject.rows(_REFUSED), *subject.rows(_UNUSABLE)]
+    used, refused, unusable = (_rows(subject, asked) for asked in (_USED, _REFUSED, _UNUSABLE))
+    left = [*refused, *unusable]
     methods = sorted({(row["role"] != "positive", row["method"]) for row in [*used, *left]})
     if not methods:
         return Section(title, [Note(_NOTHING, "missing")])
@@ -91,6 +93,16 @@ def examples(subjects: Sequence[Subject]) -> Section:
         "are drawn by digest: always the same rows, and not picked by hand."
     )
     return Section(title, [Tabs("Method", panels)], lead)
+
+
+def _rows(subject: Subject, asked: str) -> list[Row]:
+    """Rows of the query, also of a store from before texts had anchors of their own."""
+    for column, known in (
+        ("c.anchor", subject.has("candidates", "anchor")),
+        ("g.passage", subject.has("generations", "passage")),
+    ):
+        asked = asked if known else asked.replace(column, "NULL::VARCHAR")
+    return subject.rows(asked)
 
 
 _NOTHING = "There are no candidates: this run has no synthesis, or it has not reached `parse` yet."
