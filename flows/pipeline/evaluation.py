@@ -45,7 +45,7 @@ def generator_measures(resolved: Resolved) -> list[Step]:
 def own_measures(recipe: Recipe) -> list[Step]:
     """The steps that make measures of the corpora's own texts, under the slots of `evaluate`."""
     steps = []
-    if recipe.evaluate.halves:
+    if recipe.evaluate.halves and recipe.unlabelled:
         # Sentences of no field, which a recipe brings along, say nothing about the user's texts.
         own = tuple(corpus.name for corpus in recipe.unlabelled if corpus.role == "domain")
         cut = halves.HalvesConfig(corpora=own, min_words=recipe.evaluate.halves_min_words)

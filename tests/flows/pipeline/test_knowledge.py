@@ -84,3 +84,9 @@ def write(folder: Path, methods: str, more: str = "") -> Path:
     content = RECIPE.replace("{METHODS}", methods).replace("field.txt", str(folder / "field.txt"))
     path.write_text(content + more)
     return path
+
+
+def test_texts_are_cut_in_two_where_there_are_texts() -> None:
+    recipe = recipe_file.load("pretrain_cpu", ["evaluate.halves=true"])
+    assert not recipe.unlabelled
+    assert "halves" not in [step.name for step in compile_steps(recipe)]
