@@ -56,6 +56,8 @@ def _most(step: Step, artifact: Artifact | None, found: Mapping[str, Most]) -> M
             made = None if artifact is None else _made(artifact, "generations")
             each = getattr(config, "params", {}).get("per_sentence", 1)
             asked = _times(anchors, each)
+            if getattr(config, "params", {}).get("unit") == "passage":
+                words = None  # A paragraph has any number of sentences.
             return Most(anchors, asked if made is None else made, words)
         case "extract" | "extract_parse":
             return Most(_of(step, step.stage.each or "sentences", found)[0])

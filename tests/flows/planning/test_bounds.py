@@ -123,3 +123,17 @@ def test_the_endpoint_recipes_ceiling_is_above_what_its_anchors_take(tmp_path: P
     # included: 1,500 tokens for extraction and seven methods.
     assert recipe.run.llm.max_tokens_total is not None
     assert recipe.run.llm.max_tokens_total > 1.4 * 1_500 * recipe.sample.rows
+
+
+def test_no_bound_is_told_of_prompts_about_passages(
+    recipe: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A paragraph has any number of sentences."""
+    prompt = tmp_path / "ask.jinja"
+    prompt.write_text("Ask what this answers: {{ passage }}")
+    asked = {"prompt": str(prompt), "relation": "topic", "unit": "passage", "as_anchor": True}
+    changes = {"synthesise": {"question": asked}, "select": {"pairing": "relation"}}
+    asking = planned(recipe(**changes), tmp_path)["synthesise.question"].asking
+    assert asking is not None
+    assert asking.requests == 50
+    assert asking.prompt_tokens is None
