@@ -102,11 +102,11 @@ def _template(config: FittedConfig) -> templates.Template | None:
 def check_model(config: FittedConfig, slot: str, folder: Path) -> None:
     """Raises BadInput or Unusable for a generator that cannot answer the method so."""
     name, words = config.params["generator"], config.params["prompt"]
-    if fault := wording.fault(folder, config.method, words and Path(words)):
+    if fault := wording.fault(folder, config.kind, words and Path(words)):
         step = f"{NAME}.{config.method}"
         raise BadInput(f"{step}: the generator {name!r} cannot be asked this: {fault}.")
     laid = layout_of(folder)
-    check_method(config.method, name, laid.follows_prompts)
+    check_method(config.kind, name, laid.follows_prompts)
     check_backend(name, config.decoding.backend, laid.form)
 
 

@@ -99,12 +99,12 @@ def method_of(name: str, settings: MethodSettings | None = None) -> Method:
     if not base.prompted:
         return replace(base, name=name)
     relation = params.get("relation") or base.relation
-    checks, unit = params.get("checks"), params.get("unit", "sentence")
-    as_anchor = params.get("as_anchor", False)
+    checks, unit = params.get("checks"), params.get("unit", base.unit)
+    as_anchor = params.get("as_anchor", base.as_anchor)
     if (unit == "passage" or as_anchor) and relation != "topic":
         key = "unit: passage" if unit == "passage" else "as_anchor"
         raise ValueError(f"{key} makes texts that are about another text, so set relation: topic")
-    if unit == "passage" and base.variables[0] == "sentence" and base.needs:
+    if unit != base.unit and base.needs:
         raise ValueError(f"{like} draws from what a sentence mentions: leave unit: passage out")
     return replace(
         base,
@@ -114,7 +114,7 @@ def method_of(name: str, settings: MethodSettings | None = None) -> Method:
         checks=base.checks if checks is None else tuple(checks),
         unit=unit,
         as_anchor=as_anchor,
-        variables=(unit, *base.variables[1:]),
+        variables=tuple(unit if name == base.unit else name for name in base.variables),
     )
 
 
@@ -145,4 +145,5 @@ def check_params(name: str, settings: MethodSettings) -> dict[str, Any]:
         raise ValueError(f"{'; '.join(faults)} (the method's parameters: {known})") from None
     if method.prompted:
         params |= {"relation": method.relation, "checks": list(method.checks)}
+        params |= {"unit": method.unit, "as_anchor": method.as_anchor}
     return params

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tercet.models.generation import GENERATIONS
+from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request, Shot
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import shots, templates
@@ -45,6 +46,13 @@ def externals(config: PromptedConfig) -> dict[str, Path]:
 def template_of(config: SynthesiseConfig) -> templates.Template:
     """The user's own prompt file, or ours. Raises Unusable for an invalid one."""
     method, own = config.described, config.params["prompt"]
+    if own is None and method.prompt is None:
+        raise Unusable(f"{config.method} has no prompt of ours: give it one (prompt: FILE)")
+    if own is None and method.unit == "passage" and not method.module:
+        raise Unusable(
+            f"our prompt of {config.kind} is about a sentence: with unit: passage give one of your "
+            "own (prompt: FILE)"
+        )
     path = Path(own) if own is not None else templates.prompt_path(method.prompt or "")
     return templates.load(path, method.variables)
 
@@ -52,7 +60,8 @@ def template_of(config: SynthesiseConfig) -> templates.Template:
 def examples_of(config: SynthesiseConfig, template: templates.Template) -> list[shots.Example]:
     """What is shown before every question. Raises Unusable for an invalid file."""
     own, prompt = config.params["shots"], config.params["prompt"]
-    if own is None or (own == BUILTIN and prompt is not None):
+    ours = own == BUILTIN
+    if own is None or (ours and (prompt is not None or config.described.module)):
         return []
     return shots.load(_shots_path(config), template, config.params)
 

@@ -61,9 +61,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def writing(method: str, model: Model, **params: Any) -> Step:
+def writing(method: str, model: Model, like: str | None = None, **params: Any) -> Step:
     config = FittedConfig(
         method=method,
+        like=like,
         params={"generator": "t5", **params},
         decoding=Decoding(),
         precision="fp32",
@@ -85,6 +86,8 @@ def test_a_generator_writes_what_it_was_fitted_to(folder: Path) -> None:
         "synthesise.paraphrase: the generator 't5' cannot be asked this: it was fitted to "
         "entailment and contradiction alone."
     )
+    second = writing("second", here, like="entailment", **own("entailment"))
+    check_model_files([second], {})
     other = folder / "own.jinja"
     other.write_text("So: {{ sentence }}")
     with pytest.raises(BadInput, match="and would be asked in others"):
