@@ -53,13 +53,15 @@ def code_digests(
     exist, does not parse or names a missing data file.
     """
     digests: dict[str, str] = {}
+    seen: set[str] = set()
     waiting = list(modules)
     for name in modules:
         if _locate(name) is None:
             raise ValueError(f"There is no module {name}.")
     while waiting:
         name = waiting.pop()
-        path = None if name in digests else _locate(name)
+        path = None if name in seen else _locate(name)
+        seen.add(name)
         if path is None:
             continue
         module = _read(name, path)
@@ -273,9 +275,11 @@ def _imports(tree: ast.Module, package: str) -> Iterator[str]:
 
 
 def _running(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below, except those under ``if TYPE_CHECKING``."""
+    """All statements below, except those under ``if TYPE_CHECKING``; no expression has any."""
     yield node
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            continue
         if isinstance(child, ast.If) and _named(child.test) == "TYPE_CHECKING":
             for other in child.orelse:
                 yield from _running(other)
