@@ -119,4 +119,6 @@ def test_an_answer_that_parse_would_refuse_is_told(tmp_path: Path) -> None:
 def test_a_variable_need_be_no_text(tmp_path: Path, line: dict[str, Any], checks: Any) -> None:
     whole = {"sentence": "The mill has 3 wheels.", **line}
     (example,) = of(tmp_path, json.dumps(whole, ensure_ascii=False))
+    assert example.shot.prompt == f"Say {whole['sentence']}"
+    assert example.shot.answer == whole["answer"]
     check_shots([example], checks)
