@@ -14,7 +14,6 @@ import pyarrow as pa
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step, until
 from tercet.flows.planning.estimates import requests_of, spread, work_of
-from tercet.flows.recipe.wording import nearest_said
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.one_part import PartOrder
 from tercet.flows.running.one_step import artifact_of, order_of
@@ -23,6 +22,7 @@ from tercet.flows.running.runner import Make, StepResult, open_run, run_steps
 from tercet.flows.terminal.lines import say, show_step
 from tercet.flows.terminal.printable import printable
 from tercet.models.llm.messages import Answer, Request
+from tercet.models.spelling import suggest
 from tercet.tasks.knowledge.extract_generate import METHOD as EXTRACTION
 from tercet.tasks.stage import BadInput, silent
 from tercet.tasks.synthesis.synthesise import generated
@@ -139,7 +139,7 @@ def _step(steps: Sequence[Step], method: str) -> Step:
     names |= {step.name.partition(".")[2]: step for step in steps if _makes(step)}
     if method not in names:
         known = f"it has: {', '.join(names)}" if names else "it has none"
-        near = nearest_said(method, names)
+        near = suggest(method, names)
         raise BadInput(f"The recipe has no method {method!r} ({known}){near}.")
     return names[method]
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from tercet.flows.recipe.resolved import Made, Model
-from tercet.flows.recipe.wording import nearest_said
+from tercet.models.spelling import suggest
 from tercet.tasks.stage import REJECTS, BadInput, Config, Stage
 
 Inputs: TypeAlias = Mapping[str, tuple[str, ...]]
@@ -100,7 +100,7 @@ def until(steps: Sequence[Step], target: str) -> tuple[Step, ...]:
         names = sorted({s.stage.name for s in steps} | {t for s in steps for t in s.stage.tables})
         raise BadInput(
             f"--until {target!r} is neither a stage nor a table of this recipe"
-            f"{nearest_said(target, names)}: "
+            f"{suggest(target, names)}: "
             f"choose one of {', '.join(names)}."
         )
     by_name = {step.name: step for step in steps}

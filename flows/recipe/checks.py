@@ -9,11 +9,12 @@ from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import GENSE, LLM, Resolved
 from tercet.flows.recipe.scoring import faults
-from tercet.flows.recipe.wording import nearest_said, of_parameter
+from tercet.flows.recipe.wording import of_parameter
 from tercet.models.encoders.pooling import CNN, cnn_form
 from tercet.models.generation import Method
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
+from tercet.models.spelling import suggest
 from tercet.tasks.corpus.kinds.registry import columns_fault
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.knowledge.extract import ExtractConfig
@@ -108,13 +109,6 @@ def _check_method(recipe: Recipe, method: str) -> None:
             "underscores",
             *("synthesise", method),
         )
-    for key in ("as_anchor", "unit"):
-        if recipe.select.pairing == "role" and settings.params.get(key) in (True, "passage"):
-            raise Misplaced(
-                "pairing: role pairs texts of one sentence, and this anchor is another: set "
-                f"select.pairing to relation, or leave {key} out",
-                *("synthesise", method, key),
-            )
     try:
         check_params(method, settings)
     except ValueError as error:
@@ -127,6 +121,15 @@ def _check_method(recipe: Recipe, method: str) -> None:
             f"{method}: {of_parameter(fault)} (the method's parameters: {known})",
             *("synthesise", method, *fault["loc"]),
         ) from None
+    found = method_of(method, settings)
+    key = "as_anchor" if found.as_anchor else "unit" if found.unit == "passage" else None
+    if recipe.select.pairing == "role" and key is not None:
+        own = (key,) if key in settings.params else ()
+        raise Misplaced(
+            "pairing: role pairs texts of one sentence, and this anchor is another: set "
+            f"select.pairing to relation, or leave {key if own else method} out",
+            *("synthesise", method, *own),
+        )
 
 
 def check_selection(recipe: Recipe, methods: Mapping[str, Method]) -> None:
@@ -184,7 +187,7 @@ def _check_choice(recipe: Recipe) -> None:
         known = [*CHOOSERS, *recipe.evaluate.sts_sets]
         if choose.by not in known:
             raise Misplaced(
-                f"there is no {choose.by!r} to choose by{nearest_said(choose.by, known)}; known: "
+                f"there is no {choose.by!r} to choose by{suggest(choose.by, known)}; known: "
                 f"{', '.join(CHOOSERS)}, and the names under evaluate.sts_sets",
                 *(*place, "by"),
             )

@@ -15,7 +15,8 @@ from tercet.flows.recipe.fitting import fitted, own_name
 from tercet.flows.recipe.misplaced import Misplaced
 from tercet.flows.recipe.model import Recipe, json_schema
 from tercet.flows.recipe.resolve import resolve
-from tercet.flows.recipe.wording import nearest_key, nearest_said, wanted
+from tercet.flows.recipe.wording import nearest_key, wanted
+from tercet.models.spelling import suggest
 from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.stage import BadInput
 
@@ -47,7 +48,7 @@ def find(recipe: str) -> Path:
         if entry.is_file():
             return entry
     raise BadInput(
-        f"There is no recipe {recipe!r}{nearest_said(recipe, shipped())}: give a YAML file's path "
+        f"There is no recipe {recipe!r}{suggest(recipe, shipped())}: give a YAML file's path "
         f"or one of the shipped names: {', '.join(shipped())}."
     )
 

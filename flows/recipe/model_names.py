@@ -141,7 +141,7 @@ def _check_spelling(name: str, known: Mapping[str, Any], place: Place) -> None:
     if not colon or f"{prefix}:" in _PREFIXES or "/" in prefix or Path(name).exists():
         return
     raise Misplaced(
-        f"{name!r} begins with {prefix + colon!r}, which means nothing: a model may begin with "
+        f"{name!r} has the unknown prefix {prefix + colon!r}: a model may begin with "
         f"{' or '.join(_PREFIXES)}, or is a directory, or a name on the hub",
         *place,
     )

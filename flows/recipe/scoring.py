@@ -5,8 +5,9 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from tercet.flows.recipe.wording import nearest_said, of_parameter
+from tercet.flows.recipe.wording import of_parameter
 from tercet.models.generation import Method
+from tercet.models.spelling import suggest
 from tercet.tasks.scoring.pairing import RANDOM
 from tercet.tasks.scoring.score import Scorer
 from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, giving
@@ -48,7 +49,7 @@ def faults(
     """
     for name, given in score.items():
         if name not in SCORERS:
-            known, near = ", ".join(SCORERS), nearest_said(name, SCORERS)
+            known, near = ", ".join(SCORERS), suggest(name, SCORERS)
             yield f"unknown scorer {name!r}{near}; known: {known}", ("score", name)
             return
         try:
@@ -194,7 +195,7 @@ def _unknown(name: str, synthesised: Mapping[str, Method], where: str = "") -> s
     """What to say of a method that does not exist. where: such as ` in swap_roles`."""
     names = {*METHOD_NAMES, *synthesised}
     known = ", ".join(sorted(names))
-    return f"unknown method {name!r}{where}{nearest_said(name, names)}; known: {known}"
+    return f"unknown method {name!r}{where}{suggest(name, names)}; known: {known}"
 
 
 def _named(name: str, synthesised: Mapping[str, Method]) -> Method | None:

@@ -75,12 +75,6 @@ def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
     return alike[0] if alike else None
 
 
-def nearest_said(name: str, known: Iterable[str]) -> str:
-    """`; the nearest is 'NAME'` if a known name is like this one, else nothing."""
-    alike = difflib.get_close_matches(name, list(known), n=1)
-    return f"; the nearest is {alike[0]!r}" if alike else ""
-
-
 def nearest_key(
     schema: Mapping[str, Any], content: Any, location: Sequence[str | int]
 ) -> str | None:

@@ -14,6 +14,7 @@ from tercet.models.losses import (
 )
 from tercet.models.losses.loss import Loss, Params
 from tercet.models.plugins import with_installed
+from tercet.models.spelling import suggest
 
 UNVERSIONED = True
 
@@ -34,7 +35,8 @@ LOSSES: Mapping[str, Loss] = with_installed(
 def loss_named(name: str) -> Loss:
     """The loss of that name. Raises ValueError if there is none."""
     if name not in LOSSES:
-        raise ValueError(f"there is no loss {name!r}: choose one of {', '.join(LOSSES)}")
+        near = suggest(name, LOSSES)
+        raise ValueError(f"there is no loss {name!r}{near}: choose one of {', '.join(LOSSES)}")
     return LOSSES[name]
 
 
@@ -51,7 +53,8 @@ def fill_loss(content: Any, default: str | None = None) -> dict[str, Any]:
     if name is None:
         raise ValueError(f"name the loss: one of {', '.join(LOSSES)}")
     if not isinstance(name, str) or name not in LOSSES:
-        raise ValueError(f"there is no loss {name!r}; known: {', '.join(LOSSES)}")
+        near = suggest(name, LOSSES) if isinstance(name, str) else ""
+        raise ValueError(f"there is no loss {name!r}{near}; known: {', '.join(LOSSES)}")
     return {"name": name, **params_of({**content, "name": name}).model_dump(mode="json")}
 
 

@@ -1,6 +1,5 @@
 """The methods that make candidates, by name, and what a recipe makes of them."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -22,6 +21,7 @@ from tercet.models.rules import (
     synonym,
     telegram,
 )
+from tercet.models.spelling import suggest
 from tercet.tasks.stage import Config
 
 UNVERSIONED = True
@@ -120,10 +120,9 @@ def method_of(name: str, settings: MethodSettings | None = None) -> Method:
 
 def unknown(name: str) -> str:
     """What to do about a name that no method has."""
-    close = difflib.get_close_matches(name, METHOD_NAMES, n=1)
-    near = f"; the nearest is {close[0]!r}" if close else ""
+    known = ", ".join(sorted(METHOD_NAMES))
     return (
-        f"unknown method {name!r}{near}; known: {', '.join(sorted(METHOD_NAMES))}; one of your "
+        f"unknown method {name!r}{suggest(name, METHOD_NAMES)}; known: {known}; one of your "
         f"own needs a prompt file ({name}: {{prompt: FILE, relation: keeps}})"
     )
 

@@ -9,6 +9,9 @@ from tercet.flows.recipe.misplaced import Misplaced
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolve import resolve
 from tercet.flows.recipe.resolved import Weights
+from tercet.models.generation import Method, Prompted
+from tercet.models.prompted.asked import each_sentence
+from tercet.tasks.synthesis import methods
 
 STS = {"name": "sts", "source": "sts.csv", "role": "labelled", "kind": "scored"}
 
@@ -104,3 +107,21 @@ def test_without_decay_no_cosine_is_needed() -> None:
     assert resolve(Recipe.model_validate({**JUDGED, "train": {"phases": [taught]}}))
     encoder = {"encoder": "a/guard", "embedding_min": 0.9}
     assert resolve(Recipe.model_validate({**JUDGED, "guard": encoder}))
+
+
+@pytest.mark.parametrize("declared", [{"as_anchor": True}, {"unit": "passage"}])
+def test_pairing_by_role_is_refused_where_an_anchor_is_no_sentence(
+    declared: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the recipe says so, or a package's method."""
+    said = "pairing: role pairs texts of one sentence, .* or leave {} out"
+    role = {**JUDGED, "llm": {"model": "a/b"}, "select": {**JUDGED["select"], "pairing": "role"}}
+    own = {**declared, "relation": "topic", "prompt": "ask.jinja"}
+    with pytest.raises(Misplaced, match=said.format(*declared)) as caught:
+        resolve(Recipe.model_validate({**role, "synthesise": {"mine": own}}))
+    assert caught.value.location == ("synthesise", "mine", *declared)
+    asking = Method("ask", "positive", "topic", each_sentence("ask"), Prompted, **declared)
+    monkeypatch.setattr(methods, "METHODS", {**methods.METHODS, "ask": asking})
+    with pytest.raises(Misplaced, match=said.format("ask")) as caught:
+        resolve(Recipe.model_validate({**role, "synthesise": {"ask": None}}))
+    assert caught.value.location == ("synthesise", "ask")

@@ -96,7 +96,7 @@ def test_a_slip_is_told_wherever_a_model_is_named(tmp_path: Path) -> None:
 
 
 def test_a_misspelt_prefix_is_no_name_of_the_hub(tmp_path: Path) -> None:
-    told = "backbone: 'packge:a/b' begins with 'packge:', .* begin with package: or tag:, or is"
+    told = "backbone: 'packge:a/b' has the unknown prefix 'packge:': .* begin with package: or tag:"
     with pytest.raises(BadInput, match=told):
         load(tmp_path, {"backbone": "packge:a/b"})
     (tmp_path / "a:b").mkdir()

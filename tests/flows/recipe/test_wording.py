@@ -47,6 +47,7 @@ def test_every_pattern_of_a_recipe_is_told_in_words() -> None:
         ("corpora.0.sorce=a", "unknown key 'corpora.0.sorce'; the nearest is 'source'."),
         ("train.phases.0.lr=1", "unknown key 'train.phases.0.lr'."),
         (f"{LOSS}={{name: gaussian_decay, gat: 1}}", f"'{LOSS}.gat'; the nearest is 'gate'."),
+        (f"{LOSS}=in_bach", "there is no loss 'in_bach'; the nearest is 'in_batch'; known: "),
         # Another loss's.
         (f"{LOSS}={{name: in_batch, gat: 1}}", f"unknown key '{LOSS}.gat'."),
         (

@@ -70,6 +70,8 @@ def test_the_librarys_own_trainer_takes_it(
 def test_a_loss_that_is_not_there() -> None:
     with pytest.raises(ValueError, match="there is no loss 'nothing': choose one of definition"):
         loss_named("nothing")
+    with pytest.raises(ValueError, match="no loss 'in_bach'; the nearest is 'in_batch': choose"):
+        loss_named("in_bach")
 
 
 def test_no_torch_is_loaded_to_check_a_recipe() -> None:
