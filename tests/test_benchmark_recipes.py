@@ -9,6 +9,7 @@ import pytest
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file
+from tercet.flows.recipe.resolve import resolve
 from tercet.flows.studies.arms import arms_of
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -26,7 +27,9 @@ def script(name: str) -> ModuleType:
 def compiled(recipe: str, arms: Path, *common: str) -> dict[str, set[str]]:
     """The names of each arm's steps."""
     return {
-        arm.name: {step.name for step in compile_steps(file.load(arm.recipe, arm.overrides))}
+        arm.name: {
+            step.name for step in compile_steps(resolve(file.load(arm.recipe, arm.overrides)))
+        }
         for arm in arms_of(recipe, [], str(arms), common)
     }
 
@@ -84,7 +87,9 @@ def test_every_recipe(field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         _, _, recipe, *rest = module.command(arm, str(tmp_path), "store", 2, None)
         overrides = [rest[i + 1] for i, word in enumerate(rest) if word == "--set"]
         corpus = rest[rest.index("--corpus") + 1] if "--corpus" in rest else None
-        steps[name] = {step.name for step in compile_steps(file.load(recipe, overrides, corpus))}
+        steps[name] = {
+            step.name for step in compile_steps(resolve(file.load(recipe, overrides, corpus)))
+        }
     assert all("evaluate.encoder.seed43" in found for found in steps.values())
     assert "fit_pair.judge" in steps["GenSE"]
     assert "fit_pair.judge" not in steps["quickstart"]
@@ -103,7 +108,8 @@ def test_arms_of_discriminators() -> None:
 
 def test_three_steps_of_definitions() -> None:
     steps = {
-        step.name for step in compile_steps(file.load(str(BENCHMARKS / "definitions_steps.yaml")))
+        step.name
+        for step in compile_steps(resolve(file.load(str(BENCHMARKS / "definitions_steps.yaml"))))
     }
     assert {"entry_matrix.step3", "evaluate.step2", "evaluate.encoder"} <= steps
 
@@ -119,7 +125,10 @@ def test_definitions_before_the_recipe_of_all() -> None:
         assert part.model_dump(exclude=differing) == own.model_dump(exclude=differing)
     whole = {"parts"}
     assert shipped.phases[0].model_dump(exclude=whole) == second.model_dump(exclude=whole)
-    assert {step.name for step in compile_steps(recipe)} >= {"entry_matrix.definitions", "select"}
+    assert {step.name for step in compile_steps(resolve(recipe))} >= {
+        "entry_matrix.definitions",
+        "select",
+    }
 
 
 def test_arms_of_definitions() -> None:
@@ -145,7 +154,7 @@ def test_the_generators() -> None:
 
 
 def test_the_discriminators() -> None:
-    steps = compile_steps(file.load(str(BENCHMARKS / "gense_nli.yaml")))
+    steps = compile_steps(resolve(file.load(str(BENCHMARKS / "gense_nli.yaml"))))
     assert {step.name for step in steps} >= {"fit_generator.writer", "fit_pair.judge"}
 
 
@@ -161,4 +170,4 @@ def test_the_learned_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     module = script("learned_llm")
     path = module.write_recipe(tmp_path / "base.yaml", tmp_path / "c.txt", tmp_path / "m", "python")
-    assert compile_steps(file.load(str(path)))
+    assert compile_steps(resolve(file.load(str(path))))

@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step, until
 from tercet.flows.planning.estimates import requests_of, spread, work_of
 from tercet.flows.running.arguments import RunArguments
@@ -42,11 +41,10 @@ def try_method(arguments: RunArguments, method: str, count: int) -> None:
     """
     whole = prepare(arguments)
     # All of them: extraction can be tried where no step of a run reads it.
-    steps = compile_steps(whole.recipe)
-    wanted = _step(steps, method)
+    wanted = _step(whole.every, method)
     run_plan = RunPlan(
         whole.recipe,
-        until(steps, wanted.name),
+        until(whole.every, wanted.name),
         replace(arguments, until=wanted.name),
         tried=method,
     )

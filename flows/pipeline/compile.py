@@ -11,16 +11,14 @@ from tercet.flows.pipeline.scoring import scoring_steps
 from tercet.flows.pipeline.step import Step, connect, in_order, until, without_unread
 from tercet.flows.pipeline.synthesis import synthesis_steps
 from tercet.flows.pipeline.training import training_steps
-from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolve import resolve
+from tercet.flows.recipe.resolved import Resolved
 
 # Made only for what reads them.
 _ON_DEMAND = ("guard.sentences", "guard.document_pairs", "guard.triplets", "fit_evaluator")
 
 
-def compile_steps(recipe: Recipe) -> tuple[Step, ...]:
-    """The recipe's steps, each after its inputs. Raises Misplaced as `resolve` does."""
-    resolved = resolve(recipe)
+def compile_steps(resolved: Resolved) -> tuple[Step, ...]:
+    """The recipe's steps, each after its inputs."""
     steps = [
         *corpus_steps(resolved.recipe),
         *model_steps(resolved),
@@ -36,19 +34,21 @@ def compile_steps(recipe: Recipe) -> tuple[Step, ...]:
     return without_unread(in_order(connect(steps)), _ON_DEMAND)
 
 
-def steps_to_run(recipe: Recipe, target: str | None = None) -> tuple[Step, ...]:
-    """The steps that a run makes: those that `target` needs, by default all that are read.
+def steps_to_run(steps: Sequence[Step], target: str | None = None) -> tuple[Step, ...]:
+    """Those of a recipe's steps that `target` needs, by default all that are read.
 
     Raises: BadInput for an unknown target.
     """
-    steps = compile_steps(recipe)
     return without_unread(steps, STEPS) if target is None else until(steps, target)
 
 
-def left_out(recipe: Recipe, steps: Sequence[Step]) -> str | None:
-    """One line for the steps that a whole run leaves out; None if there are none."""
+def left_out(every: Sequence[Step], steps: Sequence[Step]) -> str | None:
+    """One line for those of a recipe's steps that a whole run leaves out; None if there are none.
+
+    every: the recipe's steps. steps: those that the run makes.
+    """
     made = {step.name for step in steps}
-    unread = [step.name for step in compile_steps(recipe) if step.name not in made]
+    unread = [step.name for step in every if step.name not in made]
     if not unread:
         return None
     return (

@@ -15,6 +15,7 @@ from tercet.flows.recipe.fitting import fitted, own_name
 from tercet.flows.recipe.misplaced import Misplaced
 from tercet.flows.recipe.model import Recipe, json_schema
 from tercet.flows.recipe.resolve import resolve
+from tercet.flows.recipe.resolved import Resolved
 from tercet.flows.recipe.wording import nearest_key, wanted
 from tercet.models.spelling import suggest
 from tercet.tasks.corpus.sources.discover import describe
@@ -54,11 +55,15 @@ def find(recipe: str) -> Path:
 
 
 class Loaded(NamedTuple):
-    """A valid recipe. content: as a file would have it. chosen: how it was fitted, in one line."""
+    """A valid recipe, and what its names mean.
+
+    content: as a file would have it. chosen: how it was fitted to the corpus, in one line.
+    """
 
     recipe: Recipe
     content: dict[str, Any]
     chosen: str | None
+    resolved: Resolved
 
 
 def _shipped_file(name: str) -> Path:
@@ -114,8 +119,7 @@ def loaded(
         content["seed"] = seed
     try:
         valid = Recipe.model_validate(content)
-        resolve(valid)
-        return Loaded(valid, content, chosen)
+        return Loaded(valid, content, chosen, resolve(valid))
     except (ValidationError, Misplaced) as error:
         typed: dict[str, str] = {o.partition("=")[0].strip(): f"--set {o}" for o in overrides}
         typed |= {"corpora": f"--corpus {corpus}"} if corpus is not None else {}

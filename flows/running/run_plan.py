@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tercet.flows.pipeline.compile import left_out, steps_to_run
+from tercet.flows.pipeline.compile import compile_steps, left_out, steps_to_run
 from tercet.flows.pipeline.fingerprints import tagged_model
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
@@ -25,13 +25,15 @@ from tercet.tasks.stage import BadInput, Config
 class RunPlan:
     """A valid recipe, its steps, and the arguments that start the same run.
 
-    content: the recipe as a file would have it. chosen: how it was fitted to the corpus, if it was.
+    every: all steps of the recipe. content: the recipe as a file would have it. chosen: how it was
+        fitted to the corpus, if it was.
     tried: the method that `tercet try` shows; such a run is never taken for the newest one.
     """
 
     recipe: Recipe
     steps: tuple[Step, ...]
     arguments: RunArguments
+    every: tuple[Step, ...] = ()
     content: Mapping[str, Any] = field(default_factory=dict)
     chosen: str | None = None
     tried: str | None = None
@@ -44,7 +46,7 @@ class RunPlan:
     @property
     def notes(self) -> list[str]:
         """Lines for steps that nothing reads, and for bf16 where this processor has none."""
-        unread = left_out(self.recipe, self.steps) if self.arguments.until is None else None
+        unread = left_out(self.every, self.steps) if self.arguments.until is None else None
         return [line for line in (unread, self._precision()) if line is not None]
 
     def _precision(self) -> str | None:
@@ -64,13 +66,14 @@ def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> Run
 
     Raises: BadInput.
     """
-    recipe, content, chosen = recipe_file.loaded(
+    loaded = recipe_file.loaded(
         arguments.recipe, arguments.overrides, arguments.corpus, arguments.limit, arguments.seed
     )
-    steps = steps_to_run(recipe, arguments.until)
+    every = compile_steps(loaded.resolved)
+    steps = steps_to_run(every, arguments.until)
     _check_inputs(steps, [] if checked is None else checked)
     check_models(steps, arguments.store)
-    return RunPlan(recipe, steps, arguments, content, chosen)
+    return RunPlan(loaded.recipe, steps, arguments, every, loaded.content, loaded.chosen)
 
 
 def check_models(steps: Sequence[Step], location: str) -> None:

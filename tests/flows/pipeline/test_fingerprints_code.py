@@ -10,6 +10,7 @@ from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.fingerprints import closure
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.resolve import resolve
 from tercet.storage import code
 
 # Stages to what must never be part of them: none of their results depends on it.
@@ -65,7 +66,9 @@ def shipped() -> Mapping[str, Sequence[Step]]:
         "gense": (),
         "sarcse": (),
     }
-    return {name: compile_steps(recipe_file.load(name, own)) for name, own in changes.items()}
+    return {
+        name: compile_steps(resolve(recipe_file.load(name, own))) for name, own in changes.items()
+    }
 
 
 @pytest.mark.parametrize(("names", "banned"), BANNED.items(), ids=lambda value: value[0])

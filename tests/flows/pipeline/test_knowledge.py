@@ -6,8 +6,9 @@ import pytest
 
 from tercet.flows.commands.plan import show_plan
 from tercet.flows.pipeline.compile import compile_steps, left_out, steps_to_run
+from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.resolve import resolve
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 
@@ -31,25 +32,24 @@ train: {{phases: [{{name: main}}]}}
     ],
 )
 def test_what_no_step_reads_is_left_out(tmp_path: Path, methods: str, unread: set[str]) -> None:
-    recipe = of(tmp_path, methods)
-    whole = {step.name for step in compile_steps(recipe)}
-    steps = steps_to_run(recipe)
-    assert whole - {step.name for step in steps} == unread
+    every = of(tmp_path, methods)
+    steps = steps_to_run(every)
+    assert {step.name for step in every} - {step.name for step in steps} == unread
     made = [step.name for step in steps]
     assert all(made.index(need) < made.index(step.name) for step in steps for need in step.needs)
-    said = left_out(recipe, steps)
+    said = left_out(every, steps)
     assert (said is None) == (not unread)
 
 
 def test_awareness_reads_the_graph_whatever_the_methods_do(tmp_path: Path) -> None:
-    recipe = of(tmp_path, "{negation: {}}", "awareness: {teacher: elsewhere}\n")
-    assert {"extract", "graph"} <= {step.name for step in steps_to_run(recipe)}
+    every = of(tmp_path, "{negation: {}}", "awareness: {teacher: elsewhere}\n")
+    assert {"extract", "graph"} <= {step.name for step in steps_to_run(every)}
 
 
 @pytest.mark.parametrize("target", ["graph", "kg_nodes"])
 def test_a_graph_that_nothing_reads_is_made_if_asked_for(tmp_path: Path, target: str) -> None:
-    recipe = of(tmp_path, "{negation: {}}")
-    assert [step.name for step in steps_to_run(recipe, target)] == ["ingest", "extract", "graph"]
+    every = of(tmp_path, "{negation: {}}")
+    assert [step.name for step in steps_to_run(every, target)] == ["ingest", "extract", "graph"]
 
 
 def test_the_plan_says_what_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,8 +74,8 @@ def test_the_plan_says_where_bf16_is_computed_in_fp32(
     assert "bf16" not in " ".join(prepare(RunArguments(str(path), store)).notes)
 
 
-def of(folder: Path, methods: str, more: str = "") -> Recipe:
-    return recipe_file.load(str(write(folder, methods, more)))
+def of(folder: Path, methods: str, more: str = "") -> tuple[Step, ...]:
+    return compile_steps(resolve(recipe_file.load(str(write(folder, methods, more)))))
 
 
 def write(folder: Path, methods: str, more: str = "") -> Path:
@@ -89,4 +89,4 @@ def write(folder: Path, methods: str, more: str = "") -> Path:
 def test_texts_are_cut_in_two_where_there_are_texts() -> None:
     recipe = recipe_file.load("pretrain_cpu", ["evaluate.halves=true"])
     assert not recipe.unlabelled
-    assert "halves" not in [step.name for step in compile_steps(recipe)]
+    assert "halves" not in [step.name for step in compile_steps(resolve(recipe))]

@@ -5,6 +5,7 @@ from typing import Any
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step, until
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.resolve import resolve
 from tercet.flows.recipe.resolved import Made, Tagged, Weights
 
 CONTENT: dict[str, Any] = {
@@ -29,7 +30,7 @@ CONTENT: dict[str, Any] = {
 
 def steps(**changes: Any) -> dict[str, Step]:
     content = {key: value for key, value in {**CONTENT, **changes}.items() if value is not None}
-    return {step.name: step for step in compile_steps(Recipe.model_validate(content))}
+    return {step.name: step for step in compile_steps(resolve(Recipe.model_validate(content)))}
 
 
 def test_a_name_is_the_step_that_makes_the_model() -> None:

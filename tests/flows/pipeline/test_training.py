@@ -14,6 +14,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.pipeline.training import trained_by
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.resolve import resolve
 from tercet.flows.recipe.resolved import Made, Weights
 from tercet.models.losses import registry
 from tercet.storage.store import open_store
@@ -48,7 +49,7 @@ def recipe(tmp_path: Path, *changes: str) -> Recipe:
 
 
 def steps(tmp_path: Path, *changes: str) -> dict[str, Step]:
-    return {step.name: step for step in compile_steps(recipe(tmp_path, *changes))}
+    return {step.name: step for step in compile_steps(resolve(recipe(tmp_path, *changes)))}
 
 
 def versions(tmp_path: Path, *changes: str) -> dict[str, str | None]:
@@ -325,7 +326,7 @@ GENSE = {
 
 @pytest.mark.parametrize("name", GENSE)
 def test_gense_s_phases_follow_each_other_with_the_paper_s_numbers(name: str) -> None:
-    found = {step.name: step for step in compile_steps(recipe_file.load(name))}
+    found = {step.name: step for step in compile_steps(resolve(recipe_file.load(name)))}
     before: Made | Weights = Weights("google-t5/t5-base")
     for phase, (rows, corpus, numbers) in GENSE[name].items():
         step = found[f"train.{phase}"]

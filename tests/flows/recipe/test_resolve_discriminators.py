@@ -10,6 +10,7 @@ from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.resolve import resolve
 from tercet.flows.recipe.resolved import Made, Weights
 from tercet.tasks.stage import BadInput
 
@@ -38,7 +39,7 @@ def load(tmp_path: Path, **changes: Any) -> Recipe:
 
 
 def steps(recipe: Recipe) -> dict[str, Step]:
-    return {step.name: step for step in compile_steps(recipe)}
+    return {step.name: step for step in compile_steps(resolve(recipe))}
 
 
 def test_it_reads_the_evaluators_vectors_and_the_scorer_those_that_are_stored(

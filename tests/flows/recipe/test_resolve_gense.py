@@ -10,6 +10,7 @@ from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.resolve import resolve
 from tercet.flows.recipe.resolved import Made
 from tercet.models.llm.errors import Unusable
 from tercet.models.t5 import wording
@@ -43,7 +44,7 @@ def load(tmp_path: Path, *overrides: str, **changes: Any) -> Recipe:
 
 
 def steps(recipe: Recipe) -> dict[str, Step]:
-    return {step.name: step for step in compile_steps(recipe)}
+    return {step.name: step for step in compile_steps(resolve(recipe))}
 
 
 def fitted(**changes: Any) -> dict[str, Any]:

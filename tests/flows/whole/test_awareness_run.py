@@ -10,6 +10,7 @@ from tiny_run import Tiny, ended_well, query, tercet
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.resolve import resolve
 from tercet.flows.recipe.resolved import Weights
 from tercet.tasks.stage import BadInput
 
@@ -106,9 +107,11 @@ def test_a_recipe_without_synthesis_makes_the_graph_for_it(
     }
     path = tmp_path / "dropout.yaml"
     path.write_text(yaml.safe_dump(recipe))
-    plain = [step.name for step in compile_steps(recipe_file.load(str(path)))]
+    plain = [step.name for step in compile_steps(resolve(recipe_file.load(str(path))))]
     assert plain == ["ingest", "sample", "evaluate.base", "train", "evaluate.encoder"]
-    measured = compile_steps(recipe_file.load(str(path), ["awareness={teacher: elsewhere}"]))
+    measured = compile_steps(
+        resolve(recipe_file.load(str(path), ["awareness={teacher: elsewhere}"]))
+    )
     by_name = {step.name: step for step in measured}
     assert set(by_name) - set(plain) == {"extract", "graph", "awareness"}
     assert by_name["awareness"].models == {"teacher": Weights("elsewhere")}

@@ -8,6 +8,7 @@ from tiny_run import Finished, Tiny, copy_of, ended_well, query, states, tercet
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.resolve import resolve
 from tercet.flows.recipe.resolved import Made, Weights
 
 PHASES = (
@@ -91,7 +92,7 @@ def test_planted_rows_stay_out_of_training(finished: Finished, tmp_path: Path) -
 
 def steps_of(tiny: Tiny, *overrides: str) -> dict[str, Step]:
     recipe = recipe_file.load(str(tiny.recipe), list(overrides))
-    return {step.name: step for step in compile_steps(recipe)}
+    return {step.name: step for step in compile_steps(resolve(recipe))}
 
 
 @pytest.fixture

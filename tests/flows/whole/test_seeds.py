@@ -5,6 +5,7 @@ from tiny_run import Finished, copy_of, ended_well, query, states, tercet
 
 from tercet.flows.pipeline import compile as steps
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.resolve import resolve
 from tercet.tasks.stage import BadInput
 
 
@@ -54,4 +55,4 @@ def test_a_count_of_seeds_that_cannot_be(finished: Finished, said, expected):
 
 
 def _compiled(finished: Finished, *overrides: str) -> tuple[steps.Step, ...]:
-    return steps.compile_steps(recipe_file.load(str(finished.tiny.recipe), overrides))
+    return steps.compile_steps(resolve(recipe_file.load(str(finished.tiny.recipe), overrides)))

@@ -10,6 +10,7 @@ from train_stage import call, inputs
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.resolve import resolve
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
@@ -145,7 +146,7 @@ def test_a_recipe_that_cannot_choose_on_dev_is_refused(
 
 def test_training_reads_dev_pairs_or_the_suite_only_where_it_chooses(tmp_path: Path) -> None:
     def train_step(*changes: str) -> Any:
-        steps = compile_steps(recipe_file.load("simcse", changes))
+        steps = compile_steps(resolve(recipe_file.load("simcse", changes)))
         return next(step for step in steps if step.name == "train")
 
     assert "document_pairs" not in train_step("train.choose=null").inputs
@@ -169,7 +170,7 @@ def test_the_choice_reads_the_pairs_that_the_evaluation_reports_on(
     assert chosen_on["pair_id"].to_pylist() == reported.ids.tolist()
     assert chosen_on["query"].to_pylist() == reported.queries
     steps = compile_steps(
-        recipe_file.load("quickstart", ["train.choose={}", "evaluate.max_pairs=7"])
+        resolve(recipe_file.load("quickstart", ["train.choose={}", "evaluate.max_pairs=7"]))
     )
     found = {step.name: step.config.model_dump()["max_pairs"] for step in steps[-2:]}
     assert found == {"train": 7, "evaluate.encoder": 7}

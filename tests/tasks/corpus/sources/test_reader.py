@@ -7,6 +7,7 @@ import pytest
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.resolve import resolve
 from tercet.storage.code import modules_of
 from tercet.tasks.corpus import ingest, labelled
 from tercet.tasks.corpus.kinds.registry import KINDS
@@ -112,7 +113,7 @@ def recipe(*corpora: dict[str, Any]) -> Recipe:
 def test_a_step_has_the_code_of_its_own_readers_and_kinds_alone(toys: None) -> None:
     text = {"name": "t", "source": "a.txt"}
     rows = {"name": "r", "source": "count:3", "role": "labelled", "kind": "doubles"}
-    steps = {step.name: step for step in compile_steps(recipe(text, rows))}
+    steps = {step.name: step for step in compile_steps(resolve(recipe(text, rows)))}
     own = [READERS["count:"], KINDS["doubles"]]
     for name, used in (("ingest", [files.READER]), ("labelled", own)):
         assert steps[name].stage.uses(steps[name].config) == used
@@ -120,4 +121,4 @@ def test_a_step_has_the_code_of_its_own_readers_and_kinds_alone(toys: None) -> N
     assert [corpus.name for corpus in steps["ingest"].config.corpora] == ["t"]
     assert [corpus.name for corpus in steps["sample"].config.corpora] == ["t"]
     assert steps["guard.labelled"].inputs == {"labelled": ("labelled",)}
-    assert "labelled" not in {step.name for step in compile_steps(recipe(text))}
+    assert "labelled" not in {step.name for step in compile_steps(resolve(recipe(text)))}
