@@ -13,7 +13,7 @@ import csv
 from collections import defaultdict
 from pathlib import Path
 
-from tercet.models.measures.comparisons import over_seeds, paired_over_seeds
+from tercet.models.measures.comparisons import paired_over_seeds, summarise_seeds
 
 Values = dict[int, float]
 
@@ -47,7 +47,7 @@ def main() -> None:
         print(f"\n{metric}")
         for arm, gains in arms.items():
             all_of_them = list(gains.values())
-            wide, narrow = over_seeds(all_of_them), over_seeds(all_of_them, 0.9)
+            wide, narrow = summarise_seeds(all_of_them), summarise_seeds(all_of_them, 0.9)
             line = f"  {arm:<28}{wide.mean:+7.2f}{spread(wide.low, wide.high)}"
             line += f", 90 %{spread(narrow.low, narrow.high)}" if wide.n > 1 else ""
             line += f", seeds: {wide.n}"

@@ -17,7 +17,7 @@ from duckdb import DuckDBPyConnection
 from tercet.flows.results.figures import Figure, figures
 from tercet.flows.results.paired_items import Measured, sampled
 from tercet.flows.results.queries import connect
-from tercet.models.measures.comparisons import over_seeds
+from tercet.models.measures.comparisons import summarise_seeds
 from tercet.storage.store import open_store
 
 _METRICS = {
@@ -46,7 +46,7 @@ def gains(figure: Figure) -> dict[int | None, float]:
 def told(values: list[float]) -> str:
     if len(values) < 2:
         return f"{values[0]:+.2f}" if values else ""
-    found = over_seeds(values)
+    found = summarise_seeds(values)
     if found.low is None:
         return f"{found.mean:+.2f}"
     return f"{found.mean:+.2f} ({found.sd:.2f}; {found.low:+.2f} to {found.high:+.2f})"

@@ -16,7 +16,7 @@ from tercet.flows.pages.redaction import public_path, public_values
 from tercet.flows.results.encoder_form import Reformed, form_of, needs_trust
 from tercet.flows.results.few import TOO_FEW
 from tercet.flows.results.figures import Figure, figures, of_geometry
-from tercet.models.measures.comparisons import over_seeds
+from tercet.models.measures.comparisons import summarise_seeds
 from tercet.storage.artifacts import Artifact
 from tercet.storage.runs import Run
 from tercet.tasks.training import whiten
@@ -280,7 +280,7 @@ def _seeds_table(found: Sequence[Figure]) -> str:
     rows = []
     for figure in shown(found):
         if len(figure.after) > 1:
-            over = over_seeds(list(figure.values().values()))
+            over = summarise_seeds(list(figure.values().values()))
             drawn = ", ".join(str(seed) for seed in figure.after)
             rows.append(
                 (*_place(figure), figure.metric.name, number(over.mean), number(over.sd), drawn)

@@ -191,7 +191,7 @@ def over_seeds(subjects: Sequence[Subject]) -> Section:
             values = figure.values()
             if len(values) < 2 or not figure.headline:
                 continue
-            told_of = comparisons.over_seeds(list(values.values()))
+            told_of = comparisons.summarise_seeds(list(values.values()))
             known = told_of.low is not None and told_of.high is not None
             ends = f"{told_of.low:.2f} to {told_of.high:.2f}" if known else "–"
             rows.append(

@@ -116,9 +116,9 @@ class Figure:
 
     def _gained(self) -> tuple[float | None, float | None, float | None]:
         if len(self.gains) > 1:
-            from tercet.models.measures.comparisons import over_seeds
+            from tercet.models.measures.comparisons import summarise_seeds
 
-            found = over_seeds([gain.value for gain in self.gains.values()])
+            found = summarise_seeds([gain.value for gain in self.gains.values()])
             return found.mean, found.low, found.high
         for gain in self.gains.values():
             return gain.value, gain.low, gain.high

@@ -247,7 +247,7 @@ def _over_seeds(found: Sequence[Figure]) -> list[str]:
     seeds = len(several[0].gains)
     lines = [f"\nOver {seeds} seeds:{'':<32}{'mean':>8}{'sd':>7}   95 % interval"]
     for figure in several:
-        over = comparisons.over_seeds([gain.value for gain in figure.gains.values()])
+        over = comparisons.summarise_seeds([gain.value for gain in figure.gains.values()])
         known = over.low is not None and over.high is not None
         spread = f"({over.low:+.2f} to {over.high:+.2f})" if known else "the same for each"
         spread = TOO_FEW if figure.few else spread

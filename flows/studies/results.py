@@ -20,7 +20,7 @@ from tercet.flows.results.metric_names import (
 )
 from tercet.flows.results.paired_items import Measured
 from tercet.flows.studies.arms import Arm, Outcome, PlannedArm
-from tercet.models.measures.comparisons import SeedSummary, over_seeds, paired_over_seeds
+from tercet.models.measures.comparisons import SeedSummary, paired_over_seeds, summarise_seeds
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput
@@ -212,7 +212,7 @@ def _summary(values: Mapping[int | None, Value]) -> SeedSummary | None:
     if not values:
         return None
     if len(values) > 1:
-        over = over_seeds([found.value for found in values.values()])
+        over = summarise_seeds([found.value for found in values.values()])
         return replace(over, low=None, high=None) if _few(values) else over
     (found,) = values.values()
     return SeedSummary(found.value, None, found.low, found.high, 1)

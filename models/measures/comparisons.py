@@ -45,7 +45,7 @@ class PairedDifference:
     smallest_visible: float | None
 
 
-def over_seeds(values: Sequence[float], level: float = 0.95) -> SeedSummary:
+def summarise_seeds(values: Sequence[float], level: float = 0.95) -> SeedSummary:
     """Mean, deviation and interval of a figure over seeds.
 
     Raises: ValueError without values and with one that is not finite.
@@ -80,6 +80,6 @@ def paired_over_seeds(
         raise ValueError(
             f"the two arms have no seed in common: {sorted(a) or 'none'} and {sorted(b) or 'none'}"
         )
-    found = over_seeds([a[seed] - b[seed] for seed in common], level)
+    found = summarise_seeds([a[seed] - b[seed] for seed in common], level)
     visible = None if found.high is None else found.high - found.mean
     return PairedDifference(found.mean, found.sd, found.low, found.high, found.n, visible)

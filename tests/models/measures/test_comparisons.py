@@ -3,21 +3,21 @@
 import numpy as np
 import pytest
 
-from tercet.models.measures.comparisons import over_seeds, paired_over_seeds
+from tercet.models.measures.comparisons import paired_over_seeds, summarise_seeds
 
 # Two-sided 95 % points of Student's t, from any table of it.
 T_OF_TWO, T_OF_FOUR = 4.3027, 2.7764
 
 
 def test_a_summary_by_hand():
-    found = over_seeds([70.0, 72.0, 74.0])
+    found = summarise_seeds([70.0, 72.0, 74.0])
     assert (found.mean, found.sd, found.n) == (72, pytest.approx(2), 3)
     half = T_OF_TWO * 2 / np.sqrt(3)
     assert (found.low, found.high) == pytest.approx((72 - half, 72 + half), abs=1e-3)
 
 
 def test_one_seed_has_no_deviation():
-    found = over_seeds([70.0])
+    found = summarise_seeds([70.0])
     assert (found.mean, found.sd, found.low, found.high, found.n) == (70, None, None, None, 1)
     pair = paired_over_seeds({42: 71.0}, {42: 70.0})
     assert (pair.mean, pair.sd, pair.low, pair.smallest_visible, pair.n) == (1, None, None, None, 1)
@@ -25,7 +25,7 @@ def test_one_seed_has_no_deviation():
 
 def test_seeds_that_gave_the_same_tell_no_interval():
     """Ties are common where few queries are ranked; they are no sign of certainty."""
-    found = over_seeds([0.1 + 0.2, 0.3, 0.3])
+    found = summarise_seeds([0.1 + 0.2, 0.3, 0.3])
     assert (found.mean, found.sd, found.low, found.high) == (pytest.approx(0.3), 0.0, None, None)
     pair = paired_over_seeds({1: 70.0, 2: 71.0}, {1: 69.0, 2: 70.0})
     assert (pair.mean, pair.low, pair.high, pair.smallest_visible) == (1.0, None, None, None)
@@ -34,7 +34,7 @@ def test_seeds_that_gave_the_same_tell_no_interval():
 @pytest.mark.parametrize("values", [[], [1.0, np.nan], [1.0, np.inf]])
 def test_no_summary_of_nothing_or_nan(values):
     with pytest.raises(ValueError, match="a summary over seeds needs"):
-        over_seeds(values)
+        summarise_seeds(values)
 
 
 def test_a_paired_difference_by_hand_over_the_common_seeds():
@@ -71,7 +71,7 @@ def test_the_interval_covers_the_true_difference_and_pairing_narrows_it():
         )
         false.append(abs(none.mean) > none.smallest_visible)
         width.append(found.smallest_visible)
-        unpaired.append(over_seeds(a).high - over_seeds(a).mean)
+        unpaired.append(summarise_seeds(a).high - summarise_seeds(a).mean)
     assert 0.93 <= np.mean(covered) <= 0.97
     assert 0.03 <= np.mean(false) <= 0.07
     assert np.mean(width) < 0.5 * np.mean(unpaired)
