@@ -13,7 +13,7 @@ import csv
 from collections import defaultdict
 from pathlib import Path
 
-from tercet.models.measures.comparisons import paired_over_seeds, summarise_seeds
+from tercet.models.measures.comparisons import compare_seeds, summarise_seeds
 
 Values = dict[int, float]
 
@@ -52,7 +52,7 @@ def main() -> None:
             line += f", 90 %{spread(narrow.low, narrow.high)}" if wide.n > 1 else ""
             line += f", seeds: {wide.n}"
             if asked.to in arms and arm != asked.to and gains.keys() & arms[asked.to].keys():
-                apart = paired_over_seeds(gains, arms[asked.to])
+                apart = compare_seeds(gains, arms[asked.to])
                 line += f"; less {asked.to} {apart.mean:+.2f}{spread(apart.low, apart.high)}"
                 line += f", seeds: {apart.n}"
             print(line)

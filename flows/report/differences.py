@@ -177,14 +177,14 @@ def _figures(a: Subject, b: Subject) -> Block:
 
 def _gap(one: Figure, other: Figure, a: Subject, b: Subject) -> Gap | None:
     """B minus A, over common seeds or, with one training each, over common queries or pairs."""
-    from tercet.models.measures.comparisons import paired_over_seeds
+    from tercet.models.measures.comparisons import compare_seeds
 
     if _digest(one) != _digest(other):
         return None
     mine = {seed: value for seed, value in one.values().items() if seed is not None}
     theirs = {seed: value for seed, value in other.values().items() if seed is not None}
     if len(mine.keys() & theirs.keys()) > 1:
-        told = paired_over_seeds(theirs, mine)
+        told = compare_seeds(theirs, mine)
         few = one.few or other.few
         low, high = (None, None) if few else (told.low, told.high)
         return Gap(told.mean, low, high, f"{told.n} common seeds", True)

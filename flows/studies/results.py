@@ -20,7 +20,7 @@ from tercet.flows.results.metric_names import (
 )
 from tercet.flows.results.paired_items import Measured
 from tercet.flows.studies.arms import Arm, Outcome, PlannedArm
-from tercet.models.measures.comparisons import SeedSummary, paired_over_seeds, summarise_seeds
+from tercet.models.measures.comparisons import SeedSummary, compare_seeds, summarise_seeds
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput
@@ -224,7 +224,7 @@ def _difference(one: Found, first: Found, metric: Metric, store: Store) -> Diffe
     if len({found.digest for found in (*ours.values(), *theirs.values())}) > 1:
         return None  # on other data
     if len(ours.keys() & theirs.keys()) > 1:
-        over = paired_over_seeds(_by_seed(ours), _by_seed(theirs))
+        over = compare_seeds(_by_seed(ours), _by_seed(theirs))
         if _few(ours) or _few(theirs):
             return Difference(over.mean, None, None, None)
         return Difference(over.mean, over.low, over.high, over.smallest_visible)

@@ -67,7 +67,7 @@ def summarise_seeds(values: Sequence[float], level: float = 0.95) -> SeedSummary
     return SeedSummary(mean, sd, mean - half, mean + half, n)
 
 
-def paired_over_seeds(
+def compare_seeds(
     a: Mapping[int, float], b: Mapping[int, float], level: float = 0.95
 ) -> PairedDifference:
     """a − b, seed by seed, over the seeds that both have: values by seed, in the same unit.
