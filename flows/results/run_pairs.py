@@ -15,7 +15,7 @@ from tercet.tasks.evaluation import awareness
 from tercet.tasks.evaluation.evaluate import STAGE
 from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs
-from tercet.tasks.evaluation.retrieval import drawn_pairs
+from tercet.tasks.evaluation.retrieval import draw_pairs
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
 from tercet.tasks.evaluation.suites.fact_order import named_after
 from tercet.tasks.evaluation.suites.layout import Split
@@ -136,7 +136,7 @@ def _pairs(
 ) -> list[Pairs]:
     found: list[Pairs] = []
     for stage in (ingest.STAGE.name, HALVES):
-        found += drawn_pairs(_rows(store, run, stage), splits, max_pairs, seed)
+        found += draw_pairs(_rows(store, run, stage), splits, max_pairs, seed)
     there = {pairs.split for pairs in found if pairs.task in (DOCUMENT_PAIRS, HALVES)}
     lacking = [split for split in splits if split not in there]
     if lacking:

@@ -50,7 +50,7 @@ from tercet.tasks.evaluation.items import (
 from tercet.tasks.evaluation.label_scores import LabelTask, label_scores, label_tasks
 from tercet.tasks.evaluation.retrieval import (
     baseline_ranks,
-    drawn_pairs,
+    draw_pairs,
     no_pairs,
     ranks_of,
 )
@@ -339,7 +339,7 @@ def _pairs(work: Work) -> list[Pairs]:
         slots[HALVES] = (HALVES,)
     for task, names in slots.items():
         rows = joined([work.inputs[name] for name in names])
-        own = drawn_pairs(rows, config.splits, config.max_pairs, work.seed)
+        own = draw_pairs(rows, config.splits, config.max_pairs, work.seed)
         there = [pairs.split for pairs in own if pairs.task == task]
         for split in config.splits:
             # Of halves the stage that cuts them says it, and why.

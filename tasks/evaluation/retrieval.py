@@ -22,7 +22,7 @@ LEAST = 30
 _LEAST = {DOCUMENT_PAIRS: 1, HALVES: 2}
 
 
-def drawn_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) -> list[Pairs]:
+def draw_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) -> list[Pairs]:
     """The pairs of each split that has some, then those of its other questions.
 
     Of each at most `max_pairs`, drawn by their ids.

@@ -26,7 +26,7 @@ from sklearn.metrics import average_precision_score, f1_score
 from tercet.tasks.evaluation import encoding
 from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_models, externals
 from tercet.tasks.evaluation.items import EVALUATION_ITEMS
-from tercet.tasks.evaluation.retrieval import drawn_pairs
+from tercet.tasks.evaluation.retrieval import draw_pairs
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
 from tercet.tasks.stage import BadInput
 
@@ -354,7 +354,7 @@ def test_pairs_of_a_run_are_measured_as_its_stage_does(tmp_path, encoder, model)
         {"one": model, "two": again},
         None,
         splits=("test", "dev"),
-        pairs=drawn_pairs(rows, ("test", "dev"), 40, 9),
+        pairs=draw_pairs(rows, ("test", "dev"), 40, 9),
         awareness=awareness_tasks(awareness()),
         resamples=200,
         seed=9,

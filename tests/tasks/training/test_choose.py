@@ -14,7 +14,7 @@ from tercet.flows.recipe.resolve import resolve
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
-from tercet.tasks.evaluation.retrieval import drawn_pairs
+from tercet.tasks.evaluation.retrieval import draw_pairs
 from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training import train
@@ -165,7 +165,7 @@ def test_the_choice_reads_the_pairs_that_the_evaluation_reports_on(
 ) -> None:
     table = pairs(tmp_path, tiny_texts[:200], "dev")
     rows = with_pairs(inputs, tmp_path / "pairs.parquet", table)["document_pairs"]
-    (reported,) = drawn_pairs(rows, ("dev",), 7, seed=3)
+    (reported,) = draw_pairs(rows, ("dev",), 7, seed=3)
     chosen_on = pairs_of_split(rows, "dev", 7, seed=3)
     assert chosen_on["pair_id"].to_pylist() == reported.ids.tolist()
     assert chosen_on["query"].to_pylist() == reported.queries
