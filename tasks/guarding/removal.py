@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 from tercet.tasks.stage import BadInput, Work
 
 
-def without_contaminated(work: Work, rows: pa.Table, slot: str, stage: str) -> pa.Table:
+def drop_contaminated(work: Work, rows: pa.Table, slot: str, stage: str) -> pa.Table:
     """The rows without a contaminated text. slot: has the table `contamination`.
 
     Raises: BadInput if no row is left.

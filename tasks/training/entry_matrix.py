@@ -17,7 +17,7 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.precision import Precision
-from tercet.tasks.guarding.removal import without_contaminated
+from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
@@ -150,7 +150,7 @@ def definitions(work: Work, corpus: str, stage: str) -> pa.Table:
     """
     table = work.inputs["labelled"].table("labelled", ["row_id", "corpus", "anchor", "entries"])
     found = table.filter(pc.equal(table["corpus"], corpus)).drop_columns(["corpus"])
-    found = without_contaminated(work, found, "guarded_labelled", stage)
+    found = drop_contaminated(work, found, "guarded_labelled", stage)
     found = found.filter(pc.greater(pc.fill_null(pc.list_value_length(found["entries"]), 0), 0))
     if not found.num_rows:
         raise BadInput(

@@ -12,7 +12,7 @@ from tercet.models.precision import Precision
 from tercet.models.training.phase import Numbers, PartRows
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
-from tercet.tasks.guarding.removal import without_contaminated
+from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 from tercet.tasks.training.fitting import fitted
 from tercet.tasks.training.loss_rows import shaped
@@ -64,7 +64,7 @@ def run(work: Work) -> Path:
         warmup=config.warmup,
         max_length=config.max_length,
     )
-    found = without_contaminated(work, _sentences(work), "guarded_sentences", "fit_evaluator")
+    found = drop_contaminated(work, _sentences(work), "guarded_sentences", "fit_evaluator")
     rows = shaped(found, LOSS, config.max_rows, work.seed)
     params = LOSS.params.model_validate({"tau": config.tau, "head": config.head})
     part = PartRows("fit_evaluator", rows, LOSS.name, params)

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from tercet.models import seeding
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
-from tercet.tasks.guarding.removal import without_contaminated
+from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.stage import BadInput, Config, Work
 
 _HELD_OUT = "generator validation"
@@ -147,7 +147,7 @@ def _labelled(work: Work, config: PairsConfig, stage: str) -> list[pa.Table]:
         "labelled", ["corpus", "kind", "anchor", "positive", "label"]
     )
     table = paraphrases(table, config.labelled, config.above, stage).select(["anchor", "positive"])
-    table = without_contaminated(work, table, "guarded_labelled", work.stage or "fit_generator")
+    table = drop_contaminated(work, table, "guarded_labelled", work.stage or "fit_generator")
     if not config.unsupervised:
         return [table]
     return [_own_targets(table[name]) for name in table.column_names]
@@ -163,7 +163,7 @@ def _sentences(work: Work, config: PairsConfig) -> list[pa.Table]:
                 WHERE split = 'train' AND corpus IN ({", ".join(map(quoted, config.sentences))})"""
         ).to_arrow_table()
     own = _own_targets(texts["text"])
-    return [without_contaminated(work, own, "guarded_sentences", work.stage or "fit_generator")]
+    return [drop_contaminated(work, own, "guarded_sentences", work.stage or "fit_generator")]
 
 
 def _own_targets(texts: pa.ChunkedArray) -> pa.Table:

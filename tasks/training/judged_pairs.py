@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from tercet.models import seeding
 from tercet.tasks.connections import connection
-from tercet.tasks.guarding.removal import without_contaminated
+from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.rejects import rejects
 from tercet.tasks.same_words import same_words
 from tercet.tasks.stage import BadInput, Config, Work
@@ -95,7 +95,7 @@ def read_judged(work: Work, corpora: Sequence[str], numbers: JudgedNumbers, stag
 
     def read(names: Sequence[str]) -> pa.Table:
         chosen = rows.filter(pc.is_in(rows["corpus"], pa.array(names, pa.string())))
-        chosen = without_contaminated(work, chosen, "guarded_labelled", stage)
+        chosen = drop_contaminated(work, chosen, "guarded_labelled", stage)
         pairs = _pairs(work, chosen, stage)
         _check_corpora(pairs, stage)
         return pairs

@@ -13,7 +13,7 @@ from tercet.models.training.phase import PartRows, Teacher
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
-from tercet.tasks.guarding.removal import without_contaminated
+from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.stage import BadInput, Work
 from tercet.tasks.training.loss_rows import shaped
 from tercet.tasks.training.phases import (
@@ -116,7 +116,7 @@ def part_rows(
     if not found.num_rows:
         raise BadInput(f"train: phase {phase} has no rows to train on: {_remedy(part.rows)}.")
     slot = _GUARDED.get(source, _GUARDED_LABELLED)
-    found = without_contaminated(work, found, slot, f"train: phase {phase}")
+    found = drop_contaminated(work, found, slot, f"train: phase {phase}")
     if part.rows.positive == "half":
         # After the guard, which knows whole sentences.
         found = _cut_in_two(found)
@@ -161,7 +161,7 @@ def _drawing(work: Work, draw: DrawConfig, phase: str) -> Drawing:
                 "the meaning: set draw.generated: 0, or loosen select's thresholds."
             )
         slot = _GUARDED["triplets"]
-        kept = without_contaminated(work, found, slot, f"train: phase {phase}")
+        kept = drop_contaminated(work, found, slot, f"train: phase {phase}")
         generated = kept.rename_columns(list(_GENERATED)).combine_chunks()
     return Drawing(draw.model_dump(), generated)
 

@@ -11,7 +11,7 @@ from tercet.models.encoders.pooling import FormSettings
 from tercet.models.precision import Precision
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
-from tercet.tasks.guarding.removal import without_contaminated
+from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
 WHITENING = pa.schema(
@@ -127,7 +127,7 @@ def _texts(work: Work) -> list[str]:
             f"SELECT sentence_id AS row_id, text AS anchor {where} AND sentence_id IN "
             "(SELECT sentence_id FROM chosen) ORDER BY sentence_id"
         ).to_arrow_table()
-    texts: list[str] = without_contaminated(work, rows, "guarded_sentences", "whiten")[
+    texts: list[str] = drop_contaminated(work, rows, "guarded_sentences", "whiten")[
         "anchor"
     ].to_pylist()
     return texts

@@ -18,7 +18,7 @@ from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.guarding import guard
 from tercet.tasks.guarding import vectors as guard_vectors
 from tercet.tasks.guarding.guard import CONTAMINATION
-from tercet.tasks.guarding.removal import without_contaminated
+from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.guarding.sentences import GuardConfig, externals
 from tercet.tasks.scoring.embed import embeddings_table
 from tercet.tasks.scoring.select import TRIPLETS
@@ -270,7 +270,7 @@ def test_labelled_rows_are_looked_at_and_left_out(suite: Path, tmp_path: Path) -
     assert sorted(row["row_id"] for row in made["rejects"]) == [1, 2, 3]
     found = [row["text"] for row in made["contamination"]]
     work = work_of({"guarded_labelled": contamination(tmp_path, found)}, tmp_path)
-    left = without_contaminated(work, rows.table("labelled"), "guarded_labelled", "train")
+    left = drop_contaminated(work, rows.table("labelled"), "guarded_labelled", "train")
     assert left["row_id"].to_pylist() == [0, 4]
 
 
@@ -304,10 +304,10 @@ def test_rows_with_a_removed_text_are_left_out(tmp_path: Path) -> None:
         }
     )
     work = work_of({"slot": contamination(tmp_path, ["x"])}, tmp_path)
-    assert without_contaminated(work, rows, "slot", "train")["row_id"].to_pylist() == [1]
-    assert without_contaminated(work, rows, "other", "train") is rows
+    assert drop_contaminated(work, rows, "slot", "train")["row_id"].to_pylist() == [1]
+    assert drop_contaminated(work, rows, "other", "train") is rows
     reported = work_of({"slot": contamination(tmp_path, ["x"], removed=False)}, tmp_path)
-    assert without_contaminated(reported, rows, "slot", "train").num_rows == 4
+    assert drop_contaminated(reported, rows, "slot", "train").num_rows == 4
 
 
 def test_nothing_left_to_train_on_is_said_in_one_sentence(
