@@ -60,7 +60,7 @@ from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.evaluation.suites.reranking import no_ranking
 from tercet.tasks.evaluation.suites.sts import ScoredTask
-from tercet.tasks.evaluation.suites.sts_sets import read_sets, set_files, skipped_pairs
+from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets, skipped_pairs
 from tercet.tasks.evaluation.suites.suite import (
     Suite,
     read_suite,
@@ -122,7 +122,7 @@ def externals(config: EvaluateConfig) -> dict[str, Path | str]:
     for data of the package mteb. Raises BadInput for what is not there.
     """
     names = measured_tasks(config)
-    own = case_files(config.fact_order) | set_files(config.sts_sets)
+    own = case_files(config.fact_order) | find_set_files(config.sts_sets)
     if not names:
         return {**own}
     files = suite_files(suite_folder(config), names, config.splits)

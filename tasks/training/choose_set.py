@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tercet.tasks.evaluation.suites.sts_sets import read_sets, set_files
+from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.stage import Work
 from tercet.tasks.training.choose import Chooser, by_scores, encoder
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _files(config: "TrainConfig") -> dict[str, Path]:
-    return set_files(config.sts_sets)
+    return find_set_files(config.sts_sets)
 
 
 def _measure(work: Work, config: "TrainConfig") -> tuple[str, "Measure"]:

@@ -59,7 +59,7 @@ def located(source: str) -> Path:
     return path
 
 
-def set_files(sets: Mapping[str, StsSet]) -> dict[str, Path]:
+def find_set_files(sets: Mapping[str, StsSet]) -> dict[str, Path]:
     """The files by what they are called among a stage's externals. Raises BadInput."""
     return {f"{SUITE}/{name}": located(one.source) for name, one in sets.items()}
 
