@@ -55,7 +55,7 @@ from tercet.tasks.evaluation.retrieval import (
     ranks_of,
 )
 from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
-from tercet.tasks.evaluation.suites.fact_order import case_files, read_cases
+from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.evaluation.suites.reranking import no_ranking
@@ -122,7 +122,7 @@ def externals(config: EvaluateConfig) -> dict[str, Path | str]:
     for data of the package mteb. Raises BadInput for what is not there.
     """
     names = measured_tasks(config)
-    own = case_files(config.fact_order) | find_set_files(config.sts_sets)
+    own = find_case_files(config.fact_order) | find_set_files(config.sts_sets)
     if not names:
         return {**own}
     files = suite_files(suite_folder(config), names, config.splits)

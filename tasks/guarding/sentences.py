@@ -13,7 +13,7 @@ from pydantic import Field
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.precision import Precision
 from tercet.models.text import overlap
-from tercet.tasks.evaluation.suites.fact_order import case_files, read_cases
+from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
@@ -101,7 +101,7 @@ def externals(config: GuardConfig) -> dict[str, Path | str]:
 
 def sentence_files(config: GuardConfig) -> dict[str, Path]:
     """The files that hold them, by their path inside the suite. Raises BadInput."""
-    found = case_files(dict(config.fact_order)) | find_set_files(dict(config.sts_sets))
+    found = find_case_files(dict(config.fact_order)) | find_set_files(dict(config.sts_sets))
     for tasks, splits in _asked(config):
         found |= suite_files(config.suite.expanduser(), tasks, splits)
     return found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tercet.models.measures import metrics
-from tercet.tasks.evaluation.suites.fact_order import case_files, read_cases
+from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_cases
 from tercet.tasks.stage import BadInput, Work
 from tercet.tasks.training.choose import Chooser, encoder
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _files(config: "TrainConfig") -> dict[str, Path]:
-    return case_files(config.fact_order)
+    return find_case_files(config.fact_order)
 
 
 def _measure(work: Work, config: "TrainConfig") -> tuple[str, "Measure"]:

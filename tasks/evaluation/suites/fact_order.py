@@ -72,7 +72,7 @@ def located(file: str) -> Path:
     return path
 
 
-def case_files(files: Mapping[str, str]) -> dict[str, Path]:
+def find_case_files(files: Mapping[str, str]) -> dict[str, Path]:
     """The files by what they are called among a stage's externals. Raises BadInput."""
     return {f"{SUITE}/{name}": located(file) for name, file in files.items()}
 

@@ -65,7 +65,7 @@ def test_a_file_inside_a_package(tmp_path, monkeypatch):
     (tmp_path / "some_cases" / "__init__.py").write_text("raise ImportError('imported')")
     write(tmp_path / "some_cases" / "ours.tsv")
     monkeypatch.syspath_prepend(str(tmp_path))
-    files = fact_order.case_files({"ours": "package:some_cases/ours.tsv"})
+    files = fact_order.find_case_files({"ours": "package:some_cases/ours.tsv"})
     assert files == {"fact_order/ours": tmp_path / "some_cases" / "ours.tsv"}
     assert "some_cases" not in sys.modules
     with pytest.raises(BadInput, match="package 'no_cases', which is not installed"):
