@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Resolved
-from tercet.tasks.evaluation.evaluate_settings import measured_tasks, measures_texts
+from tercet.tasks.evaluation.evaluate_settings import list_tasks, measures_texts
 from tercet.tasks.evaluation.suites.sts import STS_TASKS
 from tercet.tasks.guarding import guard
 
@@ -30,7 +30,7 @@ def guard_steps(resolved: Resolved) -> list[Step]:
         **recipe.guard.model_dump(),
         # Tasks of mteb and files of one's own need no directory.
         suite=recipe.evaluate.suite or Path(),
-        tasks=measured_tasks(recipe.evaluate),
+        tasks=list_tasks(recipe.evaluate),
         splits=recipe.evaluate.splits,
         chosen_on=() if choose is None or choose.by not in STS_TASKS else (choose.by,),
         fact_order=tuple(recipe.evaluate.fact_order.items()),

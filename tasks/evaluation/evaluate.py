@@ -22,7 +22,7 @@ from tercet.storage.rows import joined
 from tercet.tasks.evaluation.encoding import Encoded, encoded_texts, load, model_version
 from tercet.tasks.evaluation.evaluate_settings import (
     EvaluateSettings,
-    measured_tasks,
+    list_tasks,
     suite_folder,
 )
 from tercet.tasks.evaluation.evaluation_rows import (
@@ -121,7 +121,7 @@ def externals(config: EvaluateConfig) -> dict[str, Path | str]:
     """What is read besides the run's tables: files by their path inside the suite, and what stands
     for data of the package mteb. Raises BadInput for what is not there.
     """
-    names = measured_tasks(config)
+    names = list_tasks(config)
     own = find_case_files(config.fact_order) | find_set_files(config.sts_sets)
     if not names:
         return {**own}
@@ -307,7 +307,7 @@ def _figure_rows(subject: Subject, found: Sequence[Figure]) -> list[dict[str, An
 
 
 def _suite(config: EvaluateConfig) -> Suite:
-    names = measured_tasks(config)
+    names = list_tasks(config)
     found = read_suite(suite_folder(config), names, config.splits) if names else Suite()
     return replace(
         found,

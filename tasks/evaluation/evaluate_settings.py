@@ -78,7 +78,7 @@ class EvaluateSettings(FormSettings, Config):
             raise ValueError(str(error)) from None
 
 
-def measured_tasks(config: EvaluateSettings) -> tuple[str, ...]:
+def list_tasks(config: EvaluateSettings) -> tuple[str, ...]:
     """The tasks to read; without a suite those that need none."""
     own = tuple(name for name in config.tasks if name.startswith(MTEB))
     return own if config.suite is None else config.tasks
@@ -86,7 +86,7 @@ def measured_tasks(config: EvaluateSettings) -> tuple[str, ...]:
 
 def measures_texts(config: EvaluateSettings) -> bool:
     """Whether it measures texts from outside the run, which training must not see."""
-    return bool(measured_tasks(config) or config.fact_order or config.sts_sets)
+    return bool(list_tasks(config) or config.fact_order or config.sts_sets)
 
 
 def suite_folder(config: EvaluateSettings) -> Path:
