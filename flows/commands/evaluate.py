@@ -36,7 +36,7 @@ from tercet.tasks.evaluation.suites.fact_order import read_cases
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.evaluation.suites.reranking import MTEB
-from tercet.tasks.evaluation.suites.sts_sets import in_words, read_sets
+from tercet.tasks.evaluation.suites.sts_sets import describe_skipped, read_sets
 from tercet.tasks.evaluation.suites.suite import revisions, suite_files, task_names
 from tercet.tasks.stage import BadInput
 
@@ -82,7 +82,7 @@ def evaluate_encoders(
     graded = {name: StsSet(source=file) for name, file in sets.items()}
     graded |= {} if run is None else run.sts_sets
     read_cases(cases, chosen)
-    left_out = [said for task in read_sets(graded, chosen) if (said := in_words(task)) is not None]
+    left_out = [describe_skipped(task) for task in read_sets(graded, chosen) if task.skipped]
     paths = _paths(models, store, run_ref)
 
     from tercet.flows.running.device import device

@@ -10,7 +10,7 @@ from tercet.models.generation import Method
 from tercet.models.spelling import suggest
 from tercet.tasks.scoring.pairing import RANDOM
 from tercet.tasks.scoring.score import Scorer
-from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, giving
+from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, filter_scorers
 from tercet.tasks.scoring.select import JUDGED, MethodConfig, RelationConfig, SelectConfig, several
 from tercet.tasks.synthesis.methods import METHOD_NAMES, METHODS
 
@@ -66,7 +66,7 @@ def faults(
             )
     named = scorers(score, evaluator)
     yield from _measures(named, select)
-    if synthesised and not giving("similarity", named):
+    if synthesised and not filter_scorers("similarity", named):
         yield from _without_similarity(select)
     for relation, thresholds in select.relations.items():
         texts = f"texts of the relation {relation}"
@@ -120,7 +120,7 @@ def _without_similarity(select: SelectConfig) -> Iterator[tuple[str, Place]]:
 def _measures(names: Sequence[str], select: SelectConfig) -> Iterator[tuple[str, Place]]:
     """Each requested measure must have one scorer."""
     for measure in MEASURES:
-        own, named = giving(measure, names), getattr(select, measure)
+        own, named = filter_scorers(measure, names), getattr(select, measure)
         if named is not None and named not in own:
             known = f"only {', '.join(own)} does" if own else "no scorer of this recipe does"
             yield (
@@ -130,7 +130,7 @@ def _measures(names: Sequence[str], select: SelectConfig) -> Iterator[tuple[str,
             )
         if named is None and len(own) > 1:
             yield several(measure, own), ("select", measure)
-    if giving("p_true", names):
+    if filter_scorers("p_true", names):
         return
     levels = _levels(select)
     keys: list[Place] = [(*place, "p_min") for own, place in levels if own.p_min is not None]
@@ -156,7 +156,7 @@ def asks_probability(select: SelectConfig) -> bool:
 
 def unused(score: Mapping[str, Any], select: SelectConfig) -> str | None:
     """A sentence that says which scorers nothing selects by; None if there are none."""
-    idle = [] if asks_probability(select) else giving("p_true", score)
+    idle = [] if asks_probability(select) else filter_scorers("p_true", score)
     if not idle:
         return None
     return (

@@ -16,8 +16,8 @@ from tercet.tasks.evaluation.evaluate import STAGE
 from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs
 from tercet.tasks.evaluation.retrieval import draw_pairs
-from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
-from tercet.tasks.evaluation.suites.fact_order import named_after
+from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
+from tercet.tasks.evaluation.suites.fact_order import name_after
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.evaluation.suites.sts import ScoredTask
@@ -89,7 +89,7 @@ def own_files(names: Sequence[str], key: str) -> dict[str, str]:
     prefix = f"{OF_A_FILE[key]}:"
     found: dict[str, str] = {}
     for file in (name.removeprefix(prefix) for name in names if name.startswith(prefix)):
-        name = named_after(file)
+        name = name_after(file)
         if name in found:
             what = "fact order" if key == FACT_ORDER else "graded pairs"
             raise BadInput(f"--tasks names two files {name!r} of {what}: rename one.")
@@ -153,7 +153,7 @@ def _awareness(store: Store, run: Mapping[str, Any]) -> list[ScoredTask]:
     rows = _rows(store, run, awareness.NAME)
     found = []
     if "awareness_pairs" in rows.tables:
-        found = awareness_tasks(rows.table("awareness_pairs"))
+        found = read_awareness(rows.table("awareness_pairs"))
     if not found:
         made, more = "has not made awareness pairs", ""
         if rows.versions:

@@ -54,7 +54,7 @@ from tercet.tasks.evaluation.retrieval import (
     no_pairs,
     ranks_of,
 )
-from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
+from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
 from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import StsSet
@@ -319,7 +319,7 @@ def _suite(config: EvaluateConfig) -> Suite:
 def _awareness(work: Work) -> list[ScoredTask]:
     if "awareness" not in work.inputs:
         return []
-    return awareness_tasks(work.inputs["awareness"].table("awareness_pairs"))
+    return read_awareness(work.inputs["awareness"].table("awareness_pairs"))
 
 
 def _labels(work: Work) -> list[LabelTask]:

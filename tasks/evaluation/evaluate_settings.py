@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.precision import Precision
-from tercet.tasks.evaluation.suites.fact_order import named_after
+from tercet.tasks.evaluation.suites.fact_order import name_after
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import StsSet, TaskName
 from tercet.tasks.evaluation.suites.reranking import MTEB
@@ -66,7 +66,7 @@ class EvaluateSettings(FormSettings, Config):
     def _one_file(cls, given: Any) -> Any:
         """A file alone gives its task its own name."""
         if isinstance(given, str):
-            return {named_after(given): given}
+            return {name_after(given): given}
         return {} if given is None else given
 
     @field_validator("tasks")

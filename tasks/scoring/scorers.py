@@ -27,6 +27,6 @@ SCORERS: Mapping[str, Scorer] = {
 }
 
 
-def giving(measure: Measure, names: Iterable[str]) -> list[str]:
+def filter_scorers(measure: Measure, names: Iterable[str]) -> list[str]:
     """Those of the scorers that give this measure."""
     return [name for name in names if SCORERS[name].measure == measure]

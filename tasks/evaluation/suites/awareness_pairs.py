@@ -15,7 +15,7 @@ TASKS = (*KINDS, "all")
 _COLUMNS = ["pair_id", "kind", "anchor", "text", "teacher_similarity"]
 
 
-def awareness_tasks(table: pa.Table) -> list[ScoredTask]:
+def read_awareness(table: pa.Table) -> list[ScoredTask]:
     """The tasks that the rows of `awareness_pairs` have pairs for, each in the order of pair_id.
 
     `all` has each pair of texts once, whatever the kinds that it stands for.

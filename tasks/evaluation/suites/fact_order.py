@@ -53,7 +53,7 @@ class OrderTask:
         return content_digest(zip(*columns, strict=True))
 
 
-def named_after(file: str) -> str:
+def name_after(file: str) -> str:
     """The name of a task whose file was given without one."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", Path(file).name.split(".")[0]) or SUITE
 

@@ -106,9 +106,9 @@ def skipped_pairs(task: ScoredTask) -> pa.Table:
     return rejects("evaluate", [None] * len(reasons), reasons, details, texts)
 
 
-def in_words(task: ScoredTask) -> str | None:
-    """How many rows of the task's file were left out, and why; None if there are none."""
-    return f"{task.name}: {_why(task.skipped)[2:-1]}" if task.skipped else None
+def describe_skipped(task: ScoredTask) -> str:
+    """How many rows of the task's file were left out, and why."""
+    return f"{task.name}: {_why(task.skipped)[2:-1]}"
 
 
 def _why(skipped: Skipped) -> str:

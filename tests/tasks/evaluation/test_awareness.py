@@ -20,7 +20,7 @@ from tercet.storage.fingerprint import tree_digest
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.evaluation import awareness, evaluate
 from tercet.tasks.evaluation.awareness import AWARENESS_PAIRS, AwarenessConfig
-from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
+from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
 from tercet.tasks.knowledge import extract, graph
 from tercet.tasks.stage import REJECTS, BadInput, Resources, Stage, Work
 
@@ -328,7 +328,7 @@ def test_too_few_pairs_are_not_measured(encoder, inputs, teacher) -> None:
         (None, "entity: 18 pairs, fewer than the 30 needed: not measured"),
         (None, "quantity: 20 pairs, fewer than the 30 needed: not measured"),
     ]
-    assert awareness_tasks(out["awareness_pairs"]) == []
+    assert read_awareness(out["awareness_pairs"]) == []
 
 
 def test_no_dev_sentence_and_no_numbers(encoder, teacher, tmp_path) -> None:
@@ -344,7 +344,7 @@ def test_no_dev_sentence_and_no_numbers(encoder, teacher, tmp_path) -> None:
     out = aware(wordy, teacher)
     assert of_kind(out["awareness_pairs"], "quantity") == 0
     assert of_kind(out["awareness_pairs"], "entity") >= 30
-    assert [t.name for t in awareness_tasks(out["awareness_pairs"])] == ["entity", "all"]
+    assert [t.name for t in read_awareness(out["awareness_pairs"])] == ["entity", "all"]
 
 
 def test_a_teacher_that_tells_nothing_apart(encoder, inputs, teacher) -> None:
@@ -422,7 +422,7 @@ def test_tasks_of_the_pairs() -> None:
         pair(5, "entity", "a b", "a c", 0.25),
         pair(7, "quantity", "e f", "e", 0.75),
     ]
-    entity, quantity, everything = awareness_tasks(pa.Table.from_pylist(rows, AWARENESS_PAIRS))
+    entity, quantity, everything = read_awareness(pa.Table.from_pylist(rows, AWARENESS_PAIRS))
     assert [task.name for task in (entity, quantity, everything)] == ["entity", "quantity", "all"]
     (part,) = entity.parts
     assert (part.first, part.second) == (("a b", "a b"), ("d", "a c"))

@@ -27,7 +27,7 @@ from tercet.tasks.evaluation import encoding
 from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_models, externals
 from tercet.tasks.evaluation.items import EVALUATION_ITEMS
 from tercet.tasks.evaluation.retrieval import draw_pairs
-from tercet.tasks.evaluation.suites.awareness_pairs import awareness_tasks
+from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
 from tercet.tasks.stage import BadInput
 
 __all__ = ["encoder", "model"]
@@ -355,7 +355,7 @@ def test_pairs_of_a_run_are_measured_as_its_stage_does(tmp_path, encoder, model)
         None,
         splits=("test", "dev"),
         pairs=draw_pairs(rows, ("test", "dev"), 40, 9),
-        awareness=awareness_tasks(awareness()),
+        awareness=read_awareness(awareness()),
         resamples=200,
         seed=9,
     )

@@ -14,7 +14,7 @@ from tercet.models.discriminators.calibration import Platt
 from tercet.models.discriminators.pair import PairModel
 from tercet.storage.rows import rows_of
 from tercet.tasks.scoring import embed, pair
-from tercet.tasks.scoring.scorers import giving
+from tercet.tasks.scoring.scorers import filter_scorers
 from tercet.tasks.stage import BadInput, Resources, Work
 
 TEXTS = [f"Text {number}." for number in range(12)]
@@ -99,5 +99,5 @@ def test_vectors_of_another_evaluator_are_refused(tmp_path: Path) -> None:
 
 
 def test_it_gives_a_probability_and_needs_no_encoding() -> None:
-    assert giving("p_true", ["evaluator", "pair"]) == ["pair"]
+    assert filter_scorers("p_true", ["evaluator", "pair"]) == ["pair"]
     assert pair.SCORER.reads == ("embeddings",)

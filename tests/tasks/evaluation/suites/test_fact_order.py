@@ -95,4 +95,4 @@ def test_what_cannot_be_used_is_named(tmp_path, rows, names, said):
     ("file", "name"), [("a/our cases.v2.tsv.gz", "our_cases"), (".tsv", "fact_order")]
 )
 def test_a_file_gives_its_task_a_name(file, name):
-    assert fact_order.named_after(file) == name
+    assert fact_order.name_after(file) == name
