@@ -93,7 +93,7 @@ def content(asked: argparse.Namespace) -> dict[str, Any]:
             "source": "package:tercet.recipes/plain_english.txt",
             "role": "general",
             "limit": asked.sentences,
-            "company": 0,
+            "min_context_sentences": 0,
         }
     ]
     for name, source, kind, rows in (

@@ -15,7 +15,7 @@ def corpus_steps(recipe: Recipe) -> list[Step]:
     if corpora := list(recipe.unlabelled):
         shares = [
             sample.CorpusShare(
-                name=corpus.name, role=corpus.role, share=corpus.share, company=corpus.company
+                **corpus.model_dump(include={"name", "role", "share", "min_context_sentences"})
             )
             for corpus in corpora
         ]

@@ -165,7 +165,9 @@ def _on_pairs(part: Mapping[str, Any]) -> bool:
 
 def _without_surroundings(content: dict[str, Any]) -> None:
     """Leaves out what needs other sentences of the same document."""
-    content["sample"] = {k: v for k, v in (content.get("sample") or {}).items() if k != "company"}
+    content["sample"] = {
+        k: v for k, v in (content.get("sample") or {}).items() if k != "min_context_sentences"
+    }
     methods = content.get("synthesise") or {}
     content["synthesise"] = {k: v for k, v in methods.items() if k not in SURROUNDINGS}
     select = dict(content.get("select") or {})

@@ -1,11 +1,16 @@
 """Keys of earlier recipes that have moved."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tercet.flows.recipe.misplaced import Misplaced, Place
 
+# By their last names of today; `*` stands for each item of a list.
+_RENAMED = {
+    ("sample", "company"): "min_context_sentences",
+    ("corpora", "*", "company"): "min_context_sentences",
+}
 # Under their names of today.
 _OF_THE_LOSS = {
     "tau": "tau",
@@ -20,6 +25,9 @@ _OF_THE_ROWS = ("corpora", "max_rows")
 
 def refuse_moved(content: Mapping[str, Any]) -> None:
     """Raises Misplaced for a key that has moved, naming its new place."""
+    for place, name in _RENAMED.items():
+        for old in _there(content, place):
+            raise Misplaced(f"this key is now called {name}: write `{name}`", *old)
     if "start" in content:
         mend = "leave it out, since the first phase starts from the recipe's backbone"
         if content["start"] == "evaluator":
@@ -38,6 +46,17 @@ def refuse_moved(content: Mapping[str, Any]) -> None:
     for index, phase in enumerate(phases if isinstance(phases, list) else []):
         if isinstance(phase, Mapping):
             _refuse_moved_of_phase(phase, ("train", "phases", index))
+
+
+def _there(content: Any, place: Place) -> Iterator[Place]:
+    """The places of a recipe that a place with `*` means."""
+    if not place:
+        yield ()
+    elif place[0] == "*" and isinstance(content, list):
+        for index, item in enumerate(content):
+            yield from ((index, *rest) for rest in _there(item, place[1:]))
+    elif isinstance(content, Mapping) and place[0] in content:
+        yield from ((place[0], *rest) for rest in _there(content[place[0]], place[1:]))
 
 
 def _refuse_moved_of_phase(phase: Mapping[str, Any], place: Place) -> None:

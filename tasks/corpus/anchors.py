@@ -1,7 +1,7 @@
 """Which training sentences are anchors: by a seeded draw on their ids, without a list.
 
-The stage `sample` keeps a threshold for each corpus; a sentence of fitting length and company is an
-anchor if its draw is at most that.
+The stage `sample` keeps a threshold for each corpus; a sentence of fitting length in a
+document of enough others is an anchor if its draw is at most that.
 """
 
 from typing import TypeAlias
@@ -34,15 +34,16 @@ def anchor_mask(sentences: pa.Table, anchors: pa.Table, seed: int) -> Flags:
     return mask
 
 
-def eligible(sentences: pa.Table, min_words: int, max_words: int, company: int) -> Flags:
-    """Training sentences of fitting length and company; `sentences` are whole documents."""
+def eligible(sentences: pa.Table, min_words: int, max_words: int, context: int) -> Flags:
+    """Training sentences of fitting length with `context` other training sentences in their
+    document at least; `sentences` are whole documents."""
     words = sentences["n_words"].to_numpy()
     fits = (words >= min_words) & (words <= max_words)
     train = strings(sentences["split"]) == "train"
-    if company:
+    if context:
         docs = sentences["doc_id"].to_numpy()
         _, of, counts = np.unique(docs[train], return_inverse=True, return_counts=True)
-        fits[train] &= counts[of] > company
+        fits[train] &= counts[of] > context
     return np.asarray(fits & train)
 
 

@@ -316,8 +316,10 @@ STAGE = Stage(
     run=run,
     libraries=("blingfire",),
     externals=externals,
-    # The content of a corpus is digested; only `sample` looks at its role, share and company.
-    locations=(*("corpora.*.source", "corpora.*.role", "corpora.*.share", "corpora.*.company"),),
+    # The content of a corpus is digested; what else is named here only `sample` looks at.
+    locations=tuple(
+        f"corpora.*.{key}" for key in ("source", "role", "share", "min_context_sentences")
+    ),
     uses=readers,
 )
 

@@ -41,8 +41,8 @@ ANCHORS = pa.schema(
     ]
 )
 """Table `anchors`. One row per corpus that gives any: how its anchors are chosen. A sentence is an
-anchor if it is in `train`, its length and company fit, and its own seeded draw is at most the
-threshold; no list is kept. With `select.pairing: role`, or `random:` under `synthesise`, the
+anchor if it is in `train`, its length fits, its document has enough others, and its own seeded
+draw is at most the threshold; no list is kept. With `select.pairing: role`, or `random:` under `synthesise`, the
 `random` method makes one candidate for every anchor that it is given, so that `SELECT sentence_id
 FROM candidates WHERE method = 'random'` lists them (nearly: an anchor is missing if no other
 document has one).
@@ -67,11 +67,11 @@ class CorpusShare(Config):
     name: str
     role: Literal["domain", "general"] = "domain"
     share: float = Field(default=1.0, gt=0.0)
-    company: int | None = Field(default=None, ge=0)
+    min_context_sentences: int | None = Field(default=None, ge=0)
 
 
 class SampleSettings(Config):
-    """How many anchors, of what length, in what company."""
+    """How many anchors, of what length, among how many other sentences."""
 
     rows: int | None = Field(
         default=None,
@@ -81,10 +81,10 @@ class SampleSettings(Config):
     )
     min_words: int = Field(default=1, ge=1, description="Fewest words in an anchor")
     max_words: int = Field(default=1000, ge=1, description="Most words in an anchor")
-    company: int = Field(
+    min_context_sentences: int = Field(
         default=0,
         ge=0,
-        description="How many other training sentences the anchor's document must have; set 1 "
+        description="Minimum number of other training sentences in the anchor's document; set 1 "
         "where positives come from the document",
     )
 
@@ -133,8 +133,10 @@ def run(work: Work) -> None:
         BadInput: no sentence can be an anchor.
     """
     config: SampleConfig = work.config
-    company = {
-        corpus.name: config.company if corpus.company is None else corpus.company
+    context = {
+        corpus.name: config.min_context_sentences
+        if corpus.min_context_sentences is None
+        else corpus.min_context_sentences
         for corpus in config.corpora
     }
     draws: dict[str, list[seeding.Ids]] = {corpus.name: [] for corpus in config.corpora}
@@ -144,7 +146,7 @@ def run(work: Work) -> None:
         corpus = strings(table["corpus"])
         drawn = anchor_draws(table, work.seed)
         for name, gathered in draws.items():
-            fits = eligible(table, config.min_words, config.max_words, company[name])
+            fits = eligible(table, config.min_words, config.max_words, context[name])
             gathered.append(drawn[fits & (corpus == name)])
     held = [np.concatenate(parts) if parts else np.empty(0, np.uint64) for parts in draws.values()]
     counts = [len(values) for values in held]
@@ -153,8 +155,8 @@ def run(work: Work) -> None:
         names = ", ".join(draws)
         raise BadInput(
             f"no training sentence of {names} has {config.min_words} to {config.max_words} words "
-            f"and {max(company.values())} others in its document, so there are no anchors: widen "
-            "sample.min_words and sample.max_words, lower sample.company, or add text"
+            f"and {max(context.values())} others in its document, so there are no anchors: widen "
+            "sample.min_words and sample.max_words, lower sample.min_context_sentences, or add text"
         )
     corpora = [(c.name, c.role) for c in config.corpora]
     shares = [
@@ -171,7 +173,7 @@ def run(work: Work) -> None:
             else int(np.partition(values, taken - 1)[taken - 1]),
             "min_words": config.min_words,
             "max_words": config.max_words,
-            "company": company[name],
+            "company": context[name],
         }
         for (name, _), values, taken in zip(corpora, held, anchors, strict=True)
         if taken

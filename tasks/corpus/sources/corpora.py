@@ -39,10 +39,10 @@ class CorpusConfig(Config):
         description="Its weight among the anchors, if there are several corpora; not for labelled "
         "ones",
     )
-    company: int | None = Field(
+    min_context_sentences: int | None = Field(
         default=None,
         ge=0,
-        description="How many other training sentences an anchor's document must have; 0 for "
+        description="Minimum number of other training sentences in an anchor's document; 0 for "
         "single sentences beside a corpus of documents",
     )
     text: str | None = Field(
@@ -108,7 +108,7 @@ class CorpusConfig(Config):
         if self.held_out is not None and self.kind != "definitions":
             raise ValueError("held_out is for labelled corpora of kind definitions: leave it out")
         if self.role == "pretrain":
-            self._refuse(("share", "company", "query", "answer", "labels"))
+            self._refuse(("share", "min_context_sentences", "query", "answer", "labels"))
         if self.role == "labelled":
             self._check_labelled()
         elif self.kind is not None or self.columns:
@@ -125,7 +125,7 @@ class CorpusConfig(Config):
         if self.kind not in KINDS:
             raise ValueError(f"there is no kind {self.kind!r}; known: {known}")
         unlabelled = (
-            "share", "company", "text", "query", "answer", "labels", "prose", "packages", "files",
+            "share", "min_context_sentences", "text", "query", "answer", "labels", "prose", "packages", "files",
         )  # fmt: skip
         self._refuse(unlabelled)
 

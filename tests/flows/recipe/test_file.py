@@ -435,6 +435,18 @@ def test_a_key_that_has_moved_names_its_new_place(
     assert told.count(". ") == 0
 
 
+RENAMED = {
+    "sample.company": "min_context_sentences",
+    "corpora.0.company": "min_context_sentences",
+}
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_a_renamed_key_names_the_new_one(write, old: str, new: str) -> None:
+    told = fault(write(GOOD), overrides=[f"{old}=1"])
+    assert told == f"--set {old}=1: {old}: this key is now called {new}: write `{new}`."
+
+
 def test_a_moved_key_that_was_typed_is_told_as_typed(write) -> None:
     told = fault(write(GOOD), overrides=["train.phases.0.tau=0.1"])
     assert told.startswith("--set train.phases.0.tau=0.1: train.phases.0.tau: ")

@@ -40,7 +40,7 @@ def test_every_shipped_recipe_takes_single_sentences(name: str, reviews: str) ->
     corpus = recipe.corpora[0]
     assert (corpus.text, corpus.labels, corpus.query) == ("review", "stars", None)
     assert not set(SURROUNDINGS) & set(recipe.synthesise)
-    assert recipe.sample.company == 0
+    assert recipe.sample.min_context_sentences == 0
     assert recipe.train.choose is None
     assert (recipe.evaluate.retrieval, recipe.evaluate.halves) == (False, True)
     assert chosen is not None
@@ -92,7 +92,7 @@ def test_paragraphs_keep_the_methods_of_the_surroundings(tmp_path: Path) -> None
     path.write_text("\n".join(map(json.dumps, rows)))
     recipe = recipe_file.load("quickstart", corpus=str(path))
     assert set(SURROUNDINGS) <= set(recipe.synthesise)
-    assert recipe.sample.company == 1
+    assert recipe.sample.min_context_sentences == 1
     assert rows_of("quickstart", str(path)) == [("pairs", "domain", ("topic",)), STRICT]
     assert set(SURROUNDINGS) & set(recipe_file.load("gcse_rules", corpus=str(path)).synthesise)
     assert (recipe.evaluate.retrieval, recipe.evaluate.halves) == (False, True)
@@ -109,9 +109,9 @@ def test_pairs_train_and_measure(tmp_path: Path) -> None:
 
 
 def test_what_is_typed_has_the_last_word(reviews: str) -> None:
-    typed = ["sample.company=2", "corpora.0.labels=null", "evaluate.halves=false"]
+    typed = ["sample.min_context_sentences=2", "corpora.0.labels=null", "evaluate.halves=false"]
     recipe = recipe_file.load("quickstart", typed, reviews)
-    assert recipe.sample.company == 2
+    assert recipe.sample.min_context_sentences == 2
     assert recipe.corpora[0].labels is None
     assert not recipe.evaluate.halves
 

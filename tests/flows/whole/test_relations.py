@@ -36,9 +36,9 @@ def store(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     content = yaml.safe_load(tiny.recipe.read_text())
     content["corpora"].append(
-        {"name": "lines", "source": str(lines), "role": "general", "company": 0}
+        {"name": "lines", "source": str(lines), "role": "general", "min_context_sentences": 0}
     )
-    content["sample"] = {"company": 1}
+    content["sample"] = {"min_context_sentences": 1}
     content["synthesise"] = {
         "next_sentences": {"role": "domain"},
         "cutoff": {"role": "general"},

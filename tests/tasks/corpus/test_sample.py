@@ -124,14 +124,16 @@ def test_no_anchor_at_all_is_told(shares_of: Callable[..., pa.Table]) -> None:
         shares_of(sentences({"a": 200}), corpora=[{"name": "a"}], min_words=90, max_words=99)
 
 
-def test_an_anchor_has_the_company_that_is_asked_for(shares_of: Callable[..., pa.Table]) -> None:
+def test_an_anchor_is_among_as_many_others_as_are_asked_for(
+    shares_of: Callable[..., pa.Table],
+) -> None:
     # Two sentences a document; of every tenth sentence's document the other one stands alone.
     table = sentences({"a": 200})
-    made = shares_of(table, corpora=[{"name": "a"}], company=1)
+    made = shares_of(table, corpora=[{"name": "a"}], min_context_sentences=1)
     assert counts[0]["anchors"].to_pylist() == [160]
     assert made["company"].to_pylist() == [1]
     chosen = table.filter(pa.array(anchor_mask(table, made, 0)))
     documents = chosen["doc_id"].value_counts()
     assert {row["counts"] for row in documents.to_pylist()} == {2}
     with pytest.raises(BadInput, match="no anchors: widen"):
-        shares_of(table, corpora=[{"name": "a"}], company=2)
+        shares_of(table, corpora=[{"name": "a"}], min_context_sentences=2)
