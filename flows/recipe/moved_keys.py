@@ -10,6 +10,7 @@ from tercet.flows.recipe.misplaced import Misplaced, Place
 _RENAMED = {
     ("sample", "company"): "min_context_sentences",
     ("corpora", "*", "company"): "min_context_sentences",
+    ("ingest", "rare"): "max_shingle_frequency",
 }
 # Under their names of today.
 _OF_THE_LOSS = {

@@ -119,8 +119,8 @@ def _decide(
     gathered.marks = gathered.mark_items = None
     documents = len(gathered.document_ids)
     leader = splits.leaders(
-        shared.ties(gathered.document_of_item, documents, config.rare),
-        gathered.texts.ties(gathered.document_of_item, documents, config.rare),
+        shared.ties(gathered.document_of_item, documents, config.max_shingle_frequency),
+        gathered.texts.ties(gathered.document_of_item, documents, config.max_shingle_frequency),
     )
     split = splits.assign(
         leader, gathered.document_ids, seed, config.dev, config.test, config.largest_cluster
@@ -131,7 +131,7 @@ def _decide(
     parted = None
     tested = np.unique(gathered.document_of_item[reasons == _KEPT])
     few = 3 * np.sum(split[tested] == splits.TEST) < config.test * len(tested)
-    if config.rare > 1 and (few or large.any()):
+    if config.max_shingle_frequency > 1 and (few or large.any()):
         alone = np.arange(documents, dtype=np.int32)
         apart = splits.assign(alone, gathered.document_ids, seed, config.dev, config.test, 1.0)
         _leave_out(gathered, shared, apart, repeated)

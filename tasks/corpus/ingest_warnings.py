@@ -179,13 +179,13 @@ def _held_out(name: str, counts: _Counts, asked: Mapping[str, float]) -> Iterato
         said += "; documents that share runs of eight words or nearly all words stay together"
     if parted:
         remedy = (
-            f"they are too alike to be parted (ingest.rare=1 would leave {parted['train']:,} "
-            "in train), so leave copies out, or measure on texts of another corpus"
+            "they are too alike to be parted (ingest.max_shingle_frequency=1 would leave "
+            f"{parted['train']:,} in train), so leave copies out, or measure on texts of another corpus"
         )
         enough = all(parted[split] >= asked[split] * kept / 3 for split in few)
         if enough and 2 * parted["train"] >= kept:
-            remedy = f"ingest.rare=1 parts them, and leaves {parted['train']:,} in train and "
-            remedy += f"{parted['test']:,} in test"
+            remedy = "ingest.max_shingle_frequency=1 parts them, and leaves "
+            remedy += f"{parted['train']:,} in train and {parted['test']:,} in test"
     count = sum(documents[split] for split in few)
     yield StageWarning("held_out", name, count, kept, said, remedy)
 

@@ -147,11 +147,11 @@ class Texts:
             # Ever more at once, in bounded memory: most rows are decided in the first few rounds.
             first, width = first + width, max(min(2 * width, _PAIRS // max(len(asking), 1)), 1)
 
-    def ties(self, document_of_row: Index, documents: int, rare: int) -> Index:
+    def ties(self, document_of_row: Index, documents: int, max_frequency: int) -> Index:
         """For each document the earliest one that it is tied to by like texts, or itself.
 
-        A text is compared with the first `rare` - 1 texts of each of its keys alone: what comes
-        later in the corpus changes nothing.
+        A text is compared with the first `max_frequency` - 1 texts of each of its keys alone: what
+        comes later in the corpus changes nothing.
         """
         parent = np.arange(documents, dtype=np.int32)
         for keys, rows, _ in self._groups("parts"):
@@ -160,7 +160,7 @@ class Texts:
             starts = np.flatnonzero(fresh)
             of_key = np.cumsum(fresh) - 1
             nth = np.arange(len(rows)) - starts[of_key]
-            for place in range(rare - 1):
+            for place in range(max_frequency - 1):
                 later = np.flatnonzero(nth > place)
                 one, other = rows[later], rows[starts[of_key[later]] + place]
                 # Only what would change a tie is looked at, and each pair once.

@@ -23,8 +23,8 @@ what was left out, why. What a user should know of it is in `warnings`.
 Columns:
     corpus: the corpus's name in the recipe
     unit: `document`, `sentence`, `pair`, or `row` (what a reader could not use); `parted`:
-        documents as they would stand with `ingest.rare: 1`, if few are in test or a cluster is
-        too large
+        documents as they would stand with `ingest.max_shingle_frequency: 1`, if few are in test or
+        a cluster is too large
     outcome: a split, for what is kept; else the reason of `rejects`. Of documents also
         `large_cluster`: in train, since `ingest.largest_cluster` sends them there; and
         `nothing_kept`: in no table
@@ -33,7 +33,7 @@ Columns:
 # Outcomes of documents beside the splits: in train because of `ingest.largest_cluster`, and
 # nowhere, since nothing of them was kept.
 LARGE_CLUSTER, NOTHING_KEPT = "large_cluster", "nothing_kept"
-# The unit of documents as they would stand without ties, with `ingest.rare: 1`.
+# The unit of documents as they would stand without ties, with `ingest.max_shingle_frequency: 1`.
 PARTED = "parted"
 Parted: TypeAlias = tuple[splits.Codes, splits.Codes]
 # What a reason of `gather` concerns, if not a row that a reader reads.

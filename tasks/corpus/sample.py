@@ -42,10 +42,10 @@ ANCHORS = pa.schema(
 )
 """Table `anchors`. One row per corpus that gives any: how its anchors are chosen. A sentence is an
 anchor if it is in `train`, its length fits, its document has enough others, and its own seeded
-draw is at most the threshold; no list is kept. With `select.pairing: role`, or `random:` under `synthesise`, the
-`random` method makes one candidate for every anchor that it is given, so that `SELECT sentence_id
-FROM candidates WHERE method = 'random'` lists them (nearly: an anchor is missing if no other
-document has one).
+draw is at most the threshold; no list is kept. With `select.pairing: role`, or `random:` under
+`synthesise`, the `random` method makes one candidate for every anchor that it is given, so that
+`SELECT sentence_id FROM candidates WHERE method = 'random'` lists them (nearly: an anchor is
+missing if no other document has one).
 
 Columns:
     corpus: the corpus's name in the recipe

@@ -66,13 +66,13 @@ class SharedMarks:
             hit[self.rows[groups[self.group]]] = True
         return hit
 
-    def ties(self, document_of_row: Index, documents: int, rare: int) -> Index:
+    def ties(self, document_of_row: Index, documents: int, max_frequency: int) -> Index:
         """For each document the earliest one that it shares a rare mark with, or itself.
 
         Args:
             document_of_row: number of each row's document, ascending. Shape (rows,).
             documents: how many there are.
-            rare: a mark ties the first so many documents that hold it.
+            max_frequency: a mark ties the first so many documents that hold it.
         """
         parent = np.arange(documents, dtype=np.int32)
         if not len(self.starts):
@@ -84,7 +84,7 @@ class SharedMarks:
         running = np.cumsum(new)
         nth = np.asarray(running - running[self.starts][self.group], dtype=np.int64)
         first = documents_held[self.starts][self.group]
-        ties = nth < rare
+        ties = nth < max_frequency
         np.minimum.at(parent, documents_held[ties], first[ties])
         return parent
 

@@ -124,9 +124,7 @@ class CorpusConfig(Config):
             raise ValueError(f"role: labelled needs a kind: {known}")
         if self.kind not in KINDS:
             raise ValueError(f"there is no kind {self.kind!r}; known: {known}")
-        unlabelled = (
-            "share", "min_context_sentences", "text", "query", "answer", "labels", "prose", "packages", "files",
-        )  # fmt: skip
+        unlabelled = ("share", "min_context_sentences", *_COLUMN_KEYS, "prose", "packages", "files")
         self._refuse(unlabelled)
 
     def _refuse(self, keys: Sequence[str]) -> None:
@@ -161,7 +159,7 @@ class IngestSettings(Config):
         description="Share of the documents; together with `test` below 1",
     )
     test: float = Field(default=0.05, ge=0.0, lt=1.0, description="Share of the documents")
-    rare: int = Field(
+    max_shingle_frequency: int = Field(
         default=5,
         ge=1,
         description="Of the documents that share a run of eight words, the first this many are "

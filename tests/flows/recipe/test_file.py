@@ -438,6 +438,7 @@ def test_a_key_that_has_moved_names_its_new_place(
 RENAMED = {
     "sample.company": "min_context_sentences",
     "corpora.0.company": "min_context_sentences",
+    "ingest.rare": "max_shingle_frequency",
 }
 
 

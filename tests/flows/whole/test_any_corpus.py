@@ -141,7 +141,9 @@ train:
         assert "are tied together by runs of eight words or by nearly all" in told
         assert "ingest: corpus 'again': no document of it is used (duplicate " in told
         assert "ingest: corpus 'old': 30 of 31 rows cannot be used (not_utf8 30): if it is" in told
-    rare = ended_well(tercet(*line, "--set", "ingest.rare=1", "--until", "train")).stderr
+    rare = ended_well(
+        tercet(*line, "--set", "ingest.max_shingle_frequency=1", "--until", "train")
+    ).stderr
     (few,) = [line for line in rare.splitlines() if "there are only" in line]
     assert "Pairs were left out as shared_with_test " in few
     assert few.endswith("lower ingest.test, or add text.")

@@ -203,7 +203,7 @@ def test_no_8_gram_is_shared_between_splits(run: Run, tmp_path: Path, seed: int)
     counts = Counter(tables["sentences"]["split"].to_pylist())
     assert min(counts[split] for split in ("train", "dev", "test")) > 50
     # Without clusters the splits still share nothing, but at the price of many more rejects.
-    loose = run(corpora, seed=seed, test=0.3, dev=0.2, rare=1)
+    loose = run(corpora, seed=seed, test=0.3, dev=0.2, max_shingle_frequency=1)
     assert_nothing_shared(loose)
     price = [
         sum(reason.startswith("shared") for reason in made["rejects"]["reason"].to_pylist())
@@ -351,7 +351,7 @@ def test_no_text_of_test_is_like_one_of_train(run: Run, tmp_path: Path) -> None:
         copies.append(" ".join(words[::-1]) + ".")
     path = tmp_path / "a.txt"
     path.write_text("\n".join(lines + copies))
-    made = run([{"name": "a", "source": str(path)}], dev=0.2, test=0.3, rare=1)
+    made = run([{"name": "a", "source": str(path)}], dev=0.2, test=0.3, max_shingle_frequency=1)
     sets: dict[str, list[set[str]]] = {"train": [], "dev": [], "test": []}
     for row in made["sentences"].to_pylist():
         sets[row["split"]].append(set(re.findall(r"\w+", row["text"].lower())))

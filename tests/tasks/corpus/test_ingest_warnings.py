@@ -82,7 +82,7 @@ def test_documents_that_stay_together_are_told_with_what_parts_them(said: Any) -
     parted = {("parted", "train"): 220, ("parted", "dev"): 10, ("parted", "test"): 60}
     assert said({}, documents=296, others=parted) == [
         f"{SAID}; documents that share runs of eight words or nearly all words stay together: "
-        "ingest.rare=1 parts them, and leaves 220 in train and 60 in test."
+        "ingest.max_shingle_frequency=1 parts them, and leaves 220 in train and 60 in test."
     ]
     assert said({}, documents=40) == []
     assert said({}, documents=296) == [f"{SAID}: raise ingest.test and ingest.dev."]
@@ -94,8 +94,8 @@ def test_what_does_not_help_is_not_advised(said: Any, train: int) -> None:
     (line,) = said({}, documents=296, others=parted)
     assert line == (
         f"{SAID}; documents that share runs of eight words or nearly all words stay together: they "
-        f"are too alike to be parted (ingest.rare=1 would leave {train} in train), so leave copies "
-        "out, or measure on texts of another corpus."
+        f"are too alike to be parted (ingest.max_shingle_frequency=1 would leave {train} in train), "
+        "so leave copies out, or measure on texts of another corpus."
     )
 
 

@@ -72,12 +72,12 @@ def test_documents_are_tied_to_the_earliest_and_later_ones_change_nothing(tmp_pa
     texts = [base, [50], [*base, 11], [60, 61], [*base, 12], [61, 60]]
     documents = np.array([0, 0, 1, 2, 3, 4], dtype=np.int32)
     made = written(tmp_path, texts)
-    assert made.ties(documents, 5, rare=5).tolist() == [0, 0, 2, 0, 2]
-    assert made.ties(documents, 5, rare=1).tolist() == [0, 1, 2, 3, 4]
+    assert made.ties(documents, 5, max_frequency=5).tolist() == [0, 0, 2, 0, 2]
+    assert made.ties(documents, 5, max_frequency=1).tolist() == [0, 1, 2, 3, 4]
     more = [*texts, base, [70]]
     (tmp_path / "more").mkdir()
     later = written(tmp_path / "more", more)
-    tied = later.ties(np.append(documents, [5, 6]).astype(np.int32), 7, rare=5)
+    tied = later.ties(np.append(documents, [5, 6]).astype(np.int32), 7, max_frequency=5)
     assert tied.tolist() == [0, 0, 2, 0, 2, 0, 6]
 
 
