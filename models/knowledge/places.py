@@ -94,7 +94,7 @@ class Reader:
             if not spans and (article := ARTICLE.match(text)):
                 spans = self._places(text[article.end() :])
             if not spans:
-                self._fault("not_in_text", "the sentence has no such words", text)
+                self._fault("not_in_text", "the quoted text does not occur in the sentence", text)
             elif kind is None:
                 named = shown(item.get("type"))[:80]
                 self._fault("unknown_type", f"{named} is none of the types", text)
@@ -107,7 +107,7 @@ class Reader:
             text = item["text"].strip()
             around = self._occurrences(text)
             if not around:
-                self._fault("not_in_text", "the sentence has no such words", text)
+                self._fault("not_in_text", "the quoted text does not occur in the sentence", text)
                 continue
             if self._found is None:
                 self._found = quantities.find(self._text)

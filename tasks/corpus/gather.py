@@ -1,7 +1,8 @@
 """The first pass of `ingest`: every corpus is read, bounded in length and written once.
 
 What can be used goes to two files in a scratch directory, documents and their items; only numbers
-(ids, marks) stay in memory, some 200 bytes a sentence. Words go to files of their own (`likeness`).
+(ids, shingles) stay in memory, some 200 bytes a sentence. Words go to files of their own
+(`near_duplicates`).
 """
 
 from collections import Counter
@@ -17,9 +18,9 @@ import pyarrow.parquet as pq
 
 from tercet.models import seeding
 from tercet.models.text.lengths import count_words
-from tercet.models.text.marks import marks_of_words, normalised
 from tercet.models.text.ngrams import word_hashes
-from tercet.tasks.corpus import likeness, questions, set_phrases
+from tercet.models.text.shingles import normalised, shingles_of_words
+from tercet.tasks.corpus import near_duplicates, questions, set_phrases
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, IngestConfig
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.sources.streams import conversion
@@ -53,9 +54,9 @@ class Gathered:
     document_of_item: Any = field(default_factory=list)  # int32 (items,)
     kinds: Any = field(default_factory=list)  # int8 (items,)
     item_ids: Any = field(default_factory=list)  # uint64 (items,)
-    marks: Any = field(default_factory=list)  # uint64 (marks,)
-    mark_items: Any = field(default_factory=list)  # int32 (marks,): the item each begins in
-    texts: Any = None  # the items by their words (`likeness.Texts`)
+    shingles: Any = field(default_factory=list)  # uint64 (shingles,)
+    shingle_items: Any = field(default_factory=list)  # int32 (shingles,): the item each begins in
+    texts: Any = None  # the items by their words (`near_duplicates.Texts`)
     # Of each batch, the words of its items and their paragraphs, int32 (items,).
     words: list[tuple[Any, Any]] = field(default_factory=list)
     # What was left out of each corpus, by reason: rows that could not be read, sentences too long.
@@ -68,8 +69,8 @@ class Gathered:
             "document_of_item": np.int32,
             "kinds": np.int8,
             "item_ids": np.uint64,
-            "marks": np.uint64,
-            "mark_items": np.int32,
+            "shingles": np.uint64,
+            "shingle_items": np.int32,
         }
         for name, kind in kinds.items():
             parts = getattr(self, name)
@@ -132,7 +133,7 @@ class _Batch:
         files.documents.write_table(pa.table(named, schema=READ_DOCUMENTS))
         hashes, counted = word_hashes(normalised(table.column("text").combine_chunks()))
         paragraphs = np.array(self.paragraphs, dtype=np.int32)
-        found, rows = marks_of_words(hashes, counted, paragraphs)
+        found, rows = shingles_of_words(hashes, counted, paragraphs)
         hashes.tofile(files.words)
         gathered.words.append((counted.astype(np.int32), paragraphs))
         gathered.document_ids.append(seeding.text_ids(self.bodies))
@@ -140,15 +141,15 @@ class _Batch:
         gathered.document_of_item.append(np.array(self.documents, dtype=np.int32) + counts[0])
         gathered.kinds.append(np.array(self.kinds, dtype=np.int8))
         gathered.item_ids.append(seeding.text_ids(columns[0]))
-        gathered.marks.append(found)
-        gathered.mark_items.append(rows + np.int32(counts[1]))
+        gathered.shingles.append(found)
+        gathered.shingle_items.append(rows + np.int32(counts[1]))
         files.questions.write_table(questions.offered(self.questions, counts[0]))
         counts[0] += len(self.sources)
         counts[1] += len(self.items)
 
 
 def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progress) -> Gathered:
-    """The first pass: reads every corpus, writes what is usable, keeps ids and marks."""
+    """The first pass: reads every corpus, writes what is usable, keeps ids and shingles."""
     gathered = Gathered()
     counts = [0, 0]  # documents and items written so far
     batch = _Batch()
@@ -189,20 +190,20 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
 
 
 def _compare(gathered: Gathered, folder: Path, common: float) -> None:
-    """What the items are compared by: their words, and marks, without those of set phrases.
+    """What the items are compared by: their words, and shingles, without those of set phrases.
 
     Whole items that very many documents have tie none of them either: only the first is kept.
     """
     documents = len(gathered.document_ids)
-    holders = gathered.document_of_item[gathered.mark_items]
-    phrases = set_phrases.set_phrases(gathered.marks, holders, documents, common)
+    holders = gathered.document_of_item[gathered.shingle_items]
+    phrases = set_phrases.set_phrases(gathered.shingles, holders, documents, common)
     repeated = set_phrases.set_phrases(
         gathered.item_ids, gathered.document_of_item, documents, common
     )
     found, items, first = [], [], 0
     with (
         (folder / "words").open("rb") as file,
-        likeness.Writer(folder / "likeness") as writer,
+        near_duplicates.Writer(folder / "near_duplicates") as writer,
     ):
         for counts, paragraphs in gathered.words:
             hashes = np.fromfile(file, dtype=np.uint64, count=int(counts.sum()))
@@ -210,13 +211,13 @@ def _compare(gathered: Gathered, folder: Path, common: float) -> None:
             ids = gathered.item_ids[first : first + len(counts)]
             writer.add(*set_phrases.without_texts(np.isin(ids, repeated), *bare.sets))
             if len(phrases):
-                marks, rows = marks_of_words(*bare.runs, paragraphs)
-                found.append(marks)
+                shingles, rows = shingles_of_words(*bare.runs, paragraphs)
+                found.append(shingles)
                 items.append(rows + np.int32(first))
             first += len(counts)
     gathered.words.clear()
     if found:
-        gathered.marks, gathered.mark_items = np.concatenate(found), np.concatenate(items)
+        gathered.shingles, gathered.shingle_items = np.concatenate(found), np.concatenate(items)
     gathered.texts = writer.texts()
 
 

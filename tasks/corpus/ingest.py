@@ -1,7 +1,7 @@
 """Stage `ingest`: from the recipe's corpora to clean, distinct, split sentences.
 
 Two passes in bounded memory. The first streams every source, makes the text uniform, bounds its
-length and writes what can be used to a file in the scratch directory, keeping only ids and marks
+length and writes what can be used to a file in the scratch directory, keeping only ids and shingles
 (`splits`). In between, exact duplicates and splits are decided on those arrays. The second pass
 streams the file and emits the tables in pieces of `part_rows` sentences, cut at document ends.
 Nothing depends on the size of batches or pieces.
@@ -115,8 +115,8 @@ def _decide(
         members = np.flatnonzero(kinds == kind)
         reasons[members[_repeated(gathered.item_ids[members])]] = reason
     _join_pairs(kinds, reasons)
-    shared = splits.SharedMarks(gathered.marks, gathered.mark_items)
-    gathered.marks = gathered.mark_items = None
+    shared = splits.SharedShingles(gathered.shingles, gathered.shingle_items)
+    gathered.shingles = gathered.shingle_items = None
     documents = len(gathered.document_ids)
     leader = splits.leaders(
         shared.ties(gathered.document_of_item, documents, config.max_shingle_frequency),
@@ -141,7 +141,7 @@ def _decide(
 
 def _leave_out(
     gathered: gather.Gathered,
-    shared: splits.SharedMarks,
+    shared: splits.SharedShingles,
     split: splits.Codes,
     reasons: splits.Codes,
 ) -> None:

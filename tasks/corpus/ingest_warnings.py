@@ -180,7 +180,8 @@ def _held_out(name: str, counts: _Counts, asked: Mapping[str, float]) -> Iterato
     if parted:
         remedy = (
             "they are too alike to be parted (ingest.max_shingle_frequency=1 would leave "
-            f"{parted['train']:,} in train), so leave copies out, or measure on texts of another corpus"
+            f"{parted['train']:,} in train), so leave copies out, or measure on texts of another "
+            "corpus"
         )
         enough = all(parted[split] >= asked[split] * kept / 3 for split in few)
         if enough and 2 * parted["train"] >= kept:

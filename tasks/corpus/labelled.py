@@ -22,11 +22,11 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.seeding import Ids
-from tercet.models.text.marks import shared_words
+from tercet.models.text.shingles import shared_words
 from tercet.storage.rows import read_parquet_sql
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus import held_out_definitions
-from tercet.tasks.corpus.held_out import held_out_marks
+from tercet.tasks.corpus.held_out import held_out_shingles
 from tercet.tasks.corpus.kinds.kind import Kind, Labelled
 from tercet.tasks.corpus.kinds.registry import KINDS
 from tercet.tasks.corpus.kinds.rows import layout_of, made_of
@@ -190,7 +190,7 @@ def run(work: Work) -> None:
     folder.mkdir(parents=True)
     rejects = Rejects(STAGE.name, work.emit, work.resources.part_rows)
     with connection(work) as db:
-        held_out = held_out_marks(db, work) if "sentences" in work.inputs else None
+        held_out = held_out_shingles(db, work) if "sentences" in work.inputs else None
         kept = []
         for number, corpus in enumerate(config.corpora):
             faults: Counter[str] = Counter()

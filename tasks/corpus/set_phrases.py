@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.models.seeding import Ids
-from tercet.models.text.marks import GRAM
 from tercet.models.text.ngrams import Places, grams
+from tercet.models.text.shingles import GRAM
 
 Index = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
@@ -31,16 +31,16 @@ class Bare(NamedTuple):
     sets: tuple[Ids, Places]
 
 
-def set_phrases(marks: Ids, document_of_mark: Index, documents: int, share: float) -> Ids:
-    """The marks in more than this share of the documents, and in more than `LEAST`; sorted.
+def set_phrases(shingles: Ids, document_of_shingle: Index, documents: int, share: float) -> Ids:
+    """The shingles in more than this share of the documents, and in more than `LEAST`; sorted.
 
-    document_of_mark: ascending. Shape (marks,).
+    document_of_shingle: ascending. Shape (shingles,).
     """
     least = max(LEAST, int(share * documents))
-    if len(marks) <= least:
+    if len(shingles) <= least:
         return np.empty(0, np.uint64)
-    order = np.argsort(marks, kind="stable")
-    ordered, holders = marks[order], document_of_mark[order]
+    order = np.argsort(shingles, kind="stable")
+    ordered, holders = shingles[order], document_of_shingle[order]
     fresh = np.ones(len(ordered), dtype=np.bool_)
     fresh[1:] = ordered[1:] != ordered[:-1]
     new = fresh.copy()
@@ -54,9 +54,9 @@ def without(phrases: Ids, hashes: Ids, counts: Places, paragraphs: Index) -> Bar
     """The words of texts without those of set phrases.
 
     Args:
-        phrases: marks, as `set_phrases` gives them.
+        phrases: shingles, as `set_phrases` gives them.
         hashes, counts: the texts' words, as `word_hashes` gives them.
-        paragraphs: of each text, as for `marks`.
+        paragraphs: of each text, as for `shingles`.
     """
     if not len(phrases) or len(hashes) < GRAM:
         return Bare((hashes, counts), (hashes, counts))

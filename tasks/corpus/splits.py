@@ -1,18 +1,19 @@
 """Train, dev and test: disjoint by document, near-duplicates on one side, no shared 8-gram.
 
-Texts are compared by their *marks* (`models/text/marks.py`), the hashes of their word 8-grams, and
-by the set of their words (`likeness.py`), which finds copies that differ in a word here and there.
+Texts are compared by their *shingles* (`models/text/shingles.py`), the hashes of their word
+8-grams, and by the set of their words (`near_duplicates.py`), which finds copies that differ in a
+word here and there.
 
-1. *Clusters.* A document follows the earliest document with which it shares a rare mark or that has
-   a like text; the first of such a chain leads the cluster, which goes whole to the split that a
-   seeded draw on the leader's id gives. "Rare" is decided in input order: a mark ties its first few
-   documents, and a text is compared with the first few that it may be like. So neither tie nor
-   split of a document ever depends on documents behind it, and a corpus that grows at its end keeps
-   the splits it had. (Connected components would not: one new document that bridges two of them
-   moves old ones.) A cluster that swallows a good part of the corpus is common phrasing, not a
-   family of copies, and goes to train: one thing that growth can change, for clusters of more
-   than 200 documents.
-2. *Exclusion.* What then still shares a mark or is alike across splits (common phrasing, or a
+1. *Clusters.* A document follows the earliest document with which it shares a rare shingle or that
+   has a like text; the first of such a chain leads the cluster, which goes whole to the split that
+   a seeded draw on the leader's id gives. "Rare" is decided in input order: a shingle ties its
+   first few documents, and a text is compared with the first few that it may be like. So neither
+   tie nor split of a document ever depends on documents behind it, and a corpus that grows at its
+   end keeps the splits it had. (Connected components would not: one new document that bridges two
+   of them moves old ones.) A cluster that swallows a good part of the corpus is common phrasing,
+   not a family of copies, and goes to train: one thing that growth can change, for clusters of
+   more than 200 documents.
+2. *Exclusion.* What then still shares a shingle or is alike across splits (common phrasing, or a
    document tied to two clusters) is rejected: from dev what it shares with test, from train what it
    shares with test or dev. This step alone is the guarantee; the first keeps its price low.
 
@@ -38,10 +39,10 @@ TRAIN, DEV, TEST = range(3)
 SMALL_CLUSTER = 200  # documents; a cluster of fewer is never too large
 
 
-class SharedMarks:
-    """The marks that occur in more than one row, grouped; the others tie nothing and are dropped.
+class SharedShingles:
+    """The shingles that occur in more than one row, grouped; the others tie nothing.
 
-    found, rows: marks and the rows in which they begin, as `marks` gives them, rows ascending.
+    found, rows: shingles and the rows in which they begin, as `shingles` gives them, ascending.
     """
 
     def __init__(self, found: Ids, rows: Index) -> None:
@@ -59,7 +60,7 @@ class SharedMarks:
         self.group = np.cumsum(fresh, dtype=np.int64) - 1
 
     def shared_with(self, flagged: Flags) -> Flags:
-        """Rows that share a mark with a flagged row (flagged ones among them). Shape (rows,)."""
+        """Rows that share a shingle with a flagged row, flagged ones among them. Shape (rows,)."""
         hit = np.zeros(len(flagged), dtype=np.bool_)
         if len(self.starts):
             groups = np.logical_or.reduceat(flagged[self.rows], self.starts)
@@ -67,12 +68,12 @@ class SharedMarks:
         return hit
 
     def ties(self, document_of_row: Index, documents: int, max_frequency: int) -> Index:
-        """For each document the earliest one that it shares a rare mark with, or itself.
+        """For each document the earliest one that it shares a rare shingle with, or itself.
 
         Args:
             document_of_row: number of each row's document, ascending. Shape (rows,).
             documents: how many there are.
-            max_frequency: a mark ties the first so many documents that hold it.
+            max_frequency: a shingle ties the first so many documents that hold it.
         """
         parent = np.arange(documents, dtype=np.int32)
         if not len(self.starts):

@@ -4,16 +4,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from tercet.models.text.marks import shared_words
+from tercet.models.text.shingles import shared_words
 from tercet.storage.rows import BATCH_ROWS
-from tercet.tasks.corpus.held_out import held_out_marks
+from tercet.tasks.corpus.held_out import held_out_shingles
 from tercet.tasks.stage import Work
 
 
 def find_held_out(db: Any, work: Work) -> None:
-    """Table `held_out`: candidates that share a mark with dev or test, and its words."""
+    """Table `held_out`: candidates that share a shingle with dev or test, and its words."""
     db.execute("CREATE TEMP TABLE held_out(candidate_id UBIGINT, words VARCHAR)")
-    known = held_out_marks(db, work)
+    known = held_out_shingles(db, work)
     if not len(known):
         return
     candidates = work.inputs["candidates"]

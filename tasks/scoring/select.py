@@ -2,8 +2,8 @@
 
 Thresholds apply to all methods, to those of one relation or to one, as numbers or as quantiles of
 the method's scores. Where no scorer of the recipe gives a similarity, a probability alone decides,
-and columns of similarities are null. A candidate that shares a mark (eight words in a row, see
-`models/text/marks.py`) with a text of dev or test is refused: a rule may write by chance what
+and columns of similarities are null. A candidate that shares a shingle (eight words in a row, see
+`models/text/shingles.py`) with a text of dev or test is refused: a rule may write by chance what
 stands there. How accepted candidates are paired is in `pairing.py`.
 """
 

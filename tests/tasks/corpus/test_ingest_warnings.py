@@ -94,8 +94,8 @@ def test_what_does_not_help_is_not_advised(said: Any, train: int) -> None:
     (line,) = said({}, documents=296, others=parted)
     assert line == (
         f"{SAID}; documents that share runs of eight words or nearly all words stay together: they "
-        f"are too alike to be parted (ingest.max_shingle_frequency=1 would leave {train} in train), "
-        "so leave copies out, or measure on texts of another corpus."
+        "are too alike to be parted (ingest.max_shingle_frequency=1 would leave "
+        f"{train} in train), so leave copies out, or measure on texts of another corpus."
     )
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tercet.models.text.marks import marks, normalised
 from tercet.models.text.ngrams import word_hashes
+from tercet.models.text.shingles import normalised, shingles
 from tercet.tasks.corpus import ingest, set_phrases
 from tercet.tasks.stage import Resources, Work
 
@@ -131,7 +131,7 @@ def test_what_few_documents_share_is_no_set_phrase() -> None:
 def test_the_words_of_a_set_phrase_are_taken_out() -> None:
     texts = [f"{PHRASES[0]} {words(8)}", f"{words(3)} {PHRASES[0]}", PHRASES[0], words(9), ""]
     paragraphs = np.arange(len(texts), dtype=np.int32)
-    phrases = np.unique(marks([PHRASES[0]], paragraphs[:1])[0])
+    phrases = np.unique(shingles([PHRASES[0]], paragraphs[:1])[0])
     hashes, counts = word_hashes(normalised(pa.array(texts)))
     bare = set_phrases.without(phrases, hashes, counts, paragraphs)
     assert bare.runs[1].tolist() == [8, 0, 0, 9, 0]

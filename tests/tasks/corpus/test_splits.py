@@ -1,4 +1,4 @@
-"""Marks, clusters and exclusion against slow literal references."""
+"""Shingles, clusters and exclusion against slow literal references."""
 
 import itertools
 import unicodedata
@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tercet.models.text.marks import GRAM, marks, shared_words
+from tercet.models.text.shingles import GRAM, shared_words, shingles
 from tercet.tasks.corpus import splits
 
 WORDS = st.sampled_from(["ab", "cd", "ef", "é1", "it's"])
@@ -21,8 +21,8 @@ def words_of(text: str) -> list[str]:
     return "".join(kept).split()
 
 
-def literal_marks(paragraph: list[str]) -> set[tuple[tuple[str, ...], int]]:
-    """(mark as words, sentence in which it begins)."""
+def literal_shingles(paragraph: list[str]) -> set[tuple[tuple[str, ...], int]]:
+    """(shingle as words, sentence in which it begins)."""
     found = set()
     flat = [(word, row) for row, text in enumerate(paragraph) for word in words_of(text)]
     for start in range(len(flat) - GRAM + 1):
@@ -37,14 +37,14 @@ def literal_marks(paragraph: list[str]) -> set[tuple[tuple[str, ...], int]]:
 def numbered(
     documents: list[list[list[str]]],
 ) -> tuple[list[str], np.ndarray, np.ndarray, dict[tuple[str, ...], set[int]]]:
-    """Rows' texts, paragraphs and documents, and the rows of each literal mark."""
+    """Rows' texts, paragraphs and documents, and the rows of each literal shingle."""
     texts, paragraphs, owners = [], [], []
     literal: dict[tuple[str, ...], set[int]] = {}
     for document, parts in enumerate(documents):
         for part in parts:
             number = paragraphs[-1] + 1 if paragraphs else 0
-            for mark, row in literal_marks(part):
-                literal.setdefault(mark, set()).add(len(texts) + row)
+            for shingle, row in literal_shingles(part):
+                literal.setdefault(shingle, set()).add(len(texts) + row)
             texts += part
             paragraphs += [number] * len(part)
             owners += [document] * len(part)
@@ -58,12 +58,12 @@ def test_marks_and_leaders_are_the_literal_ones(
     documents: list[list[list[str]]], rare: int
 ) -> None:
     texts, paragraphs, owners, literal = numbered(documents)
-    found, rows = marks(texts, paragraphs)
+    found, rows = shingles(texts, paragraphs)
     assert (np.diff(rows) >= 0).all()
-    by_mark: dict[int, set[int]] = {}
-    for mark, row in zip(found.tolist(), rows.tolist(), strict=True):
-        by_mark.setdefault(mark, set()).add(row)
-    assert sorted(map(sorted, by_mark.values())) == sorted(map(sorted, literal.values()))
+    by_shingle: dict[int, set[int]] = {}
+    for shingle, row in zip(found.tolist(), rows.tolist(), strict=True):
+        by_shingle.setdefault(shingle, set()).add(row)
+    assert sorted(map(sorted, by_shingle.values())) == sorted(map(sorted, literal.values()))
 
     expected = list(range(len(documents)))
     for rows_of_mark in literal.values():
@@ -72,7 +72,7 @@ def test_marks_and_leaders_are_the_literal_ones(
             expected[holder] = min(expected[holder], holders[0])
     for document in range(len(documents)):  # a leader stands further up, hence is final already
         expected[document] = expected[expected[document]]
-    shared = splits.SharedMarks(found, rows)
+    shared = splits.SharedShingles(found, rows)
     assert splits.leaders(shared.ties(owners, len(documents), rare)).tolist() == expected
 
 
@@ -89,7 +89,7 @@ def test_exclusion_leaves_no_mark_on_two_sides(
     kept = np.array(
         data.draw(st.lists(st.booleans(), min_size=len(texts), max_size=len(texts))), dtype=np.bool_
     )
-    shared = splits.SharedMarks(*marks(texts, paragraphs))
+    shared = splits.SharedShingles(*shingles(texts, paragraphs))
     with_test, with_dev = splits.excluded(shared.shared_with, split, kept)
     stands = kept & ~with_test & ~with_dev
     assert (stands | (split != splits.TEST))[kept].all()  # nothing of test is given up
@@ -106,15 +106,15 @@ def test_exclusion_leaves_no_mark_on_two_sides(
 def test_marks_ignore_case_punctuation_and_white_space() -> None:
     one = "The quick, brown FOX jumps over the lazy dog."
     other = "the quick brown fox jumps over the lazy dog and more"
-    found, rows = marks([one, other, "!?", "Yes!", "yes"], np.arange(5, dtype=np.int32))
-    shared = splits.SharedMarks(found, rows)
+    found, rows = shingles([one, other, "!?", "Yes!", "yes"], np.arange(5, dtype=np.int32))
+    shared = splits.SharedShingles(found, rows)
     flags = np.array([True, False, False, True, False])
     assert shared.shared_with(flags).tolist() == [True, True, False, True, True]
     assert np.bincount(rows, minlength=5).tolist() == [2, 4, 0, 1, 1]
 
 
 def test_shared_words_are_those_of_the_first_known_mark() -> None:
-    known, _ = marks(["a b c d e f g h i", "Short one"], np.arange(2, dtype=np.int32))
+    known, _ = shingles(["a b c d e f g h i", "Short one"], np.arange(2, dtype=np.int32))
     texts = ["x y A, b c d e f g h i j", "short  ONE!", "a short one", "", "a b c d e f g"]
     rows, words = shared_words(pa.array(texts), np.sort(known))
     assert rows.tolist() == [0, 1]
@@ -125,14 +125,14 @@ def test_shared_words_are_those_of_the_first_known_mark() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(SENTENCES, max_size=6), st.lists(SENTENCES, max_size=6))
 def test_shared_words_are_the_literal_ones(texts: list[str], others: list[str]) -> None:
-    known, _ = marks(others, np.arange(len(others), dtype=np.int32))
-    literal = {mark for other in others for mark, _ in literal_marks([other])}
+    known, _ = shingles(others, np.arange(len(others), dtype=np.int32))
+    literal = {shingle for other in others for shingle, _ in literal_shingles([other])}
     rows, words = shared_words(pa.array(texts, pa.string()), np.sort(known))
     expected = {}
     for row, text in enumerate(texts):
-        held = [mark for mark, _ in literal_marks([text]) if mark in literal]
+        held = [shingle for shingle, _ in literal_shingles([text]) if shingle in literal]
         if held:
-            pieces = ([word for word in mark if word != "short"] for mark in held)
+            pieces = ([word for word in shingle if word != "short"] for shingle in held)
             expected[row] = {" ".join(words_of(" ".join(piece))) for piece in pieces}
     assert rows.tolist() == list(expected)
     assert all(said in expected[row] for row, said in zip(rows.tolist(), words, strict=True))
@@ -140,7 +140,7 @@ def test_shared_words_are_the_literal_ones(texts: list[str], others: list[str]) 
 
 def test_grams_run_across_sentences_of_one_paragraph_only() -> None:
     texts = ["a b c d", "e f g h", "e f g h"]
-    _, rows = marks(texts, np.array([0, 0, 1], dtype=np.int32))
+    _, rows = shingles(texts, np.array([0, 0, 1], dtype=np.int32))
     assert rows.tolist() == [0, 0, 1, 2]
 
 
@@ -170,7 +170,7 @@ def test_leaders_do_not_depend_on_documents_behind(
 ) -> None:
     def leaders(some: list[list[list[str]]]) -> list[int]:
         texts, paragraphs, owners, _ = numbered(some)
-        shared = splits.SharedMarks(*marks(texts, paragraphs))
+        shared = splits.SharedShingles(*shingles(texts, paragraphs))
         return splits.leaders(shared.ties(owners, len(some), 2)).tolist()
 
     assert leaders(documents)[:cut] == leaders(documents[:cut])
@@ -178,9 +178,9 @@ def test_leaders_do_not_depend_on_documents_behind(
 
 def test_nothing_to_compare() -> None:
     for texts in ([], ["", "?"]):
-        found, rows = marks(texts, np.arange(len(texts), dtype=np.int32))
+        found, rows = shingles(texts, np.arange(len(texts), dtype=np.int32))
         assert len(found) == len(rows) == 0
-        shared = splits.SharedMarks(found, rows)
+        shared = splits.SharedShingles(found, rows)
         assert not shared.shared_with(np.ones(len(texts), dtype=np.bool_)).any()
         tied = shared.ties(np.arange(len(texts), dtype=np.int32), len(texts), 5)
         assert splits.leaders(tied).tolist() == list(range(len(texts)))
@@ -188,6 +188,6 @@ def test_nothing_to_compare() -> None:
 
 def test_every_pair_of_equal_short_texts_is_tied() -> None:
     texts = ["see also", "another one", "See also."]
-    shared = splits.SharedMarks(*marks(texts, np.arange(3, dtype=np.int32)))
+    shared = splits.SharedShingles(*shingles(texts, np.arange(3, dtype=np.int32)))
     assert splits.leaders(shared.ties(np.arange(3, dtype=np.int32), 3, 2)).tolist() == [0, 1, 0]
     assert list(itertools.chain(*shared.rows.reshape(-1, 2).tolist())) == [0, 2]

@@ -1,6 +1,6 @@
 """Texts with nearly the same words: a Jaccard index of at least 0.8.
 
-Each text is the set of its words (as `marks` normalises them), whatever their order. A text has
+Each text is the set of its words (as `shingles` normalises them), whatever their order. A text has
 keys, and only texts that share a key are compared, word by word. There are two sets of keys, and
 with either no pair of like texts is missed.
 
@@ -126,7 +126,7 @@ class Texts:
     def _ask(
         self, hit: Flags, rows: Places, of_key: Places, asked: Flags, answering: Flags
     ) -> None:
-        """Marks in `hit` the asked rows that are like an answering one of the same key.
+        """Shingles in `hit` the asked rows that are like an answering one of the same key.
 
         rows, of_key, asked, answering: an entry for each row of each key, in order of the keys.
         """

@@ -1,7 +1,7 @@
-"""Marks: what decides whether two texts share text.
+"""Shingles: what decides whether two texts share text.
 
-The marks of a text are the hashes of its normalised word 8-grams, within a sentence and across the
-sentences of one paragraph; a shorter sentence has one, of its whole normalised text.
+The shingles of a text are the hashes of its normalised word 8-grams, within a sentence and across
+the sentences of one paragraph; a shorter sentence has one, of its whole normalised text.
 """
 
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ def normalised(texts: pa.Array) -> pa.Array:
     return spaced(pc.utf8_lower(texts))
 
 
-def marks(texts: Sequence[str] | pa.Array, paragraphs: Index) -> tuple[Ids, Index]:
-    """Marks of texts, each with the row in which it begins, in order of rows.
+def shingles(texts: Sequence[str] | pa.Array, paragraphs: Index) -> tuple[Ids, Index]:
+    """Shingles of texts, each with the row in which it begins, in order of rows.
 
     Args:
         texts: sentences in order, shape (rows,).
@@ -35,19 +35,19 @@ def marks(texts: Sequence[str] | pa.Array, paragraphs: Index) -> tuple[Ids, Inde
             whose sentences 8-grams run. Shape (rows,).
     """
     column = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
-    return marks_of_words(*word_hashes(normalised(column)), paragraphs)
+    return shingles_of_words(*word_hashes(normalised(column)), paragraphs)
 
 
-def marks_of_words(
+def shingles_of_words(
     hashes: Ids, counts: npt.NDArray[np.int64], paragraphs: Index
 ) -> tuple[Ids, Index]:
     """The same of texts whose words are hashed already, as `word_hashes` gives them."""
     rows = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     # Equal numbers apart (a, b, a) are not one paragraph: count the changes instead.
     runs = np.cumsum(np.diff(paragraphs, prepend=paragraphs[:1]) != 0)
-    long_marks, first = grams(hashes, runs[rows], GRAM)
-    short_marks, short_rows = _short_texts(hashes, rows, counts)
-    found = np.concatenate([long_marks, short_marks])
+    long_shingles, first = grams(hashes, runs[rows], GRAM)
+    short_shingles, short_rows = _short_texts(hashes, rows, counts)
+    found = np.concatenate([long_shingles, short_shingles])
     where = np.concatenate([rows[first], short_rows])
     order = np.argsort(where, kind="stable")
     return found[order], where[order]
@@ -67,17 +67,17 @@ def _short_texts(hashes: Ids, rows: Index, counts: npt.NDArray[np.int64]) -> tup
 
 
 def shared_words(texts: pa.Array, known: Ids) -> tuple[Index, list[str]]:
-    """Rows of single texts that share a mark with `known`, and the words of the first of these.
+    """Rows of single texts that share a shingle with `known`, and the words of the first one.
 
-    known: marks, sorted.
+    known: sorted.
     """
-    found, rows = marks(texts, np.arange(len(texts), dtype=np.int32))
+    found, rows = shingles(texts, np.arange(len(texts), dtype=np.int32))
     if not len(known) or not len(found):
         return np.empty(0, np.int32), []
     places = np.searchsorted(known, found).clip(max=len(known) - 1)
     hits = np.flatnonzero(known[places] == found)
     hit_rows, first = np.unique(rows[hits], return_index=True)
-    # A text's 8-grams come in order, one a word: the place of a mark is that of its first word.
+    # A text's 8-grams come in order, one a word: a shingle begins at its first word.
     starts = hits[first] - np.searchsorted(rows, hit_rows)
     words = normalised(texts.take(pa.array(hit_rows))).to_pylist()
     return hit_rows, [

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tercet.models import seeding
-from tercet.tasks.corpus import likeness
-from tercet.tasks.corpus.likeness import Texts, Writer, _bands
+from tercet.tasks.corpus import near_duplicates
+from tercet.tasks.corpus.near_duplicates import Texts, Writer, _bands
 
 SETS = st.lists(st.lists(st.integers(0, 30), max_size=40), max_size=12)
 
 
 def written(folder: Path, texts: list[list[int]], batch: int = 3) -> Texts:
-    with Writer(folder / "likeness") as writer:
+    with Writer(folder / "near_duplicates") as writer:
         for start in range(0, len(texts), batch):
             some = texts[start : start + batch]
             flat = [str(word) for text in some for word in text]
@@ -134,7 +134,7 @@ def test_a_common_phrase_does_not_have_all_its_texts_compared(
 def test_pairs_are_compared_in_bounded_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(likeness, "_PAIRS", 1000)
+    monkeypatch.setattr(near_duplicates, "_PAIRS", 1000)
     # Any two share 11 of 15 words: too few, and all of them come first.
     texts = [[*range(11), 100 + 2 * row, 101 + 2 * row] for row in range(600)]
     made = written(tmp_path, texts, 200)
