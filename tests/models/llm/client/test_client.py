@@ -2,17 +2,13 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from email.utils import formatdate
-from types import SimpleNamespace
 
 import psutil
 import pytest
-from asking_client import CHAT, KEY, LISTS, SAMPLING, Record, client, once, poison, requests
-from even_time import now
+from asking_client import CHAT, KEY, LISTS, SAMPLING, Record, client, poison, requests
 from faulty_server import FaultyServer, Reply, Seen, error, says, silent_port, until
 
-from tercet.models.llm.client.client import Endpoint
-from tercet.models.llm.errors import Stopped, Unusable
+from tercet.models.llm.errors import Stopped
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.settings import Sampling
 from tercet.models.llm.wire import ANSWER, Wire
@@ -77,98 +73,6 @@ def test_requests_are_taken_as_answers_are() -> None:
         answers.close()
 
 
-@pytest.mark.parametrize("header", ["seconds", "date"])
-def test_429_pauses_the_endpoint_and_costs_no_try(
-    header: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The day's time stands still, lest the date be past when it is read.
-    monkeypatch.setattr("tercet.models.llm.client.exchange.time", SimpleNamespace(time=lambda: 1e9))
-    after = "2" if header == "seconds" else formatdate(1e9 + 2, usegmt=True)
-    behave = once(*[error(429, "slow down", Retry_After=after)] * 10)
-    record = Record()
-    with (
-        FaultyServer(behave) as server,
-        # The first ten rows are taken at once.
-        client(server, record=record, tries=1, concurrency=10, list_size=10) as asking,
-    ):
-        answers = list(asking.ask(requests(40)))
-    assert record.places() == list(range(40))
-    assert record.failed() == {}
-    assert sum(a.attempts for a in answers) == 50
-    gap = server.log[10].at - server.log[9].at
-    assert 2 <= gap < 4
-
-
-def test_a_503_without_a_time_is_waited_out() -> None:
-    behave = once(*[error(503, "loading")] * 40)
-    record = Record()
-    with FaultyServer(behave) as server, client(server, record=record, tries=1) as asking:
-        list(asking.ask(requests(100)))
-    assert record.places() == list(range(100))
-    assert record.failed() == {}
-
-
-TROUBLES = {
-    "500": error(500),
-    "502": Reply(502, b"<html>bad gateway</html>"),
-    "half a JSON": Reply(200, b'{"choices": [{"index": 0, "text": "RO'),
-    "a body that ends early": Reply(200, b'{"choices": []}', share=0.5),
-    "an empty body": Reply(200, b""),
-    "no choices": Reply(200, b'{"choices": []}'),
-    "a reset": Reply(reset=True),
-    "silence": Reply(200, b"{}", after=30.0),
-}
-
-
-def patient(trouble: str) -> dict[str, float]:
-    return {"timeout": 1 if trouble == "silence" else 20}
-
-
-@pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
-@pytest.mark.parametrize("trouble", TROUBLES)
-def test_passing_trouble_loses_no_row(trouble: str, wire: Wire) -> None:
-    record = Record()
-    behave = once(*[TROUBLES[trouble]] * 5)
-    with (
-        FaultyServer(behave) as server,
-        client(server, wire=wire, record=record, concurrency=8, **patient(trouble)) as asking,
-    ):
-        list(asking.ask(requests(100)))
-    assert record.places() == list(range(100))
-    assert record.failed() == {}
-
-
-REASONS = {
-    "500": "HTTP 500 after 2 tries: out of order",
-    "502": "HTTP 502 after 2 tries: <html>bad gateway</html>",
-    "half a JSON": "a body of 37 bytes that is not JSON after 2 tries",
-    "a body that ends early": "connection lost after 2 tries: RemoteProtocolError",
-    "an empty body": "an empty body after 2 tries",
-    "no choices": "an answer without choices after 2 tries",
-    "a reset": "connection lost after 2 tries: ReadError",
-    "silence": "no answer within 1 s after 2 tries",
-}
-
-
-@pytest.mark.parametrize("wire", [CHAT, LISTS], ids=["chat", "lists"])
-@pytest.mark.parametrize("trouble", TROUBLES)
-def test_a_row_that_always_fails_is_given_up_alone(trouble: str, wire: Wire) -> None:
-    record = Record()
-    with (
-        FaultyServer(poison(TROUBLES[trouble])) as server,
-        client(
-            server, wire=wire, record=record, concurrency=8, tries=2, **patient(trouble)
-        ) as asking,
-    ):
-        list(asking.ask(requests(100, lambda i: "poison" if i == 30 else "row")))
-    assert record.places() == list(range(100))
-    assert record.failed() == {30: REASONS[trouble]}
-    asked = server.times_asked()
-    assert sum(n for prompt, n in asked.items() if "poison" in prompt) == (
-        3 if wire is LISTS else 2
-    )
-
-
 def test_a_twentieth_of_poisonous_rows_neither_stops_nor_slows_the_others() -> None:
     record = Record()
     with (
@@ -226,20 +130,6 @@ def test_an_outage_fails_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert server.times_asked()["Say yes."] == words == 4
 
 
-def test_a_400_is_the_fault_of_its_row_alone() -> None:
-    record = Record()
-    with (
-        FaultyServer(poison(error(400, "the prompt is too long"))) as server,
-        client(server, wire=LISTS, record=record) as asking,
-    ):
-        # It goes out when something was answered: nothing is left to be asked in a word.
-        list(asking.ask(requests(64, lambda i: "poison" if i == 37 else "row")))
-    assert record.places() == list(range(64))
-    assert record.failed() == {37: "HTTP 400: the prompt is too long"}
-    # Its list and then each row of it alone.
-    assert sum(len(seen.prompts) == 1 for seen in server.log) == 8
-
-
 def test_after_a_list_with_a_wrong_number_of_answers_prompts_go_alone() -> None:
     record = Record()
 
@@ -255,98 +145,6 @@ def test_after_a_list_with_a_wrong_number_of_answers_prompts_go_alone() -> None:
     assert record.failed() == {}
     assert sum(len(seen.prompts) > 1 for seen in server.log) <= 4
     assert all(a.raw == f"ROW {a.place}{ANSWER.upper()}" for a in record.answers)
-
-
-@pytest.mark.parametrize(
-    ("reply", "says_so"),
-    [
-        (
-            error(401, f"no such key: {KEY}"),
-            "was not accepted; put the right one into the .* MY_KEY",
-        ),
-        (error(403), "MY_KEY"),
-        (
-            error(404, "The model `tiny` does not exist."),
-            "does not know the model 'tiny'.*ends in /v1",
-        ),
-        (Reply(301, b"", {"Location": "https://other.example/v1?k=1"}), "moved to https://other"),
-    ],
-)
-def test_what_the_user_must_fix_stops_at_once(reply: Reply, says_so: str) -> None:
-    with (
-        FaultyServer(lambda seen: reply) as server,
-        client(server, key_env="MY_KEY") as asking,
-        pytest.raises(Unusable, match=says_so) as raised,
-    ):
-        list(asking.ask(requests(1000)))
-    assert KEY not in str(raised.value)
-    assert len(server.log) <= 32
-
-
-@pytest.mark.parametrize("url", ["http://host:port/v1", "http:///v1", "http://[::1/v1"])
-def test_an_address_that_is_none_is_unusable(url: str) -> None:
-    with pytest.raises(Unusable):
-        Endpoint(url, "tiny")
-
-
-def test_a_key_is_told_to_nobody() -> None:
-    endpoint = Endpoint("https://user:word@host.example:8443/v1/?key=1", "m", KEY)
-    assert KEY not in repr(endpoint)
-    assert endpoint.shown == "https://host.example:8443/v1"
-    assert str(endpoint.at("/x")).endswith("@host.example:8443/v1/x?key=1")
-    record = Record()
-    with (
-        FaultyServer(poison(error(500, f"cannot use {KEY}"))) as server,
-        client(server, record=record, tries=1) as asking,
-    ):
-        list(asking.ask(requests(2, lambda i: "poison" if i == 0 else "row")))
-    assert record.failed() == {0: "HTTP 500 after 1 try: cannot use …"}
-
-
-def test_only_refusals_from_the_first_row_on_are_the_recipes_fault() -> None:
-    record = Record()
-    with (
-        FaultyServer(lambda seen: error(400, "max_tokens is too large")) as server,
-        client(server, wire=LISTS, record=record) as asking,
-        pytest.raises(Unusable, match=r"refuses every request .*max_tokens is too large"),
-    ):
-        list(asking.ask(requests(1000)))
-    # A word is refused too: no row is to blame.
-    assert record.answers == []
-
-
-def test_a_model_without_a_chat_template_is_said_to_have_none() -> None:
-    refusal = error(400, "default chat template is no longer allowed, you must provide one")
-    with (
-        FaultyServer(lambda seen: refusal) as server,
-        client(server) as asking,
-        pytest.raises(Unusable, match=r"no chat template: set `llm\.api: completions`"),
-    ):
-        list(asking.ask(requests(3)))
-
-
-def test_an_endpoint_that_only_fails_stops_with_the_count_of_what_is_safe() -> None:
-    record = Record()
-    with (
-        FaultyServer(lambda seen: error(500, "no memory") if seen.number >= 20 else None) as server,
-        client(server, record=record, patience=1.5, concurrency=4) as asking,
-        pytest.raises(Stopped, match=r"nothing for 1\.5 s \(last: .*HTTP 500: no memory\); 20 ans"),
-    ):
-        list(asking.ask(requests(1000)))
-    assert sum(a.finish_reason == "stop" for a in record.answers) == 20
-
-
-def test_an_endpoint_that_asks_for_an_hour_is_not_waited_for() -> None:
-    began = now()
-    with (
-        FaultyServer(lambda seen: error(429, "quota", Retry_After="3600")) as server,
-        client(server, patience=1) as asking,
-        pytest.raises(Stopped, match="HTTP 429: quota"),
-    ):
-        list(asking.ask(requests(100)))
-    assert now() - began < 10
-    # And a word, whether it is really so.
-    assert len(server.log) <= 32 + 1
 
 
 def test_a_dead_endpoints_share_goes_to_the_other() -> None:
@@ -369,17 +167,6 @@ def test_a_dead_endpoints_share_goes_to_the_other() -> None:
     assert {a.endpoint for a in record.answers} == {server.url}
     assert {a.attempts for a in record.answers} == {1}
     assert checks
-
-
-def test_what_check_raises_ends_all_asking() -> None:
-    def dead() -> None:
-        raise Stopped("the engine is dead")
-
-    with silent_port() as port, client(f"http://127.0.0.1:{port}/v1", check=dead) as asking:
-        with pytest.raises(Stopped, match="the engine is dead"):
-            list(asking.ask(requests(10)))
-        with pytest.raises(Stopped, match="the engine is dead"):
-            list(asking.ask(requests(10)))
 
 
 def test_endpoints_share_the_work() -> None:
