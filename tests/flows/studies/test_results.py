@@ -1,14 +1,23 @@
 """Which metric a study compares its arms by, if none is named."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from study_arms import TEST, arm_with
 
 from tercet.flows.results.figures import Value
 from tercet.flows.results.metric_names import metric_of
 from tercet.flows.studies.arms import Arm
+from tercet.flows.studies.page import notes_of
 from tercet.flows.studies.results import Found, results
+from tercet.models.measures.metrics import spearman
+from tercet.storage import runs
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.part_writer import PartWriter
 from tercet.storage.store import Store, open_store
+from tercet.tasks.evaluation.items import EVALUATION_ITEMS
 from tercet.tasks.stage import BadInput
 
 
@@ -43,3 +52,115 @@ def test_a_named_metric_must_be_there(store: Store) -> None:
         results([found("fact_order cases all accuracy")], asked, store)
     with pytest.raises(BadInput, match="No arm was evaluated"):
         results([found()], None, store)
+
+
+def test_arms_are_compared_over_the_same_seeds(store: Store) -> None:
+    first = arm_with("first", {1: 50.0, 2: 52.0, 3: 54.0}, {1: 60.0, 2: 60.0, 3: 60.0})
+    second = arm_with("second", {1: 51.0, 2: 54.0, 3: 57.0}, {1: 50.0, 2: 50.0, 3: 50.0})
+    found = results([first, second], None, store)
+    assert found.metric == TEST
+    assert found.over == "seeds"
+    row = found.rows[1]
+    assert row.asked is not None
+    assert row.difference is not None
+    assert (row.asked.mean, row.asked.sd, row.asked.n) == (54.0, 3.0, 3)
+    # t(0.975, 2 degrees of freedom) = 4.302653; differences 1, 2, 3 have sd 1.
+    half = 4.302653 / 3**0.5
+    assert row.difference.mean == pytest.approx(2.0)
+    assert row.difference.low == pytest.approx(2 - half, abs=1e-5)
+    assert row.difference.visible == pytest.approx(half, abs=1e-5)
+    assert found.rows[0].difference is None
+    # Worse on test, better on dev: dev decides.
+    assert found.best == 0
+    assert "'first' is the best on dev (retrieval document_pairs dev recall@1)" in " ".join(
+        notes_of(found)
+    )
+
+
+def test_arms_of_one_seed_and_of_several_have_no_difference(store: Store) -> None:
+    one = arm_with("one", {1: 50.0}, {1: 60.0})
+    two = arm_with("two", {1: 50.0, 2: 40.0}, {1: 60.0, 2: 60.0})
+    # The mean of two is 45: a difference of 0, that of the seed in common, would mislead.
+    for arms in ([one, two], [two, one]):
+        assert results(arms, None, store).rows[1].difference is None
+
+
+def test_arms_that_were_measured_on_other_data_have_no_difference(store: Store) -> None:
+    first = arm_with("first", {1: 50.0, 2: 52.0}, {})
+    second = arm_with("second", {1: 51.0, 2: 55.0}, {})
+    second.figures[TEST] = {
+        seed: replace(figure, digest="other") for seed, figure in second.figures[TEST].items()
+    }
+    assert results([first, second], str(TEST), store).rows[1].difference is None
+
+
+def run_with_items(store: Store, model: str, gold: list[float], cosines: list[float]) -> str:
+    """A run that measured this model on STS-B; its id."""
+    artifact = open_artifact(store, "evaluate.encoder", model)
+    artifact.adopt_plan([{"spec": {}}])
+    schemas = {"evaluation_items": EVALUATION_ITEMS}
+    rows = [
+        {
+            "model_version": model,
+            "suite": "sts",
+            "task": "STS-B",
+            "subset": "sts-test",
+            "item": item,
+            "gold": said,
+            "value": cosine,
+        }
+        for item, (said, cosine) in enumerate(zip(gold, cosines, strict=True))
+    ]
+    with PartWriter(artifact.scratch() / "staging", schemas, 1000) as writer:
+        writer.emit("evaluation_items", pa.Table.from_pylist(rows, schema=EVALUATION_ITEMS))
+        artifact.commit(0, writer.close(None), "key", {})
+    artifact.finish({"components": {"stage": "evaluate"}, "inputs": []})
+    run_id = runs.start_run(store, "r", {}, {})
+    entry = {"stage": "evaluate", "version": model, "state": "made", "seconds": 0.1, "tables": {}}
+    runs.record_step(store, run_id, "evaluate.encoder", entry)
+    runs.end_run(store, run_id, "done", {})
+    return run_id
+
+
+def test_with_one_seed_arms_are_compared_over_the_same_pairs(store: Store) -> None:
+    gold = [float(i % 6) for i in range(60)]
+    cosines = {
+        "good": [0.1 * g + 0.001 * (i % 7) for i, g in enumerate(gold)],
+        "bad": [0.1 * g + 0.4 * (i % 3) for i, g in enumerate(gold)],
+    }
+    cosines["same"] = cosines["good"]
+    metric = metric_of("sts STS-B all spearman")
+    arms = []
+    for name, values in cosines.items():
+        found = Found(
+            Arm(name, "r", ()), run_with_items(store, name * 4, gold, values), None, 1, 300
+        )
+        figure = Value(100 * spearman(values, gold), None, None, 60, name * 4)
+        found.figures[metric] = {1: figure}
+        arms.append(found)
+    told = results(arms, str(metric), store)
+    good, bad, same = (row.asked.mean for row in told.rows if row.asked is not None)
+    bad_change, same_change = told.rows[1].difference, told.rows[2].difference
+    assert told.over == "queries"
+    assert good == same
+    assert bad_change is not None
+    assert same_change is not None
+    assert bad_change.mean == pytest.approx(bad - good)
+    assert bad_change.low is not None
+    assert bad_change.high is not None
+    assert bad_change.low < bad - good < bad_change.high < 0
+    assert bad_change.visible == pytest.approx((bad_change.high - bad_change.low) / 2)
+    assert (same_change.mean, same_change.low, same_change.high) == (0.0, 0.0, 0.0)
+    # Other pairs, be they as many: the difference is told, an interval would mean nothing.
+    other = run_with_items(store, "other", gold[::-1], cosines["bad"])
+    arms[1].run_id = other
+    arms[1].figures[metric] = {1: Value(50.0, None, None, 60, "other")}
+    change = results(arms, str(metric), store).rows[1].difference
+    assert change is not None
+    assert (change.mean, change.low) == (pytest.approx(50.0 - good), None)
+    fewer = run_with_items(store, "fewer", gold[:50], cosines["bad"][:50])
+    arms[1].run_id = fewer
+    arms[1].figures[metric] = {1: Value(50.0, None, None, 50, "fewer")}
+    change = results(arms, str(metric), store).rows[1].difference
+    assert change is not None
+    assert (change.mean, change.low) == (pytest.approx(50.0 - good), None)

@@ -1,0 +1,233 @@
+"""`tercet study`: what it refuses, what its arms share, and how it goes on."""
+
+import csv
+import json
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from study_arms import REPEATED
+from tiny_run import LIMIT, Finished, copy_of, start, tercet
+
+from tercet.flows.commands.study import again, plan_lines, run_study
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.studies import arms as studies
+from tercet.flows.studies.arms import arms_of
+from tercet.storage import runs
+from tercet.storage.store import open_store
+from tercet.tasks.stage import BadInput
+
+SHARE = "select.methods.word_repetition.weight"
+
+
+BOTH = "evaluate.splits=[dev, test]"
+
+
+def given(recipe: Path | str, store: Path | str, *overrides: str) -> RunArguments:
+    """Arguments as the command line makes them."""
+    return RunArguments(str(recipe), str(store), overrides)
+
+
+def test_what_fitting_chose_is_said_once(tmp_path: Path) -> None:
+    corpus = tmp_path / "reviews.csv"
+    rows = [f"Film number {i} is a long and quiet story about a farm." for i in range(60)]
+    corpus.write_text("\n".join(["text", *rows]), encoding="utf-8")
+    arguments = RunArguments("quickstart", str(tmp_path / "store"), corpus=str(corpus))
+    store = open_store(arguments.store)
+    planned = studies.plan_arms(arms_of("quickstart", ["seed=[1, 2]"], None), store, arguments)
+    chosen = planned[0].plan.chosen
+    assert chosen is not None
+    lines = plan_lines(planned, store)
+    assert lines[0] == chosen
+    assert lines.count(chosen) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"select.negativ_max": 0.6}, "unknown key 'select.negativ_max'"),
+        ({"select.negative_max": 7}, "select.negative_max is 7"),
+        ({"train.phases.4.decay": True}, "no key 'train.phases.4.decay'"),
+        ({"recipe": "nowhere"}, "no recipe 'nowhere'"),
+        (
+            {"train.choose": {"by": "test"}},
+            "known: retrieval, STS-B, SICK-R, fact_order, and the names under evaluate.sts_sets",
+        ),
+    ],
+)
+def test_an_arm_that_fails_validation_is_named_before_anything_runs(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    file = tmp_path / "arms.yaml"
+    file.write_text(yaml.safe_dump({"good": {}, "the bad one": change}, sort_keys=False))
+    output = str(tmp_path / "study.html")
+    with pytest.raises(BadInput, match=r"^Arm 'the bad one': ") as raised:
+        run_study(given("quickstart", tmp_path / "store"), [], str(file), None, output)
+    assert said in str(raised.value)
+    assert not list((tmp_path / "store").glob("runs/*"))
+
+
+def test_arms_that_are_the_same_run_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"'epochs=1' and 'epochs=1\.0' are the same run"):
+        run_study(
+            given("quickstart", tmp_path / "store"),
+            ["train.phases.0.epochs=[1, 1.0]"],
+            None,
+            None,
+            str(tmp_path / "study.html"),
+        )
+    assert not list((tmp_path / "store").glob("runs/*"))
+
+
+@pytest.mark.parametrize(
+    ("metric", "output", "said"),
+    [
+        ("recall@1", "s.html", "does not name a metric"),
+        ("retrieval document_pairs test recall@5", "s.html", "No arm has the metric"),
+        ("sts STS all spearman", "s.html", "evaluate.suite is not set"),
+        (None, "s.pdf", "must end in .html"),
+        (None, "missing/s.html", "There is no directory"),
+    ],
+)
+def test_what_cannot_be_told_or_written_is_said_first(
+    tmp_path: Path, metric: str | None, output: str, said: str
+) -> None:
+    vary = ["train.phases.0.epochs=[1, 2]"]
+    place, store = str(tmp_path / output), str(tmp_path / "store")
+    with pytest.raises(BadInput, match=re.escape(said)):
+        run_study(given("quickstart", store), vary, None, metric, place)
+    assert not list((tmp_path / "store").glob("runs/*"))
+
+
+def test_the_command_to_go_on_is_the_one_that_was_typed() -> None:
+    line = again(given("mine.yaml", "st", "seeds=2"), ["a=[1, 2]"], "arms.yaml", None, "s.html")
+    assert line == (
+        "tercet study mine.yaml --vary 'a=[1, 2]' --arms arms.yaml --set seeds=2 --store st "
+        "-o s.html"
+    )
+
+
+@pytest.mark.slow
+def test_arms_share_what_is_the_same(
+    finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = copy_of(finished.store, tmp_path / "store")
+    html = tmp_path / "study.html"
+    vary = [f"{SHARE}=[0.2, 0.5]", f"{REPEATED}=[true, false]"]
+    arguments = given(finished.tiny.recipe, store, BOTH)
+    assert run_study(arguments, vary, None, None, str(html)) == 0
+    said = capsys.readouterr()
+    planned, _, ran = said.err.partition("Arm 1 of 4")
+    counts = {words[0]: words[1:] for line in planned.splitlines() if (words := line.split())}
+    # Steps, then in how many arms, how many artifacts, how many of them there, how many to make.
+    assert counts["parse"] == ["4", "1", "1", "0"]
+    assert counts["score.evaluator"] == ["4", "1", "1", "0"]
+    assert counts["select"] == ["4", "2", "1", "1"]
+    assert counts["train"] == ["4", "4", "1", "3"]
+    done = ran.rpartition("─")[2]
+    made = {words[0]: words[1:] for line in done.splitlines() if (words := line.split())}
+    assert made["parse"] == ["0", "4"]
+    assert made["select"] == ["1", "3"]
+    assert made["train"] == ["3", "1"]
+
+    with (tmp_path / "study.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row[SHARE], row[REPEATED]) for row in rows] == [
+        ("0.2", "true"),
+        ("0.2", "false"),
+        ("0.5", "true"),
+        ("0.5", "false"),
+    ]
+    dev = [float(row["dev"]) for row in rows]
+    assert [row["best_by_dev"] for row in rows].count("true") == 1
+    assert rows[dev.index(max(dev))]["best_by_dev"] == "true"
+    for row in rows[1:]:
+        change = float(row["mean"]) - float(rows[0]["mean"])
+        assert float(row["difference"]) == pytest.approx(change)
+        assert float(row["difference_low"]) <= change <= float(row["difference_high"])
+    assert "over the queries of one seed" in said.out
+    text = html.read_text()
+    assert "Study of" in text
+    assert 'src="http' not in text
+    assert "best by dev" in text
+
+
+def test_an_arm_that_fails_is_told_and_the_others_go_on(
+    finished: Finished, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = copy_of(finished.store, tmp_path / "store")
+    file = tmp_path / "arms.yaml"
+    no_positive = {"next_sentences": {"weight": 0}, "word_repetition": {"weight": 0}}
+    nothing = {"select.methods": no_positive}
+    arms = {"empty": nothing, "recipe": {}}
+    file.write_text(yaml.safe_dump(arms, sort_keys=False))
+    output = str(tmp_path / "study.html")
+    recipe = finished.tiny.recipe
+    assert run_study(given(recipe, store), [], str(file), None, output) == 1
+    said = capsys.readouterr()
+    assert "Arm 'empty' failed: " in said.err
+    assert f"1 of 2 arms failed ('empty'). Resume with:\n  tercet study {recipe}" in said.err
+    assert "empty: " in said.out
+    with (tmp_path / "study.csv").open(newline="") as table:
+        rows = {row["arm"]: row for row in csv.DictReader(table)}
+    assert rows["recipe"]["mean"]
+    assert not rows["empty"]["mean"]
+    assert rows["empty"]["why"]
+
+
+# The second arm is never trained, however late it is killed.
+STOPS = """
+import time
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.running import runner
+from tercet.flows.cli import main
+real, trained = runner.run_step, []
+def run_step(handle, step, progress):
+    if trained and step.name == "train":
+        time.sleep(3600)
+    trained.extend([step] if step.name == "train.seed8" else [])
+    return real(handle, step, progress)
+runner.run_step = run_step
+main()
+"""
+
+
+@pytest.mark.slow
+def test_killed_and_typed_again_it_goes_on_over_all_seeds(
+    finished: Finished, tmp_path: Path
+) -> None:
+    store = copy_of(finished.store, tmp_path / "store")
+    html = tmp_path / "study.html"
+    words = ["study", str(finished.tiny.recipe), "--store", str(store), "-o", str(html)]
+    words += ["--set", "seeds=2", "--vary", f"{REPEATED}=[true, false]"]
+    child = start(*words, script=STOPS)
+    made = store / "artifacts" / "train.seed8"
+    deadline = time.monotonic() + LIMIT
+    while not list(made.glob("*/manifest.json")) and child.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    (kept,) = [path.parent.name for path in made.glob("*/manifest.json")]
+    done = tercet(*words)
+    assert done.returncode == 0, done.stderr[-3000:]
+    arms = done.stderr.split("Arm ")[1:]
+    assert re.search(r"train\.seed8 +reused", arms[0])
+    assert re.search(r"train\.seed8 +made", arms[1])
+    assert kept in {path.parent.name for path in made.glob("*/manifest.json")}
+    with html.with_suffix(".csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["seeds"] for row in rows] == ["2", "2"]
+    assert [value.split(":")[0] for value in rows[1]["values"].split()] == ["7", "8"]
+    ours, theirs = (
+        [float(value.split(":")[1]) for value in row["values"].split()] for row in rows[::-1]
+    )
+    assert float(rows[1]["difference"]) == pytest.approx((sum(ours) - sum(theirs)) / 2, abs=1e-3)
+    found = runs.list_runs(open_store(str(store), create=False))
+    assert json.dumps(found[0]["info"]["arguments"]["overrides"]) == json.dumps(
+        ["seeds=2", f"{REPEATED}=false"]
+    )
