@@ -13,9 +13,9 @@ from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Model, Tagged, Weights
 from tercet.flows.running import parts, warnings
-from tercet.flows.running.asker import Asker
 from tercet.flows.running.device import device
 from tercet.flows.running.executors import Executor, Threads
+from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_part import STAGING, PartOrder, part_order
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models.llm.messages import Ask
@@ -33,7 +33,7 @@ NOTED_LIBRARIES = ("tercet", "torch", "transformers", "sentence-transformers", "
 
 @dataclass
 class RunHandle:
-    """A run in progress. asker: set if some step asks a language model."""
+    """A run in progress. llm: set if some step asks a language model."""
 
     plan: RunPlan
     store: Store
@@ -41,7 +41,7 @@ class RunHandle:
     fingerprints: dict[str, Fingerprint]
     say: Say
     executor: Executor
-    asker: Asker | None = None
+    llm: LlmSession | None = None
 
 
 def artifact_of(handle: RunHandle, step: str) -> Artifact:
@@ -85,9 +85,9 @@ def make_artifact(
     if step.stage.model or step.stage.asks is not None:
         # A training or a model server needs the memory of processes that wait.
         handle.executor.close()
-    if step.stage.asks is not None and handle.asker is not None:
-        handle.asker.begin()
-        Threads(handle.asker.cancel).map(order, pending, progress)
+    if step.stage.asks is not None and handle.llm is not None:
+        handle.llm.begin()
+        Threads(handle.llm.cancel).map(order, pending, progress)
     else:
         handle.executor.map(order, pending, show)
     told += _tell(handle, step, warnings.find_after)
@@ -166,8 +166,8 @@ def _model_folder(handle: RunHandle, step: Step, model: Model, version: str) -> 
 def _ask(handle: RunHandle, step: Step, own: Fingerprint, models: Mapping[str, Path]) -> Ask | None:
     if step.stage.asks is None:
         return None
-    assert handle.asker is not None
-    return handle.asker.asking(step.config, own.components, models)
+    assert handle.llm is not None
+    return handle.llm.asking(step.config, own.components, models)
 
 
 def _recalled(

@@ -13,8 +13,8 @@ from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Step
 from tercet.flows.pipeline.step import schemas as step_schemas
 from tercet.flows.running import failed_rows, guessed
-from tercet.flows.running.asker import Asker
 from tercet.flows.running.executors import Executor, Processes
+from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_step import Progress, RunHandle, Say, make_artifact
 from tercet.flows.running.run_plan import RunPlan, check_models
 from tercet.storage import locks, runs
@@ -76,8 +76,8 @@ def open_run(
     )
     with locks.hold(store, f"run-{run_id}", say):
         try:
-            with closing(executor), _asker(plan, store, run_id, say) as asker:
-                yield RunHandle(plan, store, run_id, prints, say, executor, asker)
+            with closing(executor), _llm_session(plan, store, run_id, say) as llm:
+                yield RunHandle(plan, store, run_id, prints, say, executor, llm)
         except KeyboardInterrupt:
             runs.end_run(store, run_id, "interrupted", {})
             raise
@@ -103,16 +103,16 @@ def _fingerprints(plan: RunPlan, store: Store, say: Say) -> dict[str, Fingerprin
 
 
 @contextmanager
-def _asker(plan: RunPlan, store: Store, run_id: str, say: Say) -> Iterator[Asker | None]:
-    """The asker, if the run has steps that ask a language model."""
+def _llm_session(plan: RunPlan, store: Store, run_id: str, say: Say) -> Iterator[LlmSession | None]:
+    """The session, if the run has steps that ask a language model."""
     if all(step.stage.asks is None for step in plan.steps):
         yield None
         return
-    asker = Asker(store, plan.recipe, run_id, say)
+    llm = LlmSession(store, plan.recipe, run_id, say)
     try:
-        yield asker
+        yield llm
     finally:
-        asker.close()
+        llm.close()
 
 
 def run_steps(
@@ -172,8 +172,8 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
                 manifest = make_artifact(handle, step, own, artifact, progress)
     for line in guessed.lines(step):
         handle.say(line)
-    if handle.asker is not None and not _asked_next(handle.plan, step):
-        handle.asker.release()
+    if handle.llm is not None and not _asked_next(handle.plan, step):
+        handle.llm.release()
     result = StepResult(
         step.name,
         own.version,

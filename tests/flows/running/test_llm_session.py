@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tercet.flows.running.asker import ENGINE, Asker
+from tercet.flows.running.llm_session import ENGINE, LlmSession
 from tercet.models.generators import local
 from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.errors import Stopped
@@ -25,14 +25,14 @@ def test_a_model_that_was_loading_when_it_was_cancelled_is_not_asked(tmp_path, m
     )
     run = SimpleNamespace(llm=AskingSettings(), device="cpu", batch_size=2)
     store = open_store(str(tmp_path / "store"))
-    asker = Asker(store, SimpleNamespace(name="small", run=run), "r", lambda said: None)
+    session = LlmSession(store, SimpleNamespace(name="small", run=run), "r", lambda said: None)
     ended = []
 
     class Loading:
         """A model during whose loading somebody presses Ctrl-C."""
 
         def __init__(self, *given):
-            asker.cancel()
+            session.cancel()
 
         def ask(self, requests):
             raise AssertionError("it was asked")
@@ -42,12 +42,12 @@ def test_a_model_that_was_loading_when_it_was_cancelled_is_not_asked(tmp_path, m
 
     monkeypatch.setattr(local, "Local", Loading)
     components = {"models": {"generator": "a" * 16}, "externals": {}}
-    ask = asker.asking(config, components, {"generator": tmp_path})
+    ask = session.asking(config, components, {"generator": tmp_path})
     request = Request(0, "One row.", own.decoding(), 5, source="One row.")
     with pytest.raises(Stopped, match="cancelled"):
         list(ask("paraphrase", [request]))
     assert len(ended) == 1
-    asker.close()
+    session.close()
     assert len(ended) == 1
 
 
@@ -61,7 +61,7 @@ def test_remains_are_swept_though_a_live_process_has_their_ports_number(tmp_path
         said = {"server": server, "warden": None, "port": os.getpid()}
         (folder / "vllm.json").write_text(json.dumps(said))
     run = SimpleNamespace(llm=AskingSettings(), device="cpu", batch_size=2)
-    Asker(store, SimpleNamespace(name="small", run=run), "r", lambda said: None)
+    LlmSession(store, SimpleNamespace(name="small", run=run), "r", lambda said: None)
     left = [folder.name for folder in (store.work / "scratch").glob(f"{ENGINE}*")]
     assert f"{ENGINE}alive" in left
     assert f"{ENGINE}gone" not in left

@@ -51,7 +51,7 @@ class _Answerer:
     folder: Path | None
 
 
-class Asker:
+class LlmSession:
     """Sends the requests of one run's steps; threads may share it."""
 
     def __init__(
