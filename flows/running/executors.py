@@ -243,8 +243,14 @@ def _serve(connection: Connection, parent: int) -> None:
                 connection.send(_outcome(order, asked))
             else:
                 order = asked
-                # What the last step has loaded.
-                gc.collect()
+                _free_memory()
+
+
+def _free_memory() -> None:
+    """Frees what the last step has loaded, on the GPU too, which others need now."""
+    gc.collect()
+    if torch := sys.modules.get("torch"):
+        torch.cuda.empty_cache()
 
 
 def _outcome(order: PartOrder, part: Part) -> BaseException | None:

@@ -6,13 +6,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from multiprocessing import Pipe
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from faulty_server import until
 from toy_steps import toy_order, toy_parts
 
+from tercet.flows.running import executors
 from tercet.flows.running.executors import Processes
 from tercet.flows.running.one_part import PartOrder
 from tercet.storage.store import Store, open_store
@@ -61,6 +64,17 @@ def test_two_steps_share_their_processes_and_nothing_loaded(store: Store, two: P
     loads = [set(made(order, "loaded")) for order in orders]
     assert [len(found) for found in loads] == [2, 2]
     assert loads[0].isdisjoint(loads[1])
+
+
+def test_between_steps_a_process_empties_its_gpu_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    emptied: list[bool] = []
+    cuda = SimpleNamespace(empty_cache=lambda: emptied.append(True))
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
+    ours, theirs = Pipe()
+    ours.send(None)
+    ours.close()
+    executors._serve(theirs, os.getppid())
+    assert emptied == [True]
 
 
 def test_closed_it_holds_no_process_and_starts_again(store: Store, two: Processes) -> None:
@@ -117,6 +131,7 @@ def test_an_interrupt_does_not_wait_for_parts(store: Store, two: Processes) -> N
 KILLED = """
 import sys
 from toy_steps import toy_order, toy_parts
+from tercet.flows.running import executors
 from tercet.flows.running.executors import Processes
 from tercet.storage.store import open_store
 from tercet.tasks.stage import silent
