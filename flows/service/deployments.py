@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+import signal
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -45,7 +47,6 @@ def serve_recipe(
     plan = prepare(arguments)
     store = open_store(plan.store)
     with server.prefect_server(store.work, say):
-        from prefect import serve
         from prefect.deployments.runner import EntrypointType
 
         from tercet.flows.service.pipeline_flow import pipeline
@@ -61,7 +62,22 @@ def serve_recipe(
         if cron and zone:
             when = f"cron {cron!r} in {zone}, next at {_next(cron, zone):%Y-%m-%d %H:%M %Z}"
         say(f"Serving {deployment.full_name} ({when}); stop with Ctrl-C.")
-        serve(deployment, limit=1, print_starting_message=False)
+        _serve(deployment)
+
+
+def _serve(deployment: Any) -> None:
+    """Runs what the deployment has scheduled, one at a time, until SIGTERM or Ctrl-C."""
+    from prefect.runner import Runner
+
+    class Stoppable(Runner):  # type: ignore[misc]
+        def handle_sigterm(self, *_: Any) -> None:
+            # Prefect's own handler never awaits the coroutine that stops the runner.
+            signal.raise_signal(signal.SIGINT)
+
+    runner = Stoppable(pause_on_shutdown=True, limit=1)
+    runner.add_deployment(deployment)
+    with suppress(KeyboardInterrupt):
+        asyncio.run(runner.start())
 
 
 def portable(arguments: RunArguments) -> dict[str, Any]:

@@ -145,6 +145,7 @@ def test_fires_fails_is_retried_and_resumes(
             wait_for("the new states of its tasks", lambda: states() == told)
     process.send_signal(signal.SIGTERM)
     assert process.wait(300) == 0, log()
+    assert "never awaited" not in log()
     assert server.running(store) is None
 
 
