@@ -57,7 +57,7 @@ def fetch(name: str) -> Path:
         if full is not None:
             raise full from None
         raise ModelMissing(
-            f"The model {name!r} is neither a local directory nor to be had from the hub "
+            f"The model {name!r} is neither a local directory nor available from the hub "
             f"({type(error).__name__}): check its name, the network and HF_TOKEN."
         ) from None
     return _with_safetensors(found, name)

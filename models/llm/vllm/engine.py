@@ -114,9 +114,9 @@ class Engine:
             raise Stopped(self._dead)
 
     def cancel(self) -> None:
-        """Ends the server in haste, even while another thread is starting it: `start` raises.
+        """Kills the server without waiting, even while another thread starts it: `start` raises.
 
-        Waits for nothing, and may be called at any time and repeatedly; `stop` must follow.
+        May be called at any time and repeatedly; `stop` must follow.
         """
         self._stopping.set()
         self._dead = self._dead or "vLLM was stopped."
@@ -370,7 +370,7 @@ def _signal(number: int) -> str:
 
 
 def _free_port(wanted: int) -> int:
-    """The port itself if it can be had, of 0 any free one. Raises: Unusable when it is taken."""
+    """The port itself if it is free, of 0 any free one. Raises: Unusable when it is taken."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # As vLLM does: a port whose last connections are still timing out is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -378,7 +378,7 @@ def _free_port(wanted: int) -> int:
             probe.bind((HOST, wanted))
         except OSError as error:
             raise Unusable(
-                f"run.llm.engine.port {wanted} cannot be had ({error.strerror}): name another, "
+                f"run.llm.engine.port {wanted} is not available ({error.strerror}): name another, "
                 "or 0 for any free one."
             ) from None
         return int(probe.getsockname()[1])

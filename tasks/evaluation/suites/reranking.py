@@ -102,7 +102,7 @@ def from_mteb(name: str) -> RankedTask:
 
     Reads the two forms that tasks have had: rows of query, positive and negative, and (from mteb 2
     on) queries and a corpus with the candidates of each query.
-    Raises: BadInput where the package is missing, has no such task, or its data cannot be had.
+    Raises: BadInput where the package is missing, has no such task, or its data are not available.
     """
     task = _mteb_task(name)
     try:
@@ -113,7 +113,7 @@ def from_mteb(name: str) -> RankedTask:
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise BadInput(
-            f"The data of {MTEB}{name} cannot be had: {reason}. Put them into "
+            f"The data of {MTEB}{name} are not available: {reason}. Put them into "
             f"{FOLDER}/{name}.jsonl, or leave the task out of `tasks`."
         ) from error
     return _task(MTEB + name, MTEB + name, queries)

@@ -293,13 +293,13 @@ def test_a_name_that_is_nowhere_says_where_it_was_sought(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> Path:
-        raise weights.ModelMissing(f"The model {name!r} is not to be had.")
+        raise weights.ModelMissing(f"The model {name!r} is not available.")
 
     monkeypatch.setattr(weights, "fetch", missing)
     store, _ = small_store(tmp_path / "store")
     with pytest.raises(BadInput, match="'trian' is no step, version or tag of this store, no dir"):
         model_path("trian", store.location, None)
-    with pytest.raises(BadInput, match="'owner/name' is not to be had"):
+    with pytest.raises(BadInput, match="'owner/name' is not available"):
         model_path("owner/name", store.location, None)
 
 

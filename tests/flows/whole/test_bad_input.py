@@ -39,7 +39,7 @@ def test_a_corpus_and_a_backbone_that_are_not_there(place: Place, tmp_path: Path
     # Whether a hub has a model is known only when it is fetched.
     name = "nosuch-organisation/nosuch-model"
     said = sentence(place.tercet(*words, "--set", f"backbone={name}"), 2)
-    assert f"{name!r} is neither a local directory nor to be had" in said
+    assert f"{name!r} is neither a local directory nor available" in said
 
 
 def test_a_line_of_twenty_megabytes_is_a_reject_and_the_others_arrive(place: Place) -> None:

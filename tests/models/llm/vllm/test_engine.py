@@ -170,7 +170,7 @@ def test_a_port_that_is_taken(
 ) -> None:
     port = int(up[1].removesuffix("/v1").rpartition(":")[2])
     other = engine(tiny_llm, vllm_python, tmp_path, settings={"port": port})
-    with pytest.raises(Unusable, match=rf"^run\.llm\.engine\.port {port} cannot be had"):
+    with pytest.raises(Unusable, match=rf"^run\.llm\.engine\.port {port} is not available"):
         other.start()
     other.stop()
     assert list(tmp_path.iterdir()) == []

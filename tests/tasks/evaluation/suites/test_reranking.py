@@ -191,7 +191,7 @@ def test_a_stand_in_for_mteb_that_is_offline_is_told(monkeypatch):
         raise ConnectionError("no network\nand a trace")
 
     stand_in(monkeypatch, {}, load=fail)
-    with pytest.raises(BadInput, match=r"mteb:Tiny cannot be had: no network\. Put them into"):
+    with pytest.raises(BadInput, match=r"mteb:Tiny are not available: no network\. Put them into"):
         reranking.from_mteb("Tiny")
 
 
