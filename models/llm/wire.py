@@ -56,7 +56,7 @@ class Withheld(Exception):
 
 
 @dataclass(frozen=True)
-class Said:
+class Completion:
     """One prompt's answer: finish_reason is stop or length; both counts are tokens.
 
     lacks: what stands in the place of a text, in a few words; "" where there is a text.
@@ -130,7 +130,7 @@ class Wire:
             body["stop"] = list(STOP)
         return body
 
-    def read(self, payload: bytes, texts: Sequence[Text]) -> list[Said]:
+    def read(self, payload: bytes, texts: Sequence[Text]) -> list[Completion]:
         """The answers to `texts`, in their order. Raises Malformed, Miscounted and Withheld."""
         answer = _object(payload)
         choices = answer.get("choices")
@@ -150,7 +150,7 @@ class Wire:
         raws = [said[0] for said in placed if said is not None]
         asked, answered = _usage(answer.get("usage"), texts, raws)
         return [
-            Said(said[0], said[1], n_asked, n_answered, said[2])
+            Completion(said[0], said[1], n_asked, n_answered, said[2])
             for said, n_asked, n_answered in zip(placed, asked, answered, strict=True)
             if said is not None
         ]

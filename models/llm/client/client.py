@@ -13,7 +13,7 @@ from typing import Any
 
 from tercet.models.llm.client.dispatch import Dispatch
 from tercet.models.llm.client.exchange import Endpoint
-from tercet.models.llm.client.in_flight import Asker, Row
+from tercet.models.llm.client.in_flight import Caller, Row
 from tercet.models.llm.errors import Stopped
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings
@@ -59,7 +59,7 @@ class Client:
         total = settings.concurrency * len(self._endpoints)
         self._window = total + min(total, _WAITING) + self._batch
         self._dispatch = Dispatch(wire, settings, model, record, check)
-        self._askers: set[Asker] = set()
+        self._callers: set[Caller] = set()
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._end = asyncio.Event()
@@ -77,7 +77,7 @@ class Client:
             Stopped: no endpoint answers, or the client was closed.
             Unusable: an endpoint refuses for a reason that the user has to fix.
         """
-        asker = self._join()
+        caller = self._join()
         source = iter(requests)
         n_open, more = 0, True
         try:
@@ -88,18 +88,18 @@ class Client:
                     if not batch:
                         break
                     n_open += len(batch)
-                    self._submit(asker, batch)
-                    if not asker.answers.empty():
+                    self._submit(caller, batch)
+                    if not caller.answers.empty():
                         break
                 if n_open:
-                    answers = asker.answers.get()
+                    answers = caller.answers.get()
                     if isinstance(answers, BaseException):
                         raise answers
                     for answer in answers:
                         n_open -= 1
                         yield answer
         finally:
-            self._leave(asker)
+            self._leave(caller)
 
     def close(self) -> None:
         """Cancels open rows and ends the thread; a second call does nothing."""
@@ -110,23 +110,23 @@ class Client:
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
-    def _join(self) -> Asker:
-        asker = Asker()
+    def _join(self) -> Caller:
+        caller = Caller()
         with self._lock:
             if self._ended or self._dispatch.stopped is not None:
                 raise self._dispatch.stopped or Stopped("The client was closed.")
-            self._askers.add(asker)
-        return asker
+            self._callers.add(caller)
+        return caller
 
-    def _submit(self, asker: Asker, requests: list[Request]) -> None:
+    def _submit(self, caller: Caller, requests: list[Request]) -> None:
         texts = self._wire.texts(requests)
-        rows = [Row(one, text, asker) for one, text in zip(requests, texts, strict=True)]
-        self._call(self._dispatch.submit, asker, rows)
+        rows = [Row(one, text, caller) for one, text in zip(requests, texts, strict=True)]
+        self._call(self._dispatch.submit, caller, rows)
 
-    def _leave(self, asker: Asker) -> None:
+    def _leave(self, caller: Caller) -> None:
         with self._lock:
-            self._askers.discard(asker)
-        self._call(self._dispatch.leave, asker)
+            self._callers.discard(caller)
+        self._call(self._dispatch.leave, caller)
 
     def _call(self, do: Callable[..., None], *args: object) -> None:
         with self._lock:
@@ -160,6 +160,6 @@ class Client:
         with self._lock:
             self._ended = True
             stopped = self._dispatch.stopped
-            for asker in self._askers:
-                asker.answers.put(stopped or Stopped("The client was closed."))
+            for caller in self._callers:
+                caller.answers.put(stopped or Stopped("The client was closed."))
         await self._dispatch.close()

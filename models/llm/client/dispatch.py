@@ -6,14 +6,20 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 
-from tercet.models.llm.client.exchange import Endpoint, Lanes, Trouble, exchange, reachable
-from tercet.models.llm.client.in_flight import Asker, Lines, Row, Server, a_word, recorded
+from tercet.models.llm.client.exchange import (
+    ConnectionPool,
+    Endpoint,
+    RequestError,
+    exchange,
+    reachable,
+)
+from tercet.models.llm.client.in_flight import Caller, RequestQueue, Row, Server, a_word, recorded
 from tercet.models.llm.client.pace import Pace, backoff
 from tercet.models.llm.client.stopping import hopeless, silence
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings
-from tercet.models.llm.wire import Said, Text, Wire
+from tercet.models.llm.wire import Completion, Text, Wire
 
 # Failures in succession, without an answer, after which an endpoint has to prove that it works.
 _DOUBTFUL = 8
@@ -35,7 +41,7 @@ class Dispatch:
         self._wire, self._settings, self._model = wire, settings, model
         self._record, self._check = record, check
         self._servers: list[Server] = []
-        self._lines = Lines(settings.list_size)
+        self._queue = RequestQueue(settings.list_size)
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._n_answers = self._n_given_up = self._open = 0
@@ -51,29 +57,29 @@ class Dispatch:
         self._loop, self._end = asyncio.get_running_loop(), end
         for endpoint in endpoints:
             pace = Pace(self._settings.concurrency, self._loop.time, random.random)
-            lanes, shown = Lanes(endpoint), endpoint.shown
-            self._servers.append(Server(endpoint, lanes, pace, shown, self._wire.lists))
+            pool, shown = ConnectionPool(endpoint), endpoint.shown
+            self._servers.append(Server(endpoint, pool, pace, shown, self._wire.lists))
 
-    def submit(self, asker: Asker, rows: list[Row]) -> None:
+    def submit(self, caller: Caller, rows: list[Row]) -> None:
         """Takes rows; each caller has a queue, and callers take turns."""
-        if self.stopped is not None or asker.gone:
+        if self.stopped is not None or caller.gone:
             return
         if not self._open:
             self._good_at, self._last = self._loop.time(), None
         self._open += len(rows)
         self._latest = replace(rows[0].request, schema=None)
-        asker.open += len(rows)
-        self._lines.join(asker, rows)
+        caller.open += len(rows)
+        self._queue.join(caller, rows)
         self._turn()
 
-    def leave(self, asker: Asker) -> None:
+    def leave(self, caller: Caller) -> None:
         """Drops the caller's open rows."""
-        asker.gone = True
-        asker.waiting.clear()
-        self._open -= asker.open
-        asker.open = 0
+        caller.gone = True
+        caller.waiting.clear()
+        self._open -= caller.open
+        caller.open = 0
         if self._fault is None:
-            for task in list(asker.tasks):
+            for task in list(caller.tasks):
                 task.cancel()
 
     def stop(self, error: BaseException) -> None:
@@ -93,7 +99,7 @@ class Dispatch:
         if self._tasks:
             await asyncio.wait(self._tasks)
         for server in self._servers:
-            await server.lanes.close()
+            await server.pool.close()
 
     def _turn(self) -> None:
         """Sends what may be sent now, and sets a timer for when more may be."""
@@ -118,7 +124,7 @@ class Dispatch:
         patience_ends = self._good_at + self._settings.patience
         times = [patience_ends if self._last and patience_ends > now else now + 1.0]
         # Rows that are due and find no room are woken when room is made.
-        if (due := self._lines.next_due(now)) is not None:
+        if (due := self._queue.next_due(now)) is not None:
             times.append(due)
         for server in self._servers:
             if server.is_asked() and (at := server.pace.changes_at()) is not None:
@@ -143,7 +149,7 @@ class Dispatch:
     def _send_one(self, now: float) -> bool:
         n_asked = sum(server.is_asked() for server in self._servers)
         for server in sorted(self._servers, key=Server.room, reverse=True):
-            if rows := self._lines.take(server, n_asked > 1, now):
+            if rows := self._queue.take(server, n_asked > 1, now):
                 self._send(server, rows, now)
                 return True
         return False
@@ -154,8 +160,8 @@ class Dispatch:
             row.first_sent = row.first_sent or now
         server.open += len(rows)
         task = self._start(self._ask(server, rows, now))
-        rows[0].asker.tasks.add(task)
-        task.add_done_callback(rows[0].asker.tasks.discard)
+        rows[0].caller.tasks.add(task)
+        task.add_done_callback(rows[0].caller.tasks.discard)
 
     def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
@@ -169,13 +175,13 @@ class Dispatch:
                 said = await self._exchange(
                     server, rows[0].request, [row.text for row in rows], self._settings.timeout
                 )
-            except Trouble as trouble:
+            except RequestError as error:
                 if self._fault is None:
-                    self._troubled(server, rows, trouble, sent_at)
+                    self._troubled(server, rows, error, sent_at)
             else:
                 self._answered(server, rows, said)
-        except Exception as error:
-            self.stop(error)
+        except Exception as fault:
+            self.stop(fault)
         finally:
             server.open -= len(rows)
             # After a cancellation, whoever cancelled is still at work.
@@ -183,11 +189,11 @@ class Dispatch:
 
     async def _exchange(
         self, server: Server, request: Request, texts: Sequence[Text], timeout: float
-    ) -> list[Said]:
+    ) -> list[Completion]:
         to, key_env = server.endpoint, self._settings.key_env
-        return await exchange(server.lanes, to, self._wire, request, texts, timeout, key_env)
+        return await exchange(server.pool, to, self._wire, request, texts, timeout, key_env)
 
-    def _answered(self, server: Server, rows: list[Row], said: list[Said]) -> None:
+    def _answered(self, server: Server, rows: list[Row], said: list[Completion]) -> None:
         server.pace.answered(len(rows))
         self._well(server)
         server.answered, server.refused = server.answered + len(rows), 0
@@ -199,14 +205,14 @@ class Dispatch:
             if one.lacks:
                 self._said_nothing(server, row, one)
 
-    def _said_nothing(self, server: Server, row: Row, said: Said) -> None:
+    def _said_nothing(self, server: Server, row: Row, said: Completion) -> None:
         """Asks again, unless the room for an answer was spent: more tries would spend it again."""
         row.faults += 1
         spent = said.finish_reason == "length"
         if self._fault is None and not spent and row.faults < self._settings.tries:
             self._alone([row], 0)
             return
-        error = Trouble("erred", said.lacks).after(row.faults)
+        error = RequestError("erred", said.lacks).after(row.faults)
         self._deliver(server, [row], [replace(said, raw="", finish_reason="failed")], error)
 
     def _well(self, server: Server) -> None:
@@ -214,7 +220,7 @@ class Dispatch:
         self._good_at, self._last = self._loop.time(), None
 
     def _deliver(
-        self, server: Server, rows: list[Row], said: list[Said], error: str | None
+        self, server: Server, rows: list[Row], said: list[Completion], error: str | None
     ) -> None:
         now = self._loop.time()
         answers, fault = recorded(self._record, rows, said, self._model, server, now, error)
@@ -222,11 +228,11 @@ class Dispatch:
         if fault is not None:
             self._drain(fault)
             return
-        asker = rows[0].asker
-        if not asker.gone:
-            asker.open -= len(rows)
+        caller = rows[0].caller
+        if not caller.gone:
+            caller.open -= len(rows)
             self._open -= len(rows)
-            asker.answers.put(answers)
+            caller.answers.put(answers)
 
     def _drain(self, fault: Exception) -> None:
         """Sends nothing new; open rows are paid for and still recorded, whatever comes of them."""
@@ -235,48 +241,50 @@ class Dispatch:
             if server.probe is not None:
                 server.probe.cancel()
 
-    def _troubled(self, server: Server, rows: list[Row], trouble: Trouble, sent_at: float) -> None:
-        if trouble.kind in ("refused", "withheld", "miscounted"):
-            self._judged(server, rows, trouble)
+    def _troubled(
+        self, server: Server, rows: list[Row], error: RequestError, sent_at: float
+    ) -> None:
+        if error.kind in ("refused", "withheld", "miscounted"):
+            self._judged(server, rows, error)
             return
-        self._last = f"{server.shown}: {trouble}"
-        if trouble.kind == "busy":
-            self._pushed_back(server, rows, trouble, sent_at)
-        elif trouble.kind == "down":
+        self._last = f"{server.shown}: {error}"
+        if error.kind == "busy":
+            self._pushed_back(server, rows, error, sent_at)
+        elif error.kind == "down":
             for row in rows:
                 row.attempts -= 1
-            self._lines.back(rows, self._loop.time())
-            if trouble.unusable is not None and not server.has_spoken():
-                self._leave_out(server, trouble.unusable)
+            self._queue.back(rows, self._loop.time())
+            if error.unusable is not None and not server.has_spoken():
+                self._leave_out(server, error.unusable)
                 return
             server.failed_at = self._loop.time()
             self._doubt(server, down=True)
         else:
             server.pace.erred(sent_at)
             server.failures += 1
-            self._erred(server, rows, trouble)
+            self._erred(server, rows, error)
             if server.failures >= _DOUBTFUL:
                 self._doubt(server, down=False)
 
-    def _judged(self, server: Server, rows: list[Row], trouble: Trouble) -> None:
+    def _judged(self, server: Server, rows: list[Row], error: RequestError) -> None:
         """The endpoint works, but rejects these rows, or this form of them."""
         server.pace.answered(len(rows))
         self._well(server)
-        if trouble.kind == "refused":
-            self._refused(server, rows, trouble)
+        if error.kind == "refused":
+            self._refused(server, rows, error)
         elif len(rows) == 1:
-            self._fail(server, rows[0], str(trouble))
+            self._fail(server, rows[0], str(error))
         else:
-            server.lists = server.lists and trouble.kind != "miscounted"
+            server.lists = server.lists and error.kind != "miscounted"
             self._alone(rows, 0)
 
-    def _refused(self, server: Server, rows: list[Row], trouble: Trouble) -> None:
+    def _refused(self, server: Server, rows: list[Row], error: RequestError) -> None:
         """Finds out whether the endpoint refuses these rows or everything."""
-        if server.out is None and (unusable := server.refuses_all(rows, trouble)) is not None:
+        if server.out is None and (unusable := server.refuses_all(rows, error)) is not None:
             self._leave_out(server, unusable)
         row = rows[0]
         if server.out is not None:
-            self._lines.back(rows, self._loop.time())
+            self._queue.back(rows, self._loop.time())
         elif len(rows) > 1:
             self._alone(rows, 0)
         elif server.held or not server.has_spoken():
@@ -287,7 +295,7 @@ class Dispatch:
             row.refused_by = server
             self._alone(rows, 0)
         else:
-            self._fail(server, row, str(trouble))
+            self._fail(server, row, str(error))
 
     def _leave_out(self, server: Server, why: Unusable) -> None:
         """Drops the endpoint. Raises Unusable if none is left."""
@@ -296,7 +304,7 @@ class Dispatch:
             raise Unusable(" ".join(str(other.out) for other in self._servers))
 
     def _pushed_back(
-        self, server: Server, rows: list[Row], trouble: Trouble, sent_at: float
+        self, server: Server, rows: list[Row], error: RequestError, sent_at: float
     ) -> None:
         """The endpoint is busy, or always claims to be for one row."""
         now = self._loop.time()
@@ -307,24 +315,24 @@ class Dispatch:
             row.faults += 1
             server.pace.erred(sent_at)
         else:
-            server.pace.pushed_back(sent_at, trouble.pause)
+            server.pace.pushed_back(sent_at, error.pause)
         if len(rows) > 1:
             if again:
                 self._alone(rows, 1)
             else:
-                self._lines.back(rows, now)
+                self._queue.back(rows, now)
             return
         if row.faults >= self._settings.tries:
-            self._give_up(server, row, trouble)
+            self._give_up(server, row, error)
             return
         wait = backoff(1 + row.faults, random.random())
-        self._lines.alone(row, now + max(wait, (trouble.pause or 0.0) if to_blame else 0.0))
+        self._queue.alone(row, now + max(wait, (error.pause or 0.0) if to_blame else 0.0))
         server.busy_for.add(row)
         # With nothing else to ask, a probe tells whether it is busy.
-        if again and not to_blame and server.open == 1 and self._lines.are_empty():
+        if again and not to_blame and server.open == 1 and self._queue.are_empty():
             self._doubt(server, down=False)
 
-    def _erred(self, server: Server, rows: list[Row], trouble: Trouble) -> None:
+    def _erred(self, server: Server, rows: list[Row], error: RequestError) -> None:
         """Asks the rows one by one, which shows whose fault it was."""
         if len(rows) > 1:
             self._alone(rows, 1)
@@ -338,22 +346,22 @@ class Dispatch:
         if row.faults < tries or server.held:
             self._alone(rows, min(row.faults, tries))
         else:
-            self._give_up(server, row, trouble)
+            self._give_up(server, row, error)
 
-    def _give_up(self, server: Server, row: Row, trouble: Trouble) -> None:
-        error = trouble.after(self._settings.tries)
-        self._fail(server, row, error)
+    def _give_up(self, server: Server, row: Row, error: RequestError) -> None:
+        said = error.after(self._settings.tries)
+        self._fail(server, row, said)
         self._n_given_up += 1
         if not self._n_answers and self._n_given_up == _DOUBTFUL:
-            self.stop(hopeless(server, _DOUBTFUL, error))
+            self.stop(hopeless(server, _DOUBTFUL, said))
 
     def _fail(self, server: Server, row: Row, error: str) -> None:
-        self._deliver(server, [row], [Said("", "failed", 0, 0)], error)
+        self._deliver(server, [row], [Completion("", "failed", 0, 0)], error)
 
     def _alone(self, rows: list[Row], tried: int) -> None:
         now = self._loop.time()
         for row in rows:
-            self._lines.alone(row, now + (backoff(tried, random.random()) if tried else 0.0))
+            self._queue.alone(row, now + (backoff(tried, random.random()) if tried else 0.0))
 
     def _doubt(self, server: Server, down: bool, like: Request | None = None) -> None:
         """Sends nothing more to the endpoint until a probe shows that it answers at all.
@@ -371,24 +379,24 @@ class Dispatch:
         seconds = min(self._settings.timeout, self._settings.patience)
         try:
             for tried in itertools.count(1):
-                trouble: Trouble | None = None
+                error: RequestError | None = None
                 try:
                     if down:
                         await asyncio.sleep(backoff(tried, random.random(), most=_LOOK))
-                        await reachable(server.lanes, server.endpoint)
+                        await reachable(server.pool, server.endpoint)
                     else:
                         texts = self._wire.texts([word])
                         await self._exchange(server, word, texts, seconds)
-                except Trouble as raised:
-                    trouble = raised
-                if trouble is None or trouble.kind not in ("down", "erred"):
+                except RequestError as raised:
+                    error = raised
+                if error is None or error.kind not in ("down", "erred"):
                     break
-                self._last, server.failed_at = f"{server.shown}: {trouble}", self._loop.time()
+                self._last, server.failed_at = f"{server.shown}: {error}", self._loop.time()
                 # The endpoint itself fails: no row was at fault.
                 for row in server.blamed:
                     row.faults = 0
                 self._loop.call_soon(self._turn)
-                if trouble.kind == "down":
+                if error.kind == "down":
                     down = True
                     self._check()
                 else:
@@ -398,20 +406,20 @@ class Dispatch:
                 server.pace.restart()
                 server.failed_at = float("-inf")
             else:
-                self._proved(server, trouble)
+                self._proved(server, error)
             server.failures = 0
             server.blamed.clear()
-        except Exception as error:
-            self.stop(error)
+        except Exception as fault:
+            self.stop(fault)
         finally:
             self._loop.call_soon(self._turn)
 
-    def _proved(self, server: Server, trouble: Trouble | None) -> None:
-        """Draws the conclusion from a probe. trouble: None for an answer."""
-        if trouble is not None and trouble.kind == "busy":
-            self._last, server.failed_at = f"{server.shown}: {trouble}", self._loop.time()
-            server.pace.pushed_back(server.failed_at, trouble.pause)
-        elif trouble is not None and (unusable := server.refuses_words(trouble)) is not None:
+    def _proved(self, server: Server, error: RequestError | None) -> None:
+        """Draws the conclusion from a probe. error: None for an answer."""
+        if error is not None and error.kind == "busy":
+            self._last, server.failed_at = f"{server.shown}: {error}", self._loop.time()
+            server.pace.pushed_back(server.failed_at, error.pause)
+        elif error is not None and (unusable := server.refuses_words(error)) is not None:
             self._leave_out(server, unusable)
         else:
             server.has_proved()

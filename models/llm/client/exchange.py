@@ -17,9 +17,9 @@ from tercet.models.llm.client.pace import retry_after
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Request
 from tercet.models.llm.wire import (
+    Completion,
     Malformed,
     Miscounted,
-    Said,
     Text,
     Wire,
     Withheld,
@@ -84,7 +84,7 @@ def _at(address: str, path: str, less: str = "") -> httpx.URL:
     return url.copy_with(path=url.path.rstrip("/").removesuffix(less) + path)
 
 
-class Trouble(Exception):
+class RequestError(Exception):
     """An exchange that brought no answer.
 
     what: in a few words, `HTTP 500`; detail: what the server said, or "".
@@ -113,7 +113,7 @@ class Trouble(Exception):
         return f"{self.what} after {times}" + (f": {self.detail}" if self.detail else "")
 
 
-class Lanes:
+class ConnectionPool:
     """Connections to an endpoint: one httpx client each, as many as are used at once.
 
     A client's pool scans all of its connections for each request: with 256 open that takes 5 ms a
@@ -136,20 +136,20 @@ class Lanes:
     @contextmanager
     def one(self) -> Iterator[httpx.AsyncClient]:
         """A connection for exclusive use: the most recently used of the free ones."""
-        lane = self._free.pop() if self._free else self._another()
+        connection = self._free.pop() if self._free else self._another()
         try:
-            yield lane
+            yield connection
         finally:
-            self._free.append(lane)
+            self._free.append(connection)
 
     async def close(self) -> None:
         """Closes all of them."""
-        for lane in self._all:
-            await lane.aclose()
+        for connection in self._all:
+            await connection.aclose()
 
     def _another(self) -> httpx.AsyncClient:
         try:
-            lane = httpx.AsyncClient(
+            connection = httpx.AsyncClient(
                 headers=self._headers,
                 timeout=httpx.Timeout(None, connect=_CONNECT),
                 limits=httpx.Limits(keepalive_expiry=4.0),
@@ -158,14 +158,14 @@ class Lanes:
             )
         except (ImportError, ValueError) as error:
             raise no_proxy(error) from None
-        self._all.append(lane)
-        return lane
+        self._all.append(connection)
+        return connection
 
 
-async def reachable(lanes: Lanes, endpoint: Endpoint) -> None:
-    """Returns if something listens, whatever it says. Raises Trouble (down)."""
+async def reachable(pool: ConnectionPool, endpoint: Endpoint) -> None:
+    """Returns if something listens, whatever it says. Raises RequestError (down)."""
     try:
-        with lanes.one() as http:
+        with pool.one() as http:
             async with asyncio.timeout(_CONNECT):
                 await http.get(endpoint.at("/models"))
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -175,40 +175,40 @@ async def reachable(lanes: Lanes, endpoint: Endpoint) -> None:
 
 
 async def exchange(
-    lanes: Lanes,
+    pool: ConnectionPool,
     endpoint: Endpoint,
     wire: Wire,
     request: Request,
     texts: Sequence[Text],
     timeout: float,
     key_env: str,
-) -> list[Said]:
+) -> list[Completion]:
     """The answers to `texts`, which share `request`'s sampling and schema.
 
-    Raises Trouble, and Unusable if nothing can be sent at all.
+    Raises RequestError, and Unusable if nothing can be sent at all.
     """
     body = json.dumps(wire.body(endpoint.model, request, texts)).encode()
     try:
-        with lanes.one() as http:
+        with pool.one() as http:
             async with asyncio.timeout(timeout):
                 response = await http.post(endpoint.at(wire.path), content=body)
     except TimeoutError:
-        raise Trouble("erred", f"no answer within {timeout:g} s") from None
+        raise RequestError("erred", f"no answer within {timeout:g} s") from None
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise _down(error, endpoint) from None
     except httpx.RequestError as error:
-        raise Trouble("erred", "connection lost", type(error).__name__) from None
+        raise RequestError("erred", "connection lost", type(error).__name__) from None
     if response.status_code != 200:
         raise _refusal(response, endpoint, key_env)
     try:
         return wire.read(response.content, texts)
     except Withheld as error:
-        raise Trouble("withheld", str(error)) from None
+        raise RequestError("withheld", str(error)) from None
     except Miscounted as error:
-        raise Trouble("miscounted" if len(texts) > 1 else "erred", str(error)) from None
+        raise RequestError("miscounted" if len(texts) > 1 else "erred", str(error)) from None
     except Malformed as error:
         detail = error_told(response.content, endpoint.key)
-        raise Trouble("erred", str(error), detail) from None
+        raise RequestError("erred", str(error), detail) from None
 
 
 def no_proxy(error: Exception) -> Unusable:
@@ -239,19 +239,19 @@ def never_to_be_had(error: BaseException, endpoint: Endpoint) -> Unusable | None
     return None
 
 
-def _down(error: httpx.RequestError, endpoint: Endpoint) -> Trouble:
+def _down(error: httpx.RequestError, endpoint: Endpoint) -> RequestError:
     said = str(error) or type(error).__name__
-    return Trouble("down", "no connection", said, unusable=never_to_be_had(error, endpoint))
+    return RequestError("down", "no connection", said, unusable=never_to_be_had(error, endpoint))
 
 
-def _refusal(response: httpx.Response, endpoint: Endpoint, key_env: str) -> Trouble:
+def _refusal(response: httpx.Response, endpoint: Endpoint, key_env: str) -> RequestError:
     status, detail = response.status_code, message(response.content, endpoint.key)
     what = f"HTTP {status}"
     if status in (429, 503):
         pause = retry_after(response.headers.get("Retry-After"), time.time)
-        return Trouble("busy", what, detail, pause)
+        return RequestError("busy", what, detail, pause)
     if status in _PASSING or not 300 <= status < 500:
-        return Trouble("erred", what, detail)
+        return RequestError("erred", what, detail)
     unusable = None
     if status in (401, 402, 403):
         held = "was not accepted" if endpoint.key else "is needed"
@@ -269,4 +269,4 @@ def _refusal(response: httpx.Response, endpoint: Endpoint, key_env: str) -> Trou
         unusable = Unusable(
             f"The endpoint {endpoint.shown} has moved to {place}: give that address."
         )
-    return Trouble("refused", what, detail, unusable=unusable)
+    return RequestError("refused", what, detail, unusable=unusable)

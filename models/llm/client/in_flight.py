@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
-from tercet.models.llm.client.exchange import Endpoint, Lanes, Trouble
+from tercet.models.llm.client.exchange import ConnectionPool, Endpoint, RequestError
 from tercet.models.llm.client.pace import Pace
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
-from tercet.models.llm.wire import Said, Text
+from tercet.models.llm.wire import Completion, Text
 
 # Rows answered for each one pushed back, above which the row itself is too much.
 _ONE_IN = 4
@@ -22,7 +22,7 @@ _REFUSED = 8
 _WORD = "Say yes."
 
 
-class Asker:
+class Caller:
     """One caller of `Client.ask`: its waiting rows, its open ones, and its answers."""
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Row:
 
     request: Request
     text: Text
-    asker: Asker
+    caller: Caller
     attempts: int = 0
     faults: int = 0
     first_sent: float = 0.0
@@ -56,7 +56,7 @@ class Row:
     refused_by: "Server | None" = None
 
     def answered(
-        self, said: Said, model: str, server: "Server", now: float, error: str | None
+        self, said: Completion, model: str, server: "Server", now: float, error: str | None
     ) -> Answer:
         """Its answer. error: why it failed, if it did."""
         return Answer(
@@ -86,7 +86,7 @@ class Server:
     """
 
     endpoint: Endpoint
-    lanes: Lanes
+    pool: ConnectionPool
     pace: Pace
     shown: str
     lists: bool
@@ -132,28 +132,28 @@ class Server:
             row.faults += 1
         self.pace.resume()
 
-    def refuses_all(self, rows: Sequence[Row], trouble: Trouble) -> Unusable | None:
+    def refuses_all(self, rows: Sequence[Row], error: RequestError) -> Unusable | None:
         """What the user has to fix if a refusal is about the endpoint, not the row."""
         if len(rows) == 1:
             self.refused += 1
         often = self.refused >= _REFUSED
-        if trouble.unusable is not None:
-            return trouble.unusable if often or not self.has_spoken() else None
-        return self._refusing(trouble) if often and not self.answered else None
+        if error.unusable is not None:
+            return error.unusable if often or not self.has_spoken() else None
+        return self._refusing(error) if often and not self.answered else None
 
-    def refuses_words(self, trouble: Trouble) -> Unusable | None:
+    def refuses_words(self, error: RequestError) -> Unusable | None:
         """The same for its answer to a probe."""
-        if trouble.kind != "refused" or (trouble.unusable is None and self.answered):
+        if error.kind != "refused" or (error.unusable is None and self.answered):
             return None
-        return trouble.unusable or self._refusing(trouble)
+        return error.unusable or self._refusing(error)
 
-    def _refusing(self, trouble: Trouble) -> Unusable:
-        if "chat template" in trouble.detail.lower():
+    def _refusing(self, error: RequestError) -> Unusable:
+        if "chat template" in error.detail.lower():
             return Unusable(
                 f"The model of {self.shown} has no chat template: set `llm.api: completions`."
             )
         return Unusable(
-            f"The endpoint {self.shown} refuses every request ({trouble}): correct what it"
+            f"The endpoint {self.shown} refuses every request ({error}): correct what it"
             " names in the recipe's `llm`."
         )
 
@@ -173,7 +173,7 @@ class Server:
         return to_blame
 
 
-class Lines:
+class RequestQueue:
     """Waiting rows: in the queues of their callers, which take turns, or alone until a given time.
 
     list_size: the most rows that go out together.
@@ -181,26 +181,26 @@ class Lines:
 
     def __init__(self, list_size: int) -> None:
         self._list_size = list_size
-        self._askers: deque[Asker] = deque()
+        self._callers: deque[Caller] = deque()
         self._later: list[tuple[float, int, Row]] = []
         self._number = itertools.count()
 
-    def join(self, asker: Asker, rows: Sequence[Row]) -> None:
+    def join(self, caller: Caller, rows: Sequence[Row]) -> None:
         """Puts rows at the end of the caller's queue."""
-        asker.waiting.extend(rows)
-        if asker not in self._askers:
-            self._askers.append(asker)
+        caller.waiting.extend(rows)
+        if caller not in self._callers:
+            self._callers.append(caller)
 
     def back(self, rows: Sequence[Row], now: float) -> None:
         """Puts rows back at the head of the queue, as if never sent."""
-        asker = rows[0].asker
-        if asker.gone:
+        caller = rows[0].caller
+        if caller.gone:
             return
         if rows[0].alone:
             self.alone(rows[0], now)
             return
-        asker.waiting.extendleft(reversed(rows))
-        self.join(asker, ())
+        caller.waiting.extendleft(reversed(rows))
+        self.join(caller, ())
 
     def alone(self, row: Row, at: float) -> None:
         """Sends the row on its own from now on, and not before the time `at`."""
@@ -209,7 +209,7 @@ class Lines:
 
     def are_empty(self) -> bool:
         """Whether all queues are empty; some rows may wait alone."""
-        return not any(asker.waiting for asker in self._askers)
+        return not any(caller.waiting for caller in self._callers)
 
     def next_due(self, now: float) -> float | None:
         """When the next lone row is due; None if there is none, or one is due already."""
@@ -226,11 +226,11 @@ class Lines:
         row = self._take_alone(server, elsewhere, now)
         if row is not None:
             return [row]
-        while self._askers and not self._askers[0].waiting:
-            self._askers.popleft()
-        if not self._askers:
+        while self._callers and not self._callers[0].waiting:
+            self._callers.popleft()
+        if not self._callers:
             return []
-        waiting = self._askers[0].waiting
+        waiting = self._callers[0].waiting
         size = self._list_size if server.lists else 1
         # Many small lists cost more than a short wait for room.
         if room < min(size, len(waiting), max(1, server.pace.limit() // 2)):
@@ -238,15 +238,15 @@ class Lines:
         rows = [waiting.popleft()]
         while waiting and len(rows) < min(size, room) and alike(rows[0], waiting[0]):
             rows.append(waiting.popleft())
-        self._askers.rotate(-1)
+        self._callers.rotate(-1)
         return rows
 
     def _take_alone(self, server: Server, elsewhere: bool, now: float) -> Row | None:
         passed, found = [], None
-        while self._later and (self._later[0][0] <= now or self._later[0][2].asker.gone):
+        while self._later and (self._later[0][0] <= now or self._later[0][2].caller.gone):
             entry = heapq.heappop(self._later)
             row = entry[2]
-            if row.asker.gone:
+            if row.caller.gone:
                 continue
             if not (elsewhere and row.refused_by is server):
                 found = row
@@ -260,7 +260,7 @@ class Lines:
 def recorded(
     record: Callable[[Request, Answer], None],
     rows: Sequence[Row],
-    said: Sequence[Said],
+    said: Sequence[Completion],
     model: str,
     server: Server,
     now: float,
