@@ -24,7 +24,7 @@ class Edited(Prompted):
 
 
 @dataclass(frozen=True)
-class Asking:
+class PromptRequest:
     """One thing to ask about one sentence.
 
     values: the prompt's variables. detail: what is changed, by the fields of `DETAIL`; those that
@@ -36,13 +36,13 @@ class Asking:
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
-def table(askings: Iterable[Asking]) -> pa.Table:
+def table(requests: Iterable[PromptRequest]) -> pa.Table:
     """The rows as a table of `ASKED`, in their order."""
     ids, values, details = [], [], []
-    for asking in askings:
-        ids.append(asking.sentence_id)
-        values.append(json.dumps(asking.values, ensure_ascii=False))
-        details.append(asking.detail)
+    for request in requests:
+        ids.append(request.sentence_id)
+        values.append(json.dumps(request.values, ensure_ascii=False))
+        details.append(request.detail)
     columns = [pa.array(ids, pa.uint64()), pa.array(values, pa.string()), pa.array(details, DETAIL)]
     return pa.table(columns, schema=ASKED)
 
@@ -59,7 +59,7 @@ def each_sentence(operation: str, *own: str) -> Generate:
         if params.unit == "passage":
             units = given.passages()
         return table(
-            Asking(sentence_id, {params.unit: text, **values}, {"operation": operation})
+            PromptRequest(sentence_id, {params.unit: text, **values}, {"operation": operation})
             for sentence_id, text in units
             for _ in range(params.per_sentence)
         )

@@ -17,7 +17,7 @@ from tercet.models.generation import Given, Prompted
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.replacements import Pick
 from tercet.models.prompted import asked
-from tercet.models.prompted.asked import Asking
+from tercet.models.prompted.asked import PromptRequest
 from tercet.models.prompted.revisions import change_detail, drawn_changes, swap_detail, swaps
 from tercet.models.rules.entity_swap import surface
 from tercet.models.rules.other_numbers import Value
@@ -94,7 +94,9 @@ def from_knowledge(given: Given, params: Prompted, seed: int) -> pa.Table:
     """Sentences with mentions, to be rewritten from their own record."""
     ids, texts = given.ids().tolist(), given.texts()
     return asked.table(
-        Asking(ids[row], record.values(texts[row], {}), {"operation": "write_from_knowledge"})
+        PromptRequest(
+            ids[row], record.values(texts[row], {}), {"operation": "write_from_knowledge"}
+        )
         for row, record in sorted(_records(given).items())
         for _ in range(params.per_sentence)
     )
@@ -117,7 +119,7 @@ class _Edit:
     detail: Mapping[str, Any]
 
 
-def _changed(given: Given, params: ChangedRecord, seed: int) -> Iterator[Asking]:
+def _changed(given: Given, params: ChangedRecord, seed: int) -> Iterator[PromptRequest]:
     texts, ids, count = given.texts(), given.ids(), params.per_sentence
     entity: dict[int, list[_Edit]] = {}
     number: dict[int, list[_Edit]] = {}
@@ -142,7 +144,7 @@ def _changed(given: Given, params: ChangedRecord, seed: int) -> Iterator[Asking]
             values = records[row].values(texts[row], edit.said)
             values |= {"old": edit.detail["old"], "new": edit.detail["new"]}
             detail = {"operation": "write_from_changed_knowledge", **edit.detail}
-            yield Asking(int(ids[row]), values, detail)
+            yield PromptRequest(int(ids[row]), values, detail)
 
 
 def _records(given: Given) -> dict[int, _Record]:

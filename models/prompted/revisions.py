@@ -14,7 +14,7 @@ from pydantic import Field
 from tercet.models.generation import Given
 from tercet.models.knowledge.replacements import Pick
 from tercet.models.prompted import asked
-from tercet.models.prompted.asked import Asking, Edited
+from tercet.models.prompted.asked import Edited, PromptRequest
 from tercet.models.rules.entity_kinds import Option
 from tercet.models.rules.entity_swap import Choice, Place, Swaps, choices, surface
 from tercet.models.rules.other_numbers import Value
@@ -54,7 +54,7 @@ def entity_revision(given: Given, params: EntityRevision, seed: int) -> pa.Table
     ids, texts = given.ids().tolist(), given.texts()
     types = _types(given)
     return asked.table(
-        Asking(
+        PromptRequest(
             ids[row],
             {
                 "sentence": texts[row],
@@ -79,7 +79,7 @@ def quantity_revision(given: Given, params: QuantityRevision, seed: int) -> pa.T
     ids, texts = given.ids().tolist(), given.texts()
     counted, units = _counted(given)
     return asked.table(
-        Asking(
+        PromptRequest(
             ids[change.row],
             {
                 "sentence": texts[change.row],

@@ -228,7 +228,7 @@ def asked_with(
     """Generations and rejects of rows (sentence id, values), in an order of emits."""
     path = folder / "own.jinja"
     path.write_text(prompt)
-    table = asked.table(asked.Asking(row_id, values) for row_id, values in rows)
+    table = asked.table(asked.PromptRequest(row_id, values) for row_id, values in rows)
     tables: dict[str, list[dict[str, Any]]] = {"generations": [], "rejects": []}
     work = Work(
         None, 3, {}, {}, {}, Resources(ask=ask), folder,
