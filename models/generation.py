@@ -182,7 +182,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Given:
+class MethodInput:
     """What one call of a generator sees.
 
     sentences: whole documents, rows in document order (sentence_id, text, doc_id, paragraph,
@@ -252,7 +252,7 @@ class Given:
         return table.sort_by([("row", "ascending"), ("start", "ascending"), ("end", "ascending")])
 
 
-Generate: TypeAlias = Callable[[Given, Any, int], pa.Table]
+Generate: TypeAlias = Callable[[MethodInput, Any, int], pa.Table]
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ class Method:
         rows of a sentence lie together, in the anchors' order. A sentence to which the method does
         not apply has no row. What it draws about a row is a function of (seed, sentence id,
         purpose) alone.
-    open_graph: makes what `Given.replacements` holds, of kg_nodes and the batches of kg_edges,
+    open_graph: makes what `MethodInput.replacements` holds, of kg_nodes and the batches of kg_edges,
         once a graph; of a method that needs the graph.
     prompt: of a prompted method the name of its file in `models/prompted/prompts`, if it has one of
         ours; its `params` are `Prompted`. Its own name is that of its file in `shots`.

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from tercet.models.generation import Given
+from tercet.models.generation import MethodInput
 from tercet.models.rules.synonym import Synonyms, synonym
 from tercet.models.seeding import Ids
 
@@ -32,7 +32,7 @@ def synonyms(
 
     A source without a word that has a synonym stays as it is. Nothing is spared as a field's term.
     """
-    given = Given(
+    given = MethodInput(
         pa.table({"sentence_id": pa.array(ids, pa.uint64()), "text": pa.array(sources)}),
         np.arange(len(sources)),
         _NO_MENTIONS.empty_table(),

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.generation import ASKED, DETAIL, Generate, Given, Prompted
+from tercet.models.generation import ASKED, DETAIL, Generate, MethodInput, Prompted
 
 Edit: TypeAlias = Literal["minimal", "rewrite"]
 
@@ -53,7 +53,7 @@ def each_sentence(operation: str, *own: str) -> Generate:
     own: the method's parameters that its prompt may name beside the sentence.
     """
 
-    def generate(given: Given, params: Prompted, seed: int) -> pa.Table:
+    def generate(given: MethodInput, params: Prompted, seed: int) -> pa.Table:
         values = {name: getattr(params, name) for name in own}
         units: Iterable[tuple[int, str]] = zip(given.ids().tolist(), given.texts(), strict=True)
         if params.unit == "passage":

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models import seeding
-from tercet.models.generation import Given, Prompted
+from tercet.models.generation import MethodInput, Prompted
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.replacements import Pick
 from tercet.models.prompted import asked
@@ -90,7 +90,7 @@ class _Record:
         }
 
 
-def from_knowledge(given: Given, params: Prompted, seed: int) -> pa.Table:
+def from_knowledge(given: MethodInput, params: Prompted, seed: int) -> pa.Table:
     """Sentences with mentions, to be rewritten from their own record."""
     ids, texts = given.ids().tolist(), given.texts()
     return asked.table(
@@ -102,7 +102,7 @@ def from_knowledge(given: Given, params: Prompted, seed: int) -> pa.Table:
     )
 
 
-def from_changed_knowledge(given: Given, params: ChangedRecord, seed: int) -> pa.Table:
+def from_changed_knowledge(given: MethodInput, params: ChangedRecord, seed: int) -> pa.Table:
     """Sentences with mentions, to be rewritten from a record in which one thing is changed.
 
     That is an entity, in all its mentions, or a number; which one comes first is drawn, and
@@ -119,7 +119,7 @@ class _Edit:
     detail: Mapping[str, Any]
 
 
-def _changed(given: Given, params: ChangedRecord, seed: int) -> Iterator[PromptRequest]:
+def _changed(given: MethodInput, params: ChangedRecord, seed: int) -> Iterator[PromptRequest]:
     texts, ids, count = given.texts(), given.ids(), params.per_sentence
     entity: dict[int, list[_Edit]] = {}
     number: dict[int, list[_Edit]] = {}
@@ -147,7 +147,7 @@ def _changed(given: Given, params: ChangedRecord, seed: int) -> Iterator[PromptR
             yield PromptRequest(int(ids[row]), values, detail)
 
 
-def _records(given: Given) -> dict[int, _Record]:
+def _records(given: MethodInput) -> dict[int, _Record]:
     """What the anchors with mentions speak of, by anchor."""
     category = given.category()
     records: dict[int, _Record] = {}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.generation import Given
+from tercet.models.generation import MethodInput
 from tercet.models.knowledge.replacements import Pick
 from tercet.models.prompted import asked
 from tercet.models.prompted.asked import Edited, PromptRequest
@@ -46,7 +46,7 @@ class QuantityRevision(Edited):
     )
 
 
-def entity_revision(given: Given, params: EntityRevision, seed: int) -> pa.Table:
+def entity_revision(given: MethodInput, params: EntityRevision, seed: int) -> pa.Table:
     """Sentences with an entity that the graph has a replacement for (T_p, else T_r).
 
     A further row of a sentence takes another entity, and another replacement when those run out.
@@ -71,7 +71,7 @@ def entity_revision(given: Given, params: EntityRevision, seed: int) -> pa.Table
     )
 
 
-def quantity_revision(given: Given, params: QuantityRevision, seed: int) -> pa.Table:
+def quantity_revision(given: MethodInput, params: QuantityRevision, seed: int) -> pa.Table:
     """Sentences with a number that another one of its form can stand for.
 
     A further row of a sentence takes another number of it, and another new one when those run out.
@@ -98,7 +98,7 @@ def quantity_revision(given: Given, params: QuantityRevision, seed: int) -> pa.T
 
 
 def swaps(
-    given: Given, count: int, seed: int, purpose: str, choice: Pick
+    given: MethodInput, count: int, seed: int, purpose: str, choice: Pick
 ) -> Iterator[tuple[int, _Swap]]:
     """Up to `count` swaps of each anchor that has an entity to swap, in the anchors' order."""
     texts = given.texts()
@@ -131,7 +131,7 @@ def swap_detail(text: str, swap: _Swap) -> dict[str, str | int]:
 
 
 def drawn_changes(
-    given: Given, count: int, seed: int, purpose: str, value: Value
+    given: MethodInput, count: int, seed: int, purpose: str, value: Value
 ) -> Iterator[Change]:
     """Up to `count` changed numbers of each anchor that has one, in the anchors' order."""
     return changes(given, seed, purpose, count, 1 + _ROUNDS * (count - 1), value)
@@ -151,13 +151,13 @@ def _old(text: str, choice: Choice) -> str:
     return text[choice.places[0].start : choice.places[0].end]
 
 
-def _types(given: Given) -> dict[int, str]:
+def _types(given: MethodInput) -> dict[int, str]:
     """The types of the anchors' entities, by mention."""
     found = given.located("entity")
     return dict(zip(found["mention_id"].to_pylist(), found["type"].to_pylist(), strict=True))
 
 
-def _counted(given: Given) -> tuple[dict[int, str], dict[int, str | None]]:
+def _counted(given: MethodInput) -> tuple[dict[int, str], dict[int, str | None]]:
     """What the anchors' quantities count, and their units, by mention."""
     entities, found = given.located("entity"), given.located("quantity")
     texts = dict(zip(entities["mention_id"].to_pylist(), entities["text"].to_pylist(), strict=True))

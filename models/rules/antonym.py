@@ -20,7 +20,7 @@ from tercet.models.english.opening_verbs import OPENERS
 from tercet.models.english.verbs import forms_of
 from tercet.models.english.word_classes import NUMBER_WORDS
 from tercet.models.english.words import WORD, word_set
-from tercet.models.generation import Given, Method, Several, methods
+from tercet.models.generation import Method, MethodInput, Several, methods
 from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.rules.word_exchange import Senses, exchanged, senses_of
 
@@ -150,7 +150,7 @@ _ENDINGS = word_set("e s es d ed ing er r ers rs est st ly")
 _ROOT = 6  # letters that long words of one family share
 
 
-def antonym(given: Given, params: Several, seed: int) -> pa.Table:
+def antonym(given: MethodInput, params: Several, seed: int) -> pa.Table:
     """One word of the sentence replaced by an antonym in the same form."""
     return exchanged(
         given, seed, "antonym", "exchange_antonym", _senses(), params.per_sentence, 1, fits=_fits

@@ -13,7 +13,7 @@ from tercet.models.english.articles import replaced
 from tercet.models.english.kinds import of_one_kind
 from tercet.models.english.plurals import is_plural, plural
 from tercet.models.english.words import capitalised, word_set
-from tercet.models.generation import JOINT, Given, Method, Output, Several, methods
+from tercet.models.generation import JOINT, Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.replacements import POOLS, PREFERRED, Pick, Replacements
 from tercet.models.rules.entity_kinds import Option, is_name, of_kind, same, shape
 from tercet.models.rules.whole_mentions import (
@@ -99,7 +99,7 @@ def open_graph(nodes: pa.Table, edges: Iterable[pa.RecordBatch]) -> Entities:
     return Entities(Replacements(nodes, edges), ids[order], texts)
 
 
-def entity_swap(given: Given, params: Swaps, seed: int) -> pa.Table:
+def entity_swap(given: MethodInput, params: Swaps, seed: int) -> pa.Table:
     """Entities of the sentence, in a seeded order, swapped in all their mentions there.
 
     An entity is left alone where one of its mentions is not surely a noun on its own
@@ -175,7 +175,7 @@ def surface(text: str, start: int, end: int, lemma: str | None, new: str) -> str
     return capitalised(new) if at_head and old[0].isupper() and plain else new
 
 
-def _swappable(given: Given) -> pa.Table:
+def _swappable(given: MethodInput) -> pa.Table:
     """The mentions of those entities all of whose mentions in the sentence can be swapped."""
     mentions = given.located("entity")
     nodes = mentions["node_id"].to_numpy()
@@ -190,7 +190,7 @@ def _swappable(given: Given) -> pa.Table:
     return mentions.filter(pa.array(all_fit[entity]))
 
 
-def _entities(given: Given, purpose: str) -> Entities:
+def _entities(given: MethodInput, purpose: str) -> Entities:
     if given.replacements is None:
         raise ValueError(f"the method {purpose!r} needs the knowledge graph")
     found: Entities = given.replacements
@@ -198,7 +198,7 @@ def _entities(given: Given, purpose: str) -> Entities:
 
 
 def choices(
-    given: Given,
+    given: MethodInput,
     params: Swaps,
     seed: int,
     purpose: str,
@@ -207,7 +207,7 @@ def choices(
 ) -> dict[int, list[Choice]]:
     """By anchor: its entities to swap, with their replacements, in the order drawn for `purpose`.
 
-    mentions: the entities' mentions, as `Given.located` has them. by_model: whether a language
+    mentions: the entities' mentions, as `MethodInput.located` has them. by_model: whether a language
     model will fit the sentence to the new entity: then one that would not fit by itself is better
     than none, and every type will do.
     Anchors without such an entity are left out.

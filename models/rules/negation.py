@@ -23,7 +23,7 @@ from tercet.models.english.opening_verbs import DOCUMENTATION_VERBS, PLAIN_VERBS
 from tercet.models.english.verbs import IRREGULAR, forms_of
 from tercet.models.english.word_classes import NUMBER_WORDS, STOP_WORDS
 from tercet.models.english.words import capitalised, in_shape_of, third_person, word_set
-from tercet.models.generation import Given, Method, Output, Several, methods
+from tercet.models.generation import Method, MethodInput, Output, Several, methods
 
 # Without "be" and "have", which take their negation as auxiliaries do, or none.
 _PAST = {
@@ -159,7 +159,7 @@ _INNER_VERB = re.compile(r"(?<=[\w`)] )[a-z]+(?= )")
 _Edit = tuple[int, int, str]
 
 
-def negation(given: Given, params: Several, seed: int) -> pa.Table:
+def negation(given: MethodInput, params: Several, seed: int) -> pa.Table:
     """A negation taken out where the sentence has one, else put in.
 
     It goes behind an auxiliary (as "not" or "n't", by a draw), before the verb that begins

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models.english.word_classes import NUMBER_WORDS
-from tercet.models.generation import Given, Method, Output, Several, methods
+from tercet.models.generation import Method, MethodInput, Output, Several, methods
 from tercet.models.text.word_noise import (
     Changed,
     Words,
@@ -46,7 +46,7 @@ class Cutoff(Several):
     share: float = Field(1 / 3, gt=0, lt=1, description="share of the words deleted, at most")
 
 
-def word_repetition(given: Given, params: Repetition, seed: int) -> pa.Table:
+def word_repetition(given: MethodInput, params: Repetition, seed: int) -> pa.Table:
     """Some words repeated in place."""
 
     def repeat(words: Words, copy: int) -> Changed:
@@ -55,7 +55,7 @@ def word_repetition(given: Given, params: Repetition, seed: int) -> pa.Table:
     return _generated(given, params.per_sentence, "word_repetition", 1, repeat)
 
 
-def cutoff(given: Given, params: Cutoff, seed: int) -> pa.Table:
+def cutoff(given: MethodInput, params: Cutoff, seed: int) -> pa.Table:
     """Some words deleted, never a negation, a number, a word of a mention or of a name.
 
     What the sentence says of what stays. Where there are fewer other words, fewer go; a sentence
@@ -68,7 +68,7 @@ def cutoff(given: Given, params: Cutoff, seed: int) -> pa.Table:
     return _generated(given, params.per_sentence, "cutoff", params.over + 1, delete, _can_go)
 
 
-def word_shuffle(given: Given, params: Several, seed: int) -> pa.Table:
+def word_shuffle(given: MethodInput, params: Several, seed: int) -> pa.Table:
     """All words in a random order, never the order they had."""
 
     def shuffle(words: Words, copy: int) -> Changed:
@@ -77,7 +77,7 @@ def word_shuffle(given: Given, params: Several, seed: int) -> pa.Table:
     return _generated(given, params.per_sentence, "word_shuffle", 2, shuffle)
 
 
-def _can_go(given: Given, rows: Sequence[int]) -> npt.NDArray[np.bool_]:
+def _can_go(given: MethodInput, rows: Sequence[int]) -> npt.NDArray[np.bool_]:
     """Which words of these anchors, one after another, bear neither a fact nor its denial."""
     texts = given.texts()
     spans = [[match.span() for match in _WORD.finditer(texts[row])] for row in rows]
@@ -111,12 +111,12 @@ def _can_go(given: Given, rows: Sequence[int]) -> npt.NDArray[np.bool_]:
 
 
 def _generated(
-    given: Given,
+    given: MethodInput,
     copies: int,
     operation: str,
     least: int,
     change: Callable[[Words, int], Changed],
-    free: Callable[[Given, Sequence[int]], npt.NDArray[np.bool_]] | None = None,
+    free: Callable[[MethodInput, Sequence[int]], npt.NDArray[np.bool_]] | None = None,
 ) -> pa.Table:
     split = [text.split() for text in given.texts()]
     long = [i for i, words in enumerate(split) if len(words) >= least]

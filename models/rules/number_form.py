@@ -10,7 +10,7 @@ from tercet.models.english.context import BOUNDARY, around, is_number, is_verb_l
 from tercet.models.english.numbers import FRACTIONS, SCALES, Number, in_words, numbers_in
 from tercet.models.english.word_classes import STOP_WORDS
 from tercet.models.english.words import in_shape_of, word_set
-from tercet.models.generation import JOINT, Given, Method, Output, Params, methods
+from tercet.models.generation import JOINT, Method, MethodInput, Output, Params, methods
 
 _MONTH = "(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _BEFORE = re.compile(
@@ -42,7 +42,7 @@ class Numbers(Params):
     max_numbers: int = Field(4, ge=1, le=100, description="numbers rewritten, at most")
 
 
-def number_form(given: Given, params: Numbers, seed: int) -> pa.Table:
+def number_form(given: MethodInput, params: Numbers, seed: int) -> pa.Table:
     """The numbers of the sentence's quantity mentions are written otherwise; values stay.
 
     With several, `old` and `new` hold all of them, the mention is the first.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.generation import Given, Method, Output, Params, methods
+from tercet.models.generation import Method, MethodInput, Output, Params, methods
 
 # Openings of a sentence that states another case than the one before it.
 _OPPOSITE = re.compile(
@@ -32,7 +32,7 @@ class Length(Params):
     max_words: int = Field(64, ge=1, le=1024, description="words of the positive, at most")
 
 
-def next_sentences(given: Given, params: Length, seed: int) -> pa.Table:
+def next_sentences(given: MethodInput, params: Length, seed: int) -> pa.Table:
     """The sentences that follow the anchor in its paragraph, as many as fit."""
     _, last, _ = _paragraphs(given)
     return _taken(
@@ -40,7 +40,7 @@ def next_sentences(given: Given, params: Length, seed: int) -> pa.Table:
     )
 
 
-def rest_of_paragraph(given: Given, params: Length, seed: int) -> pa.Table:
+def rest_of_paragraph(given: MethodInput, params: Length, seed: int) -> pa.Table:
     """The paragraph without the anchor: the sentences nearest to it that fit, in text order."""
     first, last, _ = _paragraphs(given)
 
@@ -55,7 +55,7 @@ def rest_of_paragraph(given: Given, params: Length, seed: int) -> pa.Table:
     return _taken(given, params, "rest_of_paragraph", outwards)
 
 
-def neighbour_paragraph(given: Given, params: Length, seed: int) -> pa.Table:
+def neighbour_paragraph(given: MethodInput, params: Length, seed: int) -> pa.Table:
     """The beginning of the document's next paragraph, as many sentences as fit."""
     _, last, after = _paragraphs(given)
     return _taken(
@@ -67,7 +67,7 @@ def neighbour_paragraph(given: Given, params: Length, seed: int) -> pa.Table:
 
 
 def _paragraphs(
-    given: Given,
+    given: MethodInput,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Of each anchor's paragraph: its first row, the row behind it, and the row behind the next
     paragraph of the document (the same as the second where there is none)."""
@@ -85,7 +85,7 @@ def _paragraphs(
     return bounds[group], last, np.where(new_doc[last], last, following)
 
 
-def _taken(given: Given, params: Length, operation: str, candidates: _Candidates) -> pa.Table:
+def _taken(given: MethodInput, params: Length, operation: str, candidates: _Candidates) -> pa.Table:
     texts = given.sentences["text"].to_pylist()
     words = given.sentences["n_words"].to_pylist()
     output = Output()

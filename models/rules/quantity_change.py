@@ -16,7 +16,7 @@ from tercet.models.english.numbers import UNITS, Number, numbers_in
 from tercet.models.english.plurals import plural
 from tercet.models.english.word_classes import STOP_WORDS
 from tercet.models.english.words import in_shape_of, word_set
-from tercet.models.generation import Given, Method, Output, Several, methods
+from tercet.models.generation import Method, MethodInput, Output, Several, methods
 from tercet.models.knowledge.quantities import find
 from tercet.models.rules.fixed_numbers import is_label, is_spelt_out
 from tercet.models.rules.other_numbers import MONTH, Value, any_number, other_number
@@ -80,7 +80,7 @@ class Change:
     new: str
 
 
-def quantity_change(given: Given, params: Several, seed: int) -> pa.Table:
+def quantity_change(given: MethodInput, params: Several, seed: int) -> pa.Table:
     """The number of one quantity mention of the sentence is changed for another one."""
     output = Output()
     ids = given.ids().tolist()
@@ -98,7 +98,7 @@ def quantity_change(given: Given, params: Several, seed: int) -> pa.Table:
 
 
 def changes(
-    given: Given, seed: int, purpose: str, count: int, rounds: int = 1, value: Value = "near"
+    given: MethodInput, seed: int, purpose: str, count: int, rounds: int = 1, value: Value = "near"
 ) -> Iterator[Change]:
     """Up to `count` changes a sentence, as they are drawn for `purpose`, in the anchors' order.
 
@@ -294,7 +294,7 @@ def _with_noun(
     return replaced(text, begin, end, new)
 
 
-def _ends(given: Given, mention_ids: pa.ChunkedArray) -> dict[int | None, int]:
+def _ends(given: MethodInput, mention_ids: pa.ChunkedArray) -> dict[int | None, int]:
     """Where the mentions with these ids end."""
     mentions = given.mentions
     assert mentions is not None

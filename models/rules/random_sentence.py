@@ -5,10 +5,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tercet.models import seeding
-from tercet.models.generation import Given, Method, Output, Params, methods
+from tercet.models.generation import Method, MethodInput, Output, Params, methods
 
 
-def random_sentence(given: Given, params: Params, seed: int) -> pa.Table:
+def random_sentence(given: MethodInput, params: Params, seed: int) -> pa.Table:
     """Each anchor enters the ring of all anchors at its draw, and takes the first
     sentence from there on that belongs to another document."""
     if given.pool is None:

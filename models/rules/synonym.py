@@ -5,7 +5,7 @@ from functools import lru_cache
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.generation import Given, Method, Several, methods
+from tercet.models.generation import Method, MethodInput, Several, methods
 from tercet.models.knowledge.lexicon import load_pairs
 from tercet.models.rules.word_exchange import Senses, exchanged, senses_of
 
@@ -16,7 +16,7 @@ class Synonyms(Several):
     words: int = Field(3, ge=1, le=50, description="words exchanged in one generation, at most")
 
 
-def synonym(given: Given, params: Synonyms, seed: int) -> pa.Table:
+def synonym(given: MethodInput, params: Synonyms, seed: int) -> pa.Table:
     """Some words of the sentence replaced by synonyms, each in the same form.
 
     No word of a mention is: an entity is the field's own term, and its synonyms another thing's.

@@ -29,7 +29,7 @@ from tercet.models.english.context import (
 from tercet.models.english.verbs import IRREGULAR
 from tercet.models.english.word_classes import NUMBER_WORDS, STOP_WORDS
 from tercet.models.english.words import WORD, word_set
-from tercet.models.generation import Given, Method, Output, Several, methods
+from tercet.models.generation import Method, MethodInput, Output, Several, methods
 
 _NUMBER = rf"(?:\d|(?:{'|'.join(sorted(NUMBER_WORDS))})\b)"
 _UNIT = "(?:seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|decades?|centuries)"
@@ -165,7 +165,7 @@ class _Piece:
     article: bool
 
 
-def telegram(given: Given, params: Telegram, seed: int) -> pa.Table:
+def telegram(given: MethodInput, params: Telegram, seed: int) -> pa.Table:
     """Some words left out that the sentence can do without.
 
     These go first: a word before a noun that says nothing of it ("given", "own"), an adverb that
@@ -223,7 +223,7 @@ def _without(text: str, ordered: Sequence[_Piece], times: int, most: int) -> str
     return text.rstrip(" .")
 
 
-def _spared(given: Given) -> Mapping[int, Sequence[tuple[int, int]]]:
+def _spared(given: MethodInput) -> Mapping[int, Sequence[tuple[int, int]]]:
     spans: dict[int, list[tuple[int, int]]] = {}
     for kind in ("entity", "quantity"):
         mentions = given.located(kind).select(["row", "start", "end"])

@@ -34,7 +34,7 @@ from tercet.models.english.opening_verbs import OPENERS
 from tercet.models.english.plurals import plural
 from tercet.models.english.verbs import forms_of
 from tercet.models.english.words import WORD, in_shape_of, word_set
-from tercet.models.generation import JOINT, Given, Output
+from tercet.models.generation import JOINT, MethodInput, Output
 from tercet.models.knowledge.lexicon import Group
 
 # Their other senses are too frequent: "he left the firm", "he means well", "back in 1990".
@@ -293,7 +293,7 @@ def _tied(text: str, start: int, end: int) -> bool:
 
 
 def exchanged(
-    given: Given,
+    given: MethodInput,
     seed: int,
     purpose: str,
     operation: str,

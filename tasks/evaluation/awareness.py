@@ -17,7 +17,7 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.encoders.pooling import FormSettings
-from tercet.models.generation import Given, Method
+from tercet.models.generation import Method, MethodInput
 from tercet.storage.fingerprint import tree_digest
 from tercet.tasks.connections import connection
 from tercet.tasks.isolation import isolated, refused
@@ -176,7 +176,7 @@ def _read_here(sentences: pa.Table) -> pa.Table:
     return extract.mentions(read(texts, extract.lexicon_of(config)), ids).sort_by("mention_id")
 
 
-def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> Given:
+def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> MethodInput:
     """The sentences that mention something of the kind, those with the smallest draws."""
     config: AwarenessConfig = work.config
     named = mentions.filter(pc.equal(mentions["kind"], kind))["sentence_id"]
@@ -190,10 +190,10 @@ def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> G
     if open_graph is not None:
         graph = work.inputs["graph"]
         replacements = open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
-    return Given(rows, np.arange(len(rows)), own, replacements)
+    return MethodInput(rows, np.arange(len(rows)), own, replacements)
 
 
-def _made(work: Work, kind: Kind, given: Given) -> list[_Pair]:
+def _made(work: Work, kind: Kind, given: MethodInput) -> list[_Pair]:
     """Both pairs of each anchor; an anchor that cannot have both is a reject."""
     negatives = _said(work, _NEGATIVE[kind], given)
     first = _FIRST_POSITIVE[kind]
@@ -223,7 +223,7 @@ def _made(work: Work, kind: Kind, given: Given) -> list[_Pair]:
     return made
 
 
-def _said(work: Work, name: str, given: Given) -> dict[int, _Said]:
+def _said(work: Work, name: str, given: MethodInput) -> dict[int, _Said]:
     """A method's versions of the anchors, by sentence id."""
     method = methods()[name]
     params = method.params(**_PARAMS.get(name, {}))
@@ -240,7 +240,7 @@ def _said(work: Work, name: str, given: Given) -> dict[int, _Said]:
     return found
 
 
-def _refusal(work: Work, name: str, given: Given) -> Callable[[Any, Exception], None]:
+def _refusal(work: Work, name: str, given: MethodInput) -> Callable[[Any, Exception], None]:
     def refuse(row: Any, error: Exception) -> None:
         at = int(row)
         row_id, text = given.sentences["sentence_id"][at].as_py(), given.sentences["text"][at]

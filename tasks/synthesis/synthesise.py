@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pydantic import model_validator
 
 from tercet.models import seeding
-from tercet.models.generation import GENERATIONS, Given, Method, Pool, generation_ids
+from tercet.models.generation import GENERATIONS, Method, MethodInput, Pool, generation_ids
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.isolation import isolated, refused
@@ -120,14 +120,14 @@ def generated(work: Work) -> Iterator[pa.Table]:
             known = mentions
             if mentions is not None:
                 known = mentions.filter(pc.is_in(mentions["sentence_id"], rows["sentence_id"]))
-            whole = Given(rows, anchors, known, replacements, pool, categories)
+            whole = MethodInput(rows, anchors, known, replacements, pool, categories)
             yield from isolated(anchors, _generator(method, params, work.seed, whole), refuse(rows))
         if not method.prompted:
             work.resources.progress(stop, len(sentences), "sentences")
 
 
 def _generator(
-    method: Method, params: Any, seed: int, whole: Given
+    method: Method, params: Any, seed: int, whole: MethodInput
 ) -> Callable[[npt.NDArray[Any]], pa.Table]:
     """The method's generations for some of the anchors."""
     return lambda some: method.generate(replace(whole, anchors=some), params, seed)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from tercet.models import seeding
-from tercet.models.generation import ASKED, Given, Method
+from tercet.models.generation import ASKED, Method, MethodInput
 from tercet.models.prompted import methods
 from tercet.models.rules.entity_swap import Entities, open_graph
 
@@ -33,8 +33,8 @@ def mention(sentence: str, start: int) -> int:
     return seeding.text_id(sentence, str(start))
 
 
-def marked(texts: Sequence[str], values: Mapping[str, float] | None = None) -> Given:
-    """Given of marked sentences, each a document of its own, without a graph."""
+def marked(texts: Sequence[str], values: Mapping[str, float] | None = None) -> MethodInput:
+    """The input of marked sentences, each a document of its own, without a graph."""
     plain, rows = [], []
     for text in texts:
         said, found, at = "", [], 0
@@ -87,7 +87,7 @@ def marked(texts: Sequence[str], values: Mapping[str, float] | None = None) -> G
             "n_words": pa.array([len(text.split()) for text in plain], pa.int32()),
         }
     )
-    return Given(sentences, np.arange(count), pa.Table.from_pylist(rows, schema=schema))
+    return MethodInput(sentences, np.arange(count), pa.Table.from_pylist(rows, schema=schema))
 
 
 def graph(*said: Mapping[str, str]) -> Entities:
@@ -120,7 +120,7 @@ def graph(*said: Mapping[str, str]) -> Entities:
     )
 
 
-def asked(name: str, given: Given, seed: int = 7, **params: Any) -> list[dict[str, Any]]:
+def asked(name: str, given: MethodInput, seed: int = 7, **params: Any) -> list[dict[str, Any]]:
     """A method's rows, with their values read and the sentence beside them."""
     method = METHODS[name]
     table = method.generate(given, method.params(**params), seed)

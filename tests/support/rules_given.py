@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from tercet.models import seeding
-from tercet.models.generation import Given, Method
+from tercet.models.generation import Method, MethodInput
 from tercet.models.knowledge.extraction import extract
 from tercet.models.knowledge.lexicon import load_lexicon
 from tercet.tasks.knowledge.extract import mentions as mention_rows
@@ -69,7 +69,7 @@ def generated(
     chosen: Method = method_of(method)
     if "mentions" in chosen.needs:
         known.setdefault("mentions", mentions_of(rows))
-    given = Given(rows, np.arange(len(rows)), **known)
+    given = MethodInput(rows, np.arange(len(rows)), **known)
     table = chosen.generate(given, chosen.params.model_validate(dict(params or {})), seed)
     texts = dict(zip(rows["sentence_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
     return [row | {"source": texts[row["sentence_id"]]} for row in table.to_pylist()]

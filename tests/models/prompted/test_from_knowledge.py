@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from prompted_given import asked, graph, marked, mention, node
 
-from tercet.models.generation import Given
+from tercet.models.generation import MethodInput
 
 SENTENCE = "[Dogs=dog:animal] and a [cat=cat:animal] ate [3#:apples] [apples=apple:food]."
 PLAIN = "Dogs and a cat ate 3 apples."
@@ -17,12 +17,12 @@ THINGS = graph(
 )
 
 
-def with_graph(texts: list[str]) -> Given:
+def with_graph(texts: list[str]) -> MethodInput:
     given = marked(texts)
-    return Given(given.sentences, given.anchors, given.mentions, THINGS)
+    return MethodInput(given.sentences, given.anchors, given.mentions, THINGS)
 
 
-def about(given: Given, category: str) -> Given:
+def about(given: MethodInput, category: str) -> MethodInput:
     """With what the first sentence is about."""
     ids = given.sentences["sentence_id"].slice(0, 1)
     categories = pa.table({"sentence_id": ids, "category": [category]})
@@ -127,7 +127,7 @@ def test_kinds_of_change_alternate_and_none_comes_twice() -> None:
 
 def test_a_range_changes_as_its_text_does() -> None:
     given = marked(["It takes [10-20# s]."], {"10-20": 15.0})
-    given = Given(given.sentences, given.anchors, given.mentions, THINGS)
+    given = MethodInput(given.sentences, given.anchors, given.mentions, THINGS)
     for seed in range(20):
         (row,) = asked("from_changed_knowledge", given, seed)
         low, high = 10, 20

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from prompted_given import METHODS, asked, graph, marked
 
-from tercet.models.generation import Given, Prompted
+from tercet.models.generation import MethodInput, Prompted
 from tercet.models.prompted.templates import load, prompt_path, render
 
 KINDS = {
@@ -34,9 +34,9 @@ MENTIONLESS = ("rewrite", "precede", "antisense")
 EDITED = ("antisense", "entity_revision", "quantity_revision")
 
 
-def corpus() -> Given:
+def corpus() -> MethodInput:
     given = marked(TEXTS)
-    return Given(given.sentences, given.anchors, given.mentions, NAMES)
+    return MethodInput(given.sentences, given.anchors, given.mentions, NAMES)
 
 
 def test_the_methods_and_what_they_are_for() -> None:
@@ -62,12 +62,12 @@ def test_rows_are_the_same_under_any_partition_and_order(name: str, per_sentence
         sentences = given.sentences.slice(start, stop - start)
         anchors = np.arange(stop - start)
         parts += asked(
-            name, Given(sentences, anchors, given.mentions, NAMES), per_sentence=per_sentence
+            name, MethodInput(sentences, anchors, given.mentions, NAMES), per_sentence=per_sentence
         )
     assert parts == whole
     assert given.mentions is not None
     order = np.random.default_rng(1).permutation(len(given.mentions))
-    turned = Given(
+    turned = MethodInput(
         given.sentences.take(np.arange(count)[::-1].copy()),
         given.anchors,
         given.mentions.take(order),
@@ -91,7 +91,7 @@ def test_a_passage_is_asked_about_once_by_its_first_anchor() -> None:
         ([3], [(3, "B one.")]),
         ([], []),
     ):
-        some = Given(sentences, np.array(anchors, dtype=np.int64))
+        some = MethodInput(sentences, np.array(anchors, dtype=np.int64))
         rows = method.generate(some, params, 1).to_pylist()
         ids = sentences["sentence_id"].to_pylist()
         assert [(row["sentence_id"], json.loads(row["values"])) for row in rows] == [
@@ -102,7 +102,7 @@ def test_a_passage_is_asked_about_once_by_its_first_anchor() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_no_sentences_no_rows(name: str) -> None:
     given = corpus()
-    assert asked(name, Given(given.sentences, given.anchors[:0], given.mentions, NAMES)) == []
+    assert asked(name, MethodInput(given.sentences, given.anchors[:0], given.mentions, NAMES)) == []
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from prompted_given import asked, graph, marked, mention, node
 from rules_given import alone, mentions_of
 
-from tercet.models.generation import Given
+from tercet.models.generation import MethodInput
 from tercet.models.knowledge import quantities
 from tercet.models.knowledge.answer_schema import TYPES
 
@@ -196,7 +196,7 @@ def test_a_random_value_is_of_any_size() -> None:
 )
 def test_a_random_value_stands_for_any_quantity_of_the_sentence(text: str, count: int) -> None:
     sentences = alone([text])
-    given = Given(sentences, np.arange(1), mentions_of(sentences))
+    given = MethodInput(sentences, np.arange(1), mentions_of(sentences))
     quantities_there = set(given.located("quantity")["mention_id"].to_pylist())
     assert len(quantities_there) == count
     for seed in range(30):
@@ -210,7 +210,7 @@ def test_a_random_value_stands_for_any_quantity_of_the_sentence(text: str, count
 
 def test_a_record_says_the_random_value_in_the_place_of_what_it_had() -> None:
     sentences = alone(["It took a dozen eggs."])
-    given = Given(sentences, np.arange(1), mentions_of(sentences), ANIMALS)
+    given = MethodInput(sentences, np.arange(1), mentions_of(sentences), ANIMALS)
     (row,) = asked("from_changed_knowledge", given, 3, value="random")
     (quantity,) = row["values"]["quantities"]
     assert row["values"]["old"] == "a dozen"
