@@ -1,6 +1,6 @@
-"""The contract of a generator: sentences and their knowledge in, generations out.
+"""The contract of a method: sentences and their knowledge in, generations out.
 
-A generator is a module with `METHODS`, a dict from the name of a method to its `Method`. A rule's
+A module of methods has `METHODS`, a dict from the name of a method to its `Method`. A rule's
 `generate` makes the texts itself; a prompted method's gives what goes into its prompt, and a
 language model writes the texts.
 """
@@ -183,7 +183,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class MethodInput:
-    """What one call of a generator sees.
+    """What one call of a method sees.
 
     sentences: whole documents, rows in document order (sentence_id, text, doc_id, paragraph,
         n_words), of the train split only.
@@ -264,8 +264,8 @@ class Method:
         rows of a sentence lie together, in the anchors' order. A sentence to which the method does
         not apply has no row. What it draws about a row is a function of (seed, sentence id,
         purpose) alone.
-    open_graph: makes what `MethodInput.replacements` holds, of kg_nodes and the batches of kg_edges,
-        once a graph; of a method that needs the graph.
+    open_graph: makes what `MethodInput.replacements` holds, of kg_nodes and the batches of
+        kg_edges, once a graph; of a method that needs the graph.
     prompt: of a prompted method the name of its file in `models/prompted/prompts`, if it has one of
         ours; its `params` are `Prompted`. Its own name is that of its file in `shots`.
     variables: what `values` holds, hence what a user's own prompt may name.

@@ -18,7 +18,7 @@ import yaml
 from tercet.flows.cli import app
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.results.queries import connect
-from tercet.models.generation import DETAIL, Given, Prompted
+from tercet.models.generation import DETAIL, MethodInput, Prompted
 from tercet.models.losses.registry import LOSSES, loss_named
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog.read_only import checked
@@ -161,7 +161,7 @@ def test_the_generator_of_the_worked_example_works() -> None:
     exec(block[1], module.__dict__)
     method = module.METHODS["beginning"]
     rows = pa.table({"sentence_id": pa.array([7], pa.uint64()), "text": ["One two three four."]})
-    made = method.generate(Given(rows, np.arange(1)), method.params(), 1).to_pylist()
+    made = method.generate(MethodInput(rows, np.arange(1)), method.params(), 1).to_pylist()
     assert [(row["sentence_id"], row["raw"]) for row in made] == [(7, "One two")]
 
 

@@ -348,7 +348,7 @@ def _sweep(scratch: Path) -> None:
         except (OSError, ValueError):
             continue
         # The file names a port too, whose number is some other process's id.
-        ours = [pids.get(name) for name in ("server", "warden")]
+        ours = [pids.get(name) for name in ("server", "supervisor")]
         if not any(locks.alive(pid) for pid in ours if isinstance(pid, int)):
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -207,9 +207,9 @@ def choices(
 ) -> dict[int, list[Choice]]:
     """By anchor: its entities to swap, with their replacements, in the order drawn for `purpose`.
 
-    mentions: the entities' mentions, as `MethodInput.located` has them. by_model: whether a language
-    model will fit the sentence to the new entity: then one that would not fit by itself is better
-    than none, and every type will do.
+    mentions: the entities' mentions, as `MethodInput.located` has them. by_model: whether a
+    language model will fit the sentence to the new entity: then one that would not fit by itself is
+    better than none, and every type will do.
     Anchors without such an entity are left out.
     """
     entities = _entities(given, purpose)

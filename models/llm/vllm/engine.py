@@ -1,7 +1,7 @@
 """Our own vLLM server: started, watched, restarted once, ended.
 
 It is a child process, because a GPU's memory is reliably freed only when the process that holds it
-ends. Between it and Tercet stands the warden, which ends it when Tercet is killed.
+ends. Between it and Tercet stands the supervisor, which ends it when Tercet is killed.
 """
 
 import contextlib
@@ -21,15 +21,15 @@ import psutil
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
-from tercet.models.llm.vllm import gpu_memory, warden
+from tercet.models.llm.vllm import gpu_memory, supervisor
 from tercet.models.llm.vllm.build import VllmBuild, find
 from tercet.models.llm.vllm.command import HOST, command, environment, served_name
 from tercet.models.llm.vllm.log import telling_lines
 
 LOG = "vllm.log"
 RECORD = "vllm.json"
-# The warden's grace for the server, and then some time for what is left.
-_STOP_SECONDS = warden.GRACE_SECONDS + warden.KILL_SECONDS + 5
+# The supervisor's grace for the server, and then some time for what is left.
+_STOP_SECONDS = supervisor.GRACE_SECONDS + supervisor.KILL_SECONDS + 5
 _MEMORY_SECONDS = 60.0
 _LOOK_SECONDS = 0.25
 # How often a running server's health is checked, and how long it may stay silent: it may be busy,
@@ -68,7 +68,7 @@ class Engine:
         self._lock = threading.Lock()
         self._ending = threading.Lock()
         self._stopping = threading.Event()
-        self._warden: subprocess.Popen[bytes] | None = None
+        self._supervisor: subprocess.Popen[bytes] | None = None
         self._group: int | None = None
         self._watcher: threading.Thread | None = None
         self._dead: str | None = None
@@ -120,7 +120,7 @@ class Engine:
         """
         self._stopping.set()
         self._dead = self._dead or "vLLM was stopped."
-        process = self._warden
+        process = self._supervisor
         if process is not None and process.stdin is not None:
             process.stdin.close()
 
@@ -130,7 +130,7 @@ class Engine:
         The log stays. May be called repeatedly. Raises: Stopped when processes of the server still
         hold memory.
         """
-        process = self._warden
+        process = self._supervisor
         if process is None:
             return
         began = time.monotonic()
@@ -170,7 +170,7 @@ class Engine:
         self._say(f"after {time.monotonic() - began:.1f} s {back}")
 
     def _launch(self) -> None:
-        """Starts the warden, which starts the server, unless the engine is being stopped."""
+        """Starts the supervisor, which starts the server, unless the engine is being stopped."""
         assert self._build is not None
         words = command(self._build, self._model, self._llm, self._settings, self._port)
         with self._lock, self.log.open("ab") as log:
@@ -178,9 +178,9 @@ class Engine:
                 return
             self._log_start = log.tell()
             # A session of its own, so that neither Ctrl-C at a terminal nor a kill of Tercet's
-            # whole group reaches the warden.
-            self._warden = subprocess.Popen(
-                [str(self._build.python), str(Path(warden.__file__).absolute()), *words],
+            # whole group reaches the supervisor.
+            self._supervisor = subprocess.Popen(
+                [str(self._build.python), str(Path(supervisor.__file__).absolute()), *words],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -188,12 +188,12 @@ class Engine:
                 env=environment(self._build, os.environ),
                 start_new_session=True,
             )
-            assert self._warden.stdout is not None
-            told = self._warden.stdout.readline()
+            assert self._supervisor.stdout is not None
+            told = self._supervisor.stdout.readline()
             self._group = int(told) if told.strip() else None
             record = {
                 "server": self._group,
-                "warden": self._warden.pid,
+                "supervisor": self._supervisor.pid,
                 "port": self._port,
                 "model": self.name,
                 "vllm": self._build.version,
@@ -206,7 +206,7 @@ class Engine:
 
     def _await_health(self) -> Unusable | Stopped | None:
         """None once the server answers or is being stopped; else why it does not."""
-        process = self._warden
+        process = self._supervisor
         seconds = self._settings.start_seconds
         deadline = time.monotonic() + seconds
         while not self._stopping.is_set():
@@ -248,7 +248,7 @@ class Engine:
     def _watch(self) -> None:
         """Restarts the server once when it dies; after that, reports that it is dead."""
         for again in (True, False):
-            process = self._warden
+            process = self._supervisor
             if process is None:
                 return
             silent = self._await_end(process)
@@ -298,40 +298,40 @@ class Engine:
         return None if fault is None else str(fault)
 
     def _why(self) -> str:
-        code = self._warden.poll() if self._warden is not None else None
+        code = self._supervisor.poll() if self._supervisor is not None else None
         if code is not None and code < 0:
-            return f"its warden process was killed ({_signal(-code)})"
+            return f"its supervisor process was killed ({_signal(-code)})"
         said = " / ".join(telling_lines(self.log, self._log_start))
         if code is not None and code > 128:
-            # The warden reports its server's code as a shell does.
+            # The supervisor reports its server's code as a shell does.
             return f"{said or 'it was killed'} ({_signal(code - 128)})"
         return said or f"it said nothing (exit code {code})"
 
     def _end(self) -> None:
-        """Ends warden and server, and waits for both; reports nothing."""
+        """Ends supervisor and server, and waits for both; reports nothing."""
         with self._lock:
             # A server that was never up has nothing to tidy, and nothing waits for a cancelled one.
             in_haste = self._stopping.is_set() or self._watcher is None
             self._stopping.set()
         with self._ending:
-            process = self._warden
+            process = self._supervisor
             if process is None:
                 return
             _dismiss(process, in_haste)
             self._let_go(process)
             if self._watcher is not None:
                 self._watcher.join()
-            self._warden = None
+            self._supervisor = None
             (self._folder / RECORD).unlink(missing_ok=True)
 
     def _let_go(self, process: "subprocess.Popen[bytes]") -> None:
-        """Closes the pipes of a warden that has ended, and does its work if it was killed."""
+        """Closes the pipes of a supervisor that has ended, and does its work if it was killed."""
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
         group = self._group
         if process.returncode is not None and process.returncode < 0 and group is not None:
-            deadline = time.monotonic() + warden.KILL_SECONDS
+            deadline = time.monotonic() + supervisor.KILL_SECONDS
             with contextlib.suppress(ProcessLookupError):
                 while time.monotonic() < deadline:
                     os.killpg(group, signal.SIGKILL)
@@ -341,7 +341,7 @@ class Engine:
 
 
 def _dismiss(process: "subprocess.Popen[bytes]", in_haste: bool) -> None:
-    """Has a warden end its server, and waits for both."""
+    """Has a supervisor end its server, and waits for both."""
     assert process.stdin is not None
     if in_haste:
         process.stdin.close()

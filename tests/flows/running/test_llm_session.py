@@ -58,7 +58,7 @@ def test_remains_are_swept_though_a_live_process_has_their_ports_number(tmp_path
     for name, server in (("gone", ended.pid), ("alive", os.getpid())):
         folder = store.work / "scratch" / f"{ENGINE}{name}"
         folder.mkdir(parents=True)
-        said = {"server": server, "warden": None, "port": os.getpid()}
+        said = {"server": server, "supervisor": None, "port": os.getpid()}
         (folder / "vllm.json").write_text(json.dumps(said))
     run = SimpleNamespace(llm=AskingSettings(), device="cpu", batch_size=2)
     LlmSession(store, SimpleNamespace(name="small", run=run), "r", lambda said: None)

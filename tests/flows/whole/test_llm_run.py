@@ -83,8 +83,8 @@ def runs_tercet(process: psutil.Process) -> bool:
     return "run" in process.cmdline()
 
 
-def warden(process: psutil.Process) -> bool:
-    return any(word.endswith("warden.py") for word in process.cmdline())
+def supervisor(process: psutil.Process) -> bool:
+    return any(word.endswith("supervisor.py") for word in process.cmdline())
 
 
 def servers(model: Path) -> list[psutil.Process]:
@@ -93,7 +93,7 @@ def servers(model: Path) -> list[psutil.Process]:
     for process in processes(model):
         # Some of what it starts lives for a moment only.
         with contextlib.suppress(psutil.Error):
-            if str(model) in process.cmdline() and not warden(process):
+            if str(model) in process.cmdline() and not supervisor(process):
                 found.append(process)
     return found
 

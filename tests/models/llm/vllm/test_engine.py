@@ -193,7 +193,7 @@ def test_it_comes_back_once_and_is_dead_the_second_time(
     assert post(url, "completions", body)["usage"]["completion_tokens"] <= 2
     started.check()
     # Not the server itself this time but the process that watches over it.
-    os.kill(second["warden"], signal.SIGKILL)
+    os.kill(second["supervisor"], signal.SIGKILL)
     assert until(lambda: any("second time" in line for line in said))
     with pytest.raises(Stopped, match="died a second time"):
         started.check()
@@ -268,8 +268,8 @@ def test_a_start_may_be_cancelled_by_another_thread(
         future = threads.submit(started.start)
         told = record(tmp_path)
         number = told["server"]
-        # Nothing can end while the warden stands still, and an end is waited for much longer.
-        os.kill(told["warden"], signal.SIGSTOP)
+        # Nothing can end while the supervisor stands still, and an end is waited for much longer.
+        os.kill(told["supervisor"], signal.SIGSTOP)
         began = time.monotonic()
         try:
             started.cancel()
@@ -277,7 +277,7 @@ def test_a_start_may_be_cancelled_by_another_thread(
             assert time.monotonic() - began < 5 * SECONDS
             assert group(number)
         finally:
-            os.kill(told["warden"], signal.SIGCONT)
+            os.kill(told["supervisor"], signal.SIGCONT)
         with pytest.raises(Stopped, match="stopped while it started"):
             future.result(SECONDS)
     assert group(number) == []
@@ -316,7 +316,7 @@ PRETENDED_PYTHON = """
 import json, sys
 if sys.argv[1] == "-c":
     print(json.dumps(["9.9.9", False, None]))
-elif sys.argv[1].endswith("warden.py"):
+elif sys.argv[1].endswith("supervisor.py"):
     import os
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 else:
@@ -442,10 +442,10 @@ def test_a_pretended_server_that_falls_silent_is_started_again(
     assert any("being restarted: it did not answer for 4 s" in line for line in said)
     assert group(first["server"]) == []
     started.check()
-    # Of a warden that is killed nothing stands in the log.
-    os.kill(record(tmp_path / "run")["warden"], signal.SIGKILL)
+    # Of a supervisor that is killed nothing stands in the log.
+    os.kill(record(tmp_path / "run")["supervisor"], signal.SIGKILL)
     assert until(lambda: any("second time" in line for line in said))
-    with pytest.raises(Stopped, match=r"warden process was killed \(SIGKILL\)"):
+    with pytest.raises(Stopped, match=r"supervisor process was killed \(SIGKILL\)"):
         started.check()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tercet.models.llm.vllm import warden
+from tercet.models.llm.vllm import supervisor
 
 # A server with a child in its group and one in a session of its own, which nobody waits for.
 SERVER = """
@@ -22,13 +22,13 @@ time.sleep(300)
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVER
 
 
-# The warden with another grace, and another one for haste.
+# The supervisor with another grace, and another one for haste.
 PATIENT = f"""
 import sys
-sys.path.insert(0, {str(Path(warden.__file__).parent)!r})
-import warden
-warden.GRACE_SECONDS, warden.HASTE_SECONDS = float(sys.argv[1]), float(sys.argv[2])
-sys.exit(warden.watch(sys.argv[3:]))
+sys.path.insert(0, {str(Path(supervisor.__file__).parent)!r})
+import supervisor
+supervisor.GRACE_SECONDS, supervisor.HASTE_SECONDS = float(sys.argv[1]), float(sys.argv[2])
+sys.exit(supervisor.watch(sys.argv[3:]))
 """
 # A wait that is not to be waited for.
 AGES = 600.0
@@ -37,11 +37,11 @@ SECONDS = 120.0
 
 
 def start(
-    code: str, grace: float = warden.GRACE_SECONDS, haste: float = warden.HASTE_SECONDS
+    code: str, grace: float = supervisor.GRACE_SECONDS, haste: float = supervisor.HASTE_SECONDS
 ) -> "subprocess.Popen[str]":
     program = ["-c", PATIENT, str(grace), str(haste)]
-    if (grace, haste) == (warden.GRACE_SECONDS, warden.HASTE_SECONDS):
-        program = [str(Path(warden.__file__))]
+    if (grace, haste) == (supervisor.GRACE_SECONDS, supervisor.HASTE_SECONDS):
+        program = [str(Path(supervisor.__file__))]
     return subprocess.Popen(
         [sys.executable, *program, sys.executable, "-c", code],
         stdin=subprocess.PIPE,
@@ -89,7 +89,7 @@ def test_all_ends_when_standard_input_closes() -> None:
         assert not any(map(alive, told))
 
 
-def test_all_ends_when_the_warden_is_told() -> None:
+def test_all_ends_when_the_supervisor_is_told() -> None:
     with start(SERVER) as process:
         told = pids(process)
         process.terminate()
@@ -114,7 +114,7 @@ def test_a_server_that_will_not_end_is_killed_soon_when_standard_input_closes() 
         began = time.monotonic()
         process.stdin.close()
         assert process.wait(SECONDS) == 128 + signal.SIGKILL
-        assert time.monotonic() - began >= warden.HASTE_SECONDS
+        assert time.monotonic() - began >= supervisor.HASTE_SECONDS
         assert not any(map(alive, told))
 
 
@@ -122,7 +122,7 @@ def test_haste_comes_before_a_grace_that_was_given() -> None:
     with start(STUBBORN, grace=AGES) as process:
         told = pids(process)
         process.terminate()
-        time.sleep(warden.HASTE_SECONDS + 1)
+        time.sleep(supervisor.HASTE_SECONDS + 1)
         assert all(map(alive, told))
         assert process.stdin is not None
         process.stdin.close()
@@ -140,7 +140,7 @@ def test_a_server_that_will_not_end_is_killed_after_the_grace() -> None:
         assert not any(map(alive, told))
 
 
-def test_the_server_dies_with_a_warden_that_is_killed() -> None:
+def test_the_server_dies_with_a_supervisor_that_is_killed() -> None:
     with start(SERVER) as process:
         told = pids(process)
         process.kill()
@@ -155,7 +155,7 @@ def test_the_server_dies_with_a_warden_that_is_killed() -> None:
 def test_a_parent_that_is_killed_takes_everything_along() -> None:
     code = f"""
 import subprocess, sys, time
-command = [sys.executable, {str(Path(warden.__file__))!r}, sys.executable, "-c", {STUBBORN!r}]
+command = [sys.executable, {str(Path(supervisor.__file__))!r}, sys.executable, "-c", {STUBBORN!r}]
 process = subprocess.Popen(
     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
 print(process.stdout.readline().decode(), end="", flush=True)

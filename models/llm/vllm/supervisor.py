@@ -1,10 +1,10 @@
 """The process between Tercet and its vLLM server: when Tercet ends, however it ends, so does vLLM.
 
 Run by path with vLLM's interpreter, whose environment has no Tercet, so it uses the standard
-library alone: `python warden.py COMMAND …`. Its standard input is a pipe that Tercet holds; when
-that closes, because Tercet is in a hurry or was killed, the server and all that it started are
+library alone: `python supervisor.py COMMAND …`. Its standard input is a pipe that Tercet holds;
+when that closes, because Tercet is in a hurry or was killed, the server and all that it started are
 ended at once; on a signal they get more time. It prints the server's process group in one line;
-the server's output goes to the warden's standard error. It ends with the server, with the same
+the server's output goes to the supervisor's standard error. It ends with the server, with the same
 exit code.
 """
 
@@ -36,7 +36,7 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _die_with_the_warden() -> None:
+def _die_with_the_supervisor() -> None:
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -57,7 +57,7 @@ def watch(command: list[str]) -> int:
         stdout=sys.stderr,
         stderr=sys.stderr,
         start_new_session=True,
-        preexec_fn=_die_with_the_warden,
+        preexec_fn=_die_with_the_supervisor,
     )
     print(server.pid, flush=True)
     alone, end = False, math.inf
