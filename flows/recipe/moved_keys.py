@@ -64,8 +64,6 @@ def _refuse_moved_of_phase(phase: Mapping[str, Any], place: Place) -> None:
     rows, loss = phase.get("rows", "triplets"), phase.get("loss", "gaussian_decay")
     if rows == "dropout":
         raise Misplaced("this source is now called anchors: write `rows: anchors`", *place, "rows")
-    if loss == "contrastive":
-        raise Misplaced("this loss is now called in_batch: write `loss: in_batch`", *place, "loss")
     if "start" in phase:
         said = "base" if phase["start"] == "backbone" else "previous"
         raise Misplaced(f"this key has moved: write `backbone: {said}`", *place, "start")

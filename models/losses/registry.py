@@ -9,7 +9,7 @@ from tercet.models.losses import (
     guided,
     in_batch,
     nt_xent,
-    strict,
+    pairwise_logistic,
     token_reconstruction,
 )
 from tercet.models.losses.loss import Loss, Params
@@ -26,14 +26,23 @@ LOSSES: Mapping[str, Loss] = with_installed(
         guided.LOSS,
         in_batch.LOSS,
         nt_xent.LOSS,
-        strict.LOSS,
+        pairwise_logistic.LOSS,
         token_reconstruction.LOSS,
     ),
 )
 
 
-def loss_named(name: str) -> Loss:
+# Names of earlier recipes, and those of today.
+_RENAMED = {"contrastive": "in_batch", "strict": "pairwise_logistic"}
+
+
+def loss_named(name: Any) -> Loss:
     """The loss of that name. Raises ValueError if there is none."""
+    if not isinstance(name, str):
+        raise ValueError(f"there is no loss {name!r}: choose one of {', '.join(LOSSES)}")
+    if name in _RENAMED:
+        new = _RENAMED[name]
+        raise ValueError(f"the loss {name} is now called {new}: write `{new}`")
     if name not in LOSSES:
         near = suggest(name, LOSSES)
         raise ValueError(f"there is no loss {name!r}{near}: choose one of {', '.join(LOSSES)}")
@@ -52,9 +61,6 @@ def fill_loss(content: Any, default: str | None = None) -> dict[str, Any]:
     name = content.get("name", default)
     if name is None:
         raise ValueError(f"name the loss: one of {', '.join(LOSSES)}")
-    if not isinstance(name, str) or name not in LOSSES:
-        near = suggest(name, LOSSES) if isinstance(name, str) else ""
-        raise ValueError(f"there is no loss {name!r}{near}; known: {', '.join(LOSSES)}")
     return {"name": name, **params_of({**content, "name": name}).model_dump(mode="json")}
 
 

@@ -19,8 +19,8 @@ TRAINING_LOG = pa.schema(
         ("dev_value", pa.float64()),
         ("chosen", pa.bool_()),
     ],
-    # Columns of the table's view: what the losses gaussian_decay and strict report; of several
-    # parts, the first that does.
+    # Columns of the table's view: what the losses gaussian_decay and pairwise_logistic report; of
+    # several parts, the first that does.
     {
         name: "(list_filter(map_entries(terms), lambda e: "
         f"e.key = '{name}' OR ends_with(e.key, '.{name}')))[1].value"
@@ -64,7 +64,7 @@ Columns:
     teacher_negative: the same cosine by the evaluator, or by the part's teacher; NULL if no row
         has one
     in_order: share of the rows whose positive is nearer than their negative, 0 to 1; NULL without
-        the loss `strict`
+        the loss `pairwise_logistic`
 """
 
 

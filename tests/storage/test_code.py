@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tercet.models.losses import strict
+from tercet.models.losses import pairwise_logistic
 from tercet.models.losses.in_batch import InBatch
 from tercet.models.losses.loss import Loss
 from tercet.storage import code
@@ -183,8 +183,10 @@ def test_a_change_reaches_exactly_those_who_import_it(shop: Path) -> None:
 
 
 def test_the_modules_of_an_object_are_those_of_its_functions_and_classes() -> None:
-    loss = Loss("l", InBatch, partial(strict.build, None), labels={"label": pa.float32()})
-    assert code.modules_of(loss) == {InBatch.__module__, strict.__name__}
+    loss = Loss(
+        "l", InBatch, partial(pairwise_logistic.build, None), labels={"label": pa.float32()}
+    )
+    assert code.modules_of(loss) == {InBatch.__module__, pairwise_logistic.__name__}
     assert code.modules_of((loss, len, 3, "os", Path)) == code.modules_of(loss)
 
 

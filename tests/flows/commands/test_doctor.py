@@ -140,10 +140,10 @@ def test_what_packages_add_is_listed_and_a_broken_one_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert doctor.plugins() == []
-    point = EntryPoint("margin", "tercet.models.losses.strict:LOSS", "tercet.losses")
+    point = EntryPoint("margin", "tercet.models.losses.pairwise_logistic:LOSS", "tercet.losses")
     monkeypatch.setattr(doctor, "installed", lambda group: (point,) * (group == "tercet.losses"))
     monkeypatch.setattr(doctor, "package", lambda point: "toys 0.1")
-    assert doctor.plugins() == [Finding("ok", "plugins", "toys 0.1: loss strict")]
+    assert doctor.plugins() == [Finding("ok", "plugins", "toys 0.1: loss pairwise_logistic")]
 
     def broken() -> None:
         raise Unusable("'margin' of toys 0.1 cannot be loaded: mend that package")

@@ -17,7 +17,7 @@ PARTS: list[dict[str, Any]] = [
     {
         "name": "strict",
         "rows": {"from": "triplets", "relation": "alters", "one_per": "sentence"},
-        "loss": "strict",
+        "loss": "pairwise_logistic",
         "weight": 0.5,
         "share": 0.5,
     },

@@ -28,7 +28,7 @@ LOSSES: list[tuple[str, dict[str, Any]]] = [
     ("gaussian_decay", {"sigma_cosine": 0.0, "head": True}),
     ("nt_xent", {}),
     # A milder temperature than the usual, which multiplies the float's noise by 20.
-    ("strict", {"tau": 0.5}),
+    ("pairwise_logistic", {"tau": 0.5}),
 ]
 
 SHORT = NUMBERS.model_copy(update={"max_steps": 10})

@@ -256,7 +256,7 @@ def test_a_loss_gets_the_directories_of_its_own_slots(
 
 
 def test_triplets_of_a_relation(inputs: dict[str, Rows], tmp_path: Path) -> None:
-    strict = rows_from(inputs, tmp_path, "strict", relation="alters")
+    strict = rows_from(inputs, tmp_path, "pairwise_logistic", relation="alters")
     assert strict["row_id"].to_pylist() == [i for i in range(24) if i % 3]
     topic = rows_from(inputs, tmp_path, **{"from": "pairs"}, relation=["topic", "keeps"])
     assert topic["row_id"].to_pylist() == [i for i in range(24) if not i % 3]
@@ -265,7 +265,7 @@ def test_triplets_of_a_relation(inputs: dict[str, Rows], tmp_path: Path) -> None
 
 
 def test_the_anchor_may_be_its_own_positive(inputs: dict[str, Rows], tmp_path: Path) -> None:
-    rows = rows_from(inputs, tmp_path, "strict", positive="anchor")
+    rows = rows_from(inputs, tmp_path, "pairwise_logistic", positive="anchor")
     assert rows["positive"].to_pylist() == rows["anchor"].to_pylist()
     assert rows["negative"].to_pylist() != rows["anchor"].to_pylist()
 
@@ -281,7 +281,9 @@ def test_rows_without_a_negative_train_only_where_none_is_needed(
         **inputs,
         "triplets": written(tmp_path, "triplets", table.set_column(place, "negative", texts)),
     }
-    assert rows_from(given, tmp_path, "strict")["row_id"].to_pylist() == list(range(1, 24, 2))
+    assert rows_from(given, tmp_path, "pairwise_logistic")["row_id"].to_pylist() == list(
+        range(1, 24, 2)
+    )
     batch = rows_from(given, tmp_path, "in_batch")
     assert batch["row_id"].to_pylist() == list(range(24))
     assert batch["negative"].null_count == 12

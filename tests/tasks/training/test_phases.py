@@ -33,7 +33,7 @@ def test_a_phase_is_the_same_after_it_was_recorded() -> None:
 @pytest.mark.parametrize(
     ("content", "place", "words"),
     [
-        ({"loss": "hinge"}, ("parts", 0, "loss"), "known: definition, gaussian_decay"),
+        ({"loss": "hinge"}, ("parts", 0, "loss"), "choose one of definition, gaussian_decay"),
         ({"loss": {"name": "in_batch", "width": 0.1}}, ("parts", 0, "loss", "width"), "Extra"),
         ({"loss": {"tau": 0.0}}, ("parts", 0, "loss", "tau"), "greater than 0"),
         ({"loss": {"head": True}}, ("parts", 0, "loss"), "head: true with the Gaussian decay"),

@@ -1,4 +1,4 @@
-"""The strict loss against values worked out by hand, and in sentence-transformers' form."""
+"""The loss `pairwise_logistic` against values worked out by hand, and around an encoder."""
 
 import math
 from pathlib import Path
@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from tercet.models.losses.pairwise_logistic_loss import PairwiseLogisticLoss, pairwise_logistic_loss
 from tercet.models.losses.registry import loss_named
-from tercet.models.losses.strict_loss import StrictLoss, strict_loss
 
 
 def at(degrees: float) -> list[float]:
@@ -21,7 +21,7 @@ def vectors(*degrees: float) -> Tensor:
 
 def test_by_hand() -> None:
     anchor, positive, negative = vectors(0, 0), vectors(60, 0), 3 * vectors(0, 90)
-    loss, near, far = strict_loss(anchor, positive, negative, tau=0.5)
+    loss, near, far = pairwise_logistic_loss(anchor, positive, negative, tau=0.5)
     # Row 0: cosines 0.5 and 1; row 1: cosines 1 and 0.
     expected = (math.log(1 + math.exp(1.0)) + math.log(1 + math.exp(-2.0))) / 2
     assert float(loss) == pytest.approx(expected, abs=1e-12)
@@ -31,21 +31,23 @@ def test_by_hand() -> None:
 
 def test_a_margin_moves_the_point_of_indifference() -> None:
     anchor, both = vectors(0), vectors(30)
-    assert float(strict_loss(anchor, both, both)[0]) == pytest.approx(math.log(2))
-    loss = strict_loss(anchor, both, both, tau=0.1, margin=0.2)[0]
+    assert float(pairwise_logistic_loss(anchor, both, both)[0]) == pytest.approx(math.log(2))
+    loss = pairwise_logistic_loss(anchor, both, both, tau=0.1, margin=0.2)[0]
     assert float(loss) == pytest.approx(math.log(1 + math.exp(2.0)))
 
 
 def test_other_rows_of_the_batch_play_no_part() -> None:
     rows = [vectors(0, 10, 200), vectors(20, 40, 100), vectors(50, 5, 300)]
-    together = float(strict_loss(*rows)[0])
-    alone = [float(strict_loss(*(column[i : i + 1] for column in rows))[0]) for i in range(3)]
+    together = float(pairwise_logistic_loss(*rows)[0])
+    alone = [
+        float(pairwise_logistic_loss(*(column[i : i + 1] for column in rows))[0]) for i in range(3)
+    ]
     assert together == pytest.approx(sum(alone) / 3)
 
 
 def test_the_gradient_brings_the_positive_nearer_and_the_negative_away() -> None:
     anchor, positive, negative = (vectors(d).requires_grad_() for d in (0, 40, 20))
-    strict_loss(anchor, positive, negative)[0].backward()
+    pairwise_logistic_loss(anchor, positive, negative)[0].backward()
     for vector, sign in ((positive, 1), (negative, -1)):
         moved = (vector - 1e-3 * vector.grad).detach()
         before = torch.cosine_similarity(anchor, vector)
@@ -57,9 +59,9 @@ def test_around_an_encoder_it_reports_its_terms(tiny_backbone: Path, tiny_texts:
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(tiny_backbone), device="cpu")
-    loss = loss_named("strict")
+    loss = loss_named("pairwise_logistic")
     module = loss.build(model, loss.params.model_validate({"tau": 0.1}), {})
-    assert isinstance(module, StrictLoss)
+    assert isinstance(module, PairwiseLogisticLoss)
     features = [model.preprocess(tiny_texts[i : i + 4]) for i in (0, 0, 4)]
     value = module(features)
     assert float(value.detach()) >= 0
@@ -75,4 +77,4 @@ def test_around_an_encoder_it_reports_its_terms(tiny_backbone: Path, tiny_texts:
 
 def test_a_temperature_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="temperature"):
-        StrictLoss(None, tau=0.0)  # type: ignore[arg-type]
+        PairwiseLogisticLoss(None, tau=0.0)  # type: ignore[arg-type]

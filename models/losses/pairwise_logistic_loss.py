@@ -1,4 +1,4 @@
-"""The loss `strict` as a torch module, in the form that sentence-transformers' trainer takes."""
+"""The module of the loss `pairwise_logistic`."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -8,7 +8,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
 
-def strict_loss(
+def pairwise_logistic_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, tau: float = 0.05, margin: float = 0.0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Mean loss of a batch, and the rows' cosines of positive and negative.
@@ -24,7 +24,7 @@ def strict_loss(
     return loss, near.detach(), far.detach()
 
 
-class StrictLoss(nn.Module):  # type: ignore[misc]
+class PairwiseLogisticLoss(nn.Module):  # type: ignore[misc]
     """Each row's own negative farther away than its own positive.
 
     Inputs: (anchor, positive, negative); labels are ignored. After each forward pass `terms` has
@@ -47,13 +47,15 @@ class StrictLoss(nn.Module):  # type: ignore[misc]
         vectors = [self.model(features)["sentence_embedding"] for features in sentence_features]
         if len(vectors) != 3:
             raise ValueError(
-                f"The strict loss got {len(vectors)} columns of text: pass anchor, positive and "
-                "negative."
+                f"The loss pairwise_logistic got {len(vectors)} columns of text: pass anchor, "
+                "positive and negative."
             )
         # Cosines over tau need more than bf16's 8 bits: no autocast here.
         with torch.autocast(vectors[0].device.type, enabled=False):
             anchor, positive, negative = (v.float() for v in vectors)
-            loss, near, far = strict_loss(anchor, positive, negative, self.tau, self.margin)
+            loss, near, far = pairwise_logistic_loss(
+                anchor, positive, negative, self.tau, self.margin
+            )
         in_order = (near > far).float().mean()
         self.terms = {"in_order": in_order, "positive": near.mean(), "negative": far.mean()}
         return loss

@@ -2,7 +2,7 @@
 
 The pairwise logistic loss on cosines (RankNet, Burges et al. 2005, eq. 3, with a temperature): for
 rows whose negative changes one fact and whose positive keeps all of them, so that the order of the
-two is right by construction. Its module lies in `strict_loss.py`, which needs torch.
+two is right by construction. Its module lies in `pairwise_logistic_loss.py`, which needs torch.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-class Strict(Params):
-    """The numbers of `strict`."""
+class PairwiseLogistic(Params):
+    """The numbers of `pairwise_logistic`."""
 
     tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
     margin: float = Field(
@@ -30,16 +30,18 @@ class Strict(Params):
     )
 
 
-def build(model: "SentenceTransformer", params: Strict, slots: Mapping[str, Path]) -> "nn.Module":
+def build(
+    model: "SentenceTransformer", params: PairwiseLogistic, slots: Mapping[str, Path]
+) -> "nn.Module":
     """The loss module around the encoder."""
-    from tercet.models.losses.strict_loss import StrictLoss
+    from tercet.models.losses.pairwise_logistic_loss import PairwiseLogisticLoss
 
-    return StrictLoss(model, params.tau, params.margin)
+    return PairwiseLogisticLoss(model, params.tau, params.margin)
 
 
 LOSS = Loss(
-    name="strict",
-    params=Strict,
+    name="pairwise_logistic",
+    params=PairwiseLogistic,
     build=build,
     texts=("anchor", "positive", "negative"),
     optional=(),
