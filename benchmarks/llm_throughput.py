@@ -273,7 +273,7 @@ def _recipe(trial: Trial, url: str, corpus: Path) -> dict[str, Any]:
         "llm": {"model": str(trial.model), "api": "chat", **SAMPLING},
         "synthesise": {"rewrite": None},
         "evaluator": {"model": never},
-        "train": {"phases": [{"name": "all", "rows": "triplets", "loss": "in_batch"}]},
+        "train": {"phases": [{"name": "all", "rows": "triplets", "loss": "info_nce"}]},
         "run": {"llm": {"endpoints": [url]}},
     }
 

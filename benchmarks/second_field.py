@@ -60,11 +60,11 @@ field, triplets: {name: field_triplets}
 field, dropout pairs:
   name: field_dropout
   train.phases.0.rows.from: anchors
-  train.phases.0.loss: in_batch
+  train.phases.0.loss: info_nce
 wiki, dropout pairs:
   name: wiki_dropout
   train.phases.0.rows.from: anchors
-  train.phases.0.loss: in_batch
+  train.phases.0.loss: info_nce
   train.phases.0.rows.corpora: [wiki]
 """
 RUNS = ("wiki_dropout", "field_dropout", "field_triplets")

@@ -328,7 +328,7 @@ _FITTED_PART: dict[str, Any] = {"rows": {"from": "sentences"}}
 
 
 def _of_fitted(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": "in_batch", **{key: config.get(key) for key in ("tau", "head")}}
+    return {"name": "info_nce", **{key: config.get(key) for key in ("tau", "head")}}
 
 
 def _short(described: Mapping[str, Any], name: str) -> str:

@@ -374,6 +374,6 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
         raise Misplaced(
             f"the loss {part.loss['name']} reads the evaluator's cosine of each negative, and "
             "there is no evaluator: name one under `evaluator`, or take another loss such as "
-            "in_batch",
+            "info_nce",
             *(*place, "loss"),
         )

@@ -226,7 +226,7 @@ def _place(target: Any, names: Sequence[str], depth: int, override: str) -> str 
     raise BadInput(f"--set {override!r}: {'.'.join(names[:depth])} is a list: use {numbered}.")
 
 
-# Keys whose mapping may be written as a single value: `loss: in_batch`.
+# Keys whose mapping may be written as a single value: `loss: info_nce`.
 _BARE = {"rows": "from", "loss": "name"}
 
 

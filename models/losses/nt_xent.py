@@ -1,6 +1,6 @@
 """NT-Xent: each of a batch's 2N texts finds its partner among all the others.
 
-Chen et al. 2020, arXiv:2002.05709, eq. 1, as Generate-CSE uses it: unlike `in_batch`, it also
+Chen et al. 2020, arXiv:2002.05709, eq. 1, as Generate-CSE uses it: unlike `info_nce`, it also
 contrasts anchors with anchors, and both texts of a pair serve as the query.
 """
 

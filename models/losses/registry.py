@@ -7,7 +7,7 @@ from tercet.models.losses import (
     definition,
     gaussian_decay,
     guided,
-    in_batch,
+    info_nce,
     nt_xent,
     pairwise_logistic,
     token_reconstruction,
@@ -24,7 +24,7 @@ LOSSES: Mapping[str, Loss] = with_installed(
         definition.LOSS,
         gaussian_decay.LOSS,
         guided.LOSS,
-        in_batch.LOSS,
+        info_nce.LOSS,
         nt_xent.LOSS,
         pairwise_logistic.LOSS,
         token_reconstruction.LOSS,
@@ -33,7 +33,7 @@ LOSSES: Mapping[str, Loss] = with_installed(
 
 
 # Names of earlier recipes, and those of today.
-_RENAMED = {"contrastive": "in_batch", "strict": "pairwise_logistic"}
+_RENAMED = {"contrastive": "info_nce", "in_batch": "info_nce", "strict": "pairwise_logistic"}
 
 
 def loss_named(name: Any) -> Loss:

@@ -36,7 +36,7 @@ def _other(content: Any) -> dict[str, Any]:
     if loss.name == NAME or loss.slots or loss.keeps or loss.texts[:2] != ("anchor", "positive"):
         raise ValueError(
             f"{NAME} cannot stand around the loss {loss.name}: take one that contrasts anchors "
-            "and positives, such as in_batch"
+            "and positives, such as info_nce"
         )
     return other
 
@@ -47,7 +47,7 @@ class TokenReconstruction(Params):
     model_config = ConfigDict(serialize_by_alias=True)
 
     around: Annotated[dict[str, Any], BeforeValidator(_other), WithJsonSchema(_WRITTEN)] = Field(
-        default_factory=lambda: _other("in_batch"),
+        default_factory=lambda: _other("info_nce"),
         alias="with",
         description="The contrastive loss that it is added to: a name, or a mapping of its name "
         "and its parameters.",

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from tercet.models.encoders.pooling import FormSettings
-from tercet.models.losses.in_batch import LOSS
+from tercet.models.losses.info_nce import LOSS
 from tercet.models.precision import Precision
 from tercet.models.training.phase import Numbers, PartRows
 from tercet.storage.rows import quoted

@@ -8,11 +8,11 @@ import pytest
 
 from tercet.models import plugins
 from tercet.models.llm.errors import Unusable
-from tercet.models.losses import in_batch, nt_xent
+from tercet.models.losses import info_nce, nt_xent
 from tercet.models.losses.loss import Loss
 
 GROUP = "tercet.losses"
-OURS, THEIRS = in_batch.__name__, nt_xent.__name__
+OURS, THEIRS = info_nce.__name__, nt_xent.__name__
 
 
 @pytest.fixture
@@ -24,15 +24,15 @@ def add(monkeypatch: pytest.MonkeyPatch) -> Any:
         for number, point in enumerate(points):
             vars(point)["dist"] = SimpleNamespace(name=f"toys{number}", version="1.2")
         monkeypatch.setattr(plugins, "installed", lambda group: points if group == GROUP else ())
-        return plugins.with_installed(GROUP, (in_batch.LOSS,))
+        return plugins.with_installed(GROUP, (info_nce.LOSS,))
 
     return added
 
 
 def test_an_object_joins_ours_and_knows_its_module_and_package(add: Any) -> None:
     found = add(f"{THEIRS}:LOSS")
-    assert list(found) == ["in_batch", "nt_xent"]
-    assert found["in_batch"] is in_batch.LOSS
+    assert list(found) == ["info_nce", "nt_xent"]
+    assert found["info_nce"] is info_nce.LOSS
     assert found["nt_xent"].module == THEIRS
     assert plugins.package_of(THEIRS) == "toys0 1.2"
 
@@ -43,7 +43,7 @@ def test_an_object_joins_ours_and_knows_its_module_and_package(add: Any) -> None
         (["no_such_module:LOSS"], "cannot be loaded .ModuleNotFoundError: No module .*: mend that"),
         ([f"{THEIRS}:GONE"], "cannot be loaded .AttributeError: module .*: mend that"),
         ([f"{THEIRS}:build"], "is a function, and not a Loss of tercet.models.losses.loss: mend"),
-        ([f"{OURS}:LOSS"], "is called 'in_batch', like one of ours: rename it"),
+        ([f"{OURS}:LOSS"], "is called 'info_nce', like one of ours: rename it"),
         ([f"{THEIRS}:LOSS"] * 2, "is called 'nt_xent', like one of toys0 1.2: rename it"),
     ],
 )

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tercet.models.losses import pairwise_logistic
-from tercet.models.losses.in_batch import InBatch
+from tercet.models.losses.info_nce import InfoNce
 from tercet.models.losses.loss import Loss
 from tercet.storage import code
 
@@ -184,9 +184,9 @@ def test_a_change_reaches_exactly_those_who_import_it(shop: Path) -> None:
 
 def test_the_modules_of_an_object_are_those_of_its_functions_and_classes() -> None:
     loss = Loss(
-        "l", InBatch, partial(pairwise_logistic.build, None), labels={"label": pa.float32()}
+        "l", InfoNce, partial(pairwise_logistic.build, None), labels={"label": pa.float32()}
     )
-    assert code.modules_of(loss) == {InBatch.__module__, pairwise_logistic.__name__}
+    assert code.modules_of(loss) == {InfoNce.__module__, pairwise_logistic.__name__}
     assert code.modules_of((loss, len, 3, "os", Path)) == code.modules_of(loss)
 
 

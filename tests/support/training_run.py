@@ -79,7 +79,7 @@ def mixed(rows: pa.Table) -> list[PartRows]:
     groups = pa.array(np.arange(rows.num_rows, dtype=np.uint64) // 2)
     grouped = rows.append_column("group", groups)
     return [
-        part(rows, "in_batch", name="topical", head=True, share=0.75),
+        part(rows, "info_nce", name="topical", head=True, share=0.75),
         part(grouped, name="strict", sigma_cosine=0.1, weight=0.5, share=0.25),
     ]
 

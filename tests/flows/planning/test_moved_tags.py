@@ -39,7 +39,7 @@ def arguments(tmp_path: Path) -> RunArguments:
         "backbone": "borrowed",
         "models": {"borrowed": "tag:small"},
         "corpora": [{"name": "texts", "source": str(tmp_path / "texts.txt")}],
-        "train": {"phases": [{"name": "only", "rows": "anchors", "loss": "in_batch"}]},
+        "train": {"phases": [{"name": "only", "rows": "anchors", "loss": "info_nce"}]},
     }
     path = tmp_path / "borrower.yaml"
     path.write_text(yaml.safe_dump(content), encoding="utf-8")

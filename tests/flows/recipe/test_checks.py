@@ -25,7 +25,7 @@ JUDGED: dict[str, Any] = {
     "synthesise": {"entailment": {"generator": "t5"}, "contradiction": {"generator": "t5"}},
     "score": {"gense": {"model": "some/t5"}},
     "select": {"p_min": 0.9},
-    "train": {"phases": [{"name": "synthetic", "rows": "triplets", "loss": "in_batch"}]},
+    "train": {"phases": [{"name": "synthetic", "rows": "triplets", "loss": "info_nce"}]},
 }
 
 
@@ -35,7 +35,7 @@ def recipe(corpora: list[dict[str, str]], train: dict[str, Any]) -> Recipe:
     return resolve(Recipe.model_validate(content)).recipe
 
 
-@pytest.mark.parametrize("loss", ["in_batch", "nt_xent"])
+@pytest.mark.parametrize("loss", ["info_nce", "nt_xent"])
 def test_no_phase_takes_every_scored_pair_for_a_positive(loss: str) -> None:
     phase: dict[str, Any] = {"name": "pairs", "rows": "sts", "loss": loss}
     with pytest.raises(Misplaced, match=f"'sts' is scored, and {loss} would take its pairs"):
@@ -48,7 +48,7 @@ def test_no_phase_takes_every_scored_pair_for_a_positive(loss: str) -> None:
 
 def test_no_step_is_chosen_by_other_weights_than_are_left() -> None:
     pairs = {**STS, "name": "nli", "kind": "pairs"}
-    phase = {"name": "pairs", "rows": "nli", "loss": "in_batch", "start_share": 0.3}
+    phase = {"name": "pairs", "rows": "nli", "loss": "info_nce", "start_share": 0.3}
     train = {"phases": [phase], "choose": {"by": "STS-B"}}
     with pytest.raises(Misplaced, match=r"before the starting ones are blended in"):
         recipe([pairs], train)

@@ -225,7 +225,7 @@ def test_faults_across_keys_are_told_at_the_key_or_at_what_was_typed(
 
 def test_what_was_typed_below_a_key_is_told_only_if_the_file_lacks_the_key(write) -> None:
     bare = WITHOUT_EVALUATOR.replace(
-        "    - name: first", "    - rows: anchors\n      loss: in_batch"
+        "    - name: first", "    - rows: anchors\n      loss: info_nce"
     )
     bare = bare.replace("synthesise:\n  word_repetition:\n  entity_swap: {weight: 0.5}\n", "")
     told = fault(write(bare), overrides=["synthesise.negation.weight=1"])
@@ -306,7 +306,7 @@ def test_a_corpus_takes_the_place_of_the_domain(write, roles: list[str], left: l
         f"{{name: own{n}, source: own{n}.csv, role: {role}{kind.get(role, '')}}}"
         for n, role in enumerate(roles)
     ]
-    does = "backbone: x/y\ntrain: {phases: [{name: all, rows: {from: anchors}, loss: in_batch}]}"
+    does = "backbone: x/y\ntrain: {phases: [{name: all, rows: {from: anchors}, loss: info_nce}]}"
     if left[0] == "pretrain":
         does = "models: {m: {pretrain: {form: masked, init: x/y}}}"
     path = write(f"name: mine\n{does}\ncorpora: [{', '.join(entries)}]\n")
@@ -377,7 +377,14 @@ MOVED = [
     ("seed: 1", "start: backbone", 1, "start", "leave it out"),
     ("  phases:", "  triplets: nli.csv", 14, "train.triplets", "role: labelled, kind: triplets"),
     (PHASE, "      rows: dropout", 17, "rows", "`rows: anchors`"),
-    (PHASE, "      loss: contrastive", 17, "loss", "`in_batch`"),
+    (PHASE, "      loss: contrastive", 17, "loss", "`info_nce`"),
+    (
+        PHASE,
+        "      loss: {name: token_reconstruction, with: in_batch}",
+        17,
+        "loss.with",
+        "`info_nce`",
+    ),
     (PHASE, "      loss: {name: strict}", 17, "loss", "`pairwise_logistic`"),
     (PHASE, "      start: backbone", 17, "start", "`backbone: base`"),
     (PHASE, "      start: previous", 17, "start", "`backbone: previous`"),
@@ -454,11 +461,11 @@ def test_a_moved_key_that_was_typed_is_told_as_typed(write) -> None:
     assert told.startswith("--set train.phases.0.tau=0.1: train.phases.0.tau: ")
 
 
-@pytest.mark.parametrize("loss", ["in_batch", "{name: in_batch}"])
+@pytest.mark.parametrize("loss", ["info_nce", "{name: info_nce}"])
 def test_a_parameter_of_a_loss_can_be_typed_however_the_file_names_the_loss(write, loss) -> None:
     path = write(GOOD.replace(PHASE, f"{PHASE}      loss: {loss}\n"))
     recipe = recipe_file.load(path, ["train.phases.0.loss.tau=0.1"])
-    assert recipe.train.phases[0].parts[0].loss == {"name": "in_batch", "tau": 0.1, "head": False}
+    assert recipe.train.phases[0].parts[0].loss == {"name": "info_nce", "tau": 0.1, "head": False}
     told = fault(path, overrides=["train.phases.0.loss.tau=0"])
     assert told.startswith("--set train.phases.0.loss.tau=0: train.phases.0.loss.tau is 0")
     told = fault(path, overrides=["train.phases.0.loss.width=0.1"])
@@ -475,12 +482,12 @@ def test_the_schema_has_each_loss_with_its_parameters() -> None:
     )
     good = yaml.safe_load(GOOD)
     for phase in (
-        {"loss": "in_batch"},
-        {"loss": {"name": "in_batch", "tau": 0.1}, "rows": {"from": "anchors", "max_rows": 3}},
+        {"loss": "info_nce"},
+        {"loss": {"name": "info_nce", "tau": 0.1}, "rows": {"from": "anchors", "max_rows": 3}},
         {"parts": [{"name": "a", "loss": {"name": "gaussian_decay", "sigma_cosine": 0}}]},
     ):
         jsonschema.validate({**good, "train": {"phases": [phase]}}, schema)
-    for phase in ({"loss": "hinge"}, {"loss": {"name": "in_batch", "width": 0.1}}, {"tau": 0.1}):
+    for phase in ({"loss": "hinge"}, {"loss": {"name": "info_nce", "width": 0.1}}, {"tau": 0.1}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**good, "train": {"phases": [phase]}}, schema)
 

@@ -20,7 +20,7 @@ CONTENT = {
     ],
     "backbone": "small",
     "models": {"small": MASKED, "other": "small"},
-    "train": {"phases": [{"name": "first", "rows": "anchors", "loss": "in_batch"}]},
+    "train": {"phases": [{"name": "first", "rows": "anchors", "loss": "info_nce"}]},
 }
 
 

@@ -47,9 +47,12 @@ def test_every_pattern_of_a_recipe_is_told_in_words() -> None:
         ("corpora.0.sorce=a", "unknown key 'corpora.0.sorce'; the nearest is 'source'."),
         ("train.phases.0.lr=1", "unknown key 'train.phases.0.lr'."),
         (f"{LOSS}={{name: gaussian_decay, gat: 1}}", f"'{LOSS}.gat'; the nearest is 'gate'."),
-        (f"{LOSS}=in_bach", "there is no loss 'in_bach'; the nearest is 'in_batch'; known: "),
+        (
+            f"{LOSS}=info_nc",
+            "there is no loss 'info_nc'; the nearest is 'info_nce': choose one of ",
+        ),
         # Another loss's.
-        (f"{LOSS}={{name: in_batch, gat: 1}}", f"unknown key '{LOSS}.gat'."),
+        (f"{LOSS}={{name: info_nce, gat: 1}}", f"unknown key '{LOSS}.gat'."),
         (
             "models={m: {pretrain: {form: masked, init: x, tokns: 3}}}",
             "unknown key 'models.m.pretrain.tokns'; the nearest is 'tokens'.",

@@ -15,7 +15,7 @@ from tercet.tasks.training.phase_rows import DRAWN_PAIRS
 
 
 def recipe(**draw: float) -> dict[str, Any]:
-    phase = {"name": "drawn", "rows": {"from": "anchors", "draw": draw}, "loss": "in_batch"}
+    phase = {"name": "drawn", "rows": {"from": "anchors", "draw": draw}, "loss": "info_nce"}
     content = {
         "name": "g",
         "backbone": "a/b",

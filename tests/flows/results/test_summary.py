@@ -14,7 +14,7 @@ from tercet.flows.results.metric_names import Metric
 from tercet.flows.results.summary import _before_and_after, _define_next, _over_seeds
 
 SEED = 42
-ANCHORS = {"rows": "anchors", "loss": "in_batch"}
+ANCHORS = {"rows": "anchors", "loss": "info_nce"}
 TERMS = {"rows": "terms", "loss": "definition", "models": {"entry_matrix": "base"}}
 
 

@@ -38,7 +38,7 @@ def recipe(tmp_path: Path) -> Path:
         "name": "ships",
         "backbone": "package:nothing/here",
         "corpora": [{"name": "ships", "source": str(tmp_path / "lines.txt")}],
-        "train": {"phases": [{"rows": "anchors", "loss": "in_batch"}]},
+        "train": {"phases": [{"rows": "anchors", "loss": "info_nce"}]},
     }
     path.write_text(yaml.safe_dump(content))
     return path

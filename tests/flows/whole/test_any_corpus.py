@@ -130,7 +130,7 @@ corpora:
   - {{name: old, source: {tmp_path}/old.txt}}
 ingest: {{test: 0.3, dev: 0.2}}
 train:
-  phases: [{{rows: document_pairs, loss: in_batch, batch_size: 64, max_steps: 1}}]
+  phases: [{{rows: document_pairs, loss: info_nce, batch_size: 64, max_steps: 1}}]
 """
     )
     line = ("run", str(tmp_path / "recipe.yaml"), "--store", str(tmp_path / "store"), "--no-server")

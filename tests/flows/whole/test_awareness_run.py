@@ -102,7 +102,7 @@ def test_a_recipe_without_synthesis_makes_the_graph_for_it(
         "name": "dropout",
         "backbone": str(tiny_backbone),
         "corpora": [{"name": "prose", "source": str(tmp_path / "prose.txt")}],
-        "train": {"phases": [{"rows": "anchors", "loss": "in_batch"}], "choose": None},
+        "train": {"phases": [{"rows": "anchors", "loss": "info_nce"}], "choose": None},
         "evaluate": {"retrieval": False},
     }
     path = tmp_path / "dropout.yaml"

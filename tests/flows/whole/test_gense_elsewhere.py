@@ -68,7 +68,7 @@ def recipe(tiny: Tiny, released: Path, tmp_path: Path) -> Callable[..., Path]:
             "score": {"gense": {"model": "writer", "question": {**QUESTION, **ANSWERS}}},
             "parse": {"min_words": 1},
             "select": {"p_min": 0.1, "fallback_positive": False},
-            "train": {"phases": [{"name": "synthetic", "rows": "triplets", "loss": "in_batch"}]},
+            "train": {"phases": [{"name": "synthetic", "rows": "triplets", "loss": "info_nce"}]},
         }
         path = tmp_path / "elsewhere.yaml"
         path.write_text(yaml.safe_dump({**content, **changes}, sort_keys=False))

@@ -12,7 +12,7 @@ from tercet.flows.recipe.resolve import resolve
 from tercet.flows.recipe.resolved import Made, Weights
 
 PHASES = (
-    "train.phases=[{name: warm, rows: anchors, loss: in_batch, batch_size: 8, max_steps: 2}, "
+    "train.phases=[{name: warm, rows: anchors, loss: info_nce, batch_size: 8, max_steps: 2}, "
     "{name: main, batch_size: 8, max_steps: 2}]"
 )
 
@@ -137,7 +137,7 @@ def test_labelled_rows_and_document_pairs_are_guarded(tiny: Tiny, suite: str) ->
     prose = f"{{name: prose, source: {tiny.corpus}, query: query, answer: answer}}"
     nli = "{name: nli, source: nli.csv, role: labelled, kind: triplets}"
     corpus = f"corpora=[{prose}, {nli}]"
-    phases = "train.phases=[{name: a, rows: nli}, {name: b, rows: document_pairs, loss: in_batch}]"
+    phases = "train.phases=[{name: a, rows: nli}, {name: b, rows: document_pairs, loss: info_nce}]"
     steps = steps_of(tiny, suite, corpus, phases)
     assert steps["guard.labelled"].inputs == {"labelled": ("labelled",)}
     assert steps["train.a"].inputs["guarded_labelled"] == ("guard.labelled",)

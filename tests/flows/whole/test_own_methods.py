@@ -54,7 +54,7 @@ def ran(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Fau
             "synthesise": {**own, "few": {"like": "cutoff", "share": 0.2}},
             "select": {"positive_min": 0.0, "negative_max": 1.0, "fallback_positive": False},
         }
-        content["train"]["phases"][0] |= {"max_steps": 2, "rows": "pairs", "loss": "in_batch"}
+        content["train"]["phases"][0] |= {"max_steps": 2, "rows": "pairs", "loss": "info_nce"}
         content["run"]["llm"] = {"endpoints": [server.url]}
         recipe = folder / "own.yaml"
         recipe.write_text(yaml.safe_dump(content, sort_keys=False))

@@ -17,11 +17,11 @@ from tercet.storage.store import open_store
 
 STEPS = {"batch_size": 8, "max_steps": 8, "learning_rate": 1e-3}
 PHASES: list[dict[str, Any]] = [
-    {"name": "warm", "rows": "anchors", "loss": {"name": "in_batch", "head": True}, **STEPS},
+    {"name": "warm", "rows": "anchors", "loss": {"name": "info_nce", "head": True}, **STEPS},
     {
         "name": "mixed",
         "parts": [
-            {"name": "topical", "rows": "pairs", "loss": {"name": "in_batch", "tau": 0.1}},
+            {"name": "topical", "rows": "pairs", "loss": {"name": "info_nce", "tau": 0.1}},
             {"name": "strict", "rows": {"one_per": "sentence"}, "weight": 0.5},
         ],
         **STEPS,

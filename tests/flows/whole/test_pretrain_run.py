@@ -63,7 +63,7 @@ def test_a_model_is_made_tagged_and_taken_by_another_recipe(own: Place) -> None:
         backbone="adapted",
         ingest={"dev": 0.1, "test": 0.1},
         train={
-            "phases": [{"rows": "anchors", "loss": "in_batch", "batch_size": 8, "max_steps": 1}]
+            "phases": [{"rows": "anchors", "loss": "info_nce", "batch_size": 8, "max_steps": 1}]
         },
         evaluate={"retrieval": False},
     )

@@ -11,7 +11,7 @@ PARTS: list[dict[str, Any]] = [
     {
         "name": "topical",
         "rows": {"from": "triplets", "relation": "topic"},
-        "loss": "in_batch",
+        "loss": "info_nce",
         "share": 0.5,
     },
     {

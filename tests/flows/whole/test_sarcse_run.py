@@ -101,7 +101,7 @@ def loaded_form() -> Any:
 
 
 def test_the_ablations_need_no_other_recipe(own: Place) -> None:
-    loss = {"name": "token_reconstruction", "with": {"name": "in_batch", "tau": 0.1}}
+    loss = {"name": "token_reconstruction", "with": {"name": "info_nce", "tau": 0.1}}
     path = recipe(own, loss)
     for key in ("adaptive", "decoder"):
         done = run(own, path, "--set", f"train.phases.0.loss.{key}=false", "--until", "train")

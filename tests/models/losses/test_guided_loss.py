@@ -58,7 +58,7 @@ def test_it_is_the_formula(
         seen = [guide(dict(f))["sentence_embedding"] for f in features]
     wanted = by_hand(own[0], torch.cat(own[1:]), seen[0], torch.cat(seen[1:]), margin)
     assert value == pytest.approx(wanted, rel=1e-4)
-    plain = loss_named("in_batch")
+    plain = loss_named("info_nce")
     unguided = plain.build(model, plain.params(), {})([dict(f) for f in features], None)
     # Here the guide does leave something out.
     assert value < float(unguided.detach()) - 1e-3

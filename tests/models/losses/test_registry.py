@@ -70,8 +70,8 @@ def test_the_librarys_own_trainer_takes_it(
 def test_a_loss_that_is_not_there() -> None:
     with pytest.raises(ValueError, match="there is no loss 'nothing': choose one of definition"):
         loss_named("nothing")
-    with pytest.raises(ValueError, match="no loss 'in_bach'; the nearest is 'in_batch': choose"):
-        loss_named("in_bach")
+    with pytest.raises(ValueError, match="no loss 'info_nc'; the nearest is 'info_nce': choose"):
+        loss_named("info_nc")
 
 
 def test_no_torch_is_loaded_to_check_a_recipe() -> None:
@@ -89,8 +89,8 @@ def test_numbers_out_of_range() -> None:
         ("gaussian_decay", {"tau": 0.0}),
         ("gaussian_decay", {"sigma_cosine": -0.1}),
         ("gaussian_decay", {"gate": "open"}),
-        ("in_batch", {"tau": 11.0}),
-        ("in_batch", {"width": 0.1}),
+        ("info_nce", {"tau": 11.0}),
+        ("info_nce", {"width": 0.1}),
     ]
     for name, numbers in wrong:
         with pytest.raises(ValidationError):
@@ -104,7 +104,7 @@ def test_in_batch_is_cross_entropy_over_the_batch_behind_its_head(
     tiny_backbone: Path, tiny_texts: list[str]
 ) -> None:
     model = load_encoder(tiny_backbone, "mean")
-    loss = loss_named("in_batch")
+    loss = loss_named("info_nce")
     features = [model.preprocess(tiny_texts[start : start + 4]) for start in (0, 4)]
     for head in (False, True):
         built = loss.build(model, loss.params(tau=0.1, head=head), {})

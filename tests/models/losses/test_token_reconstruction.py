@@ -17,7 +17,7 @@ NAME = "token_reconstruction"
 
 def test_the_papers_numbers_are_the_defaults() -> None:
     found = fill_loss(NAME)
-    assert found["with"] == {"name": "in_batch", "tau": 0.05, "head": False}
+    assert found["with"] == {"name": "info_nce", "tau": 0.05, "head": False}
     assert (found["weight"], found["floor"], found["slope"]) == (2.5e-4, 0.1, 50.0)
     # The paper has no stop-gradient.
     assert found["detach"] is False
@@ -38,8 +38,8 @@ def test_the_other_loss_has_numbers_of_its_own() -> None:
         ({"with": "guided"}, "cannot stand around the loss guided"),
         ({"with": {"tau": 0.1}}, "name the loss: one of definition, "),
         ({"with": "cosine"}, "there is no loss 'cosine'"),
-        ({"with": {"name": "in_batch", "tau": 0}}, "greater than 0"),
-        ({"with": {"name": "in_batch", "width": 1}}, "Extra inputs"),
+        ({"with": {"name": "info_nce", "tau": 0}}, "greater than 0"),
+        ({"with": {"name": "info_nce", "width": 1}}, "Extra inputs"),
         ({"slope": 0}, "set adaptive: false instead"),
         ({"unpooling": "mean"}, "'places' or 'broadcast'"),
         ({"weight": 0}, "greater than 0"),

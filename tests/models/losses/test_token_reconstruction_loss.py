@@ -133,8 +133,8 @@ def test_the_whole_loss_is_the_sum_of_its_terms(
     anchors, positives = tiny_texts[:4], tiny_texts[4:8]
     loss = built(model, tmp_path, tiny_texts, weight=0.01, floor=0.4, slope=20.0)
     value = loss(features(model, anchors, positives), None)
-    in_batch = loss_named("in_batch")
-    plain = in_batch.build(model, in_batch.params(), {})(features(model, anchors, positives), None)
+    info_nce = loss_named("info_nce")
+    plain = info_nce.build(model, info_nce.params(), {})(features(model, anchors, positives), None)
     tokenizer = model.tokenizer
     ids = [n for t in tiny_texts for n in tokenizer(t, add_special_tokens=False)["input_ids"]]
     errors = []
@@ -206,7 +206,7 @@ def test_without_the_decoder_it_is_the_other_loss(
     model: Any, tiny_texts: list[str], tmp_path: Path
 ) -> None:
     loss = built(model, tmp_path, tiny_texts, decoder=False)
-    other = loss_named("in_batch")
+    other = loss_named("info_nce")
     columns = tiny_texts[:4], tiny_texts[4:8]
     wanted = other.build(model, other.params(), {})(features(model, *columns), None)
     torch.testing.assert_close(loss(features(model, *columns), None), wanted)

@@ -22,8 +22,8 @@ from tercet.models.training.cached_gradients import CachedEncoder
 from tercet.models.training.pieces import LengthGroups
 
 LOSSES: list[tuple[str, dict[str, Any]]] = [
-    ("in_batch", {}),
-    ("in_batch", {"head": True}),
+    ("info_nce", {}),
+    ("info_nce", {"head": True}),
     ("gaussian_decay", {"sigma_cosine": 0.2}),
     ("gaussian_decay", {"sigma_cosine": 0.0, "head": True}),
     ("nt_xent", {}),
@@ -220,7 +220,7 @@ class _Held:
 def most_kept(encoder: SentenceTransformer, seen: nn.Module, texts: list[str]) -> int:
     kept = Kept()
     with torch.autograd.graph.saved_tensors_hooks(kept.pack, kept.unpack):
-        step(encoder, seen, texts, "in_batch")
+        step(encoder, seen, texts, "info_nce")
     return kept.most
 
 
@@ -331,13 +331,13 @@ def test_the_first_decoder_state_learns_by_cached_gradients(
     path = tiny_t5(tmp_path / "t5", WORDS)
     model = load_encoder(path, "first_decoder", max_length=24, prompt=" is it new").eval()
     texts = tiny_texts[:12]
-    plain = step(model, model, texts, "in_batch")
+    plain = step(model, model, texts, "info_nce")
     cached = CachedEncoder(model, 5)
-    same(plain, step(model, cached, texts, "in_batch"))
+    same(plain, step(model, cached, texts, "info_nce"))
     states: list[weakref.ref[Tensor]] = []
     model[0].register_forward_hook(
         lambda module, given, made: states.append(weakref.ref(made["token_embeddings"]))
     )
-    vectors = cached(columns(model, texts, "in_batch")[0])["sentence_embedding"]
+    vectors = cached(columns(model, texts, "info_nce")[0])["sentence_embedding"]
     assert vectors.requires_grad
     assert [state() for state in states] == [None] * 3

@@ -68,11 +68,11 @@ def test_a_text_is_no_positive_of_itself_without_dropout(
         train_encoder(model, numbers, parts, Setting(folder, seed=1))
 
     with pytest.raises(ValueError, match="first: each text is its own positive, and the encoder"):
-        trained(part(own, "in_batch"))
+        trained(part(own, "info_nce"))
     with pytest.raises(ValueError, match="each text is its own positive"):
-        trained(part(rows, "in_batch", name="a"), part(own, "in_batch", name="b"))
+        trained(part(rows, "info_nce", name="a"), part(own, "info_nce", name="b"))
     # What tells the two texts apart is there.
-    trained(part(own, "in_batch"), word_repetition=True)
-    trained(part(rows, "in_batch"))
+    trained(part(own, "info_nce"), word_repetition=True)
+    trained(part(rows, "info_nce"))
     trained(*drawn(rows))
-    train(tiny_backbone, [part(own, "in_batch")], tmp_path / "with", PLAIN)
+    train(tiny_backbone, [part(own, "info_nce")], tmp_path / "with", PLAIN)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tercet.models.losses.in_batch import InBatch
+from tercet.models.losses.info_nce import InfoNce
 from tercet.models.training.phase import Numbers, PartRows, epoch_steps, part_sizes
 
 
@@ -59,9 +59,9 @@ def test_an_epoch_lasts_as_long_as_the_part_that_needs_most() -> None:
 def test_a_group_counts_once() -> None:
     rows = pa.table({"row_id": pa.array(range(5), pa.uint64())})
     groups = pa.array([7, 7, 9, 7, 1], pa.uint64())
-    assert PartRows("a", rows, "in_batch", InBatch()).count() == 5
+    assert PartRows("a", rows, "info_nce", InfoNce()).count() == 5
     grouped = rows.append_column("group", groups)
-    assert PartRows("a", grouped, "in_batch", InBatch()).count() == 3
+    assert PartRows("a", grouped, "info_nce", InfoNce()).count() == 3
 
 
 def test_steps() -> None:

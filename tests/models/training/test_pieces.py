@@ -63,7 +63,7 @@ def test_a_training_encodes_texts_of_like_length_together(
     monkeypatch.setattr(LengthGroups, "sizes", lambda _, w: sizes.append(cheapest(w)) or sizes[-1])
     texts = [" ".join([text] * (1 + n % 2)) for n, text in enumerate(tiny_texts[:8])]
     numbers = NUMBERS.model_copy(update={"max_steps": 1})
-    train(tiny_backbone, [part(table(texts), "in_batch")], tmp_path, numbers)
+    train(tiny_backbone, [part(table(texts), "info_nce")], tmp_path, numbers)
     # Anchors, positives and negatives of one batch; the library puts the last two together.
     assert sum(map(sum, sizes)) == 3 * 8
     assert max(map(len, sizes)) > 1

@@ -263,7 +263,7 @@ def test_other_parts_and_phases_leave_a_parts_draws_alone(
     rows = table(tiny_texts)
     first, second = mixed(rows)
     reversed_ = train(tiny_backbone, [second, first], tmp_path / "reversed")[1].draws
-    other = part(rows.slice(0, 40), "in_batch", name="third", share=0.75)
+    other = part(rows.slice(0, 40), "info_nce", name="third", share=0.75)
     replaced = train(tiny_backbone, [second, other], tmp_path / "replaced")[1].draws
     straight = train(tiny_backbone, [first, second], tmp_path / "straight")[1].draws
     assert reversed_ == straight == replaced
@@ -276,8 +276,8 @@ def test_only_rows_that_have_a_negative_bring_one_into_the_batch(
     negatives = [text if i == 3 else None for i, text in enumerate(rows["negative"].to_pylist())]
     here = rows.set_column(3, "negative", pa.array(negatives, pa.string()))
     numbers = NUMBERS.model_copy(update={"epochs": 1.0})
-    kept, _ = train(tiny_backbone, [part(here, "in_batch")], tmp_path / "one", numbers)
-    without = part(rows.drop_columns("negative"), "in_batch")
+    kept, _ = train(tiny_backbone, [part(here, "info_nce")], tmp_path / "one", numbers)
+    without = part(rows.drop_columns("negative"), "info_nce")
     plain, _ = train(tiny_backbone, [without], tmp_path / "none", numbers)
     assert not same_weights(kept, plain)
 
@@ -361,11 +361,11 @@ def test_bf16_is_near_fp32_and_leaves_the_model_in_fp32(
     model = load_encoder(tiny_backbone, "mean")
     model[0].register_forward_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu")))
     setting = Setting(tmp_path / "bf16", 11, precision="bf16", log_steps=1)
-    half = module.train_encoder(model, numbers, [part(rows, "in_batch")], setting)
+    half = module.train_encoder(model, numbers, [part(rows, "info_nce")], setting)
     assert all(seen)
     assert {value.dtype for value in model.state_dict().values()} == {torch.float32}
     assert model.forward.__func__ is type(model).forward
-    full = train(tiny_backbone, [part(rows, "in_batch")], tmp_path / "full", numbers)[1]
+    full = train(tiny_backbone, [part(rows, "info_nce")], tmp_path / "full", numbers)[1]
     losses = [np.array([row["loss"] for row in log[:1]]) for log in (half.log, full.log)]
     assert losses[0] == pytest.approx(losses[1], rel=0.05)
     assert losses[0] != losses[1]
@@ -379,7 +379,7 @@ def test_without_bf16_in_the_processor_training_computes_in_fp32(
 ) -> None:
     monkeypatch.setattr(precision, "cpu_has_bf16", lambda: False)
     numbers = NUMBERS.model_copy(update={"max_steps": 3})
-    parts = [part(table(tiny_texts), "in_batch")]
+    parts = [part(table(tiny_texts), "info_nce")]
     logs = []
     for asked in ("bf16", "fp32"):
         setting = Setting(tmp_path / asked, 11, precision=asked, log_steps=1)
@@ -393,9 +393,9 @@ def test_texts_are_read_with_the_encoders_own_prompt(
     tiny_backbone: Path, tiny_texts: list[str]
 ) -> None:
     model = load_encoder(tiny_backbone)
-    given = part(table(tiny_texts), "in_batch")
+    given = part(table(tiny_texts), "info_nce")
     numbers = NUMBERS.model_copy(update={"max_length": 64})
-    loss = registry.loss_named("in_batch")
+    loss = registry.loss_named("info_nce")
 
     def tokens() -> int:
         feed = module._Feed(model, numbers, [given], [loss], 11)

@@ -90,7 +90,7 @@ def theirs(
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize(
     ("loss", "numbers"),
-    [("gaussian_decay", {"sigma_cosine": 0.1}), ("in_batch", {}), ("in_batch", {"head": True})],
+    [("gaussian_decay", {"sigma_cosine": 0.1}), ("info_nce", {}), ("info_nce", {"head": True})],
 )
 @pytest.mark.slow
 def test_the_same_curve_and_the_same_weights(

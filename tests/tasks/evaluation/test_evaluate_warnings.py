@@ -70,8 +70,8 @@ def test_what_is_worth_a_try_names_what_the_run_has(found: Any) -> None:
         assert warning.kind == "no_gain"
         return str(warning.remedy)
 
-    anchors = {"rows": "anchors", "loss": "in_batch"}
-    assert remedy(train={"rows": "terms", "loss": "in_batch"}).endswith(f"and try {MORE}")
+    anchors = {"rows": "anchors", "loss": "info_nce"}
+    assert remedy(train={"rows": "terms", "loss": "info_nce"}).endswith(f"and try {MORE}")
     assert remedy(train=anchors).endswith(f"try more rows (sample.rows), {MORE}")
     relations = {"alters": {"negative_max": 1.0}}
     of_triplets = remedy(select={"relations": relations}, train={})

@@ -23,7 +23,7 @@ from tercet.tasks.training.phases import PartConfig, PhaseConfig
 __all__ = ["inputs"]
 
 
-def rows_from(inputs: dict[str, Rows], folder: Path, loss: str = "in_batch", **rows: Any) -> Any:
+def rows_from(inputs: dict[str, Rows], folder: Path, loss: str = "info_nce", **rows: Any) -> Any:
     """The rows of a part, as a table."""
     part = PartConfig.model_validate({"name": "p", "rows": rows, "loss": loss})
     return part_rows(work_on(inputs, folder), "main", part).rows
@@ -186,7 +186,7 @@ def test_one_row_of_a_sentence_is_told_by_its_candidates(
             "name": "main",
             "parts": [
                 {"name": "p", "rows": each},
-                {"name": "other", "rows": {**each, "from": "pairs"}, "loss": "in_batch"},
+                {"name": "other", "rows": {**each, "from": "pairs"}, "loss": "info_nce"},
             ],
         }
     )
@@ -218,7 +218,7 @@ def test_a_negative_that_not_every_row_has() -> None:
             "label": pa.nulls(2, pa.float32()),
         }
     )
-    assert shaped(rows, loss_named("in_batch"), None, 0)["negative"].to_pylist() == [None, "b not"]
+    assert shaped(rows, loss_named("info_nce"), None, 0)["negative"].to_pylist() == [None, "b not"]
     with pytest.raises(BadInput, match="needs negative, which not all of its rows have"):
         shaped(rows, loss_named("gaussian_decay"), None, 0)
 
@@ -238,14 +238,14 @@ def test_only_the_columns_that_the_loss_reads() -> None:
     assert triplets["anchor"].to_pylist() == ["a", "b"]
     assert triplets["label"].type == pa.float32()
     assert np.isnan(triplets["label"][0].as_py())
-    in_batch = shaped(rows, loss_named("in_batch"), None, 0)
-    assert in_batch.column_names == ["row_id", "anchor", "positive", "negative"]
+    info_nce = shaped(rows, loss_named("info_nce"), None, 0)
+    assert info_nce.column_names == ["row_id", "anchor", "positive", "negative"]
 
 
 def test_a_loss_gets_the_directories_of_its_own_slots(
     inputs: dict[str, Rows], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads = replace(loss_named("in_batch"), name="reads", slots=("teacher",))
+    reads = replace(loss_named("info_nce"), name="reads", slots=("teacher",))
     monkeypatch.setitem(LOSSES, "reads", reads)  # type: ignore[arg-type]
     given = {"name": "p", "rows": "pairs", "loss": "reads", "models": {"teacher": "base"}}
     models = {"backbone": tmp_path, "p.teacher": tmp_path / "t", "other.teacher": tmp_path / "o"}
@@ -284,6 +284,6 @@ def test_rows_without_a_negative_train_only_where_none_is_needed(
     assert rows_from(given, tmp_path, "pairwise_logistic")["row_id"].to_pylist() == list(
         range(1, 24, 2)
     )
-    batch = rows_from(given, tmp_path, "in_batch")
+    batch = rows_from(given, tmp_path, "info_nce")
     assert batch["row_id"].to_pylist() == list(range(24))
     assert batch["negative"].null_count == 12

@@ -14,19 +14,19 @@ def phase(**content: Any) -> PhaseConfig:
 
 
 def test_a_flat_phase_is_one_part() -> None:
-    flat = phase(name="warm", rows="pairs", loss="in_batch", batch_size=8)
-    rows, loss = {"from": "pairs"}, {"name": "in_batch"}
+    flat = phase(name="warm", rows="pairs", loss="info_nce", batch_size=8)
+    rows, loss = {"from": "pairs"}, {"name": "info_nce"}
     parts = phase(name="warm", batch_size=8, parts=[{"name": "warm", "rows": rows, "loss": loss}])
     assert flat == parts
     (part,) = flat.parts
-    assert part.loss == {"name": "in_batch", "tau": 0.05, "head": False}
+    assert part.loss == {"name": "info_nce", "tau": 0.05, "head": False}
     assert part.params().model_dump() == {"tau": 0.05, "head": False}
     assert phase().parts[0].loss["name"] == "gaussian_decay"
     assert phase().parts[0].rows.source == "triplets"
 
 
 def test_a_phase_is_the_same_after_it_was_recorded() -> None:
-    given = phase(rows={"from": "anchors", "corpora": ["a"]}, loss={"name": "in_batch", "tau": 0.1})
+    given = phase(rows={"from": "anchors", "corpora": ["a"]}, loss={"name": "info_nce", "tau": 0.1})
     assert PhaseConfig.model_validate(given.model_dump(mode="json")) == given
 
 
@@ -34,7 +34,7 @@ def test_a_phase_is_the_same_after_it_was_recorded() -> None:
     ("content", "place", "words"),
     [
         ({"loss": "hinge"}, ("parts", 0, "loss"), "choose one of definition, gaussian_decay"),
-        ({"loss": {"name": "in_batch", "width": 0.1}}, ("parts", 0, "loss", "width"), "Extra"),
+        ({"loss": {"name": "info_nce", "width": 0.1}}, ("parts", 0, "loss", "width"), "Extra"),
         ({"loss": {"tau": 0.0}}, ("parts", 0, "loss", "tau"), "greater than 0"),
         ({"loss": {"head": True}}, ("parts", 0, "loss"), "head: true with the Gaussian decay"),
         ({"loss": 3}, ("parts", 0, "loss"), "name a loss"),
@@ -56,7 +56,7 @@ def test_a_phase_is_the_same_after_it_was_recorded() -> None:
             "shares of a batch add up to 0.8: make them add up to 1",
         ),
         ({"parts": [{"name": "a", "share": 0.9}]}, (), "add up to 0.9"),
-        ({"loss": {"name": ["in_batch"]}}, ("parts", 0, "loss"), "there is no loss ['in_batch']"),
+        ({"loss": {"name": ["info_nce"]}}, ("parts", 0, "loss"), "there is no loss ['info_nce']"),
         ({"parts": [{"name": "a"}, {"name": "b"}], "batch_size": 3}, (), "too small for 2 parts"),
         ({"name": "two words"}, ("name",), "pattern"),
         ({"batch_size": 1}, ("batch_size",), "greater than or equal to 2"),

@@ -56,7 +56,7 @@ def test_a_phase_leaves_a_plain_encoder_that_moved(
 def test_a_phase_goes_on_from_what_the_one_before_left(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
 ) -> None:
-    warm = {"name": "warm", "rows": "anchors", "loss": {"name": "in_batch", "head": True}}
+    warm = {"name": "warm", "rows": "anchors", "loss": {"name": "info_nce", "head": True}}
     first, log, _ = trained(
         inputs, tiny_backbone, tmp_path / "a", {**warm, "batch_size": 8}, log_steps=2
     )
@@ -78,7 +78,7 @@ def test_an_encoder_decoder_trains_through_phases_by_its_first_decoder_state(
     path = tiny_t5(tmp_path / "t5", WORDS)
     first = load_encoder(path, "first_decoder", prompt=prompt)
     left = path
-    common = {"loss": "in_batch", "batch_size": 12, "mini_batch": 5, "learning_rate": 1e-3}
+    common = {"loss": "info_nce", "batch_size": 12, "mini_batch": 5, "learning_rate": 1e-3}
     for name, rows in (("synthetic", "triplets"), ("last", "pairs")):
         phase = {"name": name, "rows": rows, "max_steps": 3, **common}
         left, log, _ = trained(inputs, left, tmp_path / name, phase, log_steps=1, **form)
@@ -112,7 +112,7 @@ def test_parts_of_two_sources_train_in_one_batch(
     inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path
 ) -> None:
     parts = [
-        {"name": "topical", "rows": "anchors", "loss": "in_batch", "share": 0.5},
+        {"name": "topical", "rows": "anchors", "loss": "info_nce", "share": 0.5},
         {"name": "strict", "weight": 0.5, "share": 0.5},
     ]
     phase = {"name": "mixed", "parts": parts, "batch_size": 8}

@@ -81,7 +81,7 @@ def test_rows_without_a_negative_do_not_count_for_a_loss_that_needs_one(tmp_path
     phase = {"name": "both", "batch_size": 8, "loss": "gaussian_decay"}
     (said,) = told(found(tmp_path, phase, tables))
     assert said.startswith("train: there are only 1 triplets to train 'both'")
-    assert found(tmp_path, {**phase, "loss": "in_batch"}, tables) == []
+    assert found(tmp_path, {**phase, "loss": "info_nce"}, tables) == []
 
 
 def test_the_threshold_to_change_is_the_one_that_counts(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_rows_of_a_dictionary_are_not_sampled(tmp_path: Path) -> None:
     columns = {name: [text] * 100 for name, text in BLANK.items()}
     negative = pa.nulls(100, pa.string())
     tables = {"labelled": {"corpus": ["terms"] * 100, **columns, "negative": negative}}
-    phase = {"name": "step1", "batch_size": 8, "rows": {"from": "terms"}, "loss": "in_batch"}
+    phase = {"name": "step1", "batch_size": 8, "rows": {"from": "terms"}, "loss": "info_nce"}
     assert found(tmp_path, phase, tables) == []
     phase["rows"] = {"from": "terms", "max_rows": 10}
     (warning,) = found(tmp_path, phase, tables)
@@ -127,7 +127,7 @@ def test_nothing_is_told_where_all_is_well_or_nothing_decays(tmp_path: Path) -> 
     assert undecayed(tmp_path, nli(0.1, 0.5), rows="nli") == []
     assert undecayed(tmp_path, triplets("text", None)) == []
     none = nli(None, None)
-    for loss in ("in_batch", {"name": "gaussian_decay", "sigma_cosine": 0}):
+    for loss in ("info_nce", {"name": "gaussian_decay", "sigma_cosine": 0}):
         assert undecayed(tmp_path, none, rows="nli", loss=loss) == []
     teacher = {"models": {"teacher": ""}}
     assert undecayed(tmp_path, none, rows="nli", word_repetition=True, **teacher) == []
@@ -175,7 +175,7 @@ def test_texts_that_are_longer_than_max_length_are_told(
     passage = " ".join(["word"] * 33)
     columns = {"query": ["a question"] * 100, "answer": [passage] * long + ["short"] * (100 - long)}
     table = {**columns, "split": ["train"] * 100}
-    phase = {"rows": "document_pairs", "loss": "in_batch", "batch_size": 4, "max_length": 32}
+    phase = {"rows": "document_pairs", "loss": "info_nce", "batch_size": 4, "max_length": 32}
     warnings = found(tmp_path, phase, {"document_pairs": table})
     assert [(one.kind, one.count, one.total) for one in warnings] == [("cut", 10, 200)] * cut
     assert found(tmp_path, phase | {"max_length": 33}, {"document_pairs": table}) == []

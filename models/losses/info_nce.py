@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-class InBatch(Params):
-    """The numbers of `in_batch`."""
+class InfoNce(Params):
+    """The numbers of `info_nce`."""
 
     tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
     head: bool = Field(
@@ -26,7 +26,7 @@ class InBatch(Params):
     )
 
 
-def build(model: "SentenceTransformer", params: InBatch, slots: Mapping[str, Path]) -> "nn.Module":
+def build(model: "SentenceTransformer", params: InfoNce, slots: Mapping[str, Path]) -> "nn.Module":
     """The loss module around the encoder."""
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
@@ -37,4 +37,4 @@ def build(model: "SentenceTransformer", params: InBatch, slots: Mapping[str, Pat
     return MultipleNegativesRankingLoss(contrasted, scale=1 / params.tau)
 
 
-LOSS = Loss("in_batch", InBatch, build)
+LOSS = Loss("info_nce", InfoNce, build)

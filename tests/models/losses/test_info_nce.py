@@ -1,4 +1,4 @@
-"""`in_batch` against GenSE's loss (eq. 2, its denominator mended) as it is written, in float64."""
+"""`info_nce` against GenSE's loss (eq. 2, its denominator mended) as it is written, in float64."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def test_it_is_the_formula_with_gradients(tau: float, sizes: tuple[int, ...]) ->
         anchor[:size] + spread * torch.randn(size, 8, generator=draw, dtype=torch.float64)
         for spread, size in enumerate(sizes)
     ]
-    loss = loss_named("in_batch")
+    loss = loss_named("info_nce")
     module: Any = loss.build(Given(), loss.params(tau=tau), {})  # type: ignore[arg-type]
     ours = with_gradients(
         lambda *given: module([{"sentence_embedding": vector} for vector in given], None), vectors
