@@ -29,7 +29,7 @@ from tercet.models.pretraining.batches import Task, TextBatches
 from tercet.models.pretraining.forms import Form
 from tercet.models.pretraining.pretrain import vocabulary
 from tercet.models.training.loop import adafactor, adamw
-from tercet.models.training.phase import Numbers
+from tercet.models.training.phase import Hyperparameters
 
 VOCABULARY, LENGTH, TOKENS = 8192, 128, 4096
 SHAPE = network.Shape(layers=4, width=256, heads=4, max_length=LENGTH)
@@ -59,7 +59,7 @@ def measure(form: Form, lines: list[str], steps: int, folder: Path) -> dict[str,
     model = network.LanguageModel(network.made(form, SHAPE, made), form).train()
     network.set_dropout(model.model, 0.0)
     making, rate = (adafactor, 2e-2) if form == "t5" else (adamw, 1e-3)
-    optimizer = making(model, Numbers(learning_rate=rate))
+    optimizer = making(model, Hyperparameters(learning_rate=rate))
     embeddings = model.model.get_input_embeddings().weight.numel()
     blocks = sum(p.numel() for p in model.parameters()) - embeddings
     seen = operations = 0.0

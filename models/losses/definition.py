@@ -1,4 +1,4 @@
-"""Definitions against all entries of a dictionary (DefSent+, sections 3.1 and 3.2): its numbers.
+"""Definitions against all entries of a dictionary (DefSent+, sections 3.1 and 3.2).
 
 The loss itself lies in `definition_loss.py`, which needs torch.
 """
@@ -91,7 +91,7 @@ def projection_file(folder: Path, part: str) -> Path | None:
 
 
 class Definition(Params):
-    """The numbers of `definition`, and how the rows of its entry matrix are made."""
+    """Hyperparameters of the loss `definition`, and how the rows of its entry matrix are made."""
 
     entries: Literal["mean", "cls", "words"] = Field(
         default="mean",
@@ -158,7 +158,7 @@ def build(
     return DefinitionLoss(model, space.matrix, space.entry_ids, projection)
 
 
-def with_numbers(params: Definition) -> Loss:
+def with_params(params: Definition) -> Loss:
     """The loss with the models that it reads."""
     return LOSS if params.start == "donor" else replace(LOSS, slots=(SLOT,))
 
@@ -174,5 +174,5 @@ LOSS = Loss(
     slots=(SLOT, DONOR),
     terms=("recall_1", "floor"),
     keeps=(KEPT,),
-    resolve=with_numbers,
+    resolve=with_params,
 )

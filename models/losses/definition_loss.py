@@ -309,7 +309,7 @@ class DefinitionLoss(nn.Module):  # type: ignore[misc]
         return loss
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The loss's numbers, as the library's losses report theirs."""
+        """The loss's hyperparameters, as the library's losses report theirs."""
         return {"entries": len(self.matrix), "width": self.matrix.shape[1]}
 
     @property

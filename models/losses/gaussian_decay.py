@@ -1,4 +1,4 @@
-"""The Gaussian-decayed contrastive loss of GCSE (eqs. 12-13): its numbers, and how it is built.
+"""The Gaussian-decayed contrastive loss of GCSE (eqs. 12-13): hyperparameters, and how it is built.
 
 The loss itself lies in `gaussian_decay_loss.py`, which needs torch.
 """
@@ -22,7 +22,7 @@ TEACHER = "teacher"
 
 
 class GaussianDecay(Params):
-    """The numbers of `gaussian_decay`."""
+    """Hyperparameters of the loss `gaussian_decay`."""
 
     tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
     sigma_cosine: float = Field(
@@ -70,7 +70,7 @@ def build(
     )
 
 
-def with_numbers(params: GaussianDecay) -> Loss:
+def with_params(params: GaussianDecay) -> Loss:
     """The loss: without decay it has no use for a teacher."""
     return LOSS if params.sigma_cosine > 0 else replace(LOSS, may_read=())
 
@@ -86,5 +86,5 @@ LOSS = Loss(
     # Where a part names one, training makes the label of each batch's own texts with it.
     may_read=(TEACHER,),
     terms=("gate_opening", "gradient_share", "student_negative", "teacher_negative"),
-    resolve=with_numbers,
+    resolve=with_params,
 )

@@ -188,7 +188,7 @@ class GaussianDecayLoss(nn.Module):  # type: ignore[misc]
         return loss
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The loss's numbers, as the library's losses report theirs."""
+        """The loss's hyperparameters, as the library's losses report theirs."""
         return {
             "tau": self.tau,
             "sigma_cosine": self.sigma_cosine,

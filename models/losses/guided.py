@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Guided(Params):
-    """The numbers of `guided`."""
+    """Hyperparameters of the loss `guided`."""
 
     tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
     margin: float = Field(

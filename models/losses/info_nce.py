@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class InfoNce(Params):
-    """The numbers of `info_nce`."""
+    """Hyperparameters of the loss `info_nce`."""
 
     tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
     head: bool = Field(

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
     from torch import nn
 
-    # The encoder, the loss's own numbers, and the directory of each slot.
+    # The encoder, the loss's own hyperparameters, and the directory of each slot.
     Build = Callable[[SentenceTransformer, Any, Mapping[str, Path]], nn.Module]
 
 
 class Params(BaseModel):
-    """Base of every loss's numbers: unknown keys are an error, values never change."""
+    """Base of every loss's hyperparameters: unknown keys are an error, values never change."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -30,7 +30,7 @@ class Loss:
     """A loss of sentence-transformers' form: `forward(sentence_features, labels)`.
 
     name: what a recipe calls it, the same as in the registry.
-    params: its own numbers.
+    params: its own hyperparameters.
     build: makes it around the encoder. The module may have an attribute `terms`, a dictionary of
         detached scalar tensors that its last forward pass set: the log keeps their means. NaN
         stands for a term that the batch has no number for.
@@ -48,8 +48,8 @@ class Loss:
     around: names of the losses that it is built around, whose code it depends on.
     module: of an installed package's: the module that its entry point names, whose code is part of
         the versions that use it, with all that it imports of its package.
-    resolve: the loss as it is with given numbers, where its columns, slots or terms depend on
-        them.
+    resolve: the loss as it is with given hyperparameters, where its columns, slots or terms depend
+        on them.
     """
 
     name: str
@@ -67,6 +67,6 @@ class Loss:
     resolve: "Callable[[Any], Loss] | None" = None
     module: str = ""
 
-    def with_numbers(self, params: Params) -> "Loss":
-        """The loss as it is with these numbers."""
+    def with_params(self, params: Params) -> "Loss":
+        """The loss as it is with these hyperparameters."""
         return self if self.resolve is None else self.resolve(params)

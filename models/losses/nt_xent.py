@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NtXent(Params):
-    """The numbers of `nt_xent`."""
+    """Hyperparameters of the loss `nt_xent`."""
 
     tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
     head: bool = Field(

@@ -38,7 +38,7 @@ class NtXentLoss(nn.Module):  # type: ignore[misc]
         return nt_xent(anchors, positives, self.tau)
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The loss's numbers, as the library's losses report theirs."""
+        """The loss's hyperparameters, as the library's losses report theirs."""
         return {"tau": self.tau}
 
     @property

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class PairwiseLogistic(Params):
-    """The numbers of `pairwise_logistic`."""
+    """Hyperparameters of the loss `pairwise_logistic`."""
 
     tau: float = Field(default=0.05, gt=0.0, le=10.0, description="Temperature.")
     margin: float = Field(

@@ -61,7 +61,7 @@ class PairwiseLogisticLoss(nn.Module):  # type: ignore[misc]
         return loss
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The loss's numbers, as the library's losses report theirs."""
+        """The loss's hyperparameters, as the library's losses report theirs."""
         return {"tau": self.tau, "margin": self.margin}
 
     @property

@@ -72,4 +72,4 @@ def params_of(content: Mapping[str, Any]) -> Params:
 
 def loss_of(content: Mapping[str, Any]) -> Loss:
     """The loss of such a mapping, as it is with these parameters."""
-    return loss_named(content["name"]).with_numbers(params_of(content))
+    return loss_named(content["name"]).with_params(params_of(content))

@@ -42,7 +42,7 @@ def _other(content: Any) -> dict[str, Any]:
 
 
 class TokenReconstruction(Params):
-    """The numbers of `token_reconstruction`."""
+    """Hyperparameters of the loss `token_reconstruction`."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -117,7 +117,7 @@ def build(
     )
 
 
-def with_numbers(params: TokenReconstruction) -> Loss:
+def with_params(params: TokenReconstruction) -> Loss:
     """The loss with what the other one reads and reports."""
     from tercet.models.losses.registry import loss_of
 
@@ -144,5 +144,5 @@ LOSS = Loss(
     slots=(SLOT,),
     terms=("contrastive", "reconstruction", "reconstruction_positive"),
     states=True,
-    resolve=with_numbers,
+    resolve=with_params,
 )

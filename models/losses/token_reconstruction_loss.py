@@ -169,7 +169,7 @@ class TokenReconstructionLoss(nn.Module):  # type: ignore[misc]
         )
 
     def get_config_dict(self) -> dict[str, Any]:
-        """The loss's numbers, as the library's losses report theirs."""
+        """The loss's hyperparameters, as the library's losses report theirs."""
         return {
             "weight": self.weight,
             "adaptive": self.weights is not None,

@@ -15,7 +15,7 @@ from tercet.models.pretraining.noise import Vocabulary
 from tercet.models.pretraining.texts import Texts
 from tercet.models.training.choosing import Choice
 from tercet.models.training.loop import LogRow, Setting, adafactor, adamw, cosine, phase_seed, train
-from tercet.models.training.phase import Numbers
+from tercet.models.training.phase import Hyperparameters
 
 # The metric's name in the log.
 LOSS = "loss"
@@ -58,7 +58,7 @@ def pretrain(
         measured = list(_measured(held_out, task, known))
         choice = Choice(budget.measure_steps, LOSS, lambda module: _minus_loss(module, measured))
         setting = replace(setting, choice=choice)
-    numbers = Numbers(
+    hyper = Hyperparameters(
         name=name,
         learning_rate=budget.learning_rate,
         warmup=budget.warmup,
@@ -73,7 +73,7 @@ def pretrain(
 
     decay = cosine if budget.cosine else None
     optimizing = adafactor if task.form == "t5" else adamw
-    log = train(network, batches, step, numbers, setting, decay=decay, optimizing=optimizing)
+    log = train(network, batches, step, hyper, setting, decay=decay, optimizing=optimizing)
     return [_finished(row) for row in log]
 
 

@@ -19,7 +19,7 @@ from tercet.models.t5.wording import Question
 from tercet.models.training.choosing import Choice
 from tercet.models.training.fit_generator import IGNORED, Encoded
 from tercet.models.training.loop import OPTIMIZERS, LogRow, Setting, Step, train
-from tercet.models.training.phase import Numbers, Optimizer
+from tercet.models.training.phase import Hyperparameters, Optimizer
 
 METRIC = "validation accuracy - 10 perplexity"
 
@@ -54,7 +54,11 @@ def opened(init: Path, question: Question) -> Gense:
 
 
 def fit(
-    gense: Gense, rows: pa.Table, numbers: Numbers, setting: Setting, optimizer: Optimizer
+    gense: Gense,
+    rows: pa.Table,
+    hyper: Hyperparameters,
+    setting: Setting,
+    optimizer: Optimizer,
 ) -> list[LogRow]:
     """Fits the model in place, from the last checkpoint in the directory if there is one.
 
@@ -62,9 +66,9 @@ def fit(
     pair. Raises ValueError as `loop.train` does.
     """
     examples = gense.examples(rows.sort_by("row_id"))
-    feed = Feed(examples, numbers.batch_size, setting.seed)
+    feed = Feed(examples, hyper.batch_size, setting.seed)
     step, optimizing = objective_of(gense.model), OPTIMIZERS[optimizer]
-    return train(gense.model, feed, step, numbers, setting, optimizing=optimizing)
+    return train(gense.model, feed, step, hyper, setting, optimizing=optimizing)
 
 
 def objective_of(model: Any) -> Step:

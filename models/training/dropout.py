@@ -6,21 +6,24 @@ import pyarrow.compute as pc
 from torch import nn
 
 from tercet.models.losses.loss import Loss
-from tercet.models.training.phase import Numbers, PartRows
+from tercet.models.training.phase import Hyperparameters, PartRows
 
 
 def check(
-    model: nn.Module, numbers: Numbers, parts: Iterable[PartRows], losses: Iterable[Loss]
+    model: nn.Module,
+    hyper: Hyperparameters,
+    parts: Iterable[PartRows],
+    losses: Iterable[Loss],
 ) -> None:
     """Raises ValueError where every positive of a part would get its anchor's own vector."""
-    if numbers.word_repetition or drops(model):
+    if hyper.word_repetition or drops(model):
         return
     for part, loss in zip(parts, losses, strict=True):
         if "positive" not in loss.texts or part.drawing is not None:
             continue
         if pc.all(pc.equal(part.rows["anchor"], part.rows["positive"])).as_py():
             raise ValueError(
-                f"{numbers.name}: each text is its own positive, and the encoder has no dropout "
+                f"{hyper.name}: each text is its own positive, and the encoder has no dropout "
                 "that would give it another vector: take other rows, or a backbone with dropout"
             )
 

@@ -20,7 +20,7 @@ from tercet.models.measures.rouge import rouge, words
 from tercet.models.training import batches as batching
 from tercet.models.training.choosing import Choice
 from tercet.models.training.loop import OPTIMIZERS, Batch, LogRow, Setting, train
-from tercet.models.training.phase import Numbers, Optimizer
+from tercet.models.training.phase import Hyperparameters, Optimizer
 
 METRIC = "rouge validation average"
 # An answer may be longer than the longest target by so many tokens.
@@ -48,16 +48,20 @@ class Fitted:
 
 
 def fit(
-    fitted: Fitted, rows: pa.Table, numbers: Numbers, setting: Setting, optimizer: Optimizer
+    fitted: Fitted,
+    rows: pa.Table,
+    hyper: Hyperparameters,
+    setting: Setting,
+    optimizer: Optimizer,
 ) -> list[LogRow]:
     """Fits the model in place, from the last checkpoint in the directory if there is one.
 
     rows: row_id (uint64, distinct), source, target. Raises ValueError as `loop.train` does, and
     where layout and tokenizer do not fit.
     """
-    feed = Feed(fitted.tokenizer, fitted.layout, rows, numbers.batch_size, setting.seed)
+    feed = Feed(fitted.tokenizer, fitted.layout, rows, hyper.batch_size, setting.seed)
     optimizing = OPTIMIZERS[optimizer]
-    return train(fitted.model, feed, fitted.objective, numbers, setting, optimizing=optimizing)
+    return train(fitted.model, feed, fitted.objective, hyper, setting, optimizing=optimizing)
 
 
 class Feed:

@@ -23,13 +23,13 @@ from tercet.models import freed_memory, seeding
 from tercet.models.precision import Precision, computed_in
 from tercet.models.training import checkpoints
 from tercet.models.training.choosing import Choice, Chooser
-from tercet.models.training.phase import Numbers, Optimizer
+from tercet.models.training.phase import Hyperparameters, Optimizer
 
 LogRow = dict[str, Any]
 Progress = Callable[[int, int | None, str], None]
 Step: TypeAlias = Callable[[Any], tuple[Tensor, Mapping[str, Tensor]]]
 Schedule: TypeAlias = Callable[[int, int, int], float]
-Optimizing: TypeAlias = Callable[[nn.Module, Numbers], torch.optim.Optimizer]
+Optimizing: TypeAlias = Callable[[nn.Module, Hyperparameters], torch.optim.Optimizer]
 
 # The library's default: gradients are clipped to this norm.
 _LONGEST_GRADIENT = 1.0
@@ -80,7 +80,7 @@ def train(
     module: nn.Module,
     batches: Batches,
     step: Step,
-    numbers: Numbers,
+    hyper: Hyperparameters,
     setting: Setting,
     network: nn.Module | None = None,
     decay: Schedule | None = None,
@@ -104,10 +104,10 @@ def train(
     chooser = None
     if setting.choice is not None:
         chooser = Chooser(setting.choice, network, module, setting.directory)
-    total = numbers.steps(len(batches))
-    warmup = math.ceil(numbers.warmup * total)
-    step_seed = phase_seed(setting.seed, numbers.name)
-    optimizer = (optimizing or adamw)(module, numbers)
+    total = hyper.steps(len(batches))
+    warmup = math.ceil(hyper.warmup * total)
+    step_seed = phase_seed(setting.seed, hyper.name)
+    optimizer = (optimizing or adamw)(module, hyper)
     log, done = _Log(), 0
 
     setting.directory.mkdir(parents=True, exist_ok=True)
@@ -137,7 +137,7 @@ def train(
     with _precision(network, setting.precision, device):
         for number in range(done, total):
             torch.manual_seed(_draw(step_seed, number))
-            rate = numbers.learning_rate * (decay or schedule)(number, total, warmup)
+            rate = hyper.learning_rate * (decay or schedule)(number, total, warmup)
             for group in optimizer.param_groups:
                 group["lr"] = rate
             batch = batches[number]
@@ -161,7 +161,7 @@ def train(
                 # Where a step is chosen, an earlier one may still be good.
                 if logged and chooser is None and not math.isfinite(log.rows[-1]["loss"]):
                     raise ValueError(
-                        f"train: phase {numbers.name}: the loss is {log.rows[-1]['loss']} after "
+                        f"train: phase {hyper.name}: the loss is {log.rows[-1]['loss']} after "
                         f"step {done}, and the encoder is lost: lower the learning rate, or use "
                         "precision: fp32"
                     )
@@ -190,20 +190,20 @@ def _lost(loss: float, module: nn.Module) -> bool:
     return not all(bool(weight.isfinite().all()) for weight in module.parameters())
 
 
-def adamw(module: nn.Module, numbers: Numbers) -> torch.optim.Optimizer:
+def adamw(module: nn.Module, hyper: Hyperparameters) -> torch.optim.Optimizer:
     """AdamW, with weight decay on matrices alone."""
-    groups = _groups(module, numbers.weight_decay)
-    return torch.optim.AdamW(groups, lr=numbers.learning_rate, eps=numbers.epsilon, fused=True)
+    groups = _groups(module, hyper.weight_decay)
+    return torch.optim.AdamW(groups, lr=hyper.learning_rate, eps=hyper.epsilon, fused=True)
 
 
-def adafactor(module: nn.Module, numbers: Numbers) -> torch.optim.Optimizer:
+def adafactor(module: nn.Module, hyper: Hyperparameters) -> torch.optim.Optimizer:
     """Adafactor (Shazeer and Stern 2018): the rate is relative to each matrix's root mean square.
 
     T5 was made with it: its embeddings begin up to a hundred times as large as its other weights,
     and at a rate that suits those they hardly move.
     """
-    groups = _groups(module, numbers.weight_decay)
-    return torch.optim.Adafactor(groups, lr=numbers.learning_rate)
+    groups = _groups(module, hyper.weight_decay)
+    return torch.optim.Adafactor(groups, lr=hyper.learning_rate)
 
 
 OPTIMIZERS: Mapping[Optimizer, Optimizing] = {"adamw": adamw, "adafactor": adafactor}

@@ -1,4 +1,4 @@
-"""The data of a training phase: its numbers, and the rows of its parts. No torch here."""
+"""The data of a training phase: its hyperparameters, and the rows of its parts. No torch here."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Optimizer: TypeAlias = Literal["adamw", "adafactor"]
 
 
-class Numbers(BaseModel):
-    """The numbers that every phase has, whatever its losses."""
+class Hyperparameters(BaseModel):
+    """Hyperparameters of a phase, whatever its losses."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -86,7 +86,7 @@ class PartRows:
     name: of the part within its phase; it seeds the part's draws where there are several.
     rows: row_id (uint64, distinct), the loss's columns of text and label, and perhaps group
         (uint64): of the rows of one group one is drawn each epoch.
-    loss, params: its name in the registry, and its own numbers.
+    loss, params: its name in the registry, and its own hyperparameters.
     weight: of the part's loss in the batch's.
     share: of each batch, in proportion to the others' shares; None: in proportion to its rows.
     slots: directories of the models that the loss reads.

@@ -21,7 +21,7 @@ from tercet.models.training import batches as batching
 from tercet.models.training import checkpoints, dropout
 from tercet.models.training.cached_gradients import CachedEncoder
 from tercet.models.training.loop import Batch, Setting, phase_seed, train
-from tercet.models.training.phase import Numbers, PartRows, Trained, epoch_steps, part_sizes
+from tercet.models.training.phase import Hyperparameters, PartRows, Trained, epoch_steps, part_sizes
 from tercet.models.training.pieces import LengthGroups
 from tercet.models.training.starting_weights import blended, frozen
 from tercet.models.training.teacher import cosines, load_teacher
@@ -35,7 +35,7 @@ Inputs = tuple[list[dict[str, Any]], Tensor | None]
 
 def train_encoder(
     model: SentenceTransformer,
-    numbers: Numbers,
+    hyper: Hyperparameters,
     parts: Sequence[PartRows],
     setting: Setting,
     mini_batch: int | None = None,
@@ -47,13 +47,13 @@ def train_encoder(
     many as have like length. Raises ValueError where rows lack a column that the part's loss needs,
     where the batch is too small for the parts, and where nothing tells texts from their positives.
     """
-    losses = [loss_named(part.loss).with_numbers(part.params) for part in parts]
-    feed = _Feed(model, numbers, parts, losses, setting.seed, setting.device)
-    dropout.check(model, numbers, parts, losses)
+    losses = [loss_named(part.loss).with_params(part.params) for part in parts]
+    feed = _Feed(model, hyper, parts, losses, setting.seed, setting.device)
+    dropout.check(model, hyper, parts, losses)
     # Initial weights of heads are drawn here.
-    torch.manual_seed(phase_seed(setting.seed, numbers.name))
+    torch.manual_seed(phase_seed(setting.seed, hyper.name))
     # What fits into one mini-batch needs no second forward pass.
-    cached = mini_batch is not None and mini_batch < numbers.batch_size
+    cached = mini_batch is not None and mini_batch < hyper.batch_size
     seen: Any = CachedEncoder(model, mini_batch or 0) if cached else LengthGroups(model)
     built = nn.ModuleList(
         loss.build(model if loss.states else seen, part.params, part.slots)
@@ -84,9 +84,9 @@ def train_encoder(
     }
     # What is kept fits the encoder that it was trained with, so that both are blended alike.
     whole = nn.ModuleList([model, *kept.values()])
-    with blended(whole, numbers.start_share), frozen(model, numbers.frozen_layers):
-        log = train(nn.ModuleList([model, built]), feed, step, numbers, setting, network=model)
-    steps = numbers.steps(len(feed))
+    with blended(whole, hyper.start_share), frozen(model, hyper.frozen_layers):
+        log = train(nn.ModuleList([model, built]), feed, step, hyper, setting, network=model)
+    steps = hyper.steps(len(feed))
     return Trained(log, feed.draws(steps), kept, feed.drawn(steps))
 
 
@@ -111,26 +111,26 @@ class _Feed:
     def __init__(
         self,
         model: SentenceTransformer,
-        numbers: Numbers,
+        hyper: Hyperparameters,
         parts: Sequence[PartRows],
         losses: Sequence[Loss],
         seed: int,
         device: str = "cpu",
     ) -> None:
         counts = [part.count() for part in parts]
-        sizes = part_sizes(numbers.batch_size, counts, [part.share for part in parts])
+        sizes = part_sizes(hyper.batch_size, counts, [part.share for part in parts])
         self._length = epoch_steps(sizes, counts)
         self._parts = [
             _Part(
                 model,
-                numbers,
+                hyper,
                 part,
                 loss,
                 size,
                 seed,
                 device,
                 # A lone part's name affects nothing.
-                numbers.name if len(parts) == 1 else f"{numbers.name}.{part.name}",
+                hyper.name if len(parts) == 1 else f"{hyper.name}.{part.name}",
             )
             for part, loss, size in zip(parts, losses, sizes, strict=True)
         ]
@@ -158,7 +158,7 @@ class _Part:
     def __init__(
         self,
         model: SentenceTransformer,
-        numbers: Numbers,
+        hyper: Hyperparameters,
         part: PartRows,
         loss: Loss,
         size: int,
@@ -178,8 +178,8 @@ class _Part:
         columns = ["row_id", *self._texts, *self._labels, *group]
         self._rows = part.rows.sort_by("row_id").select(columns).combine_chunks()
         self._name, self._seed, self._purpose = part.name, seed, f"batches of {name}"
-        self._model, self._numbers = model, numbers
-        self._longest = min(numbers.max_length, longest(model))
+        self._model, self._hyper = model, hyper
+        self._longest = min(hyper.max_length, longest(model))
         self._teacher = None
         if part.teacher is not None:
             self._teacher = load_teacher(part.teacher, self._longest, device)
@@ -201,7 +201,7 @@ class _Part:
         texts = {name: rows[name].to_pylist() for name in self._texts}
         if self._drawing is not None:
             texts["positive"] = self._positives(rows, number)["text"].to_pylist()
-        if self._numbers.word_repetition:
+        if self._hyper.word_repetition:
             texts["anchor"] = [
                 batching.repeat_words(text, self._seed, row_id, number)
                 for text, row_id in zip(texts["anchor"], rows["row_id"].to_pylist(), strict=True)

@@ -10,12 +10,12 @@ from tercet.models.generators.checkpoint import load_tokenizer
 from tercet.models.training.fit_generator import IGNORED, Encoded, Objective
 from tercet.models.vaegpt import losses
 from tercet.models.vaegpt.network import Latents, VaeGpt, from_gpt2, frozen_judge
-from tercet.models.vaegpt.settings import VaeGptNumbers
+from tercet.models.vaegpt.settings import VaeGptHyperparameters
 
 
 def load_vaegpt(
     directory: Path,
-    numbers: VaeGptNumbers,
+    numbers: VaeGptHyperparameters,
     device: str = "cpu",
     bf16: bool = False,
     judge: Path | None = None,
@@ -42,7 +42,7 @@ def _words(directory: Path) -> dict[str, int]:
 
 
 def objective_of(
-    model: nn.Module, judge: Any, numbers: VaeGptNumbers, bf16: bool = False
+    model: nn.Module, judge: Any, numbers: VaeGptHyperparameters, bf16: bool = False
 ) -> Objective:
     """L = target + W_KL sum of KL + cross-entropy (section 3.1; the last is ours).
 
@@ -93,7 +93,7 @@ def _target_logits(logits: Tensor, batch: Encoded) -> Tensor:
     return logits[torch.arange(len(logits), device=logits.device)[:, None], places]
 
 
-def _judged(judge: Any, logits: Tensor, batch: Encoded, numbers: VaeGptNumbers) -> Tensor:
+def _judged(judge: Any, logits: Tensor, batch: Encoded, numbers: VaeGptHyperparameters) -> Tensor:
     """1 - the mean cosine of predicted and true target on the judge's vectors."""
     table, counted = judge.get_input_embeddings().weight, batch["target_mask"]
     with torch.no_grad():

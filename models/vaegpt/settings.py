@@ -1,11 +1,11 @@
-"""The numbers of VAEGPT in a recipe. No torch here."""
+"""Hyperparameters of VAEGPT in a recipe. No torch here."""
 
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class VaeGptNumbers(BaseModel):
+class VaeGptHyperparameters(BaseModel):
     """Noise, losses, and the points that the paper leaves open, each with our reason."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.losses.info_nce import LOSS
 from tercet.models.precision import Precision
-from tercet.models.training.phase import Numbers, PartRows
+from tercet.models.training.phase import Hyperparameters, PartRows
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.guarding.removal import drop_contaminated
@@ -20,7 +20,7 @@ from tercet.tasks.training.training_log import TRAINING_LOG
 
 
 class FitEvaluatorConfig(FormSettings, Config):
-    """Two dropout passes of each sentence; the numbers are those of GCSE's code."""
+    """Two dropout passes of each sentence; the defaults are those of GCSE's code."""
 
     corpora: tuple[str, ...] = Field(default=(), description="Only these corpora; empty: all.")
     role: Literal["domain", "general"] | None = Field(
@@ -56,7 +56,7 @@ class FitEvaluatorConfig(FormSettings, Config):
 def run(work: Work) -> Path:
     """Trains on the sentences of the train split; returns the evaluator's directory."""
     config: FitEvaluatorConfig = work.config
-    numbers = Numbers(
+    hyper = Hyperparameters(
         name="fit_evaluator",
         batch_size=config.batch_size,
         learning_rate=config.learning_rate,
@@ -68,7 +68,7 @@ def run(work: Work) -> Path:
     rows = shaped(found, LOSS, config.max_rows, work.seed)
     params = LOSS.params.model_validate({"tau": config.tau, "head": config.head})
     part = PartRows("fit_evaluator", rows, LOSS.name, params)
-    directory, _ = fitted(work, config, numbers, [part], work.seed)
+    directory, _ = fitted(work, config, hyper, [part], work.seed)
     return directory
 
 

@@ -9,8 +9,8 @@ from tercet.models.generators import layout as layouts
 from tercet.models.generators.layout import Layout
 from tercet.models.precision import Precision
 from tercet.models.pretraining import forms as pretraining
-from tercet.models.training.phase import Numbers, Optimizer
-from tercet.models.vaegpt.settings import VaeGptNumbers
+from tercet.models.training.phase import Hyperparameters, Optimizer
+from tercet.models.vaegpt.settings import VaeGptHyperparameters
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 from tercet.tasks.training.generator_loaders import LOADERS
 from tercet.tasks.training.generator_pairs import PairsConfig, PairsSettings, read_pairs
@@ -40,8 +40,8 @@ class FitGeneratorSettings(Config):
         description="What becomes a pair of source and target; for `gense`, of a sentence and "
         "what follows or contradicts",
     )
-    vaegpt: VaeGptNumbers = Field(
-        default=VaeGptNumbers(), description="Noise and losses of the form vaegpt."
+    vaegpt: VaeGptHyperparameters = Field(
+        default=VaeGptHyperparameters(), description="Noise and losses of the form vaegpt."
     )
     before: str = Field(default="", description="Text before the source.")
     after: str = Field(default="", description="Text after the source.")
@@ -89,7 +89,7 @@ class FitGeneratorSettings(Config):
     def _of_the_form(self) -> "FitGeneratorSettings":
         if self.form == "t5" and self.separator is not None:
             raise ValueError("t5 has no separator: leave it out")
-        if self.form != "vaegpt" and self.vaegpt != VaeGptNumbers():
+        if self.form != "vaegpt" and self.vaegpt != VaeGptHyperparameters():
             raise ValueError(f"the key vaegpt is not for the form {self.form}: leave it out")
         return self
 
@@ -144,7 +144,7 @@ def run(work: Work) -> Path:
     rows, held_out = read_pairs(work, config.pairs, f"fit_generator: {config.name}")
     from tercet.models.training import choosing, fit_generator, loop
 
-    numbers = Numbers(
+    hyper = Hyperparameters(
         name=config.name,
         batch_size=config.batch_size,
         learning_rate=config.learning_rate,
@@ -167,7 +167,7 @@ def run(work: Work) -> Path:
             progress=work.resources.progress,
             choice=choice,
         )
-        log = fit_generator.fit(fitted, rows, numbers, setting, config.optimizer)
+        log = fit_generator.fit(fitted, rows, hyper, setting, config.optimizer)
     except (ValueError, choosing.NothingToChoose) as error:
         raise BadInput(f"fit_generator: {config.name}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))

@@ -13,7 +13,7 @@ from tercet.models.pretraining.forms import form_fault
 from tercet.models.prompted import templates
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question, Words
-from tercet.models.training.phase import Numbers, Optimizer
+from tercet.models.training.phase import Hyperparameters, Optimizer
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 from tercet.tasks.training.discriminator_figures import (
     DISCRIMINATOR_METRICS,
@@ -168,7 +168,7 @@ def run(work: Work) -> Path:
     from tercet.models.t5 import fitting
     from tercet.models.training import choosing, loop
 
-    numbers = Numbers(
+    hyper = Hyperparameters(
         name=config.name,
         batch_size=config.batch_size,
         learning_rate=config.learning_rate,
@@ -190,7 +190,7 @@ def run(work: Work) -> Path:
             progress=work.resources.progress,
             choice=fitting.choice(gense, chosen_by, config.choose_every, config.batch_size),
         )
-        log = fitting.fit(gense, pairs.fit, numbers, setting, config.optimizer)
+        log = fitting.fit(gense, pairs.fit, hyper, setting, config.optimizer)
     except (ValueError, choosing.NothingToChoose) as error:
         raise BadInput(f"{stage}: {error}") from error
     work.emit("training_log", log_table(log, config.name, work.seed))

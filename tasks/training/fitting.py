@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tercet.models.training.phase import Numbers, PartRows, Trained
+from tercet.models.training.phase import Hyperparameters, PartRows, Trained
 from tercet.tasks.stage import BadInput, Work
 from tercet.tasks.training.training_log import log_table
 
@@ -17,7 +17,7 @@ MODEL_FOLDER = "model"
 def fitted(
     work: Work,
     config: Any,
-    numbers: Numbers,
+    hyper: Hyperparameters,
     parts: Sequence[PartRows],
     seed: int,
     choice: "Choice | None" = None,
@@ -50,8 +50,8 @@ def fitted(
             prompt=config.prompt,
             cnn_seed=seed,
         )
-        trained = train_encoder(model, numbers, parts, setting, mini_batch)
+        trained = train_encoder(model, hyper, parts, setting, mini_batch)
     except (ValueError, choosing.NothingToChoose) as error:
         raise BadInput(str(error)) from error
-    work.emit("training_log", log_table(trained.log, numbers.name, seed))
+    work.emit("training_log", log_table(trained.log, hyper.name, seed))
     return save_encoder(model, work.scratch / MODEL_FOLDER, trained.kept), trained

@@ -1,4 +1,4 @@
-"""A phase of training as a recipe describes it: its rows, its losses and its numbers."""
+"""A phase of training as a recipe describes it: its rows, its losses and its hyperparameters."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_v
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.losses.loss import Loss, Params
 from tercet.models.losses.registry import fill_loss, loss_named, loss_of, params_of
-from tercet.models.training.phase import Numbers, part_sizes
+from tercet.models.training.phase import Hyperparameters, part_sizes
 from tercet.tasks.stage import Config
 
 # Columns of the rows that every recipe has, by their source; those of labelled corpora by kind.
@@ -194,7 +194,7 @@ class PartConfig(Config):
         slots = self.resolved().slots
         if lacking := [slot for slot in slots if slot not in self.models]:
             raise ValueError(f"the loss {self.loss['name']} reads the model {lacking[0]}: name it")
-        # With other numbers it may read one that it does not need now.
+        # With other hyperparameters it may read one that it does not need now.
         known = [
             slot
             for loss in (loss_named(self.loss["name"]), self.resolved())
@@ -205,11 +205,11 @@ class PartConfig(Config):
         return self
 
     def params(self) -> Params:
-        """The numbers of the part's loss."""
+        """Hyperparameters of the part's loss."""
         return params_of(self.loss)
 
     def resolved(self) -> Loss:
-        """The part's loss as it is with its numbers."""
+        """The part's loss as it is with its hyperparameters."""
         return loss_of(self.loss)
 
     def decays(self) -> bool:
@@ -217,8 +217,8 @@ class PartConfig(Config):
         return TEACHER in self.resolved().may_read
 
 
-class PhaseConfig(Numbers):
-    """One phase: its numbers, and the parts that are drawn together in each batch."""
+class PhaseConfig(Hyperparameters):
+    """One phase: its hyperparameters, and the parts that are drawn together in each batch."""
 
     name: PartName = Field("triplets", description="Appears in `training_log`, and seeds the phase")
     backbone: str = Field(

@@ -14,9 +14,9 @@ from tercet.models.generators.layout import Layout
 from tercet.models.training import generator_forms
 from tercet.models.training.fit_generator import Fitted, choice_by_rouge, fit
 from tercet.models.training.loop import Setting
-from tercet.models.training.phase import Numbers, Optimizer
+from tercet.models.training.phase import Hyperparameters, Optimizer
 from tercet.models.vaegpt.fitting import load_vaegpt
-from tercet.models.vaegpt.settings import VaeGptNumbers
+from tercet.models.vaegpt.settings import VaeGptHyperparameters
 
 WORDS = ["red", "green", "blue", "one", "two", "three", "old", "new"]
 STEPS = 12
@@ -45,7 +45,7 @@ def opened(form: str, folder: Path) -> Fitted:
     torch.manual_seed(1)
     found: Any
     if form == "vaegpt":
-        found = load_vaegpt(folder, VaeGptNumbers())
+        found = load_vaegpt(folder, VaeGptHyperparameters())
     elif form == "causal":
         found = generator_forms.load_causal(folder)
     else:
@@ -69,7 +69,7 @@ def fitted(
     # As other tests of a process may have set it, and its child not: sums would round differently.
     torch.set_num_threads(1)
     one = opened(form, folder)
-    numbers = Numbers(name="g", batch_size=8, learning_rate=rate, max_steps=steps)
+    numbers = Hyperparameters(name="g", batch_size=8, learning_rate=rate, max_steps=steps)
     rows = pairs()
     choice = choice_by_rouge(one, rows.slice(0, 4), 5, 4)
     setting = Setting(

@@ -13,7 +13,7 @@ from tercet.models.t5 import fitting, wording
 from tercet.models.t5.fitting import Gense
 from tercet.models.t5.wording import Question
 from tercet.models.training.loop import Setting
-from tercet.models.training.phase import Numbers
+from tercet.models.training.phase import Hyperparameters
 
 COLOURS = ["red", "green", "blue", "black"]
 THINGS = ["door", "cat", "boat", "hat", "car", "cup"]
@@ -59,7 +59,7 @@ def fitted(
     gense = opened(folder)
     # Dropout of its own is drawn from here on.
     torch.manual_seed(1)
-    numbers = Numbers(name="g", batch_size=16, learning_rate=rate, max_steps=steps)
+    numbers = Hyperparameters(name="g", batch_size=16, learning_rate=rate, max_steps=steps)
     rows = pairs()
     setting = Setting(
         directory=work,

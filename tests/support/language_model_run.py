@@ -10,10 +10,10 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 from tercet.models import seeding
 from tercet.models.training.loop import Batch, LogRow, Setting
 from tercet.models.training.loop import train as train_module
-from tercet.models.training.phase import Numbers
+from tercet.models.training.phase import Hyperparameters
 
 VOCABULARY, LENGTH, SEQUENCES, MASK = 40, 12, 40, 1
-NUMBERS = Numbers(
+NUMBERS = Hyperparameters(
     name="lm", batch_size=8, learning_rate=2e-2, max_steps=16, warmup=0.1, weight_decay=0.01
 )
 

@@ -15,10 +15,10 @@ from tercet.models.losses.registry import loss_named
 from tercet.models.training import checkpoints
 from tercet.models.training.drawing import OPERATIONS, Drawing
 from tercet.models.training.loop import LogRow, Setting
-from tercet.models.training.phase import Numbers, PartRows, Trained
+from tercet.models.training.phase import Hyperparameters, PartRows, Trained
 from tercet.models.training.train_encoder import train_encoder
 
-NUMBERS = Numbers(
+NUMBERS = Hyperparameters(
     name="first",
     batch_size=8,
     learning_rate=1e-3,
@@ -88,7 +88,7 @@ def train(
     backbone: Path,
     parts: list[PartRows],
     directory: Path,
-    numbers: Numbers = NUMBERS,
+    numbers: Hyperparameters = NUMBERS,
     mini_batch: int | None = None,
     **changes: Any,
 ) -> tuple[Weights, Trained]:

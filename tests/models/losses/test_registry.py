@@ -29,7 +29,7 @@ def test_the_librarys_own_trainer_takes_it(
 ) -> None:
     loss = loss_named(name)
     assert loss.name == name
-    loss = loss.with_numbers(loss.params())
+    loss = loss.with_params(loss.params())
     model = load_encoder(
         tiny_backbone, "token_cnn" if "frequencies" in loss.slots else "mean", cnn_seed=0
     )

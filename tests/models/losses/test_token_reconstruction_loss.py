@@ -164,7 +164,7 @@ def test_it_stands_around_any_loss_on_anchors_and_positives(
 ) -> None:
     whole = loss_named("token_reconstruction")
     params = whole.params(**{"with": name, "adaptive": False})
-    resolved = whole.with_numbers(params)
+    resolved = whole.with_params(params)
     other = loss_named(name)
     assert (resolved.texts, resolved.optional, resolved.labels, resolved.around) == (
         other.texts,
@@ -212,8 +212,8 @@ def test_without_the_decoder_it_is_the_other_loss(
     torch.testing.assert_close(loss(features(model, *columns), None), wanted)
     whole = loss_named("token_reconstruction")
     for numbers in ({"decoder": False}, {"adaptive": False}):
-        assert whole.with_numbers(whole.params(**numbers)).slots == ()
-    assert whole.with_numbers(whole.params()).slots == ("frequencies",)
+        assert whole.with_params(whole.params(**numbers)).slots == ()
+    assert whole.with_params(whole.params()).slots == ("frequencies",)
 
 
 def _gradients(model: Any, loss: Any, texts: list[str]) -> tuple[float, float]:

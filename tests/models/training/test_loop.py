@@ -17,7 +17,7 @@ from tercet.models.training import checkpoints
 from tercet.models.training.choosing import Choice
 from tercet.models.training.loop import Batch, Setting, adafactor, adamw, schedule
 from tercet.models.training.loop import train as train_module
-from tercet.models.training.phase import Numbers
+from tercet.models.training.phase import Hyperparameters
 
 SUPPORT = str(Path(__file__).parents[2] / "support")
 
@@ -108,7 +108,7 @@ class Line(torch.nn.Module):
 
 
 def run(
-    directory: Path, numbers: Numbers, **changes: object
+    directory: Path, numbers: Hyperparameters, **changes: object
 ) -> tuple[list[dict[str, object]], list[float]]:
     """The log, and the number of each step's batch."""
     line, seen = Line(), []
@@ -124,7 +124,7 @@ def run(
 
 
 def test_the_learning_rate_rises_then_falls_to_zero(tmp_path: Path) -> None:
-    log, _ = run(tmp_path, Numbers(learning_rate=1e-3, warmup=0.4, max_steps=10))
+    log, _ = run(tmp_path, Hyperparameters(learning_rate=1e-3, warmup=0.4, max_steps=10))
     shares = [0, 1 / 4, 2 / 4, 3 / 4, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]
     # The log gives the rate of the step just taken.
     assert [row["learning_rate"] for row in log] == pytest.approx([1e-3 * s for s in shares])
@@ -141,11 +141,11 @@ def test_once_the_weights_are_lost_no_more_steps_are_taken(tmp_path: Path) -> No
         return float(line.slope.detach()) if bool(line.slope.isfinite()) else None
 
     setting = Setting(tmp_path, seed=1, log_steps=1, choice=Choice(2, "slope", measure))
-    log = train_module(line, Counted(20), step, Numbers(max_steps=20), setting)
+    log = train_module(line, Counted(20), step, Hyperparameters(max_steps=20), setting)
     assert seen == [1, 2, 3, 4, 5]
     assert [row["step"] for row in log if row["chosen"]] == [2]
     assert bool(line.slope.isfinite())
-    again = train_module(Line(), Counted(20), step, Numbers(max_steps=20), setting)
+    again = train_module(Line(), Counted(20), step, Hyperparameters(max_steps=20), setting)
     assert [row["step"] for row in again] == [1, 2, 3, 4, 5]
     assert len(seen) == 5
 
@@ -156,7 +156,7 @@ def test_no_warm_up_and_nothing_but_warm_up() -> None:
 
 
 def test_steps_run_on_through_the_epochs_and_the_log_has_means(tmp_path: Path) -> None:
-    log, seen = run(tmp_path, Numbers(epochs=2.25), log_steps=2)
+    log, seen = run(tmp_path, Hyperparameters(epochs=2.25), log_steps=2)
     assert seen == list(range(9))
     assert [row["step"] for row in log] == [2, 4, 6, 8, 9]
     assert [row["epoch"] for row in log] == [0.5, 1, 1.5, 2, 2.25]
@@ -166,7 +166,7 @@ def test_steps_run_on_through_the_epochs_and_the_log_has_means(tmp_path: Path) -
 
 
 def test_means_go_on_from_a_checkpoint_between_two_rows_of_the_log(tmp_path: Path) -> None:
-    numbers = Numbers(epochs=2.25)
+    numbers = Hyperparameters(epochs=2.25)
     log, _ = run(tmp_path / "whole", numbers, log_steps=4)
     given: dict[str, Any] = {"log_steps": 4, "checkpoint_steps": 1}
     with pytest.raises(Stop):
@@ -184,7 +184,7 @@ def test_a_loss_that_is_not_a_number_ends_the_training(tmp_path: Path) -> None:
         return line.slope * (torch.nan if number == 3 else number), {}
 
     setting = Setting(tmp_path, seed=1, log_steps=2, checkpoint_steps=2)
-    numbers = Numbers(name="warm", max_steps=8)
+    numbers = Hyperparameters(name="warm", max_steps=8)
     with pytest.raises(ValueError, match="phase warm: the loss is nan after step 4"):
         train_module(line, Counted(8), step, numbers, setting)
     kept = checkpoints.latest(tmp_path)
@@ -199,7 +199,7 @@ def test_adafactors_rate_is_relative_to_the_weights() -> None:
     moved = {}
     for name, make in (("adafactor", adafactor), ("adamw", adamw)):
         before = [part.weight.detach().clone() for part in module]
-        optimizer = make(module, Numbers(learning_rate=0.05))
+        optimizer = make(module, Hyperparameters(learning_rate=0.05))
         for part in module:
             part.weight.grad = torch.ones(8, 8)
         optimizer.step()
@@ -228,7 +228,7 @@ def test_weight_decay_spares_biases_and_norms(
         module,
         Counted(1),
         lambda inputs: (module(inputs["number"][None]).sum(), {}),
-        Numbers(weight_decay=0.125),
+        Hyperparameters(weight_decay=0.125),
         Setting(tmp_path, seed=1),
     )
     assert [group["weight_decay"] for group in groups] == [0.125, 0.0]
@@ -248,7 +248,7 @@ def test_epsilon_holds_back_weights_with_small_gradients(tmp_path: Path) -> None
             module,
             Counted(1),
             lambda inputs, module=module: (1e-3 * module.weight.sum(), {}),  # type: ignore[misc]
-            Numbers(learning_rate=1e-2, max_steps=1, warmup=0.0, epsilon=epsilon),
+            Hyperparameters(learning_rate=1e-2, max_steps=1, warmup=0.0, epsilon=epsilon),
             Setting(tmp_path / str(epsilon), seed=1),
         )
         moved[epsilon] = float((before - module.weight).detach())

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tercet.models.losses.info_nce import InfoNce
-from tercet.models.training.phase import Numbers, PartRows, epoch_steps, part_sizes
+from tercet.models.training.phase import Hyperparameters, PartRows, epoch_steps, part_sizes
 
 
 def test_a_lone_part_takes_the_whole_batch() -> None:
@@ -65,9 +65,9 @@ def test_a_group_counts_once() -> None:
 
 
 def test_steps() -> None:
-    assert Numbers(epochs=1.5).steps(11) == 17
-    assert Numbers(epochs=0.01).steps(11) == 1
-    assert Numbers(epochs=3, max_steps=5).steps(11) == 5
+    assert Hyperparameters(epochs=1.5).steps(11) == 17
+    assert Hyperparameters(epochs=0.01).steps(11) == 1
+    assert Hyperparameters(epochs=3, max_steps=5).steps(11) == 5
     for wrong in ({"batch_size": 1}, {"warmup": 1.1}, {"epochs": 0}, {"tau": 0.05}):
         with pytest.raises(ValidationError):
-            Numbers(**wrong)  # type: ignore[arg-type]
+            Hyperparameters(**wrong)  # type: ignore[arg-type]

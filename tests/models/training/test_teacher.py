@@ -13,7 +13,7 @@ from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.losses.registry import loss_named
 from tercet.models.training import train_encoder as module
 from tercet.models.training.loop import Setting
-from tercet.models.training.phase import Numbers, PartRows, Teacher
+from tercet.models.training.phase import Hyperparameters, PartRows, Teacher
 
 PLAIN = NUMBERS.model_copy(update={"word_repetition": False})
 
@@ -23,7 +23,7 @@ def taught(rows: pa.Table, teacher: Teacher) -> PartRows:
 
 
 def batches(
-    backbone: Path, given: PartRows, numbers: Numbers, count: int = 14
+    backbone: Path, given: PartRows, numbers: Hyperparameters, count: int = 14
 ) -> tuple[list[Any], list[list[str]]]:
     """The labels of so many batches, and the columns of text that the student saw for them."""
     model = load_encoder(backbone, "mean")

@@ -13,7 +13,7 @@ from tercet.models.generators.layout import Layout
 from tercet.models.training.fit_generator import Feed
 from tercet.models.vaegpt.fitting import load_vaegpt, objective_of
 from tercet.models.vaegpt.network import Latents, frozen_judge
-from tercet.models.vaegpt.settings import VaeGptNumbers
+from tercet.models.vaegpt.settings import VaeGptHyperparameters
 
 WORDS = ["red", "green", "blue", "one", "two"]
 # Without dropout and noise the network is a function of its input.
@@ -41,7 +41,7 @@ def batch(gpt2: Path) -> dict[str, torch.Tensor]:
 
 
 def test_the_loss_is_the_papers(gpt2: Path, batch: dict[str, torch.Tensor]) -> None:
-    numbers = VaeGptNumbers(
+    numbers = VaeGptHyperparameters(
         **STILL, kl_weight=0.01, cross_entropy=0.3, gumbel_temperature=0.6, target_weight=0.7
     )
     torch.manual_seed(1)
@@ -98,7 +98,7 @@ def test_the_loss_is_the_papers(gpt2: Path, batch: dict[str, torch.Tensor]) -> N
 def test_without_cross_entropy_the_judge_alone_teaches_the_words(
     gpt2: Path, batch: dict[str, torch.Tensor]
 ) -> None:
-    numbers = VaeGptNumbers(**STILL, cross_entropy=0.0, kl_weight=0.0)
+    numbers = VaeGptHyperparameters(**STILL, cross_entropy=0.0, kl_weight=0.0)
     model, objective = load_vaegpt(gpt2, numbers)
     loss, terms = objective(batch)
     loss.backward()
@@ -113,7 +113,7 @@ def test_without_cross_entropy_the_judge_alone_teaches_the_words(
 def test_without_cross_entropy_the_judge_teaches_the_end_too(
     pooling: Any, gpt2: Path, batch: dict[str, torch.Tensor]
 ) -> None:
-    numbers = VaeGptNumbers(**STILL, cross_entropy=0.0, kl_weight=0.0, pooling=pooling)
+    numbers = VaeGptHyperparameters(**STILL, cross_entropy=0.0, kl_weight=0.0, pooling=pooling)
     model, objective = load_vaegpt(gpt2, numbers)
     kept: list[torch.Tensor] = []
     hook = model.lm_head.register_forward_hook(lambda *given: kept.append(given[-1]))
@@ -130,7 +130,7 @@ def test_without_cross_entropy_the_judge_teaches_the_end_too(
 
 def test_a_judge_of_its_own(gpt2: Path, batch: dict[str, torch.Tensor], tmp_path: Path) -> None:
     other = tiny_causal(tmp_path / "other", WORDS, seed=1, sharpness=0.2)
-    numbers = VaeGptNumbers(**STILL)
+    numbers = VaeGptHyperparameters(**STILL)
     terms = []
     for start, judge in ((gpt2, None), (gpt2, gpt2), (gpt2, other), (other, gpt2)):
         torch.manual_seed(1)
@@ -149,7 +149,7 @@ def test_a_judge_of_its_own(gpt2: Path, batch: dict[str, torch.Tensor], tmp_path
 
 
 def test_the_judge_is_no_part_of_the_model(gpt2: Path, batch: dict[str, torch.Tensor]) -> None:
-    numbers = VaeGptNumbers()
+    numbers = VaeGptHyperparameters()
     model, _ = load_vaegpt(gpt2, numbers)
     judge = frozen_judge(gpt2)
     before = {name: tensor.clone() for name, tensor in judge.state_dict().items()}
