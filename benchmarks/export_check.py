@@ -23,7 +23,7 @@ import numpy as np
 from tercet.flows.commands.export import encoder_dir, export_model
 from tercet.flows.exports import onnx as export_onnx
 from tercet.flows.results.queries import connect
-from tercet.flows.results.refs import artifact_of
+from tercet.flows.results.refs import find_artifact
 from tercet.models.encoders.encoder import load_encoder
 from tercet.storage.store import open_store
 
@@ -67,13 +67,13 @@ def main() -> None:
             export_model(arguments.ref, str(folder / "out"), arguments.store, None)
             if arguments.int8:
                 measured = export_onnx.add_onnx(folder / "out", connection, full=True, int8=True)
-                print("\n".join(export_onnx.lines(measured)))
+                print("\n".join(export_onnx.list_measurements(measured)))
         (folder / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
         python = arguments.python or fresh_python(folder / "environment")
         words = [str(python), "-I", "-c", FRESH, "out", "texts.json", "vectors.npy"]
         subprocess.run(words, check=True, cwd=folder)
         there = np.load(folder / "vectors.npy")
-        source = encoder_dir(artifact_of(store, arguments.ref, None))
+        source = encoder_dir(find_artifact(store, arguments.ref, None))
         difference = float(np.abs(there - load_encoder(source).encode(texts)).max())
     result = {
         "texts": len(texts),

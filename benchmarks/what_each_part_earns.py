@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from duckdb import DuckDBPyConnection
 
-from tercet.flows.results.figures import Figure, figures
+from tercet.flows.results.figures import Figure, read_figures
 from tercet.flows.results.paired_items import Measured, sampled
 from tercet.flows.results.queries import connect
 from tercet.models.measures.comparisons import summarise_seeds
@@ -82,7 +82,7 @@ def main() -> None:
     for named in asked.runs:
         name, _, run = named.partition("=")
         with connect(store, run) as db:
-            found = [figure for figure in figures(db) if shown(figure)]
+            found = [figure for figure in read_figures(db) if shown(figure)]
             wide = {f.metric: together(db, f) for f in found} if asked.together else {}
         print(f"\n{name} ({run})")
         for figure in found:

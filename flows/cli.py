@@ -353,9 +353,9 @@ def main() -> None:
             import traceback
 
             traceback.print_exc()
-        from tercet.flows.terminal.failures import exit_code, sentence
+        from tercet.flows.terminal.failures import describe_failure, exit_code
 
-        print(f"tercet: {sentence(error)}", file=sys.stderr)
+        print(f"tercet: {describe_failure(error)}", file=sys.stderr)
         code = exit_code(error)
     if code and "prefect" in sys.modules:
         # Prefect keeps the failed flow and everything its frames refer to, so DuckDB prints long

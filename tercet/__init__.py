@@ -124,23 +124,23 @@ class Run:
         """
         from contextlib import closing
 
-        from tercet.flows.results.figures import as_table, figures
+        from tercet.flows.results.figures import as_table, read_figures
         from tercet.flows.results.queries import connect
         from tercet.storage.store import open_store
 
         with closing(connect(open_store(self.location, create=False), self.id)) as connection:
-            return as_table(figures(connection))
+            return as_table(read_figures(connection))
 
     def model(self, ref: str = "train") -> Path:
         """The directory of a model that the run made, by its step: SentenceTransformer loads it.
 
         Raises: BadInput if the run has not reached that step, or if it makes no model.
         """
-        from tercet.flows.results.refs import artifact_of
+        from tercet.flows.results.refs import find_artifact
         from tercet.storage.store import open_store
         from tercet.tasks.stage import BadInput
 
-        artifact = artifact_of(open_store(self.location, create=False), ref, self.id)
+        artifact = find_artifact(open_store(self.location, create=False), ref, self.id)
         folder = artifact.model_dir()
         if folder is None:
             raise BadInput(f"{artifact.step} makes no model: name a step such as train or whiten.")

@@ -76,7 +76,7 @@ class RunFacts:
         return str(self.recipe.get("name", "unnamed"))
 
 
-def run_of(store: Store, artifact: Artifact, run_ref: str | None) -> runs.Run | None:
+def find_run(store: Store, artifact: Artifact, run_ref: str | None) -> runs.Run | None:
     """The run that a card describes: the named one, or else the newest with the artifact."""
     asked = [runs.resolve_run(store, run_ref)] if run_ref is not None else runs.list_runs(store)
     for run in asked:

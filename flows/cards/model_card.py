@@ -15,7 +15,7 @@ from tercet.flows.cards.rendering import as_yaml, cell, number, render, table
 from tercet.flows.pages.redaction import public_path, public_values
 from tercet.flows.results.encoder_form import Reformed, form_of, needs_trust
 from tercet.flows.results.few import TOO_FEW
-from tercet.flows.results.figures import Figure, figures, of_geometry
+from tercet.flows.results.figures import Figure, of_geometry, read_figures
 from tercet.models.measures.comparisons import summarise_seeds
 from tercet.storage.artifacts import Artifact
 from tercet.storage.runs import Run
@@ -49,7 +49,7 @@ def model_card(
     """
     manifest = artifact.manifest() or {}
     facts = None if run is None else run_facts(connection, run)
-    found = figures(connection, artifact.version) if run is not None else []
+    found = read_figures(connection, artifact.version) if run is not None else []
     chain = _phases(artifact.step, manifest, facts)
     base = _base(facts, chain)
     name = "encoder" if facts is None else facts.name
@@ -87,7 +87,7 @@ def model_card(
         "figures_table": _figures_table(found),
         "conditions": _conditions(found),
         "geometry_table": _geometry_table(found),
-        "seeds_table": _seeds_table(figures(connection) if run is not None else []),
+        "seeds_table": _seeds_table(read_figures(connection) if run is not None else []),
         "seed": _seed(manifest),
         "phases_table": _phases_table(
             chain, _seed(manifest), connection if run is not None else None

@@ -8,9 +8,10 @@ import pyarrow as pa
 import typer
 import yaml
 
+from tercet.flows.formatting import format_bytes, format_duration
 from tercet.flows.results import warnings
 from tercet.flows.results.few import TOO_FEW, is_few
-from tercet.flows.results.refs import artifact_of
+from tercet.flows.results.refs import find_artifact
 from tercet.flows.terminal import text_table
 from tercet.storage import runs, tags
 from tercet.storage.artifacts import Artifact, open_artifact, totals
@@ -48,14 +49,14 @@ def show_ref(ref: str, store: str, run_ref: str | None) -> None:
     Raises: BadInput or StoreError for an unknown name.
     """
     opened = open_store(store, create=False)
-    artifact = artifact_of(opened, ref, run_ref)
+    artifact = find_artifact(opened, ref, run_ref)
     manifest = artifact.manifest()
     records = artifact.records()
     _show_head(opened, artifact, manifest, len(records))
     folder = artifact.model_dir()
     if folder is not None:
         typer.echo(f"model     {folder}")
-    for line in warnings.lines(warnings_of(artifact)):
+    for line in warnings.list_warnings(warnings_of(artifact)):
         typer.echo(line)
     counts = totals(list(records.values()))
     for table, total in counts.items():
@@ -216,7 +217,7 @@ def _show_head(
         return
     typer.echo(f"created   {_moment(manifest['created'])}")
     if "seconds" in manifest:
-        typer.echo(f"took      {_readable(float(manifest['seconds']))}")
+        typer.echo(f"took      {format_duration(float(manifest['seconds']))}")
     if manifest.get("run"):
         typer.echo(f"made by   run {manifest['run']}")
     typer.echo(f"parts     {parts}")
@@ -252,7 +253,7 @@ def _show_table(artifact: Artifact, table: str, total: Mapping[str, int]) -> Non
     rows = artifact.rows()
     schema = rows.schema(table)
     rows_in_all = "1 row" if total["rows"] == 1 else f"{total['rows']:,} rows"
-    typer.echo(f"\n{table}: {rows_in_all}, {text_table.amount(total['bytes'])}")
+    typer.echo(f"\n{table}: {rows_in_all}, {format_bytes(total['bytes'])}")
     width = text_table.terminal_width() or 100
     typer.echo("  " + ", ".join(f"{field.name} {field.type}" for field in schema))
     if not total["rows"]:
@@ -289,15 +290,7 @@ def _moment(text: str) -> str:
 def _duration(run: Mapping[str, Any]) -> str | None:
     began = datetime.fromisoformat(run["started"])
     if run["ended"]:
-        return _readable((datetime.fromisoformat(run["ended"]) - began).total_seconds())
+        return format_duration((datetime.fromisoformat(run["ended"]) - began).total_seconds())
     if run["state"] == "running":
-        return _readable((datetime.now(began.tzinfo) - began).total_seconds()) + " so far"
+        return format_duration((datetime.now(began.tzinfo) - began).total_seconds()) + " so far"
     return None
-
-
-def _readable(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"

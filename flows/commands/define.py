@@ -11,7 +11,7 @@ import typer
 from tercet.flows.commands.export import encoder_dir
 from tercet.flows.pipeline.fingerprints import made_model
 from tercet.flows.results.encoder_form import runs_own_code
-from tercet.flows.results.refs import artifact_of
+from tercet.flows.results.refs import find_artifact
 from tercet.flows.terminal import text_table
 from tercet.models.encoders.pooling import PoolingMode
 from tercet.models.losses.definition import SLOT, projection_file
@@ -45,7 +45,7 @@ def define(
     if any(not text.strip() for text in texts):
         raise BadInput("A description is empty: give a few words, in quotation marks.")
     opened = open_store(store, create=False)
-    artifact = artifact_of(opened, ref, run_ref)
+    artifact = find_artifact(opened, ref, run_ref)
     folder = encoder_dir(artifact)
     way = _way(opened, artifact, folder, _part(artifact, part))
 

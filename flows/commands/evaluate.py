@@ -13,7 +13,7 @@ from tercet.flows.commands.export import model_dir
 from tercet.flows.exports import rows as rows_out
 from tercet.flows.results.few import TOO_FEW, WHY, is_few
 from tercet.flows.results.metric_names import GAIN, GEOMETRY, SPELT
-from tercet.flows.results.refs import artifact_of
+from tercet.flows.results.refs import find_artifact
 from tercet.flows.results.run_pairs import (
     FACT_ORDER,
     FILES,
@@ -186,7 +186,7 @@ def _in_store(model: str, store: str, run_ref: str | None) -> Path | None:
         return None
     opened = open_store(store, create=False)
     try:
-        artifact = artifact_of(opened, model, run_ref)
+        artifact = find_artifact(opened, model, run_ref)
     except UnknownRef as error:
         # A tag, a version or a run can only be in the store; a plain name may be on the hub.
         tagged = tagged or get_tag(opened, model) is not None

@@ -15,7 +15,7 @@ from tercet.flows.results.encoder_form import (
     reformed,
     runs_own_code,
 )
-from tercet.flows.results.refs import artifact_of
+from tercet.flows.results.refs import find_artifact
 from tercet.models.encoders.pooling import FormSettings
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, open_artifact
@@ -93,7 +93,7 @@ def export_model(
     """
     opened = open_store(store, create=False)
     try:
-        artifact = artifact_of(opened, ref, run_ref)
+        artifact = find_artifact(opened, ref, run_ref)
     except UnknownRef:
         if ref != "train" or run_ref is not None:
             raise
@@ -123,16 +123,16 @@ def export_model(
             f"`tercet export {later} DEST` writes that."
         )
     if measured is not None:
-        from tercet.flows.exports.onnx import lines
+        from tercet.flows.exports.onnx import list_measurements
 
-        typer.echo("\n".join(lines(measured)))
+        typer.echo("\n".join(list_measurements(measured)))
 
 
 def _whitened(store: Store, artifact: Artifact, run_ref: str | None) -> str | None:
     """The run's step that whitened this very encoder; None where there is none."""
-    from tercet.flows.cards.facts import run_of
+    from tercet.flows.cards.facts import find_run
 
-    run = run_of(store, artifact, run_ref)
+    run = find_run(store, artifact, run_ref)
     for entry in [] if run is None else run["steps"]:
         if entry["stage"] == "whiten" and entry.get("version") is not None:
             made = open_artifact(store, entry["step"], entry["version"]).manifest()
@@ -168,7 +168,7 @@ def _of_graph(store: Store, ref: str, run_ref: str | None) -> Artifact:
     """The artifact that `ref` names; where it is the graph and there is none, that is said."""
     run = None if run_ref is None else runs.resolve_run(store, run_ref)["run_id"]
     try:
-        return artifact_of(store, ref, run)
+        return find_artifact(store, ref, run)
     except (BadInput, UnknownRef):
         if ref != "graph":
             raise
@@ -212,11 +212,11 @@ def _copy(
 
     Returns the ONNX measurements, and both forms if training used a different one.
     """
-    from tercet.flows.cards.facts import run_of
+    from tercet.flows.cards.facts import find_run
     from tercet.flows.cards.model_card import model_card
     from tercet.flows.results.queries import connect
 
-    run = run_of(store, artifact, run_ref)
+    run = find_run(store, artifact, run_ref)
     measured = None
     with (
         closing(connect(store, None if run is None else run["run_id"])) as connection,

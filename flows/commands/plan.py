@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
+from tercet.flows.formatting import format_clock
 from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Step
 from tercet.flows.planning.estimates import Estimate
@@ -12,7 +13,6 @@ from tercet.flows.recipe.scoring import unused
 from tercet.flows.results import warnings
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
-from tercet.flows.terminal.progress import readable_time
 from tercet.models.plugins import package_of
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import open_store
@@ -64,7 +64,7 @@ def _warnings(run_plan: RunPlan, planned: Sequence[PlannedStep]) -> list[str]:
             found += warnings_of(open_artifact(store, step, version))
     before = find_beforehand({step.name: step.config for step in run_plan.steps})
     found += ({"step": step, **asdict(one)} for step, one in before if step not in made)
-    return warnings.lines(found)
+    return warnings.list_warnings(found)
 
 
 def _installed(steps: Sequence[Step]) -> list[str]:
@@ -86,7 +86,7 @@ def _time(planned: Sequence[PlannedStep]) -> str:
     if not known:
         return "; time unknown"
     unknown = [step.step for step in open_steps if step.seconds is None]
-    said = f"; about {readable_time(sum(step.seconds or 0.0 for step in known))}"
+    said = f"; about {format_clock(sum(step.seconds or 0.0 for step in known))}"
     if unknown:
         said += f", unknown for {_listed(unknown) if len(unknown) < 6 else len(unknown)}"
     return said
@@ -144,7 +144,7 @@ def _total(estimates: Sequence[Estimate], unbounded: Sequence[str]) -> str:
     said += f", {longest}{answers:,} answer tokens"
     times = [one.seconds for one in estimates if one.requests > one.answered]
     if times and None not in times:
-        said += f"; {most}about {readable_time(sum(time or 0.0 for time in times))}"
+        said += f"; {most}about {format_clock(sum(time or 0.0 for time in times))}"
     else:
         said += "; time unknown" if times else ""
     costs = [one.money for one in estimates]
@@ -209,7 +209,7 @@ def _asked(step: str, found: Estimate) -> str:
         f"{most}{found.answer_tokens:,} answer tokens"
     )
     if found.seconds is not None:
-        said += f", about {readable_time(found.seconds)} at the rate seen so far"
+        said += f", about {format_clock(found.seconds)} at the rate seen so far"
     if found.money is not None:
         said += f", {most}{found.money:,.4f} by the recipe's prices"
     return said + looked
@@ -224,7 +224,7 @@ def _bounded(step: str, found: Estimate) -> str:
     said = f"{step} asks at most {found.requests:,} rows: {prompts}"
     said += f", {most}{found.answer_tokens:,} answer tokens"
     if found.seconds is not None:
-        said += f", at most about {readable_time(found.seconds)} at the rate seen so far"
+        said += f", at most about {format_clock(found.seconds)} at the rate seen so far"
     if found.money is not None:
         said += f", at most {found.money:,.4f} by the recipe's prices"
     return said + "."
@@ -242,7 +242,7 @@ def plan_line(step: PlannedStep) -> str:
     if step.rows is not None:
         said.append(f"[{'at most ' if step.at_most else ''}{step.rows:,} rows in]")
     if step.seconds is not None:
-        said.append(f"about {readable_time(step.seconds)}")
+        said.append(f"about {format_clock(step.seconds)}")
     if step.failed:
         rows = "1 failed row" if step.failed == 1 else f"{step.failed:,} failed rows"
         said.append(f"[{rows}: --retry-failed asks again]")

@@ -16,14 +16,14 @@ def make_report(refs: Sequence[str | None], output: str, store: str) -> None:
     output that cannot be written.
     """
     from tercet.flows.exports.whole import whole_file
-    from tercet.flows.report.report import html
-    from tercet.flows.report.subject import opened
+    from tercet.flows.report.report import render_report
+    from tercet.flows.report.subject import open_runs
 
     path = Path(output).expanduser()
-    with opened(open_store(store, create=False), refs) as subjects:
+    with open_runs(open_store(store, create=False), refs) as subjects:
         try:
             with whole_file(path, replaces=True) as sink:
-                data = html(subjects).encode("utf-8", "replace")
+                data = render_report(subjects).encode("utf-8", "replace")
                 sink.write(data)
         except FileNotFoundError as error:
             raise BadInput(f"{path} cannot be written: name another file (-o FILE).") from error

@@ -11,7 +11,7 @@ from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
 from tercet.flows.running.runner import open_run, run_steps
 from tercet.flows.terminal import interrupts
-from tercet.flows.terminal.failures import StageFailed, sentence
+from tercet.flows.terminal.failures import StageFailed, describe_failure
 from tercet.flows.terminal.lines import say, show_step
 from tercet.flows.terminal.printable import printable
 from tercet.models.llm.errors import Unusable
@@ -44,16 +44,16 @@ def run_recipe(arguments: RunArguments, use_server: bool, write: str | None = No
         say(f"\nInterrupted; finished work is kept. Resume with:\n  {command}")
         return 130
     except FullDisk as error:
-        raise FullDisk(f"{sentence(error)} Then: {command}") from error
+        raise FullDisk(f"{describe_failure(error)} Then: {command}") from error
     except (BadInput, StoreError, Unusable):
         raise
     except Exception as error:
-        raise StageFailed(f"{sentence(error)} Resume with: {command}") from error
+        raise StageFailed(f"{describe_failure(error)} Resume with: {command}") from error
     # Not before: bad input is told in one sentence.
     for line in run_plan.notes:
         say(line)
     with suppress(BrokenPipeError):
-        print(printable(summary.of_run(run_plan, run_id, command)))
+        print(printable(summary.summarise_run(run_plan, run_id, command)))
     return 0
 
 

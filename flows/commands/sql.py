@@ -235,9 +235,9 @@ def _prompt(store: Store, run_ref: str | None, format_: str, output: str | None)
         except KeyboardInterrupt:
             typer.echo("cancelled", err=True)
         except Exception as error:
-            from tercet.flows.terminal.failures import sentence
+            from tercet.flows.terminal.failures import describe_failure
 
-            typer.echo(sentence(error), err=True)
+            typer.echo(describe_failure(error), err=True)
 
 
 def _command(store: Store, run_ref: str | None, line: str) -> None:

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tercet.flows.results.metric_names import metric_of
+from tercet.flows.results.metric_names import parse_metric
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.studies import arms as studies
 from tercet.flows.studies import results as study_results
 from tercet.flows.studies.arms import Outcome, PlannedArm
 from tercet.flows.studies.results import Results
 from tercet.flows.terminal import interrupts, text_table
-from tercet.flows.terminal.failures import sentence
+from tercet.flows.terminal.failures import describe_failure
 from tercet.flows.terminal.lines import say, show_step
 from tercet.storage.store import FullDisk, Store, check_outside, open_store
 from tercet.tasks.stage import BadInput
@@ -35,13 +35,13 @@ def run_study(
     _check_output(html)
     arms = studies.arms_of(arguments.recipe, vary, arms_file, arguments.overrides)
     if metric is not None:
-        metric_of(metric)
+        parse_metric(metric)
     interrupts.listen()
     store = open_store(arguments.store)
     try:
         planned = studies.plan_arms(arms, store, arguments)
         if metric is not None:
-            study_results.check_metric(metric_of(metric), planned)
+            study_results.check_metric(parse_metric(metric), planned)
         say("\n".join(plan_lines(planned, store)))
         outcomes = [_arm(number, one, planned, command) for number, one in enumerate(planned, 1)]
     except KeyboardInterrupt:
@@ -95,9 +95,9 @@ def _arm(number: int, one: PlannedArm, planned: Sequence[PlannedArm], command: s
     say(f"\nArm {number} of {len(planned)}: {one.arm.name}")
     outcome = studies.run_arm(one, say, [show_step])
     if isinstance(outcome.error, FullDisk):
-        raise FullDisk(f"{sentence(outcome.error)} Then: {command}") from outcome.error
+        raise FullDisk(f"{describe_failure(outcome.error)} Then: {command}") from outcome.error
     if outcome.error is not None:
-        say(f"Arm {one.arm.name!r} failed: {sentence(outcome.error)}")
+        say(f"Arm {one.arm.name!r} failed: {describe_failure(outcome.error)}")
     return outcome
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tercet.flows.cards.facts import run_of
+from tercet.flows.cards.facts import find_run
 from tercet.flows.results import transductive
 from tercet.flows.results.metric_names import Metric
-from tercet.flows.results.refs import artifact_of
+from tercet.flows.results.refs import find_artifact
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.runs import UnknownRef
@@ -31,8 +31,8 @@ def trained_on(
             step, version, *_ = inside.parts
             artifact = open_artifact(opened, step, version)
         else:
-            artifact = artifact_of(opened, model, run_ref)
-        run = run_of(opened, artifact, run_ref)
+            artifact = find_artifact(opened, model, run_ref)
+        run = find_run(opened, artifact, run_ref)
     except (UnknownRef, ValueError):
         return frozenset()
     if run is None:

@@ -115,7 +115,7 @@ def add_onnx(
     }
 
 
-def lines(found: _Row) -> list[str]:
+def list_measurements(found: _Row) -> list[str]:
     """The measurements, for the terminal."""
     said = [f"ONNX against torch, {found['sentences']:,} {found['sentences_from']}:"]
     for row in found["agreement"]:

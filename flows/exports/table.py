@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.flows.cards.data_card import DataFiles, data_card
-from tercet.flows.cards.facts import run_of
+from tercet.flows.cards.facts import find_run
 from tercet.flows.exports.rows import BATCH_ROWS
 from tercet.flows.exports.whole import whole_directory
 from tercet.flows.results.queries import connect
@@ -125,7 +125,7 @@ def _chosen(store: Store, ref: str, run_ref: str | None) -> _Chosen:
             )
         if table not in artifact.rows().tables:
             raise BadInput(f"{artifact.step}@{artifact.version} has no table {table}.")
-        run = run_of(store, artifact, run_ref)
+        run = find_run(store, artifact, run_ref)
         return _Chosen(table, run, artifact, (f"{artifact.step}@{artifact.version}",))
     snapshot = read_snapshot(store)
     if table in METADATA:

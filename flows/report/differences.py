@@ -4,14 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tercet.flows.formatting import format_duration, format_number, format_range
 from tercet.flows.pages.blocks import Block, Note, Section, Table
 from tercet.flows.pages.redaction import public_values
 from tercet.flows.report.kept import plain
 from tercet.flows.report.made import counts
-from tercet.flows.report.subject import Subject, duration, interval, signed
+from tercet.flows.report.subject import Subject
 from tercet.flows.results import paired_items
 from tercet.flows.results.few import FEW, TOO_FEW, WHY
-from tercet.flows.results.figures import Figure, figures, of_tasks
+from tercet.flows.results.figures import Figure, of_tasks, read_figures
 from tercet.flows.results.metric_names import COUNTED
 from tercet.flows.results.paired_items import Measured
 
@@ -56,15 +57,15 @@ def verdict(a: Subject, b: Subject) -> str | None:
     Those of too few questions come last.
     """
     second = {
-        figure.metric: figure for figure in of_tasks(figures(b.connection)) if figure.headline
+        figure.metric: figure for figure in of_tasks(read_figures(b.connection)) if figure.headline
     }
-    for one in sorted(of_tasks(figures(a.connection)), key=lambda figure: figure.few):
+    for one in sorted(of_tasks(read_figures(a.connection)), key=lambda figure: figure.few):
         other = second.get(one.metric)
         mine, theirs = one.mean(), None if other is None else other.mean()
         if not one.headline or other is None or mine is None or theirs is None:
             continue
         name = one.name if one.transductive else other.name
-        said = f"{name}: A {mine:.2f}, B {theirs:.2f}, B − A {signed(theirs - mine)} points"
+        said = f"{name}: A {mine:.2f}, B {theirs:.2f}, B − A {theirs - mine:+.2f} points"
         if _digest(one) != _digest(other):
             return f"The runs were evaluated on different data and cannot be compared. {said}."
         if _encoders(one) == _encoders(other):
@@ -88,7 +89,8 @@ def verdict(a: Subject, b: Subject) -> str | None:
         which = "B is better than A" if gap.low > 0 else "B is worse than A"
         if gap.low <= 0 <= gap.high:
             which = "No difference shown between A and B"
-        text = f"{which}. {said}, 95 % interval {interval(gap.low, gap.high)} over {gap.over}."
+        ends = format_range(gap.low, gap.high, sign="+")
+        text = f"{which}. {said}, 95 % interval {ends} over {gap.over}."
         if not gap.seeds:
             text += " With one training each, the variation between trainings is not known."
         return text
@@ -134,9 +136,11 @@ def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _figures(a: Subject, b: Subject) -> Block:
-    first = {figure.metric: figure for figure in of_tasks(figures(a.connection)) if figure.headline}
+    first = {
+        figure.metric: figure for figure in of_tasks(read_figures(a.connection)) if figure.headline
+    }
     second = {
-        figure.metric: figure for figure in of_tasks(figures(b.connection)) if figure.headline
+        figure.metric: figure for figure in of_tasks(read_figures(b.connection)) if figure.headline
     }
     rows: list[Cells] = []
     strong = set()
@@ -156,7 +160,7 @@ def _figures(a: Subject, b: Subject) -> Block:
                 one.name if one.transductive else other.name,
                 f"{mine:.2f}",
                 f"{theirs:.2f}",
-                signed(theirs - mine),
+                format_number(theirs - mine, sign="+"),
                 "–" if gap is None else _ends(gap, one.few or other.few),
                 None if gap is None else gap.over,
                 "same" if same else "different",
@@ -203,8 +207,8 @@ def _gap(one: Figure, other: Figure, a: Subject, b: Subject) -> Gap | None:
     return Gap(drawn.value, drawn.low, drawn.high, over, False)
 
 
-def _ends(gap: Gap, few: bool) -> str:
-    return TOO_FEW if few else interval(gap.low, gap.high)
+def _ends(gap: Gap, few: bool) -> str | None:
+    return TOO_FEW if few else format_range(gap.low, gap.high, sign="+")
 
 
 def _counted(figure: Figure) -> str:
@@ -227,6 +231,6 @@ def _counts(a: Subject, b: Subject) -> Table:
     rows: list[Cells] = []
     for (name, one), (_, other) in zip(counts(a), counts(b), strict=True):
         rows.append([name, f"{one:,}", f"{other:,}", f"{other - one:+,}".replace("-", "−")])
-    rows.append(["time", duration(a.seconds), duration(b.seconds), None])
-    rows.append(["total time", duration(a.made_in), duration(b.made_in), None])
+    rows.append(["time", format_duration(a.seconds), format_duration(b.seconds), None])
+    rows.append(["total time", format_duration(a.made_in), format_duration(b.made_in), None])
     return Table(["rows", "A", "B", "B − A"], rows, "Rows of each kind.", "lrrr")

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tercet.flows.formatting import shorten
 from tercet.flows.pages.blocks import Grid, Item, Items, Note, Panel, Section, Tabs
-from tercet.flows.report.reasons import SPARE, told
-from tercet.flows.report.subject import Row, Subject, short
+from tercet.flows.report.reasons import SPARE, describe_reason
+from tercet.flows.report.subject import Row, Subject
 
 USED = 4
 REFUSED = 6
@@ -114,13 +115,13 @@ def _item(row: Row, tone: str) -> Item:
     if row["similarity"] is not None and not more.startswith("similarity"):
         said.append(f"cosine {row['similarity']:.3f}")
     if more:
-        said.append(short(more, 160))
+        said.append(shorten(more, 160))
     said += _change(row["detail"])
-    tag = "In a triplet" if tone == "good" else f"{told(row['reason']).capitalize()}"
+    tag = "In a triplet" if tone == "good" else f"{describe_reason(row['reason']).capitalize()}"
     below = " · ".join(said)
     return Item(
-        short(row["text"]),
-        f"{short(row['anchor'])}" if row["anchor"] else "",
+        shorten(row["text"]),
+        f"{shorten(row['anchor'])}" if row["anchor"] else "",
         f"· {below}" if below else "",
         tone if row["reason"] not in SPARE else "spare",
         tag,
@@ -132,4 +133,4 @@ def _change(detail: dict[str, Any] | None) -> list[str]:
         return []
     new = detail.get("new") or "nothing"
     pool = f" ({detail['pool']})" if detail.get("pool") else ""
-    return [f"“{short(detail['old'], 60)}” became “{short(new, 60)}”{pool}"]
+    return [f"“{shorten(detail['old'], 60)}” became “{shorten(new, 60)}”{pool}"]

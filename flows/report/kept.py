@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from tercet.flows.formatting import format_duration, shorten
 from tercet.flows.pages import charts
 from tercet.flows.pages.blocks import (
     Block,
@@ -19,7 +20,7 @@ from tercet.flows.pages.blocks import (
     Table,
 )
 from tercet.flows.pages.redaction import public_path, public_values
-from tercet.flows.report.subject import Row, Subject, duration, short
+from tercet.flows.report.subject import Row, Subject
 from tercet.flows.results import transductive
 
 Cells = list[str | int | float | None]
@@ -62,8 +63,8 @@ def contamination(subjects: Sequence[Subject]) -> Section:
         )
         items = [
             Item(
-                short(row["text"]),
-                f"{row['task']}: {short(row['evaluation_text'])}",
+                shorten(row["text"]),
+                f"{row['task']}: {shorten(row['evaluation_text'])}",
                 f"· {row['level']}",
                 "bad" if row["removed"] else "",
                 "removed" if row["removed"] else "kept",
@@ -108,20 +109,25 @@ def _took(subject: Subject, step: Mapping[str, Any]) -> Row:
     """The time of a step; for a reused one, the time it took when it was made."""
     if step.get("state") != "reused":
         seconds = float(step.get("seconds") or 0.0)
-        return {"step": step["step"], "seconds": seconds, "said": duration(seconds), "here": True}
+        return {
+            "step": step["step"],
+            "seconds": seconds,
+            "said": format_duration(seconds),
+            "here": True,
+        }
     noted = subject.manifest(step["step"], str(step["version"])).get("seconds")
-    said = "reused" if noted is None else f"reused: {duration(float(noted))} when made"
+    said = "reused" if noted is None else f"reused: {format_duration(float(noted))} when made"
     return {"step": step["step"], "seconds": float(noted or 0.0), "said": said, "here": False}
 
 
 def _times(values: Sequence[Row]) -> str:
     here = sum(value["seconds"] for value in values if value["here"])
     if all(value["here"] for value in values):
-        return f"{duration(here)} in all."
+        return f"{format_duration(here)} in all."
     before = sum(value["seconds"] for value in values if not value["here"])
     return (
-        f"{duration(here)} in this run. The steps it reused took {duration(before)} when they "
-        "were made."
+        f"{format_duration(here)} in this run. The steps it reused took {format_duration(before)} "
+        "when they were made."
     )
 
 

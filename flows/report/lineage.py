@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import networkx as nx
 
+from tercet.flows.formatting import format_duration
 from tercet.flows.pages import charts
 from tercet.flows.pages.blocks import Block, Chart, Note, Section, Table
-from tercet.flows.report.subject import Row, Subject, duration
+from tercet.flows.report.subject import Row, Subject
 
 Cells = list[str | int | float | None]
 _MEGABYTE = 1_000_000
@@ -113,7 +114,7 @@ def _versions(
                 version,
                 step.get("state"),
                 None if created is None else f"{created:%Y-%m-%d}\u00a0{created:%H:%M}",
-                None if seconds is None else duration(float(seconds)),
+                None if seconds is None else format_duration(float(seconds)),
                 made.get("rows"),
                 None if not made else f"{made['bytes'] / _MEGABYTE:.1f}",
                 _from(parents.get(version, []), steps),

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+from tercet.flows.formatting import format_number
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
-from tercet.flows.report.reasons import BY_THRESHOLD, told
-from tercet.flows.report.subject import Row, Subject, amount, fixed
+from tercet.flows.report.reasons import BY_THRESHOLD, describe_reason
+from tercet.flows.report.subject import Row, Subject
 
 BIN = 0.025
 FIRST_REASONS = 12
@@ -35,7 +36,7 @@ def funnel(subjects: Sequence[Subject]) -> Section:
     shown: list[Block] = []
     for subject in subjects:
         values: list[Row] = [
-            {"what": name, "rows": count, "said": amount(count)} for name, count in counts(subject)
+            {"what": name, "rows": count, "said": f"{count:,}"} for name, count in counts(subject)
         ]
         spec = charts.bars(values, of="what", amount="rows", said="said", title="rows")
         alt = "; ".join(f"{value['what']} {value['said']}" for value in values)
@@ -74,7 +75,7 @@ def _reasons(subjects: Sequence[Subject]) -> list[Block]:
         numbers: list[int | str] = [by_run.get(subject.name, 0) for subject in subjects]
         if len(subjects) == 1:
             numbers.append(f"{100 * sum(by_run.values()) / totals[stage]:.1f}")
-        rows.append([stage, reason, told(reason), *numbers])
+        rows.append([stage, reason, describe_reason(reason), *numbers])
     align = "lll" + "r" * (len(heads) - 3)
     first = Table(
         heads, rows[:FIRST_REASONS], "The most frequent reasons for dropping a row.", align
@@ -218,7 +219,7 @@ def _acceptance(subject: Subject, several: bool) -> Table:
             f"{100 * row['accepted'] / max(1, row['candidates']):.1f}",
             f"{100 * row['used'] / max(1, row['candidates']):.1f}",
             *(
-                fixed(row[name], 3)
+                format_number(row[name], 3)
                 for name in ("threshold", "similarity_p10", "similarity_median", "similarity_p90")
             ),
         ]

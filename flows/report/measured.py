@@ -2,11 +2,19 @@
 
 from collections.abc import Sequence
 
+from tercet.flows.formatting import format_number, format_range
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
-from tercet.flows.report.subject import Row, Subject, fixed, interval, signed
+from tercet.flows.report.subject import Row, Subject
 from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
-from tercet.flows.results.figures import Figure, figures, foremost, of_geometry, of_tasks, seeds
+from tercet.flows.results.figures import (
+    Figure,
+    foremost,
+    of_geometry,
+    of_tasks,
+    read_figures,
+    seeds,
+)
 from tercet.flows.results.metric_names import COUNTED
 
 NOTHING = (
@@ -24,7 +32,7 @@ def before_and_after(subjects: Sequence[Subject]) -> Section:
     tables: list[Block] = []
     missing: list[Block] = []
     for subject in subjects:
-        found = of_tasks(figures(subject.connection))
+        found = of_tasks(read_figures(subject.connection))
         if not found:
             named = f"Run {subject.name}: " if several else ""
             missing.append(Note(named + NOTHING, "missing"))
@@ -53,7 +61,7 @@ def verdict(subject: Subject) -> str | None:
     """In words: whether the encoder is better, at what, by how much, and how surely."""
     found = [
         figure
-        for figure in of_tasks(figures(subject.connection))
+        for figure in of_tasks(read_figures(subject.connection))
         if figure.headline and figure.after
     ]
     told = foremost(found)
@@ -64,7 +72,7 @@ def verdict(subject: Subject) -> str | None:
     gain, low, high = told.gain()
     n = next(iter(told.gains.values())).n
     changed = f"{told.name} went from {told.before.value:.2f} to {told.mean():.2f} by training"
-    said = f"{changed}, {signed(gain)} points"
+    said = f"{changed}, {format_number(gain, sign='+')} points"
     several = len(told.gains) > 1
     counted = COUNTED.get(told.metric.suite, "examples")
     if told.few:
@@ -81,7 +89,9 @@ def verdict(subject: Subject) -> str | None:
     why = "includes zero, so chance may explain it"
     if word != "No difference shown":
         why = "excludes zero, so chance alone does not explain it"
-    text = f"{word}: {said}; the 95 % interval {of_what}, {interval(low, high)}, {why}."
+    text = (
+        f"{word}: {said}; the 95 % interval {of_what}, {format_range(low, high, sign='+')}, {why}."
+    )
     rest = [_clear(figure) for figure in found]
     if len(rest) > 1:
         text += (
@@ -116,7 +126,7 @@ def _gain_row(figure: Figure, subject: Subject) -> Row | None:
         "gain": gain,
         "low": low,
         "high": high,
-        "said": f"{signed(gain)} ({interval(low, high)})",
+        "said": f"{format_number(gain, sign='+')} ({format_range(low, high, sign='+')})",
         "clear": low > 0 or high < 0,
     }
 
@@ -154,8 +164,8 @@ def _table(found: Sequence[Figure], caption: str = "") -> Table:
             [
                 # The gain beside the name, where a phone shows it.
                 figure.name,
-                signed(gain),
-                TOO_FEW if figure.few else interval(low, high),
+                format_number(gain, sign="+"),
+                TOO_FEW if figure.few else format_range(low, high, sign="+"),
                 None if figure.before is None else f"{figure.before.value:.2f}",
                 None if after is None else f"{after:.2f}",
                 None if one is None else one.n,
@@ -176,7 +186,7 @@ def over_seeds(subjects: Sequence[Subject]) -> Section:
     blocks: list[Block] = []
     for subject in subjects:
         named = f"Run {subject.name}" if len(subjects) > 1 else "This run"
-        found = of_tasks(figures(subject.connection))
+        found = of_tasks(read_figures(subject.connection))
         drawn = seeds(found)
         if len(drawn) < 2:
             told = f"one seed ({drawn[0]})" if drawn else "no seed yet"
@@ -227,7 +237,7 @@ def space(subjects: Sequence[Subject]) -> Section:
     moves: list[Row] = []
     rows: list[list[str | int | float | None]] = []
     for place, subject in enumerate(subjects):
-        found = of_geometry(figures(subject.connection))
+        found = of_geometry(read_figures(subject.connection))
         sets = dict.fromkeys((f.metric.task, f.metric.subset) for f in found)
         for texts in sets:
             mine = {f.metric.name: f for f in found if (f.metric.task, f.metric.subset) == texts}
@@ -245,7 +255,7 @@ def space(subjects: Sequence[Subject]) -> Section:
                     points.append(point)
                     if not (model == "before" and place):
                         told = [values.get(m) for m in ("alignment", "uniformity", "isotropy")]
-                        said = [fixed(value, 3) for value in told]
+                        said = [format_number(value, 3) for value in told]
                         rows.append([name, model, *said])
             if {"alignment", "uniformity"} <= set(base) & set(made):
                 moves.append({**base, **{f"{m}_after": value for m, value in made.items()}})

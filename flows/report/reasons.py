@@ -88,6 +88,6 @@ SPARE = ("no_pair", "same_text", "surplus", "unused_fallback")
 BY_THRESHOLD = ("above_negative_max", "below_negative_min", "below_p_min", "below_positive_min")
 
 
-def told(reason: str) -> str:
+def describe_reason(reason: str) -> str:
     """The reason in words, or its name if it is not listed here."""
     return REASONS.get(reason, reason.replace("_", " "))

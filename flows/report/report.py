@@ -5,6 +5,7 @@ from datetime import datetime
 
 import duckdb
 
+from tercet.flows.formatting import format_duration, format_range
 from tercet.flows.pages.blocks import Fact, Note, Section
 from tercet.flows.pages.page import page
 from tercet.flows.pages.redaction import public, public_path
@@ -24,9 +25,9 @@ from tercet.flows.report import (
     trained,
     warned,
 )
-from tercet.flows.report.subject import Subject, amount, duration, interval, signed
+from tercet.flows.report.subject import Subject
 from tercet.flows.results.few import TOO_FEW
-from tercet.flows.results.figures import figures, foremost, of_tasks
+from tercet.flows.results.figures import foremost, of_tasks, read_figures
 
 Part = Callable[[Sequence[Subject]], Section]
 
@@ -54,7 +55,9 @@ PARTS: tuple[Part, ...] = (
 )
 
 
-def html(subjects: Sequence[Subject], tell: Callable[[str], None] = lambda said: None) -> str:
+def render_report(
+    subjects: Sequence[Subject], tell: Callable[[str], None] = lambda said: None
+) -> str:
     """The page. tell: called with the section in progress."""
     sections = []
     if len(subjects) > 1:
@@ -151,7 +154,7 @@ def _verdict(subjects: Sequence[Subject]) -> list[Note]:
     """The result in words; empty for an unfinished run."""
     if len(subjects) > 1:
         said = differences.verdict(*subjects)
-    elif subjects[0].run["state"] == "done" or of_tasks(figures(subjects[0].connection)):
+    elif subjects[0].run["state"] == "done" or of_tasks(read_figures(subjects[0].connection)):
         said = measured.verdict(subjects[0])
     else:
         said = None
@@ -161,24 +164,24 @@ def _verdict(subjects: Sequence[Subject]) -> list[Note]:
 def _facts(subject: Subject) -> list[Fact]:
     """The headline figures."""
     facts = []
-    found = foremost(of_tasks(figures(subject.connection)))
+    found = foremost(of_tasks(read_figures(subject.connection)))
     if found is not None:
         gain, low, high = found.gain()
         known = low is not None and high is not None
-        note = f"points; 95 %: {interval(low, high)}" if known else "points"
+        note = f"points; 95 %: {format_range(low, high, sign='+')}" if known else "points"
         note += f"; {TOO_FEW} questions" if found.few else ""
-        facts.append(Fact(found.name, signed(gain), note))
+        facts.append(Fact(found.name, f"{gain:+.2f}", note))
     counted = dict(made.counts(subject))
     if counted["triplets"]:
-        note = f"from {amount(counted['candidates'])} candidates"
-        facts.append(Fact("triplets", amount(counted["triplets"]), note))
+        note = f"from {counted['candidates']:,} candidates"
+        facts.append(Fact("triplets", f"{counted['triplets']:,}", note))
     anchors = counted["anchors"]
-    note = f"of {amount(counted['sentences'])} sentences" if counted["sentences"] else ""
-    facts.append(Fact("anchors", amount(anchors), note))
+    note = f"of {counted['sentences']:,} sentences" if counted["sentences"] else ""
+    facts.append(Fact("anchors", f"{anchors:,}", note))
     states = [step.get("state") for step in subject.steps]
     again = sum(state == "reused" for state in states)
     note = f"{len(states)} steps" + (f", {again} of them reused" if again else "")
     if again and subject.made_in is not None:
-        note += f"; {duration(subject.made_in)} when made"
-    facts.append(Fact("time", duration(subject.seconds), note))
+        note += f"; {format_duration(subject.made_in)} when made"
+    facts.append(Fact("time", format_duration(subject.seconds), note))
     return facts

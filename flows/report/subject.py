@@ -17,8 +17,6 @@ from tercet.storage.store import Store
 
 Row = dict[str, Any]
 
-LONGEST = 400
-
 
 @dataclass(frozen=True)
 class Subject:
@@ -103,7 +101,7 @@ class Subject:
 
 
 @contextmanager
-def opened(store: Store, refs: Sequence[str | None]) -> Iterator[tuple[Subject, ...]]:
+def open_runs(store: Store, refs: Sequence[str | None]) -> Iterator[tuple[Subject, ...]]:
     """The runs with these names, one or two; None means the newest. Raises UnknownRef."""
     found = [runs.resolve_run(store, ref) for ref in refs]
     names = ("A", "B") if len(found) > 1 else ("run",)
@@ -120,46 +118,3 @@ def opened(store: Store, refs: Sequence[str | None]) -> Iterator[tuple[Subject, 
 
 def _known(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds in readable units."""
-    if seconds is None:
-        return "–"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
-
-
-def amount(value: float | int | None) -> str:
-    """A count, short enough for a label."""
-    return "–" if value is None else f"{int(value):,}"
-
-
-def fixed(value: float | None, digits: int = 2) -> str | None:
-    """A number with this many decimals."""
-    return None if value is None else f"{value:.{digits}f}".replace("-", "−")
-
-
-def signed(value: float | None, digits: int = 2) -> str:
-    """A difference with its sign."""
-    return "–" if value is None else f"{value:+.{digits}f}".replace("-", "−")
-
-
-def interval(low: float | None, high: float | None) -> str:
-    """A 95 % interval of a difference."""
-    return "–" if low is None or high is None else f"{signed(low)} to {signed(high)}"
-
-
-def short(text: str | None, most: int = LONGEST) -> str:
-    """The start of the text; empty for None."""
-    if text is None:
-        return ""
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
-
-
-def joined(*blocks: Any) -> list[Any]:
-    """The blocks that are not None."""
-    return [block for block in blocks if block is not None]

@@ -55,7 +55,8 @@ def curves(subjects: Sequence[Subject]) -> Section:
     for subject in subjects:
         of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
         blocks += (
-            Note(f"{of_run}{said}") for said in drawn.told(subject.connection, subject.recipe)
+            Note(f"{of_run}{said}")
+            for said in drawn.describe_draws(subject.connection, subject.recipe)
         )
     if not on_dev:
         text = "No dev values were recorded: with `train.choose`, the best checkpoint is kept."

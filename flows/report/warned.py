@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from tercet.flows.formatting import shorten
 from tercet.flows.pages.blocks import Section, Table
 from tercet.flows.pages.redaction import public
-from tercet.flows.report.subject import Subject, amount, short
+from tercet.flows.report.subject import Subject
 from tercet.flows.results import warnings
 
 
@@ -16,13 +17,13 @@ def warned(subjects: Sequence[Subject]) -> Section:
             *([subject.name] if several else []),
             row["step"],
             public(
-                row["message"] + (f": {short(row['example'], 120)!r}" if row["example"] else "")
+                row["message"] + (f": {shorten(row['example'], 120)!r}" if row["example"] else "")
             ),
-            f"{amount(row['count'])} of {amount(row['total'])}",
+            f"{row['count']:,} of {row['total']:,}",
             public(row["remedy"]),
         ]
         for subject in subjects
-        for row in warnings.of_run(subject.connection)
+        for row in warnings.read_warnings(subject.connection)
     ]
     heads = [*(["run"] if several else []), "step", "what was found", "rows", "what to do"]
     return Section("Warnings", [Table(heads, rows)] if rows else [])

@@ -38,7 +38,7 @@ GROUP BY ALL ORDER BY texts DESC, reason
 """
 
 
-def told(connection: duckdb.DuckDBPyConnection, recipe: Mapping[str, Any]) -> list[str]:
+def describe_draws(connection: duckdb.DuckDBPyConnection, recipe: Mapping[str, Any]) -> list[str]:
     """A sentence for each part that draws generated texts. recipe: as the run has recorded it."""
     try:
         return list(_told(connection, recipe))

@@ -128,7 +128,7 @@ class Figure:
         return mean - self.before.value, None, None
 
 
-def figures(connection: duckdb.DuckDBPyConnection, model: str | None = None) -> list[Figure]:
+def read_figures(connection: duckdb.DuckDBPyConnection, model: str | None = None) -> list[Figure]:
     """All figures of the connection's run, in the order of a report.
 
     "After" is the run's final encoder or the `model` of the given version. Undefined values (NaN)

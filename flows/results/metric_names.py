@@ -85,7 +85,7 @@ class Metric:
         return replace(self, task=self.task.removesuffix(" dev"), subset=subset)
 
 
-def metric_of(text: str) -> Metric:
+def parse_metric(text: str) -> Metric:
     """Parses a metric's name. Raises BadInput."""
     suite, *rest = text.split()
     if len(rest) < 3:

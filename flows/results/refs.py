@@ -9,7 +9,7 @@ from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput
 
 
-def artifact_of(store: Store, ref: str, run_ref: str | None) -> Artifact:
+def find_artifact(store: Store, ref: str, run_ref: str | None) -> Artifact:
     """The artifact that `ref` names; given a run, steps and tables are those of that run.
 
     Raises: StoreError for an unknown name, BadInput if the run has not reached it, or if what it

@@ -19,7 +19,7 @@ from tercet.flows.results import (
 )
 from tercet.flows.results.encoder_form import how_to_load, measured_form, reformed
 from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
-from tercet.flows.results.figures import Figure, figures
+from tercet.flows.results.figures import Figure, read_figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
 from tercet.flows.running.arguments import DEFAULT_STORE
 from tercet.flows.running.run_plan import RunPlan
@@ -36,24 +36,27 @@ NEXT_QUERY = (
 ACCEPTANCE_QUERY = "SELECT role, method, candidates, accepted, used, threshold FROM acceptance"
 
 
-def of_run(run_plan: RunPlan, run_id: str, command: str) -> str:
+def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
     """The summary of a finished run, as text for the terminal."""
     store = open_store(run_plan.store)
     run = runs.resolve_run(store, run_id)
     steps = {entry["step"]: entry for entry in run["steps"]}
     lines = [f"\nRun {run_id} is done."]
     with catalog.connect(store, run_id) as connection:
-        told = warnings.lines(warnings.of_run(connection))
+        told = warnings.list_warnings(warnings.read_warnings(connection))
         lines += ["", *told] if told else []
         lines += _asked(connection, run_id)
         lines += _failed(connection, command)
-        lines += (f"\n{sentence}" for sentence in drawn.told(connection, run["recipe"]))
-        lines += (f"\n{sentence}" for sentence in unmeasured.told(connection, run_plan.recipe))
+        lines += (f"\n{sentence}" for sentence in drawn.describe_draws(connection, run["recipe"]))
+        lines += (
+            f"\n{sentence}"
+            for sentence in unmeasured.describe_unmeasured(connection, run_plan.recipe)
+        )
         lines += _generators(connection)
         lines += _discriminators(connection)
         lines += of_definitions(connection)
         if "evaluate.encoder" in steps and "evaluate.base" in steps:
-            found = figures(connection)
+            found = read_figures(connection)
             lines += _before_and_after(found, run_plan.recipe)
             lines += trained_on(connection, run_plan.recipe)
             lines += _over_seeds(found)

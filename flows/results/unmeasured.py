@@ -13,7 +13,7 @@ ORDER BY ALL
 _OF_A_SPLIT = ("no_halves", "no_pairs", "no_texts")
 
 
-def told(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> list[str]:
+def describe_unmeasured(connection: duckdb.DuckDBPyConnection, recipe: Recipe) -> list[str]:
     """A sentence for each measure; of a split only where the recipe measures on it."""
     try:
         found = connection.execute(_SAID).fetchall()

@@ -9,14 +9,14 @@ from tercet.tasks.warning import sentence
 Row = dict[str, Any]
 
 
-def of_run(connection: duckdb.DuckDBPyConnection) -> list[Row]:
+def read_warnings(connection: duckdb.DuckDBPyConnection) -> list[Row]:
     """The warnings of the connection's run, in the order of its steps."""
     found = connection.execute("FROM warnings")
     names = [column[0] for column in found.description or ()]
     return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
-def lines(found: list[Row]) -> list[str]:
+def list_warnings(found: list[Row]) -> list[str]:
     """For a terminal: how many there are, and a sentence for each; empty without one."""
     count = "1 warning" if len(found) == 1 else f"{len(found)} warnings"
     said = f'{count} (all of them: tercet sql "FROM warnings"):'

@@ -25,7 +25,7 @@ from prefect.states import Completed, Crashed, Failed
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import server
 from tercet.flows.service.progress import PrefectArtifact
-from tercet.flows.terminal.failures import exit_code, sentence
+from tercet.flows.terminal.failures import describe_failure, exit_code
 from tercet.flows.terminal.lines import say, show_step
 from tercet.flows.terminal.progress import Reporter
 from tercet.models.llm.errors import CeilingReached
@@ -153,7 +153,7 @@ def pipeline(
     except Interrupted as error:
         raise KeyboardInterrupt from error
     except Exception as error:
-        return Failed(message=sentence(error), data=error)
+        return Failed(message=describe_failure(error), data=error)
 
 
 def run(plan: "RunPlan") -> str:

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from tercet.flows.terminal.progress import Numbers
+from tercet.flows.terminal.progress import ProgressReading
 
 ARTIFACT_SECONDS = 2.0
 
@@ -18,10 +18,10 @@ class PrefectArtifact:
         self._id: Any = None
         self._broken = False
 
-    def show(self, numbers: Numbers) -> None:
+    def show(self, numbers: ProgressReading) -> None:
         self._put(numbers.percent, numbers.text())
 
-    def close(self, numbers: Numbers) -> None:
+    def close(self, numbers: ProgressReading) -> None:
         if self._id is not None:
             self._put(100.0, numbers.text())
 

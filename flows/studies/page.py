@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from tercet.flows.exports.whole import whole_file
+from tercet.flows.formatting import format_number, format_range
 from tercet.flows.pages import charts, page
 from tercet.flows.pages.blocks import Chart, Code, Fact, Note, Section, Table
 from tercet.flows.pages.redaction import public
 from tercet.flows.results import transductive
 from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
 from tercet.flows.studies.arms import as_text, short_keys
-from tercet.flows.studies.results import Difference, Results, Row
+from tercet.flows.studies.results import Results, Row
 
 # As many values of a key have a tick each.
 MOST_TICKS = 10
@@ -98,12 +99,16 @@ def table_of(results: Results) -> tuple[list[str], list[list[str | None]]]:
                 + (" *" if place == results.best else ""),
                 None if row.dev is None else f"{row.dev.mean:.2f}",
                 None if row.test is None else f"{row.test.mean:.2f}",
-                _number(row.asked.sd),
+                format_number(row.asked.sd),
                 str(row.asked.n),
-                TOO_FEW if row.few else _range(row.asked.low, row.asked.high),
+                TOO_FEW if row.few else format_range(row.asked.low, row.asked.high),
                 None if change is None else f"{change.mean:+.2f}",
-                None if change is None else _ends(change, row.few),
-                None if change is None else _number(change.visible),
+                None
+                if change is None
+                else TOO_FEW
+                if row.few
+                else format_range(change.low, change.high, sign="+"),
+                None if change is None else format_number(change.visible),
             ]
         )
     return header, rows
@@ -211,7 +216,7 @@ def _numeric_key(rows: Sequence[Row]) -> str | None:
 def _point(row: Row, key: str | None) -> dict[str, Any]:
     assert row.asked is not None
     mean, low, high = row.asked.mean, row.asked.low, row.asked.high
-    said = f"{mean:.2f}" + (f" ({_range(low, high)})" if low is not None else "")
+    said = f"{mean:.2f}" + (f" ({format_range(low, high)})" if low is not None else "")
     point = {"arm": row.arm.name, "mean": mean, "low": low, "high": high, "said": said}
     if key is not None:
         point["x"] = row.arm.values[key]
@@ -261,15 +266,3 @@ def _paired_words(results: Results) -> str:
     if results.over == "seeds":
         return "over the seeds in common"
     return "over the same queries"
-
-
-def _ends(change: Difference, few: bool) -> str | None:
-    return TOO_FEW if few else _range(change.low, change.high, "+")
-
-
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:.2f}"
-
-
-def _range(low: float | None, high: float | None, sign: str = "") -> str | None:
-    return None if low is None or high is None else f"{low:{sign}.2f} to {high:{sign}.2f}"

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 
 from tercet.flows.results import paired_items
 from tercet.flows.results.few import is_few
-from tercet.flows.results.figures import Value, figures
+from tercet.flows.results.figures import Value, read_figures
 from tercet.flows.results.metric_names import (
     DEFAULTS,
     GAIN,
     GEOMETRY,
     RETRIEVAL,
     Metric,
-    metric_of,
+    parse_metric,
 )
 from tercet.flows.results.paired_items import Measured
 from tercet.flows.studies.arms import Arm, Outcome, PlannedArm
@@ -133,7 +133,7 @@ def found_of(outcome: Outcome, store: Store) -> Found:
     if outcome.run_id is None or not any(r.tables.get("evaluations") for r in outcome.steps):
         return found
     with catalog.connect(store, outcome.run_id) as connection:
-        for figure in figures(connection):
+        for figure in read_figures(connection):
             if figure.before is not None:
                 found.untouched[figure.metric] = figure.before.value
             found.figures[figure.metric] = figure.after
@@ -193,8 +193,8 @@ def _asked(found: Sequence[Found], asked: str | None) -> Metric:
     there = {metric for one in found for metric, values in one.figures.items() if values}
     wanted = [asked] if asked is not None else list(DEFAULTS)
     for text in wanted:
-        if metric_of(text) in there:
-            return metric_of(text)
+        if parse_metric(text) in there:
+            return parse_metric(text)
     if not there:
         raise BadInput("No arm was evaluated: fix what failed and repeat the command.")
     if asked is None:

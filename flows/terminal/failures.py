@@ -25,7 +25,7 @@ def exit_code(error: BaseException) -> int:
     return 1
 
 
-def sentence(error: BaseException) -> str:
+def describe_failure(error: BaseException) -> str:
     """One line that describes the failure."""
     if _wrong_usage(error):
         context = getattr(error, "ctx", None)

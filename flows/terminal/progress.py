@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
+from tercet.flows.formatting import format_clock, format_rate
 from tercet.flows.terminal import interrupts
 
 QUIET_SECONDS = 2.0
@@ -19,7 +20,7 @@ LINE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
-class Numbers:
+class ProgressReading:
     """One reading. rate: units per second, 0.0 while unknown; left: seconds, None if unknown."""
 
     done: int
@@ -38,9 +39,9 @@ class Numbers:
         of = f" of {self.total:,}" if self.total is not None else ""
         parts = [f"{self.done:,}{of} {self.unit}"]
         if self.rate:
-            parts.append(f"{readable_rate(self.rate)} {self.unit}/s")
+            parts.append(f"{format_rate(self.rate)} {self.unit}/s")
         if self.left is not None:
-            parts.append(f"{readable_time(self.left)} left")
+            parts.append(f"{format_clock(self.left)} left")
         return ", ".join(parts)
 
 
@@ -49,8 +50,8 @@ class View(Protocol):
 
     every: float
 
-    def show(self, numbers: Numbers) -> None: ...
-    def close(self, numbers: Numbers) -> None: ...
+    def show(self, numbers: ProgressReading) -> None: ...
+    def close(self, numbers: ProgressReading) -> None: ...
 
 
 class Bar:
@@ -63,7 +64,7 @@ class Bar:
         self._bar: Any = None
         self._task: Any = None
 
-    def show(self, numbers: Numbers) -> None:
+    def show(self, numbers: ProgressReading) -> None:
         if numbers.total is not None and numbers.done >= numbers.total:
             self.close(numbers)
             return
@@ -85,13 +86,13 @@ class Bar:
             self._task, completed=numbers.done, total=numbers.total, told=numbers.text()
         )
 
-    def close(self, numbers: Numbers) -> None:
+    def close(self, numbers: ProgressReading) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
 
-class Lines:
+class LogLines:
     """A line on standard error every ten seconds, for logs."""
 
     every = LINE_SECONDS
@@ -99,10 +100,10 @@ class Lines:
     def __init__(self, step: str) -> None:
         self._step = step
 
-    def show(self, numbers: Numbers) -> None:
+    def show(self, numbers: ProgressReading) -> None:
         print(f"{self._step}: {numbers.text()}", file=sys.stderr, flush=True)
 
-    def close(self, numbers: Numbers) -> None:
+    def close(self, numbers: ProgressReading) -> None:
         pass
 
 
@@ -119,7 +120,7 @@ class Reporter:
         self._next = [self._born + QUIET_SECONDS] * len(views)
         self._start: tuple[float, int, str] | None = None
         self._seen = 0
-        self._last: Numbers | None = None
+        self._last: ProgressReading | None = None
 
     def __call__(self, done: int, total: int | None, unit: str) -> None:
         interrupts.check()
@@ -139,12 +140,12 @@ class Reporter:
                 view.show(numbers)
                 self._next[index] = now + view.every
 
-    def _read(self, now: float, done: int, total: int | None, unit: str) -> Numbers:
+    def _read(self, now: float, done: int, total: int | None, unit: str) -> ProgressReading:
         assert self._start is not None
         began, before, _ = self._start
         rate = (done - before) / (now - began) if now > began else 0.0
         left = (total - done) / rate if rate > 0 and total is not None else None
-        return Numbers(done, total, unit, rate, left)
+        return ProgressReading(done, total, unit, rate, left)
 
     def close(self) -> None:
         """Removes the bar and closes the other views."""
@@ -171,19 +172,4 @@ class Reporter:
 
 def reporter(step_name: str, tty: bool, *more: View) -> Reporter:
     """A step's reporter: a bar on a terminal (`tty`), otherwise lines, plus the given views."""
-    return Reporter([Bar(step_name) if tty else Lines(step_name), *more])
-
-
-def readable_rate(rate: float) -> str:
-    """`1,234`, `85`, `3.2` or `0.25`: about two significant digits."""
-    if rate >= 10:
-        return f"{rate:,.0f}"
-    return f"{rate:.1f}" if rate >= 1 else f"{rate:.2g}"
-
-
-def readable_time(seconds: float) -> str:
-    """`0:33`, `12:05` or `3:00:00`."""
-    whole = round(seconds)
-    hours, rest = divmod(whole, 3600)
-    minutes, rest = divmod(rest, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return Reporter([Bar(step_name) if tty else LogLines(step_name), *more])

@@ -79,16 +79,6 @@ def cell(value: Any) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def amount(count: int) -> str:
-    """A size in bytes in readable units."""
-    size = float(count)
-    for unit in ("B", "KB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
-
-
 def _numeric(values: Sequence[Any]) -> bool:
     known = [v for v in values if v is not None]
     return bool(known) and all(

@@ -3,15 +3,15 @@
 from typing import Any
 
 from tercet.flows.results.figures import Value
-from tercet.flows.results.metric_names import metric_of
+from tercet.flows.results.metric_names import parse_metric
 from tercet.flows.studies.arms import Arm
 from tercet.flows.studies.results import Found
 
 BETA, REPEATED = "select.negative_max", "train.phases.0.word_repetition"
-TEST = metric_of("retrieval document_pairs test recall@1")
+TEST = parse_metric("retrieval document_pairs test recall@1")
 
 
-DEV = metric_of("retrieval document_pairs dev recall@1")
+DEV = parse_metric("retrieval document_pairs dev recall@1")
 
 
 def arm_with(name: str, test: dict[int, float], dev: dict[int, float], **values: Any) -> Found:

@@ -8,7 +8,7 @@ import pytest
 from commands_store import make_artifact, make_run
 
 from tercet.flows.commands import define
-from tercet.flows.results.refs import artifact_of
+from tercet.flows.results.refs import find_artifact
 from tercet.storage.artifacts import Artifact
 from tercet.storage.store import Store, open_store
 from tercet.tasks.evaluation.define import DEFINITION_FIGURES
@@ -66,7 +66,7 @@ def measured(store: Store, part: str, trained: str, mrr: dict[str, float]) -> No
 
 
 def trained(store: Store) -> Artifact:
-    return artifact_of(store, "train", None)
+    return find_artifact(store, "train", None)
 
 
 def test_each_part_has_its_own_entries_projection_and_measurement(store: Store) -> None:
@@ -95,7 +95,7 @@ def test_an_only_part_need_not_be_named(store: Store, tmp_path: Path) -> None:
     only = {"definition.entry_matrix": "nounsspace", "other.frequencies": "cccc"}
     train(store, "train.only", "ef01", only, folder(tmp_path / "only"))
     make_run(store, "one", {"train.only": ("ef01", "made", {})})
-    assert define._part(artifact_of(store, "train.only", None), None) == "definition"
+    assert define._part(find_artifact(store, "train.only", None), None) == "definition"
 
 
 @pytest.mark.parametrize("allowed", [True, False])

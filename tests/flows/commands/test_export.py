@@ -17,7 +17,7 @@ from commands_store import SENTENCES, make_artifact, make_run, small_store, terc
 
 from tercet.flows.commands.export import export, export_model
 from tercet.flows.exports.table import write_shards
-from tercet.flows.results.refs import artifact_of
+from tercet.flows.results.refs import find_artifact
 from tercet.storage.store import FullDisk, StoreError, open_store
 from tercet.storage.tags import set_tag
 from tercet.tasks.stage import BadInput
@@ -445,7 +445,7 @@ def test_the_first_of_several_seeds_is_the_one_called_train(tmp_path: Path) -> N
     run_id = make_run(store, "sown", steps, {"name": "sown", "seed": 42})
     for run_ref in (None, run_id):
         for step, version in versions.items():
-            assert artifact_of(store, step, run_ref).version == version
+            assert find_artifact(store, step, run_ref).version == version
 
 
 def test_an_empty_directory_is_filled_where_one_stands_and_behind_a_link(

@@ -11,7 +11,7 @@ from tiny_run import Finished, ended_well, tercet
 from tercet.flows.commands.report import make_report
 from tercet.flows.pages.blocks import Chart
 from tercet.flows.report import lineage, projection
-from tercet.flows.report.subject import opened
+from tercet.flows.report.subject import open_runs
 from tercet.storage.runs import UnknownRef
 from tercet.storage.store import StoreError, open_store
 from tercet.tasks.stage import BadInput
@@ -47,7 +47,7 @@ def test_a_finished_run_becomes_one_file_and_the_store_stays(
 
 
 def test_each_step_is_drawn_below_what_it_is_made_from(finished: Finished) -> None:
-    with opened(open_store(str(finished.store), create=False), [None]) as subjects:
+    with open_runs(open_store(str(finished.store), create=False), [None]) as subjects:
         drawing, _ = lineage.lineage(subjects).blocks
     assert isinstance(drawing, Chart)
     edges, nodes = drawing.spec["layer"][0]["data"]["values"], drawing.spec["data"]["values"]

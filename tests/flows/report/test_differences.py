@@ -6,7 +6,7 @@ from report_store import measured, write_run
 
 from tercet.flows.pages.blocks import Table
 from tercet.flows.report.differences import difference, verdict
-from tercet.flows.report.subject import opened
+from tercet.flows.report.subject import open_runs
 from tercet.storage.store import open_store
 
 
@@ -23,7 +23,7 @@ def test_a_handful_of_queries_tells_no_runs_apart(tmp_path: Path) -> None:
             for i in range(29)
         ]
         ids.append(write_run(tmp_path / "store", tables, version=f"{place:016x}"))
-    with opened(open_store(str(tmp_path / "store"), create=False), ids) as subjects:
+    with open_runs(open_store(str(tmp_path / "store"), create=False), ids) as subjects:
         table, said = difference(*subjects).blocks[0], verdict(*subjects)
     assert isinstance(table, Table)
     assert table.rows[0][3:6] == ["+4.00", "too few", "29 queries"]

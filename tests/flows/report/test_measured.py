@@ -6,13 +6,13 @@ from report_store import measured, write_run
 
 from tercet.flows.pages.blocks import Table
 from tercet.flows.report.measured import before_and_after, verdict
-from tercet.flows.report.subject import opened
+from tercet.flows.report.subject import open_runs
 from tercet.storage.store import open_store
 
 
 def test_a_figure_of_a_handful_of_queries_is_marked_and_counts_as_neither(tmp_path: Path) -> None:
     run = write_run(tmp_path / "store", measured(queries=1))
-    with opened(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
+    with open_runs(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
         section, said = before_and_after(subjects), verdict(subjects[0])
     (table,) = [block for block in section.blocks if isinstance(block, Table)]
     assert [[*row[1:3], row[5]] for row in table.rows] == [
@@ -31,7 +31,7 @@ def test_where_all_figures_are_of_a_handful_nothing_is_concluded(tmp_path: Path)
     tables = measured(queries=1)
     tables["evaluations"] = [row for row in tables["evaluations"] if row["suite"] == "retrieval"]
     run = write_run(tmp_path / "store", tables)
-    with opened(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
+    with open_runs(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
         said = verdict(subjects[0])
     assert said is not None
     assert said.startswith("Whether the encoder is better is not known: document pairs test")

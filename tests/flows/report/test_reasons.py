@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tercet.flows.report.reasons import BY_THRESHOLD, REASONS, SPARE, told
+from tercet.flows.report.reasons import BY_THRESHOLD, REASONS, SPARE, describe_reason
 
 DOCS = Path(__file__).parents[3] / "docs" / "sql.md"
 
@@ -28,5 +28,5 @@ def test_a_documented_reason_has_words(reason: str) -> None:
 
 def test_groups_are_of_known_reasons_and_others_keep_their_names() -> None:
     assert {*SPARE, *BY_THRESHOLD} <= set(REASONS)
-    assert told("empty") == REASONS["empty"]
-    assert told("never_heard_of") == "never heard of"
+    assert describe_reason("empty") == REASONS["empty"]
+    assert describe_reason("never_heard_of") == "never heard of"

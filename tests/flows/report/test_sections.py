@@ -25,7 +25,7 @@ from tercet.flows.report import (
     report,
     trained,
 )
-from tercet.flows.report.subject import Subject, opened
+from tercet.flows.report.subject import Subject, open_runs
 from tercet.flows.results import transductive
 from tercet.storage.runs import end_run, record_step, start_run
 from tercet.storage.store import open_store
@@ -33,14 +33,14 @@ from tercet.storage.store import open_store
 
 @pytest.fixture
 def whole(written: Written) -> Iterator[tuple[Subject, ...]]:
-    with opened(open_store(str(written.store), create=False), [written.whole]) as subjects:
+    with open_runs(open_store(str(written.store), create=False), [written.whole]) as subjects:
         yield subjects
 
 
 @pytest.fixture
 def both(written: Written) -> Iterator[tuple[Subject, ...]]:
     store = open_store(str(written.store), create=False)
-    with opened(store, [written.whole, written.seeds]) as subjects:
+    with open_runs(store, [written.whole, written.seeds]) as subjects:
         yield subjects
 
 
@@ -270,7 +270,7 @@ def ranked(seed: int, found: int, gain: float) -> dict[str, list[dict[str, Any]]
 def test_two_runs_of_one_seed_are_compared_over_the_same_queries(tmp_path: Path) -> None:
     a = write_run(tmp_path / "store", ranked(42, 100, 5.0), recipe={"evaluate": {"bootstrap": 500}})
     b = write_run(tmp_path / "store", ranked(43, 120, 5.0), version="fedcba9876543210")
-    with opened(open_store(str(tmp_path / "store"), create=False), [a, b]) as subjects:
+    with open_runs(open_store(str(tmp_path / "store"), create=False), [a, b]) as subjects:
         rows = {row[0]: row for row in table(differences.difference(*subjects))}
         said = differences.verdict(*subjects)
     name, *values, interval, over, same = rows["document pairs test, recall@1"]
@@ -293,7 +293,7 @@ def test_two_runs_whose_seeds_all_differ_alike_have_no_interval(tmp_path: Path) 
         for row in tables["evaluations"]:
             row["model_version"] += f" of {place}"
         ids.append(write_run(tmp_path / "store", tables, version=f"{place:016x}"))
-    with opened(open_store(str(tmp_path / "store"), create=False), ids) as subjects:
+    with open_runs(open_store(str(tmp_path / "store"), create=False), ids) as subjects:
         said = differences.verdict(*subjects)
     assert said is not None
     assert "the difference over 2 common seeds has no interval" in said
@@ -311,7 +311,7 @@ def test_runs_that_were_measured_on_other_queries_have_no_interval(tmp_path: Pat
         row["pair_id"] += 1000
     a = write_run(tmp_path / "store", ranked(42, 100, 5.0))
     b = write_run(tmp_path / "store", other, version="fedcba9876543210")
-    with opened(open_store(str(tmp_path / "store"), create=False), [a, b]) as subjects:
+    with open_runs(open_store(str(tmp_path / "store"), create=False), [a, b]) as subjects:
         rows = {row[0]: row for row in table(differences.difference(*subjects))}
         said = differences.verdict(*subjects)
     assert rows["document pairs test, recall@1"][4:6] == ["–", None]
@@ -321,8 +321,8 @@ def test_runs_that_were_measured_on_other_queries_have_no_interval(tmp_path: Pat
 
 def test_a_section_that_shows_nothing_is_not_on_the_page(written: Written) -> None:
     store = open_store(str(written.store), create=False)
-    with opened(store, [written.failed]) as subjects:
-        page = report.html(subjects)
+    with open_runs(store, [written.failed]) as subjects:
+        page = report.render_report(subjects)
         for part in report.PARTS:
             section = part(subjects)
             for chart in of(section, Chart):
@@ -372,8 +372,8 @@ def test_a_report_has_no_place_and_no_key_of_the_machine(tmp_path: Path) -> None
     warning |= {"count": 1, "total": 2, "message": "m", "example": "/home/ann", "remedy": remedy}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"warnings": [warning]}))
     for refs in (ids[:1], ids):
-        with opened(open_store(str(tmp_path / "store"), create=False), refs) as subjects:
-            html = report.html(subjects)
+        with open_runs(open_store(str(tmp_path / "store"), create=False), refs) as subjects:
+            html = report.render_report(subjects)
         for secret in ("/home/ann", "ann:pw", "abc123secret", str(tmp_path)):
             assert secret not in html
 
@@ -386,8 +386,8 @@ def test_numbers_that_are_none_are_left_out(tmp_path: Path) -> None:
     tables["evaluations"][0]["value"] = float("nan")
     tables["acceptance"][0]["similarity_median"] = float("nan")
     run_id = write_run(tmp_path / "store", tables)
-    with opened(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
-        html = report.html(subjects)
+    with open_runs(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
+        html = report.render_report(subjects)
     assert "could not be read" not in html
 
 
@@ -396,7 +396,7 @@ def test_the_order_of_facts_is_drawn_where_a_part_reports_it(tmp_path: Path) -> 
     for row in tables["training_log"]:
         row["terms"] = [("strict.in_order", row["step"] / 20), ("topical.loss", 1.0)]
     run_id = write_run(tmp_path / "store", tables)
-    with opened(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
+    with open_runs(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
         drawn = of(trained.curves(subjects), Chart)
         assert "No gate was in use" in of(trained.gate(subjects), Note)[0].text
     assert [chart.title for chart in drawn] == [
@@ -411,7 +411,7 @@ def test_few_steps_show_both_cosines_as_points(tmp_path: Path) -> None:
     tables = trained_rows()
     tables["training_log"] = tables["training_log"][:1]
     run_id = write_run(tmp_path / "store", tables)
-    with opened(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
+    with open_runs(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
         charts = of(trained.gate(subjects), Chart)
     assert all("point" in chart.spec["layer"][0]["mark"] for chart in charts)
 
@@ -428,7 +428,7 @@ def test_steps_that_were_reused_show_how_long_they_took_when_they_were_made(
     lost = {**reused, "stage": "lost", "version": "fedcba9876543210", "step": "lost"}
     record_step(store, run_id, "lost", {**lost, "tables": {}})
     end_run(store, run_id, "done", {})
-    with opened(store, [first, run_id]) as (made_now, made_before):
+    with open_runs(store, [first, run_id]) as (made_now, made_before):
         (chart,) = of(kept.cost([made_before]), Chart)
         said = {row["step"]: (row["seconds"], row["said"]) for row in chart.spec["data"]["values"]}
         assert said == {"everything": (1.5, "reused: 1.5 s when made"), "lost": (0.0, "reused")}
@@ -460,7 +460,7 @@ def test_entries_are_shown_for_every_step(tmp_path: Path, whole: tuple[Subject, 
         ],
     }
     run = write_run(tmp_path / "store", tables)
-    with opened(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
+    with open_runs(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
         section = entries.entries(subjects)
     assert table(section) == [
         ["step1", 3, 5, 0.1235, 0.5, None, None],

@@ -10,7 +10,7 @@ from report_store import write_run
 
 from tercet.flows.pages.blocks import Table
 from tercet.flows.report.entries import entries
-from tercet.flows.report.subject import opened
+from tercet.flows.report.subject import open_runs
 from tercet.flows.results.definitions import ARMS, defined, in_words
 from tercet.flows.results.summary import of_definitions
 from tercet.storage.store import open_store
@@ -99,7 +99,7 @@ def test_the_report_has_them_beside_the_entries(tmp_path: Path) -> None:
     point = {"name": "step1", "seed": None, "entry_id": 0, "text": "a", "x": 0.0, "y": 0.0}
     tables = {"entry_spaces": [space], "entry_points": [point], "definition_figures": rows()}
     run = write_run(tmp_path / "store", tables)
-    with opened(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
+    with open_runs(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
         section = entries(subjects)
     (table,) = [
         block

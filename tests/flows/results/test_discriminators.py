@@ -10,7 +10,7 @@ from report_store import write_run
 
 from tercet.flows.pages.blocks import Note, Table
 from tercet.flows.report.discriminators import discriminators
-from tercet.flows.report.subject import opened
+from tercet.flows.report.subject import open_runs
 from tercet.flows.results.discriminators import ARMS, in_words, judged
 from tercet.storage.store import open_store
 from tercet.tasks.training.discriminator_figures import DISCRIMINATOR_METRICS
@@ -109,7 +109,7 @@ def test_the_report_shows_verdicts_by_generator_and_method(tmp_path: Path) -> No
             ],
         },
     )
-    with opened(open_store(str(tmp_path / "store")), [run]) as subjects:
+    with open_runs(open_store(str(tmp_path / "store")), [run]) as subjects:
         figures, said, reliability, verdicts = discriminators(subjects).blocks
     assert isinstance(figures, Table)
     assert isinstance(said, Note)
@@ -143,7 +143,7 @@ def test_refusals_are_put_to_the_scorer_that_decides(tmp_path: Path) -> None:
         },
         recipe={"select": {"p_true": "pair", "p_min": 0.5}},
     )
-    with opened(open_store(str(tmp_path / "store")), [run]) as subjects:
+    with open_runs(open_store(str(tmp_path / "store")), [run]) as subjects:
         verdicts = discriminators(subjects).blocks[-1]
     assert isinstance(verdicts, Table)
     of_both = ["rule", "paraphrase", "positive", 2]
@@ -155,7 +155,7 @@ def test_refusals_are_put_to_the_scorer_that_decides(tmp_path: Path) -> None:
 
 def test_a_run_without_discriminators_says_so(tmp_path: Path) -> None:
     store, run = small_store(tmp_path / "store")
-    with opened(store, [run]) as subjects:
+    with open_runs(store, [run]) as subjects:
         (note,) = discriminators(subjects).blocks
     assert isinstance(note, Note)
     assert note.tone == "missing"

@@ -67,7 +67,9 @@ def connection(generated: int, of: int, *refused: tuple[str, str]) -> duckdb.Duc
 def test_few_draws_are_told_with_the_reasons() -> None:
     refused = [("parse", "same_as_source")] * 6 + [("parse", "cut_off")] * 3
     db = connection(3, 100, *refused, ("select", "below_positive_min"))
-    (said,) = drawn.told(db, recipe(word_shuffle=1, cutoff=1, word_repetition=1, generated=1))
+    (said,) = drawn.describe_draws(
+        db, recipe(word_shuffle=1, cutoff=1, word_repetition=1, generated=1)
+    )
     assert said == (
         "drawn: 3.0% of the drawn positives are generated texts, where the shares of draw mean "
         "25.0%: 3 of 100 sentences drew one. Of 15 texts that should keep the meaning 5 are "
@@ -78,12 +80,12 @@ def test_few_draws_are_told_with_the_reasons() -> None:
 
 @pytest.mark.parametrize(("generated", "enough"), [(44, False), (45, True), (50, True)])
 def test_as_many_as_meant_need_no_reason(generated: int, enough: bool) -> None:
-    (said,) = drawn.told(connection(generated, 100), recipe(cutoff=1, generated=1))
+    (said,) = drawn.describe_draws(connection(generated, 100), recipe(cutoff=1, generated=1))
     assert said.endswith("as the shares of draw mean it.") == enough
     assert enough or said.endswith("raise per_sentence, or list more methods under synthesise.")
 
 
 def test_without_generated_texts_nothing_is_told() -> None:
-    assert drawn.told(connection(0, 10), recipe(cutoff=1)) == []
-    assert drawn.told(duckdb.connect(), recipe(generated=1)) == []
-    assert drawn.told(connection(3, 10), {}) == []
+    assert drawn.describe_draws(connection(0, 10), recipe(cutoff=1)) == []
+    assert drawn.describe_draws(duckdb.connect(), recipe(generated=1)) == []
+    assert drawn.describe_draws(connection(3, 10), {}) == []

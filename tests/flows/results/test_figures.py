@@ -5,7 +5,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tercet.flows.results.figures import figures, foremost, of_geometry, of_tasks, seeds
+from tercet.flows.results.figures import foremost, of_geometry, of_tasks, read_figures, seeds
 from tercet.flows.results.metric_names import Metric
 
 RECALL = Metric("retrieval", "document_pairs", "test", "recall@1")
@@ -59,7 +59,7 @@ ROWS = [
 
 
 def test_before_after_and_gain_by_seed() -> None:
-    (found,) = figures(stored(ROWS))
+    (found,) = read_figures(stored(ROWS))
     assert found.metric == RECALL
     assert found.before is not None
     assert (found.before.value, found.before.n) == (60.0, 50)
@@ -76,34 +76,34 @@ def test_before_after_and_gain_by_seed() -> None:
 
 
 def test_the_figures_of_one_model_also_of_an_earlier_phase() -> None:
-    (found,) = figures(stored(ROWS), "encoder-2")
+    (found,) = read_figures(stored(ROWS), "encoder-2")
     assert found.values() == {2: 66.0}
     assert found.gain() == (6.0, 4.0, 8.0)
-    (found,) = figures(stored(ROWS), "mixed-1")
+    (found,) = read_figures(stored(ROWS), "mixed-1")
     assert found.values() == {1: 62.0}
     assert found.gain() == (2.0, None, None)
 
 
 def test_a_gain_without_a_row_is_the_difference() -> None:
-    (found,) = figures(stored([row("base", 60.0), row("encoder", 61.5)]))
+    (found,) = read_figures(stored([row("base", 60.0), row("encoder", 61.5)]))
     assert found.gain() == (1.5, None, None)
 
 
 def test_of_too_few_questions_there_is_no_interval() -> None:
-    (found,) = figures(stored([{**one, "n": 29} for one in ROWS]))
+    (found,) = read_figures(stored([{**one, "n": 29} for one in ROWS]))
     assert found.few
     assert found.gain() == (5.0, None, None)
-    (found,) = figures(stored([{**one, "n": 29} for one in ROWS]), "encoder-2")
+    (found,) = read_figures(stored([{**one, "n": 29} for one in ROWS]), "encoder-2")
     assert found.gain() == (6.0, None, None)
 
 
 def test_a_figure_of_enough_questions_stands_for_all() -> None:
     few = [{**one, "n": 1} for one in ROWS]
     many = [{**one, "task": "halves", "n": 50} for one in ROWS]
-    told = foremost(figures(stored([*few, *many])))
+    told = foremost(read_figures(stored([*few, *many])))
     assert told is not None
     assert told.metric.task == "halves"
-    told = foremost(figures(stored(few)))
+    told = foremost(read_figures(stored(few)))
     assert told is not None
     assert told.metric == RECALL
     assert foremost([]) is None
@@ -111,18 +111,18 @@ def test_a_figure_of_enough_questions_stands_for_all() -> None:
 
 def test_undefined_values_are_left_out() -> None:
     nan = float("nan")
-    assert figures(stored([row("encoder", nan), row("encoder", nan, "recall@1_gain")])) == []
+    assert read_figures(stored([row("encoder", nan), row("encoder", nan, "recall@1_gain")])) == []
 
 
 @pytest.mark.parametrize("names", [OLD, tuple(COLUMNS)])
 def test_older_stores_lack_columns(names: tuple[str, ...]) -> None:
-    (found,) = figures(stored([row("base", 60.0), row("encoder", 61.0)], names))
+    (found,) = read_figures(stored([row("base", 60.0), row("encoder", 61.0)], names))
     assert found.first is not None
     assert (found.first.n, found.first.seed, found.first.pooling) == (None, None, "")
 
 
 def test_a_run_that_measured_nothing_has_none() -> None:
-    assert figures(duckdb.connect()) == []
+    assert read_figures(duckdb.connect()) == []
 
 
 def test_test_stands_before_dev_and_geometry_apart() -> None:
@@ -133,7 +133,7 @@ def test_test_stands_before_dev_and_geometry_apart() -> None:
         row("encoder", 1.0),
         row("encoder", 1.0, "spearman", suite="sts", task="STS-B", subset="all"),
     ]
-    found = figures(stored(rows))
+    found = read_figures(stored(rows))
     assert [f.name for f in of_tasks(found)] == [
         "document pairs test, recall@1",
         "document pairs test, MRR",
@@ -151,16 +151,16 @@ def test_figures_of_sets_whose_texts_stayed_in_training_are_transductive() -> No
         for suite, task, subset in places
     ]
     connection = stored(rows)
-    assert not any(figure.transductive for figure in figures(connection))
+    assert not any(figure.transductive for figure in read_figures(connection))
     connection.execute("CREATE TABLE contamination (suite VARCHAR, task VARCHAR, removed BOOLEAN)")
     connection.execute("INSERT INTO contamination VALUES ('sts', 'STS16', true)")
-    assert not any(figure.transductive for figure in figures(connection))
+    assert not any(figure.transductive for figure in read_figures(connection))
     connection.execute(
         "INSERT INTO contamination VALUES ('sts', 'STS-B', false), ('fact_order', 'ours', false)"
     )
-    marked = {figure.metric.task for figure in figures(connection) if figure.transductive}
+    marked = {figure.metric.task for figure in read_figures(connection) if figure.transductive}
     # An average with such a set is one as well.
     assert marked == {"STS-B", "STS-B dev", "STS", "ours dev"}
-    named = {figure.metric.task: figure.name for figure in figures(connection)}
+    named = {figure.metric.task: figure.name for figure in read_figures(connection)}
     assert named["STS"] == "STS, Spearman (transductive)"
     assert named["STS16"] == "STS16, Spearman"

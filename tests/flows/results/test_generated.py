@@ -8,7 +8,7 @@ from commands_store import small_store
 
 from tercet.flows.pages.blocks import Note
 from tercet.flows.report.generators import generators
-from tercet.flows.report.subject import opened
+from tercet.flows.report.subject import open_runs
 from tercet.flows.results.generated import METRICS, Gain, in_words, measured
 from tercet.tasks.evaluation.measure_generators import GENERATOR_METRICS
 
@@ -68,7 +68,7 @@ def test_a_run_without_the_table_measured_none() -> None:
 
 def test_a_run_without_generators_says_so(tmp_path: Path) -> None:
     store, run = small_store(tmp_path / "store")
-    with opened(store, [run]) as subjects:
+    with open_runs(store, [run]) as subjects:
         (note,) = generators(subjects).blocks
     assert isinstance(note, Note)
     assert note.tone == "missing"

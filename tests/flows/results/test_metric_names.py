@@ -2,23 +2,25 @@
 
 import pytest
 
-from tercet.flows.results.metric_names import DEFAULTS, Metric, metric_of
+from tercet.flows.results.metric_names import DEFAULTS, Metric, parse_metric
 from tercet.tasks.stage import BadInput
 
 
 @pytest.mark.parametrize("text", [*DEFAULTS, "sts STS-B dev all spearman"])
 def test_what_is_typed_is_what_is_written(text: str) -> None:
-    assert str(metric_of(text)) == text
+    assert str(parse_metric(text)) == text
 
 
 def test_a_task_may_have_several_words() -> None:
-    assert metric_of("sts STS-B dev all spearman") == Metric("sts", "STS-B dev", "all", "spearman")
+    assert parse_metric("sts STS-B dev all spearman") == Metric(
+        "sts", "STS-B dev", "all", "spearman"
+    )
 
 
 @pytest.mark.parametrize("text", ["recall@1", "retrieval test recall@1"])
 def test_too_few_words_are_refused_with_an_example(text: str) -> None:
     with pytest.raises(BadInput, match="retrieval document_pairs test recall@1"):
-        metric_of(text)
+        parse_metric(text)
 
 
 @pytest.mark.parametrize(
@@ -30,19 +32,19 @@ def test_too_few_words_are_refused_with_an_example(text: str) -> None:
     ],
 )
 def test_dev_and_test_lead_to_each_other(test: str, dev: str) -> None:
-    assert metric_of(test).on_dev() == metric_of(dev)
-    assert metric_of(dev).on_test() == metric_of(test)
-    assert metric_of(dev).on_dev() == metric_of(dev)
-    assert metric_of(test).on_test() == metric_of(test)
-    assert metric_of(dev).of_dev
-    assert not metric_of(test).of_dev
+    assert parse_metric(test).on_dev() == parse_metric(dev)
+    assert parse_metric(dev).on_test() == parse_metric(test)
+    assert parse_metric(dev).on_dev() == parse_metric(dev)
+    assert parse_metric(test).on_test() == parse_metric(test)
+    assert parse_metric(dev).of_dev
+    assert not parse_metric(test).of_dev
 
 
 def test_the_years_of_sts_are_chosen_by_the_dev_set_of_sts_b() -> None:
     for task in ("STS", "STS12", "STS16"):
-        found = metric_of(f"sts {task} all spearman").on_dev()
-        assert found == metric_of("sts STS-B dev all spearman")
+        found = parse_metric(f"sts {task} all spearman").on_dev()
+        assert found == parse_metric("sts STS-B dev all spearman")
 
 
 def test_what_has_no_dev_set() -> None:
-    assert metric_of("transfer MR test accuracy").on_dev() is None
+    assert parse_metric("transfer MR test accuracy").on_dev() is None

@@ -30,7 +30,7 @@ def told(
     with duckdb.connect() as db:
         db.register("rejects", pa.Table.from_pylist(rows, schema=REJECTS))
         db.register("document_pairs", pa.table({"pair_id": list(range(pairs))}))
-        return unmeasured.told(db, of)
+        return unmeasured.describe_unmeasured(db, of)
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_rejects_of_rows_and_of_other_stages_are_none() -> None:
     ]  # fmt: skip
     assert told(rows, recipe()) == []
     with duckdb.connect() as db:
-        assert unmeasured.told(db, recipe()) == []
+        assert unmeasured.describe_unmeasured(db, recipe()) == []

@@ -8,7 +8,7 @@ import pytest
 from study_arms import TEST, arm_with
 
 from tercet.flows.results.figures import Value
-from tercet.flows.results.metric_names import metric_of
+from tercet.flows.results.metric_names import parse_metric
 from tercet.flows.studies.arms import Arm
 from tercet.flows.studies.page import notes_of
 from tercet.flows.studies.results import Found, results
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Store:
 def found(*metrics: str) -> Found:
     values: dict[int | None, Value] = {42: Value(60.0, 50.0, 70.0, 100, "trained", seed=42)}
     return Found(
-        Arm("one", "one.yaml", ()), "run", None, 42, 100, {metric_of(m): values for m in metrics}
+        Arm("one", "one.yaml", ()), "run", None, 42, 100, {parse_metric(m): values for m in metrics}
     )
 
 
@@ -129,7 +129,7 @@ def test_with_one_seed_arms_are_compared_over_the_same_pairs(store: Store) -> No
         "bad": [0.1 * g + 0.4 * (i % 3) for i, g in enumerate(gold)],
     }
     cosines["same"] = cosines["good"]
-    metric = metric_of("sts STS-B all spearman")
+    metric = parse_metric("sts STS-B all spearman")
     arms = []
     for name, values in cosines.items():
         found = Found(

@@ -5,7 +5,7 @@ import errno
 import pytest
 import typer
 
-from tercet.flows.terminal.failures import StageFailed, exit_code, sentence
+from tercet.flows.terminal.failures import StageFailed, describe_failure, exit_code
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.storage.store import FullDisk, StoreError
 from tercet.tasks.stage import BadInput
@@ -43,8 +43,8 @@ def test_exit_codes(error: BaseException, code: int) -> None:
     ],
 )
 def test_one_line_says_what_is_wrong(error: BaseException, said: str) -> None:
-    assert sentence(error).endswith(said)
-    assert "\n" not in sentence(error)
+    assert describe_failure(error).endswith(said)
+    assert "\n" not in describe_failure(error)
 
 
 @pytest.mark.parametrize(
@@ -56,5 +56,5 @@ def test_one_line_says_what_is_wrong(error: BaseException, said: str) -> None:
     ],
 )
 def test_a_full_disk_is_recognised_whoever_met_it(error: Exception) -> None:
-    assert sentence(error).startswith("The disk is full")
+    assert describe_failure(error).startswith("The disk is full")
     assert exit_code(error) == 1

@@ -7,13 +7,13 @@ import threading
 import pytest
 
 from tercet.flows.terminal import interrupts
-from tercet.flows.terminal.progress import Lines, Reporter
+from tercet.flows.terminal.progress import LogLines, Reporter
 
 # The signal comes while an object is being deleted: what is raised there is printed and forgotten.
 WITHIN_DEL = """
 import os, signal
 from tercet.flows.terminal import interrupts
-from tercet.flows.terminal.progress import Lines, Reporter
+from tercet.flows.terminal.progress import LogLines, Reporter
 interrupts.listen()
 class Dying:
     def __del__(self):
@@ -21,7 +21,7 @@ class Dying:
         for _ in range(1000):
             pass
 # No time goes by, so that nothing is shown.
-show = Reporter([Lines("rows")], lambda: 0.0)
+show = Reporter([LogLines("rows")], lambda: 0.0)
 show(1, 3, "rows")
 Dying()
 print("went on", flush=True)
@@ -48,7 +48,7 @@ def test_only_the_main_thread_is_interrupted(monkeypatch):
 
     def work() -> None:
         try:
-            Reporter([Lines("rows")])(1, 2, "rows")
+            Reporter([LogLines("rows")])(1, 2, "rows")
         except BaseException as error:
             raised.append(error)
 
@@ -57,7 +57,7 @@ def test_only_the_main_thread_is_interrupted(monkeypatch):
     thread.join()
     assert raised == []
     with pytest.raises(KeyboardInterrupt):
-        Reporter([Lines("rows")])(1, 2, "rows")
+        Reporter([LogLines("rows")])(1, 2, "rows")
 
 
 def test_an_ignored_ctrl_c_stays_ignored():

@@ -31,8 +31,8 @@ def test_what_is_text_stays(text: str) -> None:
 def test_messages_and_failures_are_printable(capsys: pytest.CaptureFixture[str]) -> None:
     say(HARM)
     assert capsys.readouterr().err == f"{SHOWN}\n"
-    assert failures.sentence(BadInput(HARM)) == SHOWN
-    assert SHOWN in failures.sentence(ValueError(HARM))
+    assert failures.describe_failure(BadInput(HARM)) == SHOWN
+    assert SHOWN in failures.describe_failure(ValueError(HARM))
 
 
 def test_rows_of_data_are_as_they_are_in_a_pipe_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tercet.flows.service.progress import PrefectArtifact
-from tercet.flows.terminal.progress import Numbers, Reporter, readable_rate, readable_time, reporter
+from tercet.flows.terminal.progress import ProgressReading, Reporter, reporter
 
 
 class Clock:
@@ -17,13 +17,13 @@ class Clock:
 class Seen:
     def __init__(self, every: float = 10.0) -> None:
         self.every = every
-        self.shown: list[Numbers] = []
+        self.shown: list[ProgressReading] = []
         self.closed = 0
 
-    def show(self, numbers: Numbers) -> None:
+    def show(self, numbers: ProgressReading) -> None:
         self.shown.append(numbers)
 
-    def close(self, numbers: Numbers) -> None:
+    def close(self, numbers: ProgressReading) -> None:
         self.closed += 1
 
 
@@ -122,15 +122,3 @@ def test_prefect_out_of_reach_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> No
     with reporter("train", False, PrefectArtifact("train")) as progress:
         progress(5, 10, "steps")
     assert asked
-
-
-@pytest.mark.parametrize(
-    ("rate", "text"), [(1234.4, "1,234"), (85.2, "85"), (3.24, "3.2"), (0.251, "0.25")]
-)
-def test_readable_rate(rate: float, text: str) -> None:
-    assert readable_rate(rate) == text
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(33, "0:33"), (725, "12:05"), (10800, "3:00:00")])
-def test_readable_time(seconds: float, text: str) -> None:
-    assert readable_time(seconds) == text

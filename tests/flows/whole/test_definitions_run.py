@@ -20,7 +20,7 @@ from tiny_models import WORDS
 from tiny_run import Finished, copy_of, ended_well, query, start, started_anew, states, tercet
 
 from tercet.flows.commands import define
-from tercet.flows.results.refs import artifact_of
+from tercet.flows.results.refs import find_artifact
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.entry_space import read_space
 from tercet.models.losses.definition_loss import read_projection
@@ -74,7 +74,7 @@ def undisturbed(finished: Finished, recipe: Path, tmp_path_factory: pytest.TempP
 
 
 def model(store: Path, step: str) -> Path:
-    return Path(artifact_of(open_store(str(store), create=False), step, None).model_dir() or "")
+    return Path(find_artifact(open_store(str(store), create=False), step, None).model_dir() or "")
 
 
 def test_the_second_step_starts_from_the_backbone_and_reads_the_firsts_entries(

@@ -8,7 +8,7 @@ import pytest
 from sentence_transformers import SentenceTransformer
 from tiny_run import ended_well, query, states, tercet
 
-from tercet.flows.results.refs import artifact_of
+from tercet.flows.results.refs import find_artifact
 from tercet.storage.store import open_store
 
 # Words that the tiny model knows, some of which have an opposite.
@@ -103,7 +103,7 @@ def test_both_phases_train_by_cached_gradients_and_are_measured(store: Path) -> 
     assert log == [("nli", 4), ("synthetic", 4)]
     phases = query(store, "SELECT DISTINCT phase FROM evaluations ORDER BY phase NULLS FIRST")
     assert {phase for (phase,) in phases} >= {"encoder", "synthetic"}
-    encoder = artifact_of(open_store(str(store), create=False), "train", None).model_dir()
+    encoder = find_artifact(open_store(str(store), create=False), "train", None).model_dir()
     vectors = SentenceTransformer(str(encoder), device="cpu").encode(["the red column", "a row"])
     assert vectors.shape == (2, 32)
 

@@ -12,7 +12,7 @@ from faulty_server import until
 from stopped_training import STOPPING, TELLING
 from tiny_run import Finished, copy_of, ended_well, query, start, started_anew, states, tercet
 
-from tercet.flows.results.refs import artifact_of
+from tercet.flows.results.refs import find_artifact
 from tercet.storage.store import open_store
 
 STEPS = {"batch_size": 8, "max_steps": 8, "learning_rate": 1e-3}
@@ -61,7 +61,7 @@ def undisturbed(finished: Finished, recipe: Path, tmp_path_factory: pytest.TempP
 
 
 def weights(store: Path, name: str) -> bytes:
-    artifact = artifact_of(open_store(str(store), create=False), name, None)
+    artifact = find_artifact(open_store(str(store), create=False), name, None)
     return (artifact.model_dir() / "model.safetensors").read_bytes()
 
 

@@ -82,9 +82,11 @@ def told(
         with open_run(plan, said.append) as handle:
             for step in plan.steps:
                 run_step(handle, step, silent)
-        lines = summary.of_run(plan, handle.run_id, "tercet run says.yaml").strip().splitlines()
+        lines = (
+            summary.summarise_run(plan, handle.run_id, "tercet run says.yaml").strip().splitlines()
+        )
         with catalog.connect(open_store(plan.store, create=False)) as connection:
-            return warnings.of_run(connection), said, lines
+            return warnings.read_warnings(connection), said, lines
 
 
 def named_kinds(found: list[Row]) -> set[tuple[str, str | None, str]]:
@@ -190,7 +192,7 @@ def test_rows_are_looked_at_once_and_shown_by_every_command(
     with open_run(plan, said.append) as handle:
         for step in plan.steps:
             run_step(handle, step, silent)
-    assert line in summary.of_run(plan, handle.run_id, "tercet run").splitlines()
+    assert line in summary.summarise_run(plan, handle.run_id, "tercet run").splitlines()
     # What was made earlier was told when it was made.
     assert line.strip() not in said
     # An artifact of an older Tercet says nothing, and is read all the same.
