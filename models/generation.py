@@ -130,13 +130,14 @@ class Several(Params):
     per_sentence: int = Field(1, ge=1, le=16, description="generations of a sentence, at most")
 
 
-class Prompted(Several):
+class Prompted(Params):
     """Parameters of a method whose texts a language model or a fitted generator writes.
 
     Where relation or checks are none, those of the method's declaration hold; where temperature,
     top_p or max_tokens are none, the model's own settings decide.
     """
 
+    per_unit: int = Field(1, ge=1, le=16, description="texts about a sentence or passage, at most")
     generator: str = Field("llm", description="who writes: llm, or a name under `generators`")
     prompt: str | None = Field(None, description="a prompt file (Jinja2) instead of ours")
     shots: str | None = Field(

@@ -54,9 +54,9 @@ def _most(step: Step, artifact: Artifact | None, found: Mapping[str, Most]) -> M
         case "extract_generate" | "synthesise":
             anchors, words = _of(step, "anchors", found)
             made = None if artifact is None else _made(artifact, "generations")
-            each = getattr(config, "params", {}).get("per_sentence", 1)
-            asked = _times(anchors, each)
-            if getattr(config, "params", {}).get("unit") == "passage":
+            params = getattr(config, "params", {})
+            asked = _times(anchors, params.get("per_unit", params.get("per_sentence", 1)))
+            if params.get("unit") == "passage":
                 words = None  # A paragraph has any number of sentences.
             return Most(anchors, asked if made is None else made, words)
         case "extract" | "extract_parse":

@@ -248,10 +248,10 @@ def _check_asking(resolved: Resolved) -> None:
         raise Misplaced(f"{asking[0][-1]} asks a language model: name it under `llm`", *asking[0])
     for place in asking:
         params = recipe.synthesise[str(place[-1])].params if place[1:] else {}
-        times = params.get("per_sentence", 1)
+        times = params.get("per_unit", 1)
         if times > 1 and recipe.llm is not None and not sampling_of(recipe.llm, params).by_seed:
             fault = f"at temperature 0 the model gives the same answer {times} times"
-            raise Misplaced(fault, *place, "per_sentence")
+            raise Misplaced(fault, *place, "per_unit")
     if recipe.llm is not None and recipe.llm.name is not None and not recipe.run.llm.endpoints:
         raise Misplaced(
             "a model given only by name must be served by an endpoint: list run.llm.endpoints, "
@@ -304,13 +304,13 @@ def _check_generator(resolved: Resolved, method: str, name: str) -> None:
             "that fit_generator makes",
             *("generators", name, "model"),
         )
-    times, made = params.get("per_sentence", 1), found.settings
+    times, made = params.get("per_unit", 1), found.settings
     noise = found.form != GENSE and made.writes_with_noise
     if times > 1 and not noise and not sampling_of(settings.decoding(), params).by_seed:
         raise Misplaced(
             f"at temperature 0 the generator writes the same text {times} times: give it a "
             "higher temperature, or ask once",
-            *(*place, "per_sentence"),
+            *(*place, "per_unit"),
         )
     fitted.check_method(kind, name, follows_prompts=found.form == GENSE)
     fitted.check_backend(name, settings.backend, "t5" if found.form == GENSE else str(found.form))

@@ -65,7 +65,7 @@ def _told(connection: duckdb.DuckDBPyConnection, recipe: Mapping[str, Any]) -> I
             "accepted"
         )
         if not counts:
-            yield f"{said}: raise per_sentence, or list more methods under synthesise."
+            yield f"{said}: raise per_unit or per_sentence, or list more methods under synthesise."
             continue
         listed = ", ".join(f"{why} {count:,}" for why, count in [*counts.items()][:_REASONS])
         yield (

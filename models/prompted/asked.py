@@ -48,7 +48,7 @@ def table(requests: Iterable[PromptRequest]) -> pa.Table:
 
 
 def each_sentence(operation: str, *own: str) -> Generate:
-    """Asks about every sentence, or every passage with an anchor in it, `per_sentence` times.
+    """Asks about every sentence, or every passage with an anchor in it, `per_unit` times.
 
     own: the method's parameters that its prompt may name beside the sentence.
     """
@@ -61,7 +61,7 @@ def each_sentence(operation: str, *own: str) -> Generate:
         return table(
             PromptRequest(sentence_id, {params.unit: text, **values}, {"operation": operation})
             for sentence_id, text in units
-            for _ in range(params.per_sentence)
+            for _ in range(params.per_unit)
         )
 
     return generate

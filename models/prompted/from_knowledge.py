@@ -98,7 +98,7 @@ def from_knowledge(given: MethodInput, params: Prompted, seed: int) -> pa.Table:
             ids[row], record.values(texts[row], {}), {"operation": "write_from_knowledge"}
         )
         for row, record in sorted(_records(given).items())
-        for _ in range(params.per_sentence)
+        for _ in range(params.per_unit)
     )
 
 
@@ -120,7 +120,7 @@ class _Edit:
 
 
 def _changed(given: MethodInput, params: ChangedRecord, seed: int) -> Iterator[PromptRequest]:
-    texts, ids, count = given.texts(), given.ids(), params.per_sentence
+    texts, ids, count = given.texts(), given.ids(), params.per_unit
     entity: dict[int, list[_Edit]] = {}
     number: dict[int, list[_Edit]] = {}
     for row, swap in swaps(given, count, seed, _CHANGED, params.choice):

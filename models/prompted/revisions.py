@@ -66,7 +66,7 @@ def entity_revision(given: MethodInput, params: EntityRevision, seed: int) -> pa
             {"operation": "revise_entity", **swap_detail(texts[row], (choice, option, new))},
         )
         for row, (choice, option, new) in swaps(
-            given, params.per_sentence, seed, "entity_revision", params.choice
+            given, params.per_unit, seed, "entity_revision", params.choice
         )
     )
 
@@ -91,9 +91,7 @@ def quantity_revision(given: MethodInput, params: QuantityRevision, seed: int) -
             },
             {"operation": "revise_quantity", **change_detail(change)},
         )
-        for change in drawn_changes(
-            given, params.per_sentence, seed, "quantity_revision", params.value
-        )
+        for change in drawn_changes(given, params.per_unit, seed, "quantity_revision", params.value)
     )
 
 

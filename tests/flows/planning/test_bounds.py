@@ -13,7 +13,7 @@ from tercet.flows.planning.plan import PlannedStep, plan
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import prepare
 
-METHODS = {"rewrite": {"per_sentence": 3}, "antisense": {"max_tokens": 20}, "entity_swap": None}
+METHODS = {"rewrite": {"per_unit": 3}, "antisense": {"max_tokens": 20}, "entity_swap": None}
 
 
 @pytest.fixture

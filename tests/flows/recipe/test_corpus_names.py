@@ -112,7 +112,7 @@ def test_what_is_measured_is_guarded_and_guards_come_first() -> None:
 def repeating(form: str, count: int, model: str = "writer", **more: Any) -> Recipe:
     """A greedy generator that writes of each sentence so many times."""
     fit = {"form": form, "init": "c/d", "pairs": {"above": 3}, **more.pop("fit", {})}
-    own = {"generator": "own", "per_sentence": count, **more}
+    own = {"generator": "own", "per_unit": count, **more}
     return checked(
         {
             "name": "g",

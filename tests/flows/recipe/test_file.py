@@ -450,6 +450,20 @@ RENAMED = {
 }
 
 
+@pytest.mark.parametrize(
+    ("method", "own"),
+    [
+        ("rewrite", "per_sentence: 2"),
+        ("entity_revision", "params: {per_sentence: 2}"),
+        ("mine", "like: precede, per_sentence: 2"),
+        ("question", "prompt: question.jinja, relation: topic, per_sentence: 2"),
+    ],
+)
+def test_of_a_prompted_method_per_sentence_is_called_per_unit(write, method: str, own: str) -> None:
+    told = fault(write(GOOD), overrides=[f"synthesise.{method}={{{own}}}"])
+    assert told.endswith("this key is now called per_unit: write `per_unit`."), told
+
+
 @pytest.mark.parametrize(("old", "new"), RENAMED.items())
 def test_a_renamed_key_names_the_new_one(write, old: str, new: str) -> None:
     told = fault(write(GOOD), overrides=[f"{old}=1"])

@@ -17,7 +17,7 @@ from tercet.models.t5 import wording
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training import fit_gense
 
-ASKED = {"generator": "t5", "per_sentence": 4}
+ASKED = {"generator": "t5", "per_unit": 4}
 FIT: dict[str, Any] = {"form": "gense", "init": "some/t5", "pairs": {"corpora": ["nli"]}}
 CONTENT: dict[str, Any] = {
     "name": "gense",
@@ -124,7 +124,7 @@ def test_other_forms_keep_their_stage(tmp_path: Path) -> None:
         ),
         (
             {"generators": {"t5": {"model": "writer", "temperature": 0}}},
-            ["per_sentence", "writes the same text 4 times"],
+            ["per_unit", "writes the same text 4 times"],
         ),
         (
             {**fitted(form="t5"), "synthesise": {"paraphrase": {"generator": "t5"}}},

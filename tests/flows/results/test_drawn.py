@@ -82,7 +82,9 @@ def test_few_draws_are_told_with_the_reasons() -> None:
 def test_as_many_as_meant_need_no_reason(generated: int, enough: bool) -> None:
     (said,) = drawn.describe_draws(connection(generated, 100), recipe(cutoff=1, generated=1))
     assert said.endswith("as the shares of draw mean it.") == enough
-    assert enough or said.endswith("raise per_sentence, or list more methods under synthesise.")
+    assert enough or said.endswith(
+        "raise per_unit or per_sentence, or list more methods under synthesise."
+    )
 
 
 def test_without_generated_texts_nothing_is_told() -> None:

@@ -20,7 +20,7 @@ COMPONENTS: dict[str, Any] = {"models": {"generator": "a" * 16, "llm": "b" * 16}
 
 def _fitted(name: str = "small", **settings: Any) -> FittedConfig:
     own = GeneratorSettings(model="m", **settings)
-    params = {"generator": name, "per_sentence": 2}
+    params = {"generator": name, "per_unit": 2}
     return FittedConfig(
         method="paraphrase", params=params, decoding=own.decoding(), precision=own.precision
     )

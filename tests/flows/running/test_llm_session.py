@@ -19,7 +19,7 @@ from tercet.tasks.synthesis.fitted import FittedConfig
 
 def test_a_model_that_was_loading_when_it_was_cancelled_is_not_asked(tmp_path, monkeypatch):
     own = GeneratorSettings(model="m")
-    params = {"generator": "small", "per_sentence": 1}
+    params = {"generator": "small", "per_unit": 1}
     config = FittedConfig(
         method="paraphrase", params=params, decoding=own.decoding(), precision=own.precision
     )

@@ -58,7 +58,7 @@ def recipe(tiny: Tiny, tmp_path: Path) -> Callable[..., Path]:
             "sample": {"rows": 120},
             "generators": {"small": {"model": str(model), **dict(settings)}},
             "synthesise": {
-                "paraphrase": {"generator": "small", "per_sentence": 2},
+                "paraphrase": {"generator": "small", "per_unit": 2},
                 "entity_swap": None,
             },
             "select": {"pairing": "role", "positive_min": 0.0, "negative_max": 1.0},
@@ -168,7 +168,7 @@ def test_try_plan_and_rows_that_are_known(
     # More generations of a sentence leave those that it has.
     more = recipe(
         causal,
-        synthesise={"paraphrase": {"generator": "small", "per_sentence": 3}, "entity_swap": None},
+        synthesise={"paraphrase": {"generator": "small", "per_unit": 3}, "entity_swap": None},
     )
     ended_well(tercet(*words(more, store)))
     assert query(store, "SELECT count(*) FROM responses") == [(360,)]
@@ -180,7 +180,7 @@ def test_try_plan_and_rows_that_are_known(
     renamed = recipe(
         causal,
         generators={"little": {"model": str(causal), "temperature": 0.5}},
-        synthesise={"paraphrase": {"generator": "little", "per_sentence": 2}, "entity_swap": None},
+        synthesise={"paraphrase": {"generator": "little", "per_unit": 2}, "entity_swap": None},
     )
     ended_well(tercet(*words(renamed, store)))
     assert states(store)["synthesise.paraphrase"] == "reused"

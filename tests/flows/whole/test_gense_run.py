@@ -65,7 +65,7 @@ def recipe(tiny: Tiny, t5: Path, nli: Path, tmp_path: Path) -> Callable[..., Pat
         pairs = {"validation": 0.25, "test": 0.25}
         fit = {"form": "gense", "init": str(t5), "pairs": pairs, "max_length": 48}
         fit |= {"max_steps": 4, "batch_size": 8, "choose_every": 2, "learning_rate": 1e-3}
-        asked = {"generator": "t5", "per_sentence": 2}
+        asked = {"generator": "t5", "per_unit": 2}
         content["corpora"].append(
             {"name": "nli", "source": str(nli), "role": "labelled", "kind": "triplets"}
         )

@@ -102,7 +102,7 @@ def no_address(recipe: dict[str, Any], folder: Path, model: Path) -> None:
 
 
 def same_text_thrice(recipe: dict[str, Any], folder: Path, model: Path) -> None:
-    recipe["synthesise"] = {"rewrite": {"per_sentence": 3, "temperature": 0}}
+    recipe["synthesise"] = {"rewrite": {"per_unit": 3, "temperature": 0}}
 
 
 def dtype_of_an_endpoint(recipe: dict[str, Any], folder: Path, model: Path) -> None:

@@ -209,7 +209,7 @@ def slow(tiny: Tiny, path: Path, talker: Path, asking: dict[str, Any]) -> Path:
         # A server that is started again may take minutes.
         asking | {"concurrency": 16, "list_size": 4, "patience": 1800},
         sample={"rows": 100},
-        synthesise={"rewrite": {"per_sentence": 2}, "antisense": None},
+        synthesise={"rewrite": {"per_unit": 2}, "antisense": None},
     )
 
 

@@ -72,7 +72,7 @@ def test_a_record_of_numbers_alone_has_no_category() -> None:
 
 
 def test_the_same_record_is_asked_again() -> None:
-    rows = asked("from_knowledge", marked([SENTENCE]), per_sentence=3)
+    rows = asked("from_knowledge", marked([SENTENCE]), per_unit=3)
     assert [row["values"] for row in rows] == [rows[0]["values"]] * 3
 
 
@@ -111,7 +111,7 @@ def test_one_thing_of_the_record_is_changed() -> None:
 
 def test_an_entity_is_changed_in_all_its_mentions() -> None:
     given = with_graph(["A [pear=pear:food] of [9#:pears] [pears=pear:food]."])
-    rows = asked("from_changed_knowledge", given, per_sentence=16)
+    rows = asked("from_changed_knowledge", given, per_unit=16)
     (row,) = [row for row in rows if row["values"]["old"] == "pear"]
     assert row["values"]["entities"] == [{"text": "apple", "type": "food"}]
     assert row["values"]["quantities"][0]["counts"] == "apples"
@@ -119,7 +119,7 @@ def test_an_entity_is_changed_in_all_its_mentions() -> None:
 
 def test_kinds_of_change_alternate_and_none_comes_twice() -> None:
     for seed in range(20):
-        rows = asked("from_changed_knowledge", with_graph([SENTENCE]), seed, per_sentence=6)
+        rows = asked("from_changed_knowledge", with_graph([SENTENCE]), seed, per_unit=6)
         kinds = [row["values"]["old"] == "3" for row in rows]
         assert kinds in ([True, False] * 3, [False, True] * 3)
         assert len({(row["values"]["old"], row["values"]["new"]) for row in rows}) == 6

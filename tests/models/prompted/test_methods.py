@@ -51,10 +51,10 @@ def test_the_methods_and_what_they_are_for() -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("per_sentence", [1, 3])
-def test_rows_are_the_same_under_any_partition_and_order(name: str, per_sentence: int) -> None:
+@pytest.mark.parametrize("per_unit", [1, 3])
+def test_rows_are_the_same_under_any_partition_and_order(name: str, per_unit: int) -> None:
     given = corpus()
-    whole = asked(name, given, per_sentence=per_sentence)
+    whole = asked(name, given, per_unit=per_unit)
     count = len(given.sentences)
     assert len({row["sentence_id"] for row in whole}) == count - (name not in MENTIONLESS)
     parts = []
@@ -62,7 +62,7 @@ def test_rows_are_the_same_under_any_partition_and_order(name: str, per_sentence
         sentences = given.sentences.slice(start, stop - start)
         anchors = np.arange(stop - start)
         parts += asked(
-            name, MethodInput(sentences, anchors, given.mentions, NAMES), per_sentence=per_sentence
+            name, MethodInput(sentences, anchors, given.mentions, NAMES), per_unit=per_unit
         )
     assert parts == whole
     assert given.mentions is not None
@@ -74,7 +74,7 @@ def test_rows_are_the_same_under_any_partition_and_order(name: str, per_sentence
         NAMES,
     )
     by_sentence: dict[int, list[Any]] = {}
-    for row in asked(name, turned, per_sentence=per_sentence):
+    for row in asked(name, turned, per_unit=per_unit):
         by_sentence.setdefault(row["sentence_id"], []).append(row)
     assert [row for rows in reversed(by_sentence.values()) for row in rows] == whole
 
@@ -85,7 +85,7 @@ def test_a_passage_is_asked_about_once_by_its_first_anchor() -> None:
     sentences = given.sentences.set_column(2, "doc_id", pa.array([1, 1, 1, 1, 2, 2], pa.uint64()))
     sentences = sentences.set_column(3, "paragraph", pa.array([0, 0, 0, 1, 1, 1], pa.int32()))
     method = METHODS["rewrite"]
-    params = method.params(unit="passage", per_sentence=2)
+    params = method.params(unit="passage", per_unit=2)
     for anchors, asked_about in (
         ([1, 2, 4], [(1, "A one. A two. A three."), (4, "C one. C two.")]),
         ([3], [(3, "B one.")]),
@@ -156,7 +156,7 @@ def test_a_revision_leaves_the_rest_alone_or_asks_for_other_words(name: str) -> 
 def test_a_changed_record_is_asked_with_what_is_new_and_without_what_was() -> None:
     method = METHODS["from_changed_knowledge"]
     template = load(prompt_path("from_knowledge"), method.variables)
-    for row in asked("from_changed_knowledge", corpus(), per_sentence=4):
+    for row in asked("from_changed_knowledge", corpus(), per_unit=4):
         record = render(template, row["values"]).rpartition("\nSentence: ")[0].split("\n\n", 1)[1]
         assert row["detail"]["new"] in record
         assert f"- {row['detail']['old']} (" not in record
@@ -176,7 +176,7 @@ def test_precede_says_how_long_it_may_be() -> None:
 )
 def test_a_sentence_is_asked_as_often_as_wanted(name: str, operation: str) -> None:
     given = corpus()
-    rows = asked(name, given, per_sentence=3)
+    rows = asked(name, given, per_unit=3)
     assert [row["source"] for row in rows] == [
         text for text in given.sentences["text"].to_pylist() for _ in range(3)
     ]

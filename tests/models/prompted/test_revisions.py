@@ -125,9 +125,9 @@ def test_further_rows_take_other_entities_first_and_then_other_replacements() ->
     lonely = graph(*({name: "animal"} for name in ("dog", "fox", "owl", "ape", "cat")))
     given = with_graph(["A [dog=dog:animal] met a [fox=fox:animal].", "No one."], lonely)
     for seed in range(10):
-        two = asked("entity_revision", given, seed, per_sentence=2)
+        two = asked("entity_revision", given, seed, per_unit=2)
         assert sorted(row["values"]["old"] for row in two) == ["dog", "fox"]
-        many = asked("entity_revision", given, seed, per_sentence=16)
+        many = asked("entity_revision", given, seed, per_unit=16)
         pairs = [(row["values"]["old"], row["values"]["new"]) for row in many]
         assert len(set(pairs)) == len(pairs) == 6
         assert {new for _, new in pairs} == {"owl", "ape", "cat"}
@@ -200,7 +200,7 @@ def test_a_random_value_stands_for_any_quantity_of_the_sentence(text: str, count
     quantities_there = set(given.located("quantity")["mention_id"].to_pylist())
     assert len(quantities_there) == count
     for seed in range(30):
-        rows = asked("quantity_revision", given, seed, per_sentence=8, value="random")
+        rows = asked("quantity_revision", given, seed, per_unit=8, value="random")
         assert {row["detail"]["mention_id"] for row in rows} == quantities_there
         for row in rows:
             old, new = row["values"]["old"], row["values"]["new"]
@@ -221,7 +221,7 @@ def test_a_record_says_the_random_value_in_the_place_of_what_it_had() -> None:
 def test_a_number_is_never_replaced_by_its_own_value() -> None:
     given = marked(["It has [1,000#:beds] [beds=bed:tool] and [half# kg]of it."])
     for seed in range(30):
-        for row in asked("quantity_revision", given, seed, per_sentence=8):
+        for row in asked("quantity_revision", given, seed, per_unit=8):
             old, new = row["values"]["old"], row["values"]["new"]
             assert quantities.find(f"{old} of")[0].value != quantities.find(f"{new} of")[0].value
 
@@ -229,9 +229,9 @@ def test_a_number_is_never_replaced_by_its_own_value() -> None:
 def test_further_rows_take_other_numbers_and_then_other_new_ones() -> None:
     given = marked(["[Two=two:x] of [3#] cats and [40#] dogs.", "One thing."])
     for seed in range(10):
-        two = asked("quantity_revision", given, seed, per_sentence=2)
+        two = asked("quantity_revision", given, seed, per_unit=2)
         assert sorted(row["values"]["old"] for row in two) == ["3", "40"]
-        six = asked("quantity_revision", given, seed, per_sentence=6)
+        six = asked("quantity_revision", given, seed, per_unit=6)
         pairs = {(row["values"]["old"], row["values"]["new"]) for row in six}
         assert len(pairs) == len(six) == 6
         assert [row["values"]["old"] for row in six].count("3") >= 2

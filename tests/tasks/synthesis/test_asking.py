@@ -150,7 +150,7 @@ def test_several_of_a_sentence_are_asked_with_seeds_of_their_own(
 ) -> None:
     folder, inputs = store
     one = answered("rewrite", folder, inputs)["generations"]
-    three = answered("rewrite", folder, inputs, per_sentence=3)
+    three = answered("rewrite", folder, inputs, per_unit=3)
     count = len(three["generations"]) + len(three["rejects"])
     digests = three["generations"]["request_digest"].to_pylist()
     assert len(set(digests)) == len(digests)
