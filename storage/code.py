@@ -95,6 +95,21 @@ def modules_of(value: object) -> set[str]:
     return {name for member in held for name in modules_of(member)}
 
 
+def declared(value: object) -> Any:
+    """What an object declares, as JSON values; functions and classes by their names."""
+    if isinstance(value, partial):
+        return [declared(part) for part in (value.func, value.args, value.keywords)]
+    if inspect.isfunction(value) or inspect.isclass(value):
+        return f"{value.__module__}.{value.__qualname__}"
+    if is_dataclass(value):
+        return {field.name: declared(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): declared(member) for key, member in value.items()}
+    if isinstance(value, tuple | list):
+        return [declared(member) for member in value]
+    return value
+
+
 def _locate(name: str) -> Path | None:
     """The module's source file; None if it is not a module or has no source."""
     spec: ModuleSpec | None = None

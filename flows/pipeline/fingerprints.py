@@ -9,6 +9,7 @@ from typing import Any
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged
 from tercet.models import weights
+from tercet.models.generation import Method
 from tercet.storage import code, fingerprint, rounds, tags
 from tercet.storage.artifacts import Artifact, all_artifacts, open_artifact
 from tercet.storage.store import Store
@@ -66,15 +67,20 @@ def closure(step: Step) -> dict[str, str]:
     """The digest of each module whose code enters the step's version.
 
     These are the modules of its stage's function and of what its config chooses, and all of ours
-    that they import; of what an installed package adds, all of that package's too.
+    that they import; of what an installed package adds, all of that package's too. What a chosen
+    method declares has a digest of its own, since the module that lists the methods has none.
     """
     roots, within = {step.stage.run.__module__}, {"tercet.tasks", "tercet.models"}
+    methods: dict[str, str] = {}
     for chosen in step.stage.uses(step.config):
+        if isinstance(chosen, Method):
+            said = fingerprint.digest(code.declared(chosen))
+            methods[f"the declaration of {chosen.name}"] = said
         roots |= {chosen} if isinstance(chosen, str) else code.modules_of(chosen)
         if module := getattr(chosen, "module", ""):
             roots.add(module)
             within.add(module.partition(".")[0])
-    return code.code_digests(sorted(roots), sorted(within))
+    return code.code_digests(sorted(roots), sorted(within)) | methods
 
 
 def part_key(

@@ -1,8 +1,9 @@
 """What prompted methods hand over, rows of `ASKED`, and what asks about every sentence."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
@@ -52,16 +53,18 @@ def each_sentence(operation: str, *own: str) -> Generate:
 
     own: the method's parameters that its prompt may name beside the sentence.
     """
+    return partial(_ask_each, operation, own)
 
-    def generate(given: MethodInput, params: Prompted, seed: int) -> pa.Table:
-        values = {name: getattr(params, name) for name in own}
-        units: Iterable[tuple[int, str]] = zip(given.ids().tolist(), given.texts(), strict=True)
-        if params.unit == "passage":
-            units = given.passages()
-        return table(
-            PromptRequest(sentence_id, {params.unit: text, **values}, {"operation": operation})
-            for sentence_id, text in units
-            for _ in range(params.per_unit)
-        )
 
-    return generate
+def _ask_each(
+    operation: str, own: Sequence[str], given: MethodInput, params: Prompted, seed: int
+) -> pa.Table:
+    values = {name: getattr(params, name) for name in own}
+    units: Iterable[tuple[int, str]] = zip(given.ids().tolist(), given.texts(), strict=True)
+    if params.unit == "passage":
+        units = given.passages()
+    return table(
+        PromptRequest(sentence_id, {params.unit: text, **values}, {"operation": operation})
+        for sentence_id, text in units
+        for _ in range(params.per_unit)
+    )

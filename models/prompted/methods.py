@@ -24,7 +24,7 @@ from tercet.models.prompted.revisions import (
 )
 from tercet.models.rules.entity_swap import open_graph
 
-# What a line says is in the config of the steps that use it.
+# What a line declares is part of the version of the steps that use it, and no other line is.
 UNVERSIONED = True
 
 

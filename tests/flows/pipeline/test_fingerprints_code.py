@@ -11,7 +11,10 @@ from tercet.flows.pipeline.fingerprints import closure
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.resolve import resolve
+from tercet.models.generation import Method
+from tercet.models.prompted.methods import of_sentence
 from tercet.storage import code
+from tercet.tasks.synthesis import methods
 
 # Stages to what must never be part of them: none of their results depends on it.
 BANNED = {
@@ -115,4 +118,24 @@ def test_an_edit_remakes_the_steps_that_use_the_module_and_no_others(
         monkeypatch.setitem(code._known, (f"tercet.{name}", path), edited)
     steps = {step.name: step for step in shipped()[recipe]}
     changed = {name for name, step in steps.items() if closure(step) != before[name]}
+    assert changed == remade
+
+
+@pytest.mark.parametrize(
+    ("edited", "remade"),
+    [
+        (of_sentence("rewrite", "keeps", checks=("whole_source",)), set()),
+        (
+            of_sentence("rewrite", "keeps", "reword", checks=("whole_source",)),
+            {"synthesise.rewrite"},
+        ),
+        (of_sentence("rewrite", "keeps", own=("max_words",)), {"synthesise.rewrite"}),
+    ],
+)
+def test_what_a_method_declares_is_part_of_its_version_alone(
+    edited: Method, remade: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = closures("gcse")
+    monkeypatch.setattr(methods, "METHODS", {**methods.METHODS, "rewrite": edited})
+    changed = {step.name for step in shipped()["gcse"] if closure(step) != before[step.name]}
     assert changed == remade
