@@ -27,7 +27,7 @@ _OF_THE_ROWS = ("corpora", "max_rows")
 
 def refuse_moved(content: Mapping[str, Any]) -> None:
     """Raises Misplaced for a key that has moved, naming its new place."""
-    for place, name in {**_RENAMED, **_renamed_of_prompted(content)}.items():
+    for place, name in [*_RENAMED.items(), *_renamed_of_prompted(content)]:
         for old in _there(content, place):
             raise Misplaced(f"this key is now called {name}: write `{name}`", *old)
     if "start" in content:
@@ -50,16 +50,16 @@ def refuse_moved(content: Mapping[str, Any]) -> None:
             _refuse_moved_of_phase(phase, ("train", "phases", index))
 
 
-def _renamed_of_prompted(content: Mapping[str, Any]) -> dict[Place, str]:
+def _renamed_of_prompted(content: Mapping[str, Any]) -> list[tuple[Place, str]]:
     """What is called otherwise for prompted methods, which may ask about passages."""
     methods = content.get("synthesise")
-    return {
-        ("synthesise", method, *within, "per_sentence"): "per_unit"
+    return [
+        (("synthesise", method, *within, "per_sentence"), "per_unit")
         for method, own in (methods.items() if isinstance(methods, Mapping) else ())
         if isinstance(own, Mapping)
         and (own.get("like", method) in PROMPTED_NAMES or "prompt" in own)
         for within in ((), ("params",))
-    }
+    ]
 
 
 def _there(content: Any, place: Place) -> Iterator[Place]:
