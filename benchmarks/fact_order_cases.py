@@ -40,8 +40,9 @@ from tercet.flows.results.queries import connect
 from tercet.models import seeding
 from tercet.models.measures.metrics import TIE
 from tercet.storage.store import open_store
-from tercet.tasks.evaluation.evaluate import evaluate_models
+from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_models
 from tercet.tasks.evaluation.suites.fact_order import OrderTask, read_cases
+from tercet.tasks.stage import Resources
 
 HERE = Path(__file__).parent
 DATA = Path(os.environ.get("TERCET_DATA", HERE.parent.parent / "shared" / "data"))
@@ -236,9 +237,8 @@ def measured(files: dict[str, str], data: Path, seed: int) -> list[tuple[str, ..
     from tercet.models import weights
 
     path = weights.fetch(MINILM)
-    table = evaluate_models(
-        {"MiniLM, untouched": path}, None, splits=("dev", "test"), fact_order=files, seed=seed
-    )
+    config = EvaluateConfig(splits=("dev", "test"), fact_order=files)
+    table = evaluate_models({"MiniLM, untouched": path}, config, Resources(), seed=seed)
     rows = [
         (
             row["model"],

@@ -15,8 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-from tercet.tasks.evaluation.evaluate import evaluate_model
+from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_models
 from tercet.tasks.evaluation.suites.sts import STS_TASKS
+from tercet.tasks.stage import Resources
 
 HERE = Path(__file__).parent
 TOLERANCE = 0.1
@@ -48,9 +49,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=HERE / "results" / "sts_selftest.csv")
     options = parser.parse_args()
     began = time.monotonic()
-    table = evaluate_model(
-        packaged_minilm(), options.suite, pooling="mean", precision=options.precision
-    )
+    config = EvaluateConfig(suite=options.suite, pooling="mean", precision=options.precision)
+    table = evaluate_models({"": packaged_minilm()}, config, Resources())
     seconds = time.monotonic() - began
     found = {
         (row["task"], row["subset"]): row

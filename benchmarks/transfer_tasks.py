@@ -30,7 +30,6 @@ from tercet.tasks.evaluation.suites.transfer import (
     LabelledTask,
     read_task,
 )
-from tercet.tasks.evaluation.transfer_outcome import outcome
 
 HERE = Path(__file__).parent
 MODEL = "all-MiniLM-L6-v2"
@@ -96,7 +95,7 @@ def main() -> int:
             seconds: list[float] = []
             vectors = by_words(task) if who == WORDS else by_encoder(task, model, seconds)
             began = time.monotonic()
-            found = outcome(task, vectors)
+            found = task.outcome(vectors)
             rows.append(
                 {
                     "task": name,

@@ -38,7 +38,7 @@ from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.evaluation.suites.reranking import MTEB
 from tercet.tasks.evaluation.suites.sts_sets import describe_skipped, read_sets
 from tercet.tasks.evaluation.suites.suite import revisions, suite_files, task_names
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import BadInput, Resources
 
 FORMATS = ("table", "csv", "json")
 
@@ -86,36 +86,30 @@ def evaluate_encoders(
     paths = _paths(models, store, run_ref)
 
     from tercet.flows.running.device import device
-    from tercet.tasks.evaluation.evaluate import evaluate_models
+    from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_models
 
     on = device("auto")
     asked: Any = precision or ("fp32" if run is None else run.precision)
     precise = computed_in(asked, on)
-    settings: dict[str, Any] = {}
+    config = EvaluateConfig(
+        suite=folder,
+        tasks=tuple(of_suite),
+        fact_order=cases,
+        sts_sets=graded,
+        splits=tuple(chosen),
+        pooling=mode,
+        prompt=prompt,
+        max_length=None if run is None else run.max_length,
+        precision=precise,
+        bootstrap=EvaluateConfig().bootstrap if run is None else run.bootstrap,
+    )
+    size = Resources.batch_size if run is None else run.batch_size
+    of_a_run: dict[str, Any] = {}
     if run is not None:
-        settings = {
-            "pairs": run.pairs,
-            "awareness": run.awareness,
-            "max_length": run.max_length,
-            "resamples": run.bootstrap,
-            "batch_size": run.batch_size,
-            "seed": run.seed,
-        }
+        of_a_run = {"pairs": run.pairs, "awareness": run.awareness, "seed": run.seed}
     with reporter("evaluate", sys.stderr.isatty()) as progress:
-        found = evaluate_models(
-            paths,
-            folder,
-            asked=of_suite,
-            splits=chosen,
-            fact_order=cases,
-            sts_sets=graded,
-            pooling=mode,
-            prompt=prompt,
-            precision=precise,
-            device=on,
-            progress=progress,
-            **settings,
-        )
+        resources = Resources(on, size, progress=progress)
+        found = evaluate_models(paths, config, resources, **of_a_run)
     trained_on = {
         name: transductive_rows.trained_on(name, path, store, run_ref)
         for name, path in paths.items()

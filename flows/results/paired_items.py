@@ -12,16 +12,15 @@ from tercet.flows.results.few import is_few
 from tercet.flows.results.metric_names import RETRIEVAL, Metric
 
 if TYPE_CHECKING:
-    from tercet.models.measures.resampling import Difference, Sampled
-    from tercet.tasks.evaluation.items import Metric as Kind
-    from tercet.tasks.evaluation.items import Scores
+    from tercet.models.measures.resampling import Interval, Sampled
+    from tercet.tasks.evaluation.suites.task import Scores
 
 # Of all rows of `retrieval_ranks` in older stores.
 DEFAULT_TASK = "document_pairs"
 
 Floats = npt.NDArray[np.float64]
 
-_METRICS: "Mapping[str, Kind]" = {
+_METRICS: Mapping[str, str] = {
     "sts": "spearman",
     "sts_sets": "spearman",
     "fact_order": "accuracy",
@@ -46,20 +45,20 @@ class Measured:
     resamples: int
 
 
-def difference(one: Measured, other: Measured, metric: Metric, seed: int) -> "Difference | None":
+def difference(one: Measured, other: Measured, metric: Metric, seed: int) -> "Interval | None":
     """The first minus the second in points, resampled together, row by row.
 
     Of too few rows it has neither an interval nor a p.
     None if the results per row were not recorded, or if the rows differ.
     """
-    from tercet.models.measures.resampling import Difference, paired_test
+    from tercet.models.measures.resampling import Interval, paired_test
 
     resamples = min(one.resamples, other.resamples)
     ours, theirs = (sampled(measured, metric, resamples, seed) for measured in (one, other))
     if ours is None or theirs is None or ours[1] != theirs[1]:
         return None
     if is_few(len(ours[1])):
-        return Difference(ours[0].value - theirs[0].value, None, None, None)
+        return Interval(ours[0].value - theirs[0].value, None, None)
     return paired_test(ours[0], theirs[0])
 
 
@@ -128,8 +127,8 @@ def _of_ranks(name: str, ranks: Floats) -> Floats | None:
 
 def _scores(metric: Metric, items: Sequence[Mapping[str, Any]]) -> "list[Scores]":
     """The tasks that the metric averages, from the rows of `evaluation_items`."""
-    from tercet.tasks.evaluation.evaluation_rows import Data
-    from tercet.tasks.evaluation.items import AVERAGES, Part, Scores
+    from tercet.tasks.evaluation.items import AVERAGES
+    from tercet.tasks.evaluation.suites.task import Data, Part, Scores
 
     kind = _METRICS.get(metric.suite)
     if kind is None:

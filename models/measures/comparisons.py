@@ -28,21 +28,10 @@ class SeedSummary:
     high: float | None
     n: int
 
-
-@dataclass(frozen=True)
-class PairedDifference:
-    """Mean difference of two arms over the seeds that both have.
-
-    sd: of the differences. smallest_visible: half the width of the interval, which is the smallest
-        difference that these seeds could have detected.
-    """
-
-    mean: float
-    sd: float | None
-    low: float | None
-    high: float | None
-    n: int
-    smallest_visible: float | None
+    @property
+    def smallest_visible(self) -> float | None:
+        """Of a difference: half the interval's width, the smallest that could be detected."""
+        return None if self.high is None else self.high - self.mean
 
 
 def summarise_seeds(values: Sequence[float], level: float = 0.95) -> SeedSummary:
@@ -69,7 +58,7 @@ def summarise_seeds(values: Sequence[float], level: float = 0.95) -> SeedSummary
 
 def compare_seeds(
     a: Mapping[int, float], b: Mapping[int, float], level: float = 0.95
-) -> PairedDifference:
+) -> SeedSummary:
     """a − b, seed by seed, over the seeds that both have: values by seed, in the same unit.
 
     What a seed does to both arms (row order, the head's initial weights) cancels out.
@@ -80,6 +69,4 @@ def compare_seeds(
         raise ValueError(
             f"the two arms have no seed in common: {sorted(a) or 'none'} and {sorted(b) or 'none'}"
         )
-    found = summarise_seeds([a[seed] - b[seed] for seed in common], level)
-    visible = None if found.high is None else found.high - found.mean
-    return PairedDifference(found.mean, found.sd, found.low, found.high, found.n, visible)
+    return summarise_seeds([a[seed] - b[seed] for seed in common], level)

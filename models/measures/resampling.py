@@ -38,21 +38,15 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with the ends of its percentile interval; None where it has none."""
+    """An estimate with the ends of its percentile interval; None where it has none.
+
+    p: of a difference, two-sided, of there being none.
+    """
 
     value: float
     low: float | None
     high: float | None
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A difference of two figures, its paired interval, and the two-sided p of there being none."""
-
-    value: float
-    low: float | None
-    high: float | None
-    p: float | None
+    p: float | None = None
 
 
 def mean_of(values: npt.ArrayLike) -> Measure:
@@ -158,7 +152,7 @@ def interval(found: Sampled, level: float = 0.95) -> Interval:
     return Interval(found.value, float(low), float(high))
 
 
-def paired_test(after: Sampled, before: Sampled, level: float = 0.95) -> Difference:
+def paired_test(after: Sampled, before: Sampled, level: float = 0.95) -> Interval:
     """after − before, where both were drawn on the same resamples.
 
     The two-sided p is that of the percentile interval: it lies below 1 − level about where the
@@ -173,11 +167,11 @@ def paired_test(after: Sampled, before: Sampled, level: float = 0.95) -> Differe
     difference = Sampled(after.value - before.value, after.draws - before.draws)
     found = interval(difference, level)
     if found.low is None:
-        return Difference(found.value, None, None, None)
+        return found
     draws = difference.draws[np.isfinite(difference.draws)]
     least = min(np.count_nonzero(draws <= 0), np.count_nonzero(draws >= 0))
     p = min(1.0, 2 * (least + 1) / (len(draws) + 1))
-    return Difference(found.value, found.low, found.high, p)
+    return Interval(found.value, found.low, found.high, p)
 
 
 class _Ranked:

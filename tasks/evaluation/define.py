@@ -227,9 +227,7 @@ def _figures(found: dict[str, Ranks], seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(
-    arm: str, metric: str, found: resampling.Interval | resampling.Difference, count: int
-) -> dict[str, Any]:
+def _row(arm: str, metric: str, found: resampling.Interval, count: int) -> dict[str, Any]:
     known = count >= _FEWEST
     ends = {"ci_low": found.low if known else None, "ci_high": found.high if known else None}
     return {"arm": arm, "metric": metric, "value": found.value, **ends}

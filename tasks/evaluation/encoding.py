@@ -1,6 +1,6 @@
 """Texts to vectors for the evaluation, each distinct text once."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tercet.models.encoders.pooling import FormSettings, pooling_name
-from tercet.models.precision import Precision
+from tercet.models.encoders.pooling import pooling_name
 from tercet.storage.fingerprint import tree_digest
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import BadInput, Work
 
 # Texts encoded in one go, and bytes of vectors that are held in memory.
 _BLOCK = 32_768
@@ -36,45 +35,8 @@ class Encoded:
         return np.asarray(found / np.maximum(lengths, 1e-12))
 
 
-def load(
-    path: Path,
-    form: FormSettings,
-    max_length: int | None,
-    device: str,
-    trust_remote_code: bool = False,
-    cnn_seed: int | None = None,
-) -> Any:
-    """The encoder in this form, ready to use. Raises BadInput if it cannot be loaded.
-
-    cnn_seed: of the training that starts from this encoder, and from the form's weights as it draws
-        them; None: the encoder is trained.
-    """
-    from tercet.models.encoders.encoder import load_encoder
-
-    try:
-        return load_encoder(
-            path,
-            form.pooling,
-            max_length,
-            device,
-            trust_remote_code,
-            form.prompt,
-            cnn_seed=cnn_seed,
-        )
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-
-
-def encoded_texts(
-    model: Any,
-    path: Path,
-    texts: Iterable[str],
-    batch_size: int,
-    precision: Precision,
-    scratch: Path,
-    progress: Callable[[int, int | None, str], None],
-) -> tuple[Encoded, str]:
-    """Vectors of the distinct texts, and the pooling that made them.
+def encode_texts(work: Work, model: Any, texts: Iterable[str]) -> tuple[Encoded, str]:
+    """Vectors of the distinct texts, and the pooling that made them. model: of the slot `model`.
 
     Those of a large suite lie in a file in `scratch`, of which the system keeps in memory what it
     has room for.
@@ -91,17 +53,21 @@ def encoded_texts(
         some = distinct[start : start + _BLOCK]
 
         def tell(done: int, before: int = start) -> None:
-            progress(before + done, len(distinct), "texts")
+            work.resources.progress(before + done, len(distinct), "texts")
 
-        made = encode(model, some, batch_size, precision, tell, normalise=False)
+        size, precision = work.resources.batch_size, work.config.precision
+        made = encode(model, some, size, precision, tell, normalise=False)
         if start == 0:
-            vectors = _room(len(distinct), made.shape[1], scratch)
+            shape = (len(distinct), made.shape[1])
+            vectors = np.empty(shape, dtype=np.float32)
+            if vectors.nbytes > _IN_MEMORY:
+                vectors = np.memmap(work.scratch / "vectors", np.float32, "w+", shape=shape)
         vectors[start : start + len(some)] = made
         faulty += int((~np.isfinite(made).all(axis=1)).sum())
     if faulty:
         raise BadInput(
-            f"The encoder at {path} gives NaN or infinity for {faulty} of {len(distinct)} texts: "
-            "its weights are damaged or its training diverged."
+            f"The encoder at {work.models['model']} gives NaN or infinity for {faulty} of "
+            f"{len(distinct)} texts: its weights are damaged or its training diverged."
         )
     mode = pooling_of(model)
     return Encoded(vectors, rows), "model" if mode is None else pooling_name(mode)
@@ -113,9 +79,3 @@ def model_version(path: Path) -> str:
         if (folder / "manifest.json").is_file() and (folder / "_parts").is_dir():
             return folder.name
     return tree_digest(path)
-
-
-def _room(rows: int, width: int, scratch: Path) -> npt.NDArray[np.float32]:
-    if rows * width * 4 <= _IN_MEMORY:
-        return np.empty((rows, width), dtype=np.float32)
-    return np.memmap(scratch / "vectors", np.float32, "w+", shape=(rows, width))

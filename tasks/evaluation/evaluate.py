@@ -4,9 +4,8 @@
 """
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,67 +14,44 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
-from tercet.models.encoders.pooling import PoolingMode
-from tercet.models.measures import resampling
-from tercet.models.precision import Precision
 from tercet.storage.rows import joined
-from tercet.tasks.evaluation.encoding import Encoded, encoded_texts, load, model_version
-from tercet.tasks.evaluation.evaluate_settings import (
-    EvaluateSettings,
-    list_tasks,
-    suite_folder,
-)
+from tercet.tasks.encoders import load_encoder
+from tercet.tasks.evaluation.encoding import Encoded, encode_texts, model_version
+from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings, list_tasks, suite_folder
 from tercet.tasks.evaluation.evaluation_rows import (
     DOCUMENT_PAIRS,
     EVALUATIONS,
+    FACT_ORDER_CASES,
     HALVES,
     RETRIEVAL_RANKS,
     Pairs,
     Subject,
+    case_table,
     geometry_rows,
     rank_table,
     retrieval_rows,
-    row,
+    stsb_geometry,
 )
 from tercet.tasks.evaluation.items import (
     EVALUATION_ITEMS,
     Figure,
-    Scores,
-    as_done_by,
     figures,
     gain_rows,
     item_table,
-    values_of,
+    rescore,
 )
-from tercet.tasks.evaluation.label_scores import LabelTask, label_scores, label_tasks
-from tercet.tasks.evaluation.retrieval import (
-    baseline_ranks,
-    draw_pairs,
-    no_pairs,
-    ranks_of,
-)
+from tercet.tasks.evaluation.label_scores import LabelTask, read_label_tasks
+from tercet.tasks.evaluation.retrieval import baseline_ranks, draw_pairs, no_pairs, ranks_of
 from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
-from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_cases
-from tercet.tasks.evaluation.suites.layout import Split
-from tercet.tasks.evaluation.suites.own import StsSet
-from tercet.tasks.evaluation.suites.reranking import no_ranking
+from tercet.tasks.evaluation.suites.fact_order import OrderTask, find_case_files, read_cases
 from tercet.tasks.evaluation.suites.sts import ScoredTask
-from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets, skipped_pairs
-from tercet.tasks.evaluation.suites.suite import (
-    Suite,
-    read_suite,
-    revisions,
-    suite_files,
-)
-from tercet.tasks.evaluation.task_scores import (
-    FACT_ORDER_CASES,
-    GROUPS,
-    case_table,
-    stsb_geometry,
-    task_scores,
-)
-from tercet.tasks.stage import Stage, Work, silent
+from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
+from tercet.tasks.evaluation.suites.suite import KINDS, read_suite, revisions, suite_files
+from tercet.tasks.evaluation.suites.task import Scores, Task
+from tercet.tasks.stage import Resources, Stage, Work
 
+# How many tasks the average of a suite is made of.
+AVERAGED = {kind.name: len(kind.tasks) for kind in KINDS}
 # Rows of several models, by the names they were given; p is that of a gain over the first.
 COMPARED = pa.schema([("model", pa.string()), *EVALUATIONS, ("p", pa.float64())])
 
@@ -95,26 +71,32 @@ class EvaluateConfig(EvaluateSettings):
 
 @dataclass(frozen=True)
 class Material:
-    """What an encoder is measured on: a suite, and a run's pairs, awareness pairs and labels."""
+    """What an encoder is measured on: the pairs of a run, whose answers are ranked, and tasks."""
 
-    pairs: Sequence[Pairs] = ()
-    suite: Suite = field(default_factory=Suite)
-    awareness: Sequence[ScoredTask] = ()
-    labels: Sequence[LabelTask] = ()
+    pairs: Sequence[Pairs]
+    tasks: Sequence[Task]
 
     def texts(self) -> list[str]:
         """The texts of all of them, repetitions included."""
         texts = [text for pairs in self.pairs for text in (*pairs.queries, *pairs.answers)]
-        texts += self.suite.texts()
-        texts += [text for task in self.awareness for text in task.texts()]
-        return texts + [text for task in self.labels for text in task.texts()]
+        return texts + [text for task in self.tasks for text in task.texts()]
 
-    def scores(
-        self, encoded: Encoded, progress: Callable[[int, int | None, str], None]
-    ) -> list[Scores]:
-        """One value per item of all but the pairs, which are ranked."""
-        done = task_scores(self.suite, self.awareness, encoded, progress)
-        return done + [made for task in self.labels for made in label_scores(task, encoded)]
+
+@dataclass(frozen=True)
+class Before:
+    """What another model did on the material: the ranks of each pairs' answers, and figures."""
+
+    ranks: Sequence[npt.NDArray[np.int32]]
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True)
+class Results(Before):
+    """What a model does."""
+
+    subject: Subject
+    encoded: Encoded
+    scores: Sequence[Scores]
 
 
 def externals(config: EvaluateConfig) -> dict[str, Path | str]:
@@ -136,184 +118,111 @@ def run(work: Work) -> None:
     the tables of the untouched model: with it the gains over it too.
     """
     config: EvaluateConfig = work.config
-    pairs = _pairs(work)
-    material = Material(pairs, _suite(config), _awareness(work), _labels(work))
-    texts = material.texts()
-    if not texts:
+    tasks = [*_read_tasks(config), *_awareness(work), *_labels(work)]
+    material = Material(_pairs(work), tasks)
+    if not material.texts():
         return
-    for task in material.suite.reranking:
-        if task.skipped:
-            work.emit("rejects", no_ranking(task))
-    for pairs_of_file in material.suite.sts_sets:
-        if pairs_of_file.skipped:
-            work.emit("rejects", skipped_pairs(pairs_of_file))
-    path = work.models["model"]
+    for task in tasks:
+        left_out = task.rejects()
+        if left_out is not None:
+            work.emit("rejects", left_out)
     trained = "baseline" in work.inputs
-    encoded, pooling = encoded_texts(
-        load(
-            path,
-            config,
-            config.max_length,
-            work.resources.device,
-            config.trust_remote_code,
-            cnn_seed=None if trained else work.seed,
-        ),
-        path,
-        texts,
-        work.resources.batch_size,
-        config.precision,
-        work.scratch,
-        work.resources.progress,
-    )
-    phase = config.phase if trained else "base"
-    trained_with = work.seed if config.model_seed is None else config.model_seed
-    subject = Subject(model_version(path), phase, trained_with, pooling)
-    rows: list[dict[str, Any]] = []
-    for held_out in pairs:
-        ranks = ranks_of(encoded, held_out)
-        work.emit("retrieval_ranks", rank_table(subject, held_out, encoded, ranks))
-        baseline = baseline_ranks(work.inputs["baseline"], held_out) if trained else None
-        rows += _pair_rows(subject, held_out, encoded, ranks, baseline, config.bootstrap, work.seed)
-    done = material.scores(encoded, work.resources.progress)
-    work.emit("evaluation_items", item_table(subject, done))
-    for cases in material.suite.fact_order:
-        work.emit("fact_order_cases", case_table(subject, cases, encoded))
-    found = figures(done, GROUPS, config.bootstrap, work.seed)
-    rows += _figure_rows(subject, found)
-    rows += stsb_geometry(subject, material.suite, encoded, work.seed)
-    if trained and done:
-        values = values_of(work.inputs["baseline"].table("evaluation_items"))
-        before = figures(as_done_by(done, values), GROUPS, config.bootstrap, work.seed)
-        rows += gain_rows(partial(row, subject), found, before)
+    model = load_encoder(work, "model", cnn_seed=None if trained else work.seed)
+    found = _measure(work, model, material, config.phase if trained else "base")
+    for pairs, ranks in zip(material.pairs, found.ranks, strict=True):
+        work.emit("retrieval_ranks", rank_table(found.subject, pairs, found.encoded, ranks))
+    work.emit("evaluation_items", item_table(found.subject, found.scores))
+    for task in tasks:
+        if isinstance(task, OrderTask):
+            work.emit("fact_order_cases", case_table(found.subject, task, found.encoded))
+    before = None
+    if trained:
+        baseline = work.inputs["baseline"]
+        scores = rescore(found.scores, baseline.table("evaluation_items"))
+        before = Before(
+            [baseline_ranks(baseline, pairs) for pairs in material.pairs],
+            figures(scores, AVERAGED, config.bootstrap, work.seed),
+        )
+    rows = _rows(work, material, found, before)
     work.emit("evaluations", pa.Table.from_pylist(rows, schema=EVALUATIONS))
 
 
 def evaluate_models(
     models: Mapping[str, Path],
-    suite_dir: Path | None,
-    asked: Sequence[str] = (),
-    splits: Sequence[Split] = ("test",),
-    fact_order: Mapping[str, str] | None = None,
-    sts_sets: Mapping[str, StsSet] | None = None,
+    config: EvaluateConfig,
+    resources: Resources,
     pairs: Sequence[Pairs] = (),
-    awareness: Sequence[ScoredTask] = (),
-    pooling: PoolingMode | None = None,
-    prompt: str | None = None,
-    max_length: int | None = None,
-    precision: Precision = "fp32",
-    batch_size: int = 64,
-    device: str = "cpu",
-    progress: Callable[[int, int | None, str], None] = silent,
-    resamples: int = 2_000,
+    awareness: Sequence[Task] = (),
     seed: int = 0,
 ) -> pa.Table:
-    """Rows of `COMPARED`: each model, by the name it is given, on a suite and on pairs of a run.
+    """Rows of `COMPARED`: each model, by the name it is given, on files and on pairs of a run.
 
     Those after the first have gains over the first, on the same resamples.
-    suite_dir, asked: None reads only tasks that lie in no suite; no tasks: the seven.
-    fact_order, sts_sets: files of cases, and of graded pairs, by name.
-    pairs, awareness: what the stage would measure; with the seed and resamples of its run, the
-        figures are its own.
+    pairs, awareness: what the stage would measure; with the config and seed of its run, the figures
+        are its own.
     Raises: BadInput for a faulty suite, an unknown task or a model that cannot be loaded.
     """
-    config = EvaluateConfig(
-        retrieval=False,
-        suite=suite_dir,
-        tasks=tuple(asked),
-        fact_order=dict(fact_order or {}),
-        sts_sets=dict(sts_sets or {}),
-        splits=tuple(splits),
-        pooling=pooling,
-        prompt=prompt,
-        max_length=max_length,
-        precision=precision,
-        bootstrap=resamples,
-    )
-    material = Material(pairs, _suite(config), awareness)
-    for path in list(models.values())[1:]:
-        load(path, config, config.max_length, device)
+    material = Material(pairs, [*_read_tasks(config), *awareness])
     rows: list[dict[str, Any]] = []
-    first: list[Figure] | None = None
-    ranks_of_first: list[npt.NDArray[np.int32] | None] = [None] * len(pairs)
-    for name, path in models.items():
-        with tempfile.TemporaryDirectory(prefix="tercet-") as scratch:
-            encoded, used = encoded_texts(
-                load(path, config, max_length, device),
-                path,
-                material.texts(),
-                batch_size,
-                precision,
-                Path(scratch),
-                progress,
-            )
-            subject = Subject(model_version(path), "eval", seed, used)
-            ranks = [ranks_of(encoded, held_out) for held_out in pairs]
-            own: list[dict[str, Any]] = []
-            for held_out, after, before in zip(pairs, ranks, ranks_of_first, strict=True):
-                own += _pair_rows(subject, held_out, encoded, after, before, resamples, seed)
-            done = material.scores(encoded, progress)
-            found = figures(done, GROUPS, resamples, seed)
-            own += _figure_rows(subject, found)
-            own += stsb_geometry(subject, material.suite, encoded, seed)
-        if first is None:
-            first, ranks_of_first = found, [*ranks]
-        else:
-            own += gain_rows(partial(row, subject), found, first)
-        rows += [{**made, "model": name} for made in own]
+    first: Before | None = None
+    with tempfile.TemporaryDirectory(prefix="tercet-") as scratch:
+        works = [
+            Work(config, seed, {}, {"model": path}, {}, resources, Path(scratch), _emit_nothing)
+            for path in models.values()
+        ]
+        for work in works[1:]:
+            load_encoder(work, "model")
+        for name, work in zip(models, works, strict=True):
+            found = _measure(work, load_encoder(work, "model"), material, "eval")
+            rows += [{**row, "model": name} for row in _rows(work, material, found, first)]
+            first = first or Before(found.ranks, found.figures)
     return pa.Table.from_pylist(rows, schema=COMPARED)
 
 
-def evaluate_model(path: Path, suite_dir: Path, asked: Sequence[str] = (), **kw: Any) -> pa.Table:
-    """The rows of `evaluations` of one model on a suite; the options are `evaluate_models`'."""
-    return evaluate_models({"": path}, suite_dir, asked, **kw).select(EVALUATIONS.names)
+def _emit_nothing(table: str, rows: pa.Table) -> None:
+    """Of several models beside each other only figures are wanted."""
 
 
-def _pair_rows(
-    subject: Subject,
-    pairs: Pairs,
-    encoded: Encoded,
-    ranks: npt.NDArray[np.int32],
-    baseline: npt.NDArray[np.int32] | None,
-    resamples: int,
-    seed: int,
-) -> list[dict[str, Any]]:
-    """Retrieval, gains if there is a baseline, and geometry of one split's pairs."""
-    rows = retrieval_rows(subject, pairs, ranks, baseline, resamples, seed)
-    queries, answers = pairs.queries, pairs.answers
-    return rows + geometry_rows(
-        subject,
-        pairs.data(),
-        pairs.split,
+def _measure(work: Work, model: Any, material: Material, phase: str) -> Results:
+    config: EvaluateConfig = work.config
+    encoded, pooling = encode_texts(work, model, material.texts())
+    seed = work.seed if config.model_seed is None else config.model_seed
+    scores: list[Scores] = []
+    for number, task in enumerate(material.tasks, start=1):
+        scores += task.scores(encoded)
+        work.resources.progress(number, len(material.tasks), "tasks")
+    return Results(
+        [ranks_of(encoded, pairs) for pairs in material.pairs],
+        figures(scores, AVERAGED, config.bootstrap, work.seed),
+        Subject(model_version(work.models["model"]), phase, seed, pooling),
         encoded,
-        queries,
-        answers,
-        [*queries, *answers],
-        seed,
+        scores,
     )
 
 
-def _figure_rows(subject: Subject, found: Sequence[Figure]) -> list[dict[str, Any]]:
-    return [
-        row(
-            subject,
-            figure.data,
-            figure.subset,
-            figure.metric,
-            resampling.interval(figure.sampled),
-            figure.n,
-        )
-        for figure in found
-    ]
+def _rows(
+    work: Work, material: Material, found: Results, before: Before | None
+) -> list[dict[str, Any]]:
+    """Rows of `evaluations`, with the gains over another model's results."""
+    subject, encoded = found.subject, found.encoded
+    rows: list[dict[str, Any]] = []
+    for place, pairs in enumerate(material.pairs):
+        baseline = None if before is None else before.ranks[place]
+        resamples = work.config.bootstrap
+        rows += retrieval_rows(subject, pairs, found.ranks[place], baseline, resamples, work.seed)
+        sides = (pairs.queries, pairs.answers, [*pairs.queries, *pairs.answers])
+        rows += geometry_rows(subject, pairs.data(), pairs.split, encoded, *sides, work.seed)
+    rows += [figure.row(subject) for figure in found.figures]
+    rows += stsb_geometry(subject, material.tasks, encoded, work.seed)
+    return rows if before is None else rows + gain_rows(subject, found.figures, before.figures)
 
 
-def _suite(config: EvaluateConfig) -> Suite:
+def _read_tasks(config: EvaluateConfig) -> list[Task]:
+    """Those of the suite, then those of files of one's own."""
     names = list_tasks(config)
-    found = read_suite(suite_folder(config), names, config.splits) if names else Suite()
-    return replace(
-        found,
-        fact_order=read_cases(config.fact_order, config.splits),
-        sts_sets=read_sets(config.sts_sets, config.splits),
-    )
+    suite = read_suite(suite_folder(config), names, config.splits) if names else []
+    own = read_cases(config.fact_order, config.splits)
+    return [*suite, *own, *read_sets(config.sts_sets, config.splits)]
 
 
 def _awareness(work: Work) -> list[ScoredTask]:
@@ -325,7 +234,7 @@ def _awareness(work: Work) -> list[ScoredTask]:
 def _labels(work: Work) -> list[LabelTask]:
     if "labels" not in work.inputs:
         return []
-    return label_tasks(work.inputs["labels"].table("labels"), work.config.splits)
+    return read_label_tasks(work.inputs["labels"].table("labels"), work.config.splits)
 
 
 def _pairs(work: Work) -> list[Pairs]:

@@ -1,33 +1,14 @@
-"""Rows of the tables `evaluations` and `retrieval_ranks`, from vectors to figures.
+"""Rows of the tables that `evaluate` makes, from vectors to figures.
 
-Rows of `evaluations`, by suite. A figure of many items has a 95 % bootstrap interval over them;
-with a baseline it has a row `…_gain` too, the difference with its paired interval.
-
-- `retrieval`, task `document_pairs` or a question, subset = the split: `recall@1`, `recall@10` and
-  `mrr`.
-- `sts`, tasks STS12 to STS16, STS-B and SICK-R: `spearman`. Subset `all` is one correlation over
-  the concatenated pairs, `mean` and `wmean` are the plain and the pair-weighted mean of the files'
-  correlations, and every other subset is one file. Dev splits are the tasks `STS-B dev` and
-  `SICK-R dev` (SICK's trial set). Task `STS` is the average of all seven.
-- `sts_sets`, a task a file, on dev with ` dev` behind: `spearman` of one's own graded pairs.
-- `transfer`: `accuracy` of SentEval's classifiers on frozen vectors, of MRPC `f1` too; task
-  `transfer` is the average of all seven.
-- `fact_order`, a task a file: `accuracy`, the share of cases in order, over all and by kind.
-- `reranking`: `map`, the mean over queries of average precision; task `reranking` is the average of
-  all four. `pairs`: `ap`, the average precision of pairs labelled 0 or 1.
-- `labels`, tasks `CORPUS.COLUMN probe` and `CORPUS.COLUMN nearest`, on dev with ` dev` behind:
-  `accuracy` of a classifier on frozen vectors, and of the ten nearest training texts.
-- `awareness`, tasks `entity`, `quantity` and `all`: `spearman` with the named teacher's cosines.
-- `alignment` and `uniformity` (GenSE, eqs. 4 and 5 mended) and `isotropy` (Mu and Viswanath) on the
-  document pairs and on STS-B, alignment there with the pairs scored above 4.
-
-All but the last three are in percent, 0 to 100 (gains and correlations from −100). `n` counts the
-queries, pairs or examples behind a value, of `uniformity` and `isotropy` the texts.
+Dev splits of STS are of STS-B and SICK-R (SICK's trial set). Alignment and uniformity (GenSE, eqs.
+4 and 5 mended) and isotropy (Mu and Viswanath) are measured on the document pairs and on STS-B,
+alignment there with the pairs scored above 4.
 """
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -36,9 +17,12 @@ import pyarrow as pa
 
 from tercet.models import seeding
 from tercet.models.measures import metrics, resampling
-from tercet.models.measures.resampling import Difference, Interval
+from tercet.models.measures.resampling import Interval
 from tercet.tasks.evaluation.encoding import Encoded
+from tercet.tasks.evaluation.suites.fact_order import OrderTask
 from tercet.tasks.evaluation.suites.layout import Split, text_form
+from tercet.tasks.evaluation.suites.sts import ScoredTask
+from tercet.tasks.evaluation.suites.task import Data, Task, cosines
 
 EVALUATIONS = pa.schema(
     [
@@ -132,12 +116,41 @@ Columns:
     nearest_id: the pair whose answer is the nearest, the query's own or another
     nearest_similarity: its cosine with the query
 """
+FACT_ORDER_CASES = pa.schema(
+    [
+        ("model_version", pa.string()),
+        ("task", pa.string()),
+        ("kind", pa.string()),
+        ("item", pa.int32()),
+        ("anchor", pa.string()),
+        ("rewording", pa.string()),
+        ("changed", pa.string()),
+        ("rewording_similarity", pa.float32()),
+        ("changed_similarity", pa.float32()),
+    ]
+)
+"""Table `fact_order_cases`. The cases of `evaluate.fact_order` in the measured splits, with each
+model's cosines.
+
+Columns:
+    model_version: as in `evaluations`
+    task: as in `evaluations`
+    kind: the kind of change: `evaluation_items.subset`
+    item: place among the cases of that kind: `evaluation_items.item`
+    anchor: the sentence
+    rewording: another way to say it
+    changed: the sentence with a fact changed
+    rewording_similarity: cosine of sentence and rewording
+    changed_similarity: cosine of sentence and changed text
+"""
 # The task of the natural pairs; every other question has its own name.
 DOCUMENT_PAIRS = "document_pairs"
 HALVES = "halves"
 
 RETRIEVAL_METRICS = ("recall@1", "recall@10", "mrr")
 
+# GenSE takes the pairs of STS-B scored above this as positives for alignment.
+_POSITIVE_SCORE = 4.0
 # Uniformity compares all texts with all others: it takes at most this many of them.
 UNIFORMITY_TEXTS = 5_000
 
@@ -155,16 +168,6 @@ class Subject:
     phase: str
     seed: int
     pooling: str
-
-
-@dataclass(frozen=True)
-class Data:
-    """Where a figure comes from; recorded with it."""
-
-    suite: str
-    task: str
-    text_form: str
-    digest: str
 
 
 @dataclass(frozen=True)
@@ -232,19 +235,18 @@ def retrieval_rows(
 
     ranks, baseline: (pairs,), in the pairs' order, 1 the best.
     """
-    data, n = pairs.data(), len(ranks)
     found: dict[str, Interval] = {}
-    gains: dict[str, Difference] = {}
+    gains: dict[str, Interval] = {}
     for name in RETRIEVAL_METRICS:
         after = _sampled(ranks, name, resamples, seed)
         found[name] = resampling.interval(after)
         if baseline is not None:
             before = _sampled(baseline, name, resamples, seed)
             gains[f"{name}_gain"] = resampling.paired_test(after, before)
-    rows = [row(subject, data, pairs.split, metric, value, n) for metric, value in found.items()]
-    for metric, gain in gains.items():
-        rows.append({**row(subject, data, pairs.split, metric, gain, n), "p": gain.p})
-    return rows
+    return [
+        row(subject, pairs.data(), pairs.split, metric, value, len(ranks))
+        for metric, value in {**found, **gains}.items()
+    ]
 
 
 def geometry_rows(
@@ -277,29 +279,48 @@ def geometry_rows(
     return rows
 
 
+def case_table(subject: Subject, task: OrderTask, encoded: Encoded) -> pa.Table:
+    """Rows of `fact_order_cases`."""
+    n = len(task.kinds)
+    places = {kind: count(0) for kind in dict.fromkeys(task.kinds)}
+    columns = {
+        "model_version": pa.array([subject.model_version] * n, pa.string()),
+        "task": pa.array([task.title] * n, pa.string()),
+        "kind": pa.array(task.kinds, pa.string()),
+        "item": [next(places[kind]) for kind in task.kinds],
+        "anchor": pa.array(task.anchors, pa.string()),
+        "rewording": pa.array(task.rewordings, pa.string()),
+        "changed": pa.array(task.changed, pa.string()),
+        "rewording_similarity": cosines(encoded, task.anchors, task.rewordings),
+        "changed_similarity": cosines(encoded, task.anchors, task.changed),
+    }
+    return pa.table(columns, schema=FACT_ORDER_CASES)
+
+
+def stsb_geometry(
+    subject: Subject, tasks: Sequence[Task], encoded: Encoded, seed: int
+) -> list[dict[str, Any]]:
+    """Alignment, uniformity and isotropy on STS-B, in each split that is measured."""
+    rows: list[dict[str, Any]] = []
+    for task in tasks:
+        if isinstance(task, ScoredTask) and (task.suite, task.name) == ("sts", "STS-B"):
+            part = task.parts[0]
+            near = np.flatnonzero(part.scores > _POSITIVE_SCORE)
+            first, second = [part.first[i] for i in near], [part.second[i] for i in near]
+            texts = (encoded, first, second, task.texts())
+            rows += geometry_rows(subject, task.data(), "all", *texts, seed)
+    return rows
+
+
 def row(
     subject: Subject,
     data: Data,
     subset: str,
     metric: str,
-    value: float | Interval | Difference,
+    value: float | Interval,
     n: int,
 ) -> dict[str, Any]:
-    """One row of `evaluations`."""
-    interval = None if isinstance(value, float) else value
-    return {
-        "model_version": subject.model_version,
-        "phase": subject.phase,
-        "suite": data.suite,
-        "task": data.task,
-        "subset": subset,
-        "metric": metric,
-        "value": value if isinstance(value, float) else value.value,
-        "ci_low": interval.low if interval else None,
-        "ci_high": interval.high if interval else None,
-        "n": n,
-        "seed": subject.seed,
-        "pooling": subject.pooling,
-        "text_form": data.text_form,
-        "data_digest": data.digest,
-    }
+    """One row of `evaluations`, and the p of a gain."""
+    found = Interval(value, None, None) if isinstance(value, float) else value
+    ends = {"value": found.value, "ci_low": found.low, "ci_high": found.high, "p": found.p}
+    return {**asdict(subject), **asdict(data), "subset": subset, "metric": metric, "n": n, **ends}

@@ -1,21 +1,20 @@
 """An encoder on a corpus's own labels: by a classifier on its vectors, and by neighbours."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tercet.models.measures import neighbours, probe
-from tercet.tasks.evaluation.encoding import Encoded
-from tercet.tasks.evaluation.evaluation_rows import Data
-from tercet.tasks.evaluation.items import Part, Scores
 from tercet.tasks.evaluation.suites.layout import Split, content_digest, text_form
+from tercet.tasks.evaluation.suites.task import Data, Part, Scores, Task
 from tercet.tasks.stage import BadInput
 
-SUITE = "labels"
-PROBE, NEAREST = "probe", "nearest"
+if TYPE_CHECKING:
+    from tercet.tasks.evaluation.encoding import Encoded
 
 
 @dataclass(frozen=True)
@@ -25,33 +24,57 @@ class Labelled:
     texts: tuple[str, ...]
     labels: npt.NDArray[np.int64]
 
-    def rows(self) -> Iterator[tuple[str, int]]:
-        """Each text with its label."""
-        return zip(self.texts, self.labels.tolist(), strict=True)
-
 
 @dataclass(frozen=True)
-class LabelTask:
+class LabelTask(Task):
     """A corpus's column of labels: what a classifier learns from, and what it is judged on."""
 
     name: str
     classes: tuple[str, ...]
     train: Labelled
     judged: Mapping[Split, Labelled]
+    suite = "labels"
 
     def texts(self) -> list[str]:
-        """All texts, those of training first."""
         return [text for part in (self.train, *self.judged.values()) for text in part.texts]
 
-    def data(self, way: str, split: Split) -> Data:
+    def scores(self, encoded: "Encoded") -> list[Scores]:
+        """Right or wrong on each judged text, by either way."""
+        if not self.judged:
+            return []
+        texts = [text for part in self.judged.values() for text in part.texts]
+        labels = np.concatenate([part.labels for part in self.judged.values()])
+        ends = np.cumsum([len(part.texts) for part in self.judged.values()])[:-1]
+        try:
+            fitted = probe.folds_then_test(
+                probe.Sample(encoded.own(self.train.texts), self.train.labels),
+                probe.Sample(encoded.own(texts), labels),
+            )
+        except ValueError as error:
+            raise BadInput(f"{self.name} cannot be evaluated: {error}.") from None
+        nearest = neighbours.predicted(
+            encoded.of(self.train.texts), self.train.labels, encoded.of(texts)
+        )
+        made = []
+        for way, predictions in (("probe", fitted.predictions), ("nearest", nearest)):
+            right = np.split((predictions == labels).astype(np.float64), ends)
+            for split, values in zip(self.judged, right, strict=True):
+                made.append(Scores(self._data(way, split), "accuracy", (Part("all", values),)))
+        return made
+
+    def _data(self, way: str, split: Split) -> Data:
         """Form and digest of the texts, those that the classifier learns from included."""
         both = (self.train, self.judged[split])
-        rows = [(t, self.classes[c]) for part in both for t, c in part.rows()]
+        rows = [
+            (text, self.classes[label])
+            for part in both
+            for text, label in zip(part.texts, part.labels.tolist(), strict=True)
+        ]
         name = f"{self.name} {way}" + (" dev" if split == "dev" else "")
-        return Data(SUITE, name, text_form([text for text, _ in rows]), content_digest(rows))
+        return Data(self.suite, name, text_form([text for text, _ in rows]), content_digest(rows))
 
 
-def label_tasks(table: pa.Table, splits: Sequence[Split]) -> list[LabelTask]:
+def read_label_tasks(table: pa.Table, splits: Sequence[Split]) -> list[LabelTask]:
     """The tasks of the table `labels`, called CORPUS.COLUMN; splits without texts are left out."""
     rows = table.to_pylist()
     tasks = []
@@ -67,29 +90,3 @@ def label_tasks(table: pa.Table, splits: Sequence[Split]) -> list[LabelTask]:
         judged = {split: parts[split] for split in splits if parts[split].texts}
         tasks.append(LabelTask(f"{corpus}.{column}", classes, parts["train"], judged))
     return tasks
-
-
-def label_scores(task: LabelTask, encoded: Encoded) -> list[Scores]:
-    """Right or wrong on each judged text, by either way. Raises BadInput that names the column."""
-    if not task.judged:
-        return []
-    splits = list(task.judged)
-    texts = [text for split in splits for text in task.judged[split].texts]
-    labels = np.concatenate([task.judged[split].labels for split in splits])
-    ends = np.cumsum([len(task.judged[split].texts) for split in splits])[:-1]
-    try:
-        fitted = probe.folds_then_test(
-            probe.Sample(encoded.own(task.train.texts), task.train.labels),
-            probe.Sample(encoded.own(texts), labels),
-        )
-    except ValueError as error:
-        raise BadInput(f"{task.name} cannot be evaluated: {error}.") from None
-    nearest = neighbours.predicted(
-        encoded.of(task.train.texts), task.train.labels, encoded.of(texts)
-    )
-    made = []
-    for way, predictions in ((PROBE, fitted.predictions), (NEAREST, nearest)):
-        right = np.split((predictions == labels).astype(np.float64), ends)
-        for split, values in zip(splits, right, strict=True):
-            made.append(Scores(task.data(way, split), "accuracy", (Part("all", values),)))
-    return made

@@ -17,7 +17,8 @@ from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_case
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
-from tercet.tasks.evaluation.suites.suite import Suite, read_suite, revisions, suite_files
+from tercet.tasks.evaluation.suites.suite import read_suite, revisions, suite_files
+from tercet.tasks.evaluation.suites.task import Task
 from tercet.tasks.stage import BadInput, Config
 
 
@@ -132,16 +133,15 @@ def read_sentences(config: GuardConfig) -> Sentences:
     places: dict[str, int] = {}
     names: dict[tuple[str, str], int] = {}
     owned: set[tuple[int, int]] = set()
-    suites = [read_suite(config.suite.expanduser(), *asked) for asked in _asked(config)]
+    suites: list[Task] = []
+    for asked in _asked(config):
+        suites += read_suite(config.suite.expanduser(), *asked)
     both: tuple[Split, ...] = ("dev", "test")
     sets = read_sets(dict(config.sts_sets), both, required=False)
-    suites.append(Suite(fact_order=read_cases(dict(config.fact_order), both), sts_sets=sets))
-    for suite in suites:
-        for kind in ("sts", "transfer", "reranking", "pairs", "fact_order", "sts_sets"):
-            for task in getattr(suite, kind):
-                name = names.setdefault((kind, task.name), len(names))
-                for text in task.texts():
-                    owned.add((places.setdefault(text, len(places)), name))
+    for task in (*suites, *read_cases(dict(config.fact_order), both), *sets):
+        name = names.setdefault((task.suite, task.name), len(names))
+        for text in task.texts():
+            owned.add((places.setdefault(text, len(places)), name))
     pairs = np.array(sorted(owned), dtype=np.int64).reshape(-1, 2)
     starts = np.searchsorted(pairs[:, 0], np.arange(len(places) + 1))
     texts = pa.array(places, pa.string())

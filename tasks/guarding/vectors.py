@@ -1,7 +1,5 @@
 """The guard's weakest level: training texts whose vectors are close to an evaluation sentence's."""
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,8 +8,9 @@ from tercet.models import seeding
 from tercet.models.seeding import Ids
 from tercet.models.text import overlap
 from tercet.models.text.overlap import Matches
+from tercet.tasks.encoders import load_encoder
 from tercet.tasks.guarding.sentences import GuardConfig, Sentences
-from tercet.tasks.stage import BadInput, Work
+from tercet.tasks.stage import Work
 
 # Vectors of the evaluation sentences are kept in scratch in pieces of so many.
 _PIECE = 4_096
@@ -111,23 +110,7 @@ def _usual_vectors(work: Work, config: GuardConfig, sentences: Sentences) -> ove
 
 
 def _encode(work: Work, config: GuardConfig, texts: list[str]) -> overlap.Vectors:
-    from tercet.models.encoders import encoder
+    from tercet.models.encoders.encoder import encode
 
-    return encoder.encode(work.once(_encoder), texts, work.resources.batch_size, config.precision)
-
-
-def _encoder(work: Work) -> Any:
-    from tercet.models.encoders import encoder
-
-    config: GuardConfig = work.config
-    try:
-        return encoder.load_encoder(
-            work.models["encoder"],
-            config.pooling,
-            config.max_length,
-            work.resources.device,
-            config.trust_remote_code,
-            config.prompt,
-        )
-    except ValueError as error:
-        raise BadInput(str(error)) from error
+    encoder = work.once(load_encoder, "encoder")
+    return encode(encoder, texts, work.resources.batch_size, config.precision)

@@ -14,7 +14,8 @@ from tercet.models.encoders.pooling import FormSettings
 from tercet.models.precision import Precision
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import connection
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.encoders import load_encoder
+from tercet.tasks.stage import Config, Stage, Work
 
 EMBEDDINGS = pa.schema([("text_id", pa.uint64()), ("vector", pa.list_(pa.float32()))])
 """Table `embeddings`.
@@ -115,30 +116,13 @@ def run(work: Work) -> None:
     config: EmbedConfig = work.config
     texts: Sequence[str] = rows["text"].to_pylist()
     vectors = encoder.encode(
-        work.once(_encoder),
+        work.once(load_encoder, "evaluator"),
         texts,
         work.resources.batch_size,
         config.precision,
         lambda done: work.resources.progress(done, len(texts), "texts"),
     )
     work.emit("embeddings", embeddings_table(rows["text_id"], vectors))
-
-
-def _encoder(work: Work) -> Any:
-    from tercet.models.encoders import encoder
-
-    config: EmbedConfig = work.config
-    try:
-        return encoder.load_encoder(
-            work.models["evaluator"],
-            config.pooling,
-            config.max_length,
-            work.resources.device,
-            config.trust_remote_code,
-            config.prompt,
-        )
-    except ValueError as error:
-        raise BadInput(str(error)) from error
 
 
 def _emit_known(work: Work) -> None:

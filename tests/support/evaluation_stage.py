@@ -15,7 +15,8 @@ from tercet.models import seeding
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.questions import QUESTIONS
 from tercet.tasks.evaluation import evaluate
-from tercet.tasks.evaluation.evaluate import EvaluateConfig
+from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_models
+from tercet.tasks.evaluation.evaluation_rows import EVALUATIONS
 from tercet.tasks.stage import REJECTS, Resources, Work
 
 PAIRS = pa.schema(
@@ -135,6 +136,17 @@ def run_stage(
         else schemas[name].empty_table()
         for name, tables in emitted.items()
     }
+
+
+def compare(models: dict[str, Path], pairs=(), awareness=(), seed=0, **config) -> pa.Table:
+    """The rows of several models beside each other."""
+    return evaluate_models(models, EvaluateConfig(**config), Resources(), pairs, awareness, seed)
+
+
+def evaluate_model(path: Path, suite: Path, tasks=(), **config) -> pa.Table:
+    """The rows of one model on a suite."""
+    found = compare({"": path}, suite=suite, tasks=tuple(tasks), **config)
+    return found.select(EVALUATIONS.names)
 
 
 def values(table: pa.Table, **where: str) -> dict[str, float]:

@@ -32,4 +32,4 @@ def _task(name: str, rows: list[dict[str, Any]]) -> ScoredTask:
     scores = np.array([row["teacher_similarity"] for row in rows], dtype=np.float64)
     first = tuple(row["anchor"] for row in rows)
     second = tuple(row["text"] for row in rows)
-    return ScoredTask(name, "dev", (ScoredPairs(name, first, second, scores),))
+    return ScoredTask(name, "dev", (ScoredPairs(name, first, second, scores),), suite="awareness")

@@ -6,50 +6,43 @@ columns `sentence1`, `sentence2` and `label` (1 the same, 0 not).
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tercet.tasks.corpus.sources import tables
-from tercet.tasks.evaluation.suites.layout import content_digest, is_text, named_file, named_files
+from tercet.tasks.evaluation.suites.layout import content_digest, named_file, table_rows, text_in
+from tercet.tasks.evaluation.suites.task import Kind, Part, Scores, Task, distinct_cosines
 from tercet.tasks.stage import BadInput
 
-FOLDER = "pairs"
-SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
+if TYPE_CHECKING:
+    from tercet.tasks.evaluation.encoding import Encoded
 
 _COLUMNS = ("sentence1", "sentence2", "label")
-# Longer than any pair of texts to compare, in bytes.
-_MAX_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
-class PairTask:
+class PairTask(Task):
     """Pairs with 1.0 if they mean the same and 0.0 if not, in the file's order."""
 
     name: str
     first: tuple[str, ...]
     second: tuple[str, ...]
     labels: npt.NDArray[np.float64]
+    suite, split = "pairs", "test"
 
     def texts(self) -> list[str]:
-        """All first texts, then all second ones."""
         return [*self.first, *self.second]
 
     def digest(self) -> str:
-        """Digest over texts and labels, 16 hex digits: the same for the same pairs anywhere."""
         rows = zip(self.first, self.second, self.labels, strict=True)
         return content_digest((first, second, f"{label:g}") for first, second, label in rows)
 
-
-def names(root: Path) -> list[str]:
-    """The tasks whose files exist. Raises BadInput if one has two."""
-    return list(named_files(root, FOLDER, SUFFIXES))
-
-
-def file_of(root: Path, name: str) -> Path:
-    """The file of one task. Raises BadInput."""
-    return named_file(root, FOLDER, SUFFIXES, name)
+    def scores(self, encoded: "Encoded") -> list[Scores]:
+        """Cosines with the labels."""
+        what = f"Average precision on {self.name}"
+        cosines = distinct_cosines(encoded, self.first, self.second, what)
+        return [Scores(self.data(), "ap", (Part("all", cosines, self.labels),))]
 
 
 def read_task(root: Path, name: str) -> PairTask:
@@ -58,16 +51,11 @@ def read_task(root: Path, name: str) -> PairTask:
     Raises: BadInput that names file and line for a missing column, an empty text, a label that is
         neither 0 nor 1, and a file with pairs of one label only.
     """
-    path = file_of(root, name)
-    missing = [c for c in _COLUMNS if c not in tables.columns_of(path, _MAX_BYTES)]
-    if missing:
-        raise BadInput(f"{path} has no column {missing[0]!r}: it needs {', '.join(_COLUMNS)}.")
+    path = named_file(root, KIND.name, KIND.suffixes, name)
     found: list[tuple[str, str, float]] = []
-    for row in tables.rows(path, _MAX_BYTES, _COLUMNS):
-        if row.fault is not None:
-            raise BadInput(f"{path}, line {row.number}: {row.fault[1]}.")
-        first, second = (_text(row, column, path) for column in _COLUMNS[:2])
-        found.append((first, second, _label(row, path)))
+    for where, values in table_rows(path, _COLUMNS):
+        first, second = (text_in(values, column, where) for column in _COLUMNS[:2])
+        found.append((first, second, _label(values.get("label"), where)))
     labels = np.array([label for _, _, label in found])
     for label, what in ((1.0, "says the same (label 1)"), (0.0, "differs (label 0)")):
         if not (labels == label).any():
@@ -78,19 +66,19 @@ def read_task(root: Path, name: str) -> PairTask:
     return PairTask(name, tuple(f for f, _, _ in found), tuple(s for _, s, _ in found), labels)
 
 
-def _text(row: tables.Row, column: str, path: Path) -> str:
-    value = row.values.get(column)
-    if not is_text(value):
-        raise BadInput(f"{path}, line {row.number}: {column} holds no text.")
-    return value
-
-
-def _label(row: tables.Row, path: Path) -> float:
-    value: Any = row.values.get("label")
+def _label(value: Any, where: str) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = np.nan
     if number not in (0.0, 1.0):
-        raise BadInput(f"{path}, line {row.number}: the label {value!r} is neither 0 nor 1.")
+        raise BadInput(f"{where}: the label {value!r} is neither 0 nor 1.")
     return number
+
+
+KIND = Kind(
+    "pairs",
+    (),
+    lambda root, name, split: read_task(root, name),
+    suffixes=(".tsv", ".csv", ".jsonl", ".parquet"),
+)

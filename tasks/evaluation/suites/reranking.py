@@ -9,22 +9,24 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from tercet.tasks.corpus.sources import tables
-from tercet.tasks.evaluation.suites.layout import content_digest, is_text, named_file, named_files
+from tercet.models.measures.metrics import average_precision
+from tercet.tasks.evaluation.suites.layout import content_digest, is_text, named_file, table_rows
+from tercet.tasks.evaluation.suites.task import Kind, Part, Scores, Task, check_spread
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput
 
+if TYPE_CHECKING:
+    from tercet.tasks.evaluation.encoding import Encoded
+
 FOLDER = "reranking"
-SUFFIXES = (".jsonl",)
 RERANKING_TASKS = ("AskUbuntu", "SciDocs", "StackOverflow", "Mind")
 MTEB = "mteb:"
-
-# Longer than any query with its candidates, in bytes.
-_MAX_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,15 @@ class RankedQuery:
         """The wordings, then the candidates, positive ones first."""
         return (*self.wordings, *self.positive, *self.negative)
 
+    def cosines(self, encoded: "Encoded") -> npt.NDArray[np.float64]:
+        """Each candidate's cosine with its nearest wording, positive ones first."""
+        candidates = encoded.of((*self.positive, *self.negative))
+        nearest = (encoded.of(self.wordings) @ candidates.T).max(axis=0)
+        return np.asarray(nearest, dtype=np.float64)
+
 
 @dataclass(frozen=True)
-class RankedTask:
+class RankedTask(Task):
     """Queries to be answered; `skipped` are those without a positive or without a negative.
 
     Such queries have no ranking to speak of, and MTEB leaves them out as well.
@@ -53,48 +61,47 @@ class RankedTask:
     name: str
     queries: tuple[RankedQuery, ...]
     skipped: int = 0
+    suite, split = FOLDER, "test"
 
     def texts(self) -> list[str]:
-        """All texts, query by query."""
         return [text for query in self.queries for text in query.texts()]
 
     def digest(self) -> str:
-        """Digest over queries and candidates, 16 hex digits: the same wherever they lie."""
         return content_digest(
             (str(len(query.wordings)), str(len(query.positive)), *query.texts())
             for query in self.queries
         )
 
+    def scores(self, encoded: "Encoded") -> list[Scores]:
+        """The average precision of each query."""
+        ranked = [query.cosines(encoded) for query in self.queries]
+        spread = max(float(np.ptp(cosines)) for cosines in ranked)
+        check_spread(spread, f"The ranking of {self.name}", "candidates of a query")
+        precisions = [
+            average_precision(np.arange(len(cosines)) < len(query.positive), cosines)
+            for query, cosines in zip(self.queries, ranked, strict=True)
+        ]
+        part = Part("all", np.array(precisions, dtype=np.float64))
+        return [Scores(self.data(), "map", (part,), averaged=self.name in RERANKING_TASKS)]
 
-def no_ranking(task: RankedTask) -> pa.Table:
-    """A reject for the task's queries that were left out."""
-    detail = f"{task.name}: queries without a positive or without a negative: {task.skipped}"
-    return rejects("evaluate", [None], "no_ranking", detail, None)
-
-
-def names(root: Path) -> list[str]:
-    """The tasks whose files are there, those of MTEB's table first."""
-    found = list(named_files(root, FOLDER, SUFFIXES))
-    known = [name for name in RERANKING_TASKS if name in found]
-    return [*known, *(name for name in found if name not in known)]
-
-
-def file_of(root: Path, name: str) -> Path:
-    """The file of one task. Raises BadInput."""
-    return named_file(root, FOLDER, SUFFIXES, name)
+    def rejects(self) -> pa.Table | None:
+        """A reject for the task's queries that were left out."""
+        if not self.skipped:
+            return None
+        detail = f"{self.name}: queries without a positive or without a negative: {self.skipped}"
+        return rejects("evaluate", [None], "no_ranking", detail, None)
 
 
 def read_task(root: Path, name: str) -> RankedTask:
-    """The queries of one file.
+    """The queries of one file, or of a task of mteb.
 
     Raises: BadInput that names file and line for a line of another form, an empty text, and
         a file without a query that has candidates of both kinds.
     """
-    path = file_of(root, name)
-    queries = (
-        (f"{path}, line {row.number}", _sound(row, path)) for row in tables.rows(path, _MAX_BYTES)
-    )
-    return _task(name, str(path), queries)
+    if name.startswith(MTEB):
+        return from_mteb(name.removeprefix(MTEB))
+    path = named_file(root, FOLDER, KIND.suffixes, name)
+    return _task(name, str(path), table_rows(path))
 
 
 def from_mteb(name: str) -> RankedTask:
@@ -183,12 +190,6 @@ def _joined(where: str, data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _sound(row: tables.Row, path: Path) -> dict[str, Any]:
-    if row.fault is not None:
-        raise BadInput(f"{path}, line {row.number}: {row.fault[1]}.")
-    return row.values
-
-
 def _task(
     name: str, source: str, rows: Iterator[tuple[str, Mapping[str, Any]]] | Sequence[Any]
 ) -> RankedTask:
@@ -226,3 +227,11 @@ def _texts(value: Any, key: str, where: str) -> tuple[str, ...]:
         if not is_text(text):
             raise BadInput(f"{where}: {key} holds {text!r}, which is not text.")
     return tuple(value)
+
+
+KIND = Kind(
+    FOLDER,
+    RERANKING_TASKS,
+    lambda root, name, split: read_task(root, name),
+    suffixes=(".jsonl",),
+)

@@ -8,9 +8,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tercet.tasks.evaluation.suites.layout import (
     Split,
@@ -21,7 +23,12 @@ from tercet.tasks.evaluation.suites.layout import (
     needed,
     suite_root,
 )
+from tercet.tasks.evaluation.suites.task import Kind, Part, Scores, Task, distinct_cosines
+from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput
+
+if TYPE_CHECKING:
+    from tercet.tasks.evaluation.encoding import Encoded
 
 # The files of each year that SentEval scores. STS13's SMT came without its sentences, and STS12's
 # gs.ALL repeats the others: neither is a set of its own.
@@ -49,8 +56,10 @@ class ScoredPairs:
 
 
 @dataclass(frozen=True)
-class ScoredTask:
+class ScoredTask(Task):
     """One of the seven tasks, or a set of one's own, in one split; a year of STS has several parts.
+
+    Also the pairs of `awareness`, whose scores are a teacher's cosines.
 
     skipped: reason, detail and text of each row that cannot be used; the seven have none.
     """
@@ -59,13 +68,12 @@ class ScoredTask:
     split: Split
     parts: tuple[ScoredPairs, ...]
     skipped: tuple[tuple[str, str, str], ...] = ()
+    suite: str = "sts"
 
     def texts(self) -> list[str]:
-        """All first and second texts, part by part."""
         return [text for part in self.parts for text in (*part.first, *part.second)]
 
     def digest(self) -> str:
-        """Digest over texts and scores, 16 hex digits: the same for the same pairs anywhere."""
         rows: list[tuple[str, ...]] = []
         for part in self.parts:
             rows.append((part.name,))
@@ -73,35 +81,31 @@ class ScoredTask:
             rows += [(first, second, f"{score:.6g}") for first, second, score in pairs]
         return content_digest(rows)
 
+    def scores(self, encoded: "Encoded") -> list[Scores]:
+        """Cosines with the scores, file by file."""
+        parts = []
+        for part in self.parts:
+            what = f"Spearman on {self.name} ({part.name})"
+            cosines = distinct_cosines(encoded, part.first, part.second, what)
+            subset = part.name if len(self.parts) > 1 else "all"
+            parts.append(Part(subset, cosines, part.scores))
+        averaged = self.suite == "sts" and self.split == "test"
+        return [Scores(self.data(), "spearman", tuple(parts), averaged=averaged)]
 
-def is_there(root: Path, task: str, splits: Sequence[Split]) -> bool:
-    """Whether the suite has any file of this task in one of the splits."""
-    if task in _YEARS:
-        return "test" in splits and (root / "STS" / f"{task}-en-test").is_dir()
-    if task == "STS-B":
-        return any((root / "STS" / "STSBenchmark" / _STSB_FILES[s]).is_file() for s in splits)
-    return any((root / "SICK" / _SICK_FILES[split]).is_file() for split in splits)
+    def rejects(self) -> pa.Table | None:
+        """A reject for each row of the task's file that was left out."""
+        if not self.skipped:
+            return None
+        reasons, details, texts = map(list, zip(*self.skipped, strict=True))
+        details = [f"{self.name}: {detail}" for detail in details]
+        return rejects("evaluate", [None] * len(reasons), reasons, details, texts)
 
 
 def suite_files(
     directory: Path, tasks: Sequence[str] = STS_TASKS, splits: Sequence[Split] = ("test",)
 ) -> dict[str, Path]:
     """The files that these tasks read, by their path inside the suite. Raises BadInput."""
-    root = suite_root(directory)
-    names: list[str] = []
-    for task in tasks:
-        if task in _YEARS:
-            stems = _YEARS[task] if "test" in splits else ()
-            names += [
-                f"STS/{task}-en-test/STS.{kind}.{stem}.txt"
-                for stem in stems
-                for kind in ("input", "gs")
-            ]
-        elif task == "STS-B":
-            names += [f"STS/STSBenchmark/{_STSB_FILES[split]}" for split in splits]
-        else:
-            names += [f"SICK/{_SICK_FILES[split]}" for split in splits]
-    return needed(root, names)
+    return needed(suite_root(directory), [path for task in tasks for path in _paths(task, splits)])
 
 
 def read_suite(
@@ -114,21 +118,32 @@ def read_suite(
     """
     suite_files(directory, tasks, splits)
     root = suite_root(directory)
-    found: list[ScoredTask] = []
-    for split in splits:
-        for task in tasks:
-            if task in _YEARS:
-                if split == "test":
-                    folder = root / "STS" / f"{task}-en-test"
-                    parts = tuple(_read_year_part(folder, stem) for stem in _YEARS[task])
-                    found.append(ScoredTask(task, split, parts))
-            elif task == "STS-B":
-                part = _read_stsb(root / "STS" / "STSBenchmark" / _STSB_FILES[split])
-                found.append(ScoredTask(task, split, (part,)))
-            else:
-                part = _read_sick(root / "SICK" / _SICK_FILES[split])
-                found.append(ScoredTask(task, split, (part,)))
-    return found
+    found = [_read(root, task, split) for split in splits for task in tasks]
+    return [task for task in found if task is not None]
+
+
+def _paths(task: str, splits: Sequence[Split]) -> list[str]:
+    if task == "STS-B":
+        return [f"STS/STSBenchmark/{_STSB_FILES[split]}" for split in splits]
+    if task == "SICK-R":
+        return [f"SICK/{_SICK_FILES[split]}" for split in splits]
+    stems = _YEARS[task] if "test" in splits else ()
+    return [
+        f"STS/{task}-en-test/STS.{kind}.{stem}.txt" for stem in stems for kind in ("input", "gs")
+    ]
+
+
+def _read(root: Path, task: str, split: Split) -> ScoredTask | None:
+    paths = [root / path for path in _paths(task, (split,))]
+    if task == "STS-B":
+        parts = [_read_stsb(*paths)]
+    elif task == "SICK-R":
+        parts = [_read_sick(*paths)]
+    else:
+        # In turn the pairs of a file and their scores.
+        named = zip(_YEARS[task], paths[::2], paths[1::2], strict=False)
+        parts = [_read_year_part(stem, source, gold) for stem, source, gold in named]
+    return ScoredTask(task, split, tuple(parts)) if parts else None
 
 
 def _score(text: str, low: float, high: float, path: Path, line: int) -> float:
@@ -150,9 +165,8 @@ def _scored(path: Path, rows: Sequence[tuple[str, str, float]], name: str) -> Sc
     return ScoredPairs(name, first, second, np.array(scores, dtype=np.float64))
 
 
-def _read_year_part(folder: Path, stem: str) -> ScoredPairs:
+def _read_year_part(stem: str, source: Path, gold: Path) -> ScoredPairs:
     """One file of a year: pairs whose line in the gold file is empty were not scored."""
-    source, gold = folder / f"STS.input.{stem}.txt", folder / f"STS.gs.{stem}.txt"
     pairs, scores = lines(source), lines(gold)
     if len(pairs) != len(scores):
         short, long = (gold, source) if len(scores) < len(pairs) else (source, gold)
@@ -195,3 +209,6 @@ def _read_sick(path: Path) -> ScoredPairs:
         check_texts((found[a], found[b]), path, number)
         rows.append((found[a], found[b], _score(found[score], 1, 5, path, number)))
     return _scored(path, rows, path.stem)
+
+
+KIND = Kind("sts", STS_TASKS, _read, ("test", "dev"), _paths)

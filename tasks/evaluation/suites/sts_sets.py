@@ -14,18 +14,16 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
 
 from tercet.tasks.corpus.kinds import scored
 from tercet.tasks.corpus.kinds.kind import number
 from tercet.tasks.corpus.kinds.rows import layout_of, made_of
 from tercet.tasks.corpus.sources import tables
 from tercet.tasks.corpus.sources.cells import missing
-from tercet.tasks.evaluation.suites.layout import Split
+from tercet.tasks.evaluation.suites.layout import Split, locate
 from tercet.tasks.evaluation.suites.own import StsSet
 from tercet.tasks.evaluation.suites.sts import ScoredPairs, ScoredTask
-from tercet.tasks.package_files import PACKAGE, file_path
-from tercet.tasks.rejects import SHOWN, rejects
+from tercet.tasks.rejects import SHOWN
 from tercet.tasks.stage import BadInput
 
 SUITE = "sts_sets"
@@ -48,20 +46,13 @@ _MOSTLY = 0.5
 _MAX_BYTES = 1 << 24
 
 
-def located(source: str) -> Path:
-    """The file of a set. Raises BadInput if it does not exist."""
-    path = file_path(source)
-    if not path.is_file():
-        raise BadInput(
-            f"The file {source!r} of graded pairs (evaluate.{SUITE}) does not exist: give the path "
-            f"of a table with two texts and a score, or {PACKAGE}PACKAGE/FILE."
-        )
-    return path
-
-
 def find_set_files(sets: Mapping[str, StsSet]) -> dict[str, Path]:
     """The files by what they are called among a stage's externals. Raises BadInput."""
-    return {f"{SUITE}/{name}": located(one.source) for name, one in sets.items()}
+    return {f"{SUITE}/{name}": _located(one.source) for name, one in sets.items()}
+
+
+def _located(source: str) -> Path:
+    return locate(source, f"graded pairs (evaluate.{SUITE})", "two texts and a score")
 
 
 def read_sets(
@@ -94,16 +85,9 @@ def read_sets(
                     "more, of different scores."
                 )
             part = ScoredPairs(name, first, second, np.array(scores, dtype=np.float64))
-            found.append(ScoredTask(name, split, (part,), skipped))
+            found.append(ScoredTask(name, split, (part,), skipped, SUITE))
             skipped = ()
     return found
-
-
-def skipped_pairs(task: ScoredTask) -> pa.Table:
-    """A reject for each row of the task's file that was left out."""
-    reasons, details, texts = map(list, zip(*task.skipped, strict=True))
-    details = [f"{task.name}: {detail}" for detail in details]
-    return rejects("evaluate", [None] * len(reasons), reasons, details, texts)
 
 
 def describe_skipped(task: ScoredTask) -> str:
@@ -122,7 +106,7 @@ def _why(skipped: Skipped) -> str:
 
 def _pairs(name: str, one: StsSet) -> tuple[Mapping[Split, Sequence[Pair]], Skipped]:
     """The usable pairs of each split, and the rows left out; those of other splits are neither."""
-    path = located(one.source)
+    path = _located(one.source)
     header, names = _header(path)
     columns = _columns(path, name, one, header, names)
     parting = next((name for name in header if _parts(name)), None)

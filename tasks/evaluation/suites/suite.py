@@ -1,46 +1,21 @@
-"""The names of all tasks that an encoder is measured on, their files, and reading them."""
+"""The names of all tasks in a suite's directory, their files, and reading them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tercet.tasks.evaluation.suites import duplicates, reranking, sts, transfer
-from tercet.tasks.evaluation.suites.duplicates import PairTask
-from tercet.tasks.evaluation.suites.fact_order import OrderTask
 from tercet.tasks.evaluation.suites.layout import Split, suite_root
-from tercet.tasks.evaluation.suites.reranking import MTEB, RERANKING_TASKS, RankedTask
-from tercet.tasks.evaluation.suites.sts import STS_TASKS, ScoredTask
-from tercet.tasks.evaluation.suites.transfer import TRANSFER_TASKS, LabelledTask
+from tercet.tasks.evaluation.suites.reranking import MTEB
+from tercet.tasks.evaluation.suites.sts import STS_TASKS
+from tercet.tasks.evaluation.suites.task import Kind, Task
 from tercet.tasks.stage import BadInput
 
+KINDS: Sequence[Kind] = (sts.KIND, transfer.KIND, reranking.KIND, duplicates.KIND)
 # What stands for several tasks. The last three depend on the files that a suite holds.
-GROUPS = ("sts", "transfer", "reranking", "pairs", "all")
-_OPEN = GROUPS[2:]
-_NAMED = (*STS_TASKS, *TRANSFER_TASKS, *RERANKING_TASKS)
-_RERANKING, _PAIRS = f"{reranking.FOLDER}:", f"{duplicates.FOLDER}:"
-_PREFIXES = (_RERANKING, _PAIRS, MTEB)
-
-
-@dataclass(frozen=True)
-class Suite:
-    """Tasks read, by kind; the last two come from files of their own."""
-
-    sts: list[ScoredTask] = field(default_factory=list)
-    transfer: list[LabelledTask] = field(default_factory=list)
-    reranking: list[RankedTask] = field(default_factory=list)
-    pairs: list[PairTask] = field(default_factory=list)
-    fact_order: list[OrderTask] = field(default_factory=list)
-    sts_sets: list[ScoredTask] = field(default_factory=list)
-
-    def tasks(self) -> list[ScoredTask | LabelledTask | RankedTask | PairTask | OrderTask]:
-        """All of them, kind by kind."""
-        found: list[ScoredTask | LabelledTask | RankedTask | PairTask | OrderTask]
-        found = [*self.sts, *self.transfer, *self.reranking, *self.pairs]
-        return [*found, *self.fact_order, *self.sts_sets]
-
-    def texts(self) -> list[str]:
-        """The texts of all tasks, repetitions included."""
-        return [text for task in self.tasks() for text in task.texts()]
+GROUPS = (*(kind.name for kind in KINDS), "all")
+_OPEN = (*(kind.name for kind in KINDS if kind.paths is None), "all")
+_NAMED = tuple(task for kind in KINDS for task in kind.tasks)
+_PREFIXES = (*(f"{kind.name}:" for kind in KINDS if kind.paths is None), MTEB)
 
 
 def task_names(asked: Sequence[str]) -> tuple[str, ...]:
@@ -58,11 +33,13 @@ def task_names(asked: Sequence[str]) -> tuple[str, ...]:
                 f"There is no task {name!r} to evaluate on: choose {', '.join(GROUPS)}, or some of "
                 f"{', '.join(_NAMED)}, or {', '.join(p + 'NAME' for p in _PREFIXES)}."
             )
-    wanted = {name.removeprefix(_RERANKING) if _is_known(name) else name for name in asked}
+    # The four of reranking may have the prefix that other files there need.
+    plain = {f"{reranking.FOLDER}:{name}": name for name in reranking.RERANKING_TASKS}
+    wanted = {plain.get(name, name) for name in asked}
     if not wanted or "sts" in wanted:
         wanted |= set(STS_TASKS)
     if "transfer" in wanted:
-        wanted |= set(TRANSFER_TASKS)
+        wanted |= set(transfer.TRANSFER_TASKS)
     single = sorted(name for name in wanted if name not in (*_NAMED, *GROUPS))
     return (*(n for n in _NAMED if n in wanted), *single, *(n for n in _OPEN if n in wanted))
 
@@ -73,20 +50,17 @@ def resolve(directory: Path, names: Sequence[str], splits: Sequence[Split]) -> t
     Raises: BadInput for a group of which nothing is there.
     """
     names = task_names(names)
-    local = [name for name in names if not name.startswith(MTEB)]
-    if not local:
+    if all(name.startswith(MTEB) for name in names):
         return names
     root = suite_root(directory)
     found = [name for name in names if name not in GROUPS]
     for group in (name for name in names if name in GROUPS):
-        members: list[str] = []
-        if group == "all":
-            members += [n for n in STS_TASKS if sts.is_there(root, n, splits)]
-            members += [n for n in TRANSFER_TASKS if transfer.is_there(root, n)]
-        if group in ("all", "reranking"):
-            members += [n if n in _NAMED else _RERANKING + n for n in reranking.names(root)]
-        if group in ("all", "pairs"):
-            members += [_PAIRS + name for name in duplicates.names(root)]
+        members = [
+            name
+            for kind in KINDS
+            if group in ("all", kind.name)
+            for name in kind.find(root, splits)
+        ]
         if not members:
             raise BadInput(
                 f"The suite {str(root)!r} holds no task of {group!r}: add its files, or leave "
@@ -103,18 +77,11 @@ def suite_files(
 
     Only STS-B and SICK-R have a split besides `test`. Raises: BadInput for a file not there.
     """
-    names = resolve(directory, names, splits)
-    chosen = _by_kind(names)
     found: dict[str, Path] = {}
-    if chosen.sts:
-        found |= sts.suite_files(directory, chosen.sts, splits)
-    if "test" not in splits or not (chosen.transfer or chosen.reranking or chosen.pairs):
-        return found
-    root = suite_root(directory)
-    found |= transfer.files(root, chosen.transfer)
-    paths = [reranking.file_of(root, name) for name in chosen.reranking]
-    paths += [duplicates.file_of(root, name) for name in chosen.pairs]
-    return found | {str(path.relative_to(root)): path for path in paths}
+    for kind, name, own in _chosen(directory, names, splits):
+        if own and not name.startswith(MTEB):
+            found |= kind.files(suite_root(directory), name, own)
+    return found
 
 
 def revisions(names: Sequence[str]) -> dict[str, str]:
@@ -128,23 +95,24 @@ def revisions(names: Sequence[str]) -> dict[str, str]:
 
 def read_suite(
     directory: Path, names: Sequence[str] = STS_TASKS, splits: Sequence[Split] = ("test",)
-) -> Suite:
-    """The tasks, each with its texts.
+) -> list[Task]:
+    """The tasks, each with its texts, kind by kind.
 
     Raises: BadInput that names file and line of what cannot be used; and where none of the tasks
         has one of the splits.
     """
     suite_files(directory, names, splits)
-    chosen = _by_kind(resolve(directory, names, splits))
-    found = Suite(sts=sts.read_suite(directory, chosen.sts, splits) if chosen.sts else [])
-    if "test" in splits:
-        if chosen.transfer or chosen.reranking or chosen.pairs:
-            root = suite_root(directory)
-            found.transfer.extend(transfer.read_task(root, name) for name in chosen.transfer)
-            found.reranking.extend(reranking.read_task(root, name) for name in chosen.reranking)
-            found.pairs.extend(duplicates.read_task(root, name) for name in chosen.pairs)
-        found.reranking.extend(reranking.from_mteb(name) for name in chosen.mteb)
-    if not found.tasks():
+    chosen = list(_chosen(directory, names, splits))
+    local = any(not name.startswith(MTEB) for _, name, own in chosen if own)
+    root = suite_root(directory) if local else directory
+    found = [
+        task
+        for kind in KINDS
+        for split in splits
+        for its, name, own in chosen
+        if its is kind and split in own and (task := kind.read(root, name, split)) is not None
+    ]
+    if not found:
         raise BadInput(
             f"None of the tasks {', '.join(names)} has a split {' or '.join(splits)}: add `test` "
             "to `splits`, or STS-B or SICK-R to `tasks`."
@@ -152,33 +120,18 @@ def read_suite(
     return found
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """Names without their prefixes, by where they are read from."""
-
-    sts: list[str]
-    transfer: list[str]
-    reranking: list[str]
-    pairs: list[str]
-    mteb: list[str]
-
-
-def _by_kind(names: Sequence[str]) -> _Chosen:
-    def of(prefix: str) -> list[str]:
-        return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-
-    return _Chosen(
-        sts=[name for name in names if name in STS_TASKS],
-        transfer=[name for name in names if name in TRANSFER_TASKS],
-        reranking=[*(name for name in names if name in RERANKING_TASKS), *of(_RERANKING)],
-        pairs=of(_PAIRS),
-        mteb=of(MTEB),
-    )
-
-
-def _is_known(name: str) -> bool:
-    """Whether it names one of the four with the prefix that they need not have."""
-    return name.startswith(_RERANKING) and name.removeprefix(_RERANKING) in RERANKING_TASKS
+def _chosen(
+    directory: Path, names: Sequence[str], splits: Sequence[Split]
+) -> Iterator[tuple[Kind, str, list[Split]]]:
+    """The kind of each task, its name there, and those of the splits that its kind has."""
+    # Tasks of mteb come after the files of their kind.
+    for name in sorted(resolve(directory, names, splits), key=lambda name: name.startswith(MTEB)):
+        prefix, _, rest = name.partition(":")
+        for kind in KINDS:
+            if name in kind.tasks or prefix == kind.name:
+                yield kind, rest or name, [split for split in splits if split in kind.splits]
+        if name.startswith(MTEB):
+            yield reranking.KIND, name, [split for split in splits if split == "test"]
 
 
 def _is_plain(name: str) -> bool:

@@ -7,13 +7,15 @@ reads them as.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tercet.models.measures import probe
 from tercet.tasks.evaluation.suites.layout import (
     check_texts,
     columns,
@@ -21,7 +23,11 @@ from tercet.tasks.evaluation.suites.layout import (
     lines,
     needed,
 )
+from tercet.tasks.evaluation.suites.task import Kind, Part, Scores, Task
 from tercet.tasks.stage import BadInput
+
+if TYPE_CHECKING:
+    from tercet.tasks.evaluation.encoding import Encoded
 
 # Folder, and the file of each class; the class that SentEval calls 1 stands second.
 _TWO_FILES: dict[str, tuple[str, str]] = {
@@ -48,6 +54,8 @@ _LATIN = "latin-1"
 _EMPTY = "."
 
 TRANSFER_TASKS = tuple(_FILES)
+# SentEval also reports the F1 of this task.
+_WITH_F1 = "MRPC"
 
 # So many of a class that each of ten folds has one, and each of ten folds of nine of them as well.
 _LEAST = 12
@@ -76,7 +84,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class LabelledTask:
+class LabelledTask(Task):
     """One of the seven; `classes` are the names of the labels 0, 1, …
 
     What it comes with decides the protocol: `train` alone is judged by nested folds.
@@ -87,6 +95,7 @@ class LabelledTask:
     train: Examples
     dev: Examples | None = None
     test: Examples | None = None
+    suite, split = "transfer", "test"
 
     @property
     def judged(self) -> Examples:
@@ -98,11 +107,9 @@ class LabelledTask:
         return [part for part in (self.train, self.dev, self.test) if part is not None]
 
     def texts(self) -> list[str]:
-        """All texts, part by part."""
         return [text for part in self.parts() for text in part.texts()]
 
     def digest(self) -> str:
-        """Digest over texts and labels, 16 hex digits: the same for the same examples anywhere."""
         rows: list[tuple[str, ...]] = []
         for part in self.parts():
             rows.append((f"{len(part.labels)}",))
@@ -110,15 +117,33 @@ class LabelledTask:
             rows += [(*t, self.classes[c]) for *t, c in zip(*sides, part.labels, strict=True)]
         return content_digest(rows)
 
+    def outcome(self, vectors: Callable[[Sequence[str]], Any]) -> probe.Outcome:
+        """By SentEval's protocol: the prediction for each of `judged`, in its order.
 
-def is_there(root: Path, task: str) -> bool:
-    """Whether the suite has any file of this task."""
-    return any((root / name).is_file() for name in _FILES[task])
+        vectors: the vectors of some texts, (texts, d), dense or sparse, as the model gives them;
+            SentEval does not bring them to length one.
+        Raises: BadInput that names the task where no classifier can be fitted.
+        """
+        samples: list[Any] = []
+        for part in (self.train, self.dev, self.test):
+            if part is None:
+                samples.append(None)
+                continue
+            features = vectors(part.first)
+            if part.second:
+                features = probe.pair_features(features, vectors(part.second))
+            samples.append(probe.Sample(features, part.labels, part.order()))
+        try:
+            return probe.accuracy_items(*samples)
+        except ValueError as error:
+            raise BadInput(f"{self.name} cannot be evaluated: {error}.") from None
 
-
-def files(root: Path, tasks: Sequence[str]) -> dict[str, Path]:
-    """The files that these tasks read, by their path inside the suite. Raises BadInput."""
-    return needed(root, [name for task in tasks for name in _FILES[task]])
+    def scores(self, encoded: "Encoded") -> list[Scores]:
+        """Right or wrong on each example, by a classifier on the model's own vectors."""
+        found = self.outcome(encoded.own)
+        labels = found.labels if self.name == _WITH_F1 else None
+        parts = (Part("all", found.right),)
+        return [Scores(self.data(), "accuracy", parts, labels, averaged=True)]
 
 
 def read_task(root: Path, task: str) -> LabelledTask:
@@ -127,7 +152,7 @@ def read_task(root: Path, task: str) -> LabelledTask:
     Raises: BadInput that names file and line for a missing file, an empty one, a line without its
         text or its label, a label that the task does not have, and a class without examples.
     """
-    paths = list(files(root, [task]).values())
+    paths = list(needed(root, _FILES[task]).values())
     if task in _TWO_FILES:
         return LabelledTask(task, _TWO_CLASSES, _read_two_files(paths))
     if task == "SST-2":
@@ -230,3 +255,11 @@ def _class(text: str, classes: Sequence[str], path: Path, number: int) -> int:
 
 def _blanks(text: str) -> str:
     return " ".join(text.split())
+
+
+KIND = Kind(
+    "transfer",
+    TRANSFER_TASKS,
+    lambda root, name, split: read_task(root, name),
+    paths=lambda name, splits: list(_FILES[name]),
+)

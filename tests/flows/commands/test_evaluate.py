@@ -44,8 +44,8 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Stands in for the encoding; holds the arguments that it was called with."""
     calls: list[dict[str, Any]] = []
 
-    def stub(models: dict[str, Path], suite_dir: Path, **arguments: Any) -> pa.Table:
-        calls.append({"models": models, **arguments})
+    def stub(models: dict[str, Path], config: Any, resources: Any, **arguments: Any) -> pa.Table:
+        calls.append({"models": models, **dict(config), "resources": resources, **arguments})
         return pa.Table.from_pylist(
             [row for number, name in enumerate(models) for row in rows_of(name, number)],
             schema=evaluate.COMPARED,
@@ -146,7 +146,7 @@ def test_a_line_a_task(
     assert "MSRpar" not in out
     path = found[0]["models"]["train"]
     assert path.is_relative_to(tmp_path / "store" / "artifacts" / "train" / "bbbb2222")
-    assert found[0]["asked"] == ["STS-B"]
+    assert found[0]["tasks"] == ("STS-B",)
     assert (found[0]["pooling"], found[0]["precision"]) == ("cls", "bf16")
 
 
@@ -242,7 +242,8 @@ def test_the_command_takes_several_models(
     assert found[0]["models"] == {"a/b": tmp_path / "a/b", "c/d": tmp_path / "c/d"}
     assert found[0]["pooling"] == "max"
     # Without tasks of a run nothing is taken from one, and the measure has its own defaults.
-    assert not {"pairs", "awareness", "seed", "resamples"} & set(found[0])
+    assert not {"pairs", "awareness", "seed"} & set(found[0])
+    assert found[0]["bootstrap"] == 2_000
 
 
 def test_files_of_fact_order_need_no_suite(

@@ -15,6 +15,7 @@ from tercet.flows.results.run_pairs import read_pairs
 from tercet.storage.store import Store, open_store
 from tercet.tasks.evaluation import evaluate
 from tercet.tasks.evaluation.awareness import AWARENESS_PAIRS
+from tercet.tasks.evaluation.evaluate_settings import list_tasks
 from tercet.tasks.stage import BadInput
 
 COMPARED = "task, subset, metric, value, ci_low, ci_high, n, pooling, text_form, data_digest"
@@ -153,16 +154,17 @@ def test_the_settings_of_the_run_reach_the_measuring(
     store, run = store_of_pairs(tmp_path / "store", max_length=64, bootstrap=300)
     calls: list[dict[str, Any]] = []
 
-    def stub(models: dict[str, Path], suite_dir: Path | None, **arguments: Any) -> pa.Table:
-        calls.append({"suite_dir": suite_dir, **arguments})
+    def stub(models: Any, config: Any, resources: Any, **arguments: Any) -> pa.Table:
+        calls.append({"config": config, "resources": resources, **arguments})
         return evaluate.COMPARED.empty_table()
 
     monkeypatch.setattr(evaluate, "evaluate_models", stub)
     ask("train@bbbb", store=store.work, run_ref=run, tasks="awareness, retrieval", format_="csv")
     (call,) = calls
-    assert (call["suite_dir"], call["asked"], call["splits"]) == (None, [], ["test"])
-    assert (call["max_length"], call["resamples"], call["seed"]) == (64, 300, 5)
-    assert call["batch_size"] == 16
+    config = call["config"]
+    assert (config.suite, list_tasks(config), config.splits) == (None, (), ("test",))
+    assert (config.max_length, config.bootstrap, call["seed"]) == (64, 300, 5)
+    assert call["resources"].batch_size == 16
     assert [len(pairs.ids) for pairs in call["pairs"]] == [40]
     assert [task.name for task in call["awareness"]] == ["entity", "all"]
     assert capsys.readouterr().out.count("\n") == 1

@@ -10,6 +10,7 @@ from evaluation_stage import (
     STSB,
     constant,
     encoder,
+    evaluate_model,
     many_pairs,
     model,
     pairs_table,
@@ -22,7 +23,7 @@ from evaluation_stage import (
 from pydantic import ValidationError
 
 from tercet.tasks.evaluation import evaluate
-from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_model
+from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.evaluation_rows import EVALUATIONS, RETRIEVAL_RANKS
 from tercet.tasks.evaluation.suites import sts as suites
 from tercet.tasks.stage import BadInput

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from evaluation_stage import constant, encoder, model, run_stage
+from evaluation_stage import compare, constant, encoder, model, run_stage
 
 from tercet.flows.pipeline.fingerprints import without
 from tercet.models import seeding
-from tercet.tasks.evaluation.evaluate import STAGE, EvaluateConfig, evaluate_models, externals
+from tercet.tasks.evaluation.evaluate import STAGE, EvaluateConfig, externals
 
 __all__ = ["encoder", "model"]
 
@@ -97,9 +97,8 @@ def test_several_models_side_by_side(encoder, tmp_path, model, cases):
     other = tmp_path / "other"
     other.mkdir()
     (other / "config.json").write_text("{ }")
-    table = evaluate_models(
-        {"one": model, "two": other}, None, fact_order={"ours": cases}, resamples=100
-    )
+    models = {"one": model, "two": other}
+    table = compare(models, fact_order={"ours": cases}, bootstrap=100)
     rows = table.to_pylist()
     assert {row["metric"] for row in rows if row["model"] == "one"} == {"accuracy"}
     gains = [r for r in rows if r["model"] == "two" and r["metric"] == "accuracy_gain"]

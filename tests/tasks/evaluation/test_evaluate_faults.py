@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from evaluation_stage import compare
 
 from tercet.models import seeding
-from tercet.tasks.evaluation.evaluate import evaluate_models
 from tercet.tasks.stage import BadInput
 
 STS16 = ("answer-answer", "headlines", "plagiarism", "postediting", "question-question")
@@ -98,7 +98,7 @@ def suite(tmp_path: Path) -> Path:
 
 
 def measured(model: Path, suite: Path, *tasks: str) -> list[dict[str, Any]]:
-    table = evaluate_models({"a": model, "b": model}, suite, tasks or TASKS, resamples=100)
+    table = compare({"a": model, "b": model}, suite=suite, tasks=tasks or TASKS, bootstrap=100)
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows
 

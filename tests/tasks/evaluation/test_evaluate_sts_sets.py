@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from evaluation_stage import constant, encoder, model, run_stage, words
+from evaluation_stage import compare, constant, encoder, model, run_stage, words
 from scipy.stats import spearmanr
 
 from tercet.flows.pipeline.fingerprints import without
-from tercet.tasks.evaluation.evaluate import STAGE, EvaluateConfig, evaluate_models, externals
+from tercet.tasks.evaluation.evaluate import STAGE, EvaluateConfig, externals
 from tercet.tasks.stage import BadInput
 
 __all__ = ["encoder", "model"]
@@ -94,7 +94,7 @@ def test_models_side_by_side_have_paired_tests(
 ) -> None:
     config = EvaluateConfig.model_validate({"sts_sets": pairs})
     models = {"one": model, "two": Path(shutil.copytree(model, tmp_path / "two"))}
-    rows = evaluate_models(models, None, sts_sets=config.sts_sets).to_pylist()
+    rows = compare(models, sts_sets=config.sts_sets).to_pylist()
     assert [(row["model"], row["metric"], row["p"]) for row in rows] == [
         ("one", "spearman", None),
         ("two", "spearman", None),

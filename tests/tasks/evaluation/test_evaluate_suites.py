@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from evaluation_stage import (
     STSB,
+    compare,
     constant,
     encoder,
     many_pairs,
@@ -24,7 +25,7 @@ from evaluation_stage import (
 from sklearn.metrics import average_precision_score, f1_score
 
 from tercet.tasks.evaluation import encoding
-from tercet.tasks.evaluation.evaluate import EvaluateConfig, evaluate_models, externals
+from tercet.tasks.evaluation.evaluate import EvaluateConfig, externals
 from tercet.tasks.evaluation.items import EVALUATION_ITEMS
 from tercet.tasks.evaluation.retrieval import draw_pairs
 from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
@@ -324,7 +325,7 @@ def test_several_models_differ_from_the_first(tmp_path, encoder, model):
 
     encoder.load_encoder = load_encoder
     models = {"ours": model, "theirs": other, "copy": model}
-    table = evaluate_models(models, suite, TASKS, resamples=200)
+    table = compare(models, suite=suite, tasks=TASKS, bootstrap=200)
     rows = table.to_pylist()
     assert list(dict.fromkeys(row["model"] for row in rows)) == ["ours", "theirs", "copy"]
     first = [row for row in rows if row["model"] == "ours"]
@@ -350,13 +351,12 @@ def test_pairs_of_a_run_are_measured_as_its_stage_does(tmp_path, encoder, model)
     rows = written(tmp_path, {"document_pairs": pairs_table(pairs)}, "document_pairs")
     again = tmp_path / "again"
     shutil.copytree(model, again)
-    table = evaluate_models(
+    table = compare(
         {"one": model, "two": again},
-        None,
         splits=("test", "dev"),
         pairs=draw_pairs(rows, ("test", "dev"), 40, 9),
         awareness=read_awareness(awareness()),
-        resamples=200,
+        bootstrap=200,
         seed=9,
     )
     found = [row for row in table.to_pylist() if row["model"] == "one"]

@@ -12,7 +12,7 @@ from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.corpus_tables import DOCUMENTS, SENTENCES
 from tercet.tasks.evaluation import labels
 from tercet.tasks.evaluation.encoding import Encoded
-from tercet.tasks.evaluation.label_scores import label_scores, label_tasks
+from tercet.tasks.evaluation.label_scores import read_label_tasks
 from tercet.tasks.stage import BadInput, Resources, Work
 
 SPLITS = ["train"] * 6 + ["dev"] + ["test"] * 3
@@ -116,7 +116,7 @@ def test_a_column_of_many_values_is_refused(tmp_path: Path) -> None:
 
 def test_either_way_tells_separate_labels_apart_and_none_mixed_ones(tmp_path: Path) -> None:
     table = emitted(tmp_path, ["red" if i % 2 else "blue" for i in range(200)])["labels"]
-    (task,) = label_tasks(table, ("test", "dev"))
+    (task,) = read_label_tasks(table, ("test", "dev"))
     texts = task.texts()
     draw = np.random.default_rng(0)
     noise = draw.normal(size=(len(texts), 8)).astype(np.float32)
@@ -125,7 +125,7 @@ def test_either_way_tells_separate_labels_apart_and_none_mixed_ones(tmp_path: Pa
     rows = {text: row for row, text in enumerate(texts)}
 
     def accuracies(vectors: np.ndarray) -> dict[str, float]:
-        scores = label_scores(task, Encoded(vectors, rows))
+        scores = task.scores(Encoded(vectors, rows))
         return {one.data.task: float(one.parts[0].values.mean()) for one in scores}
 
     found = accuracies(apart)

@@ -153,9 +153,9 @@ def test_the_chunks_of_a_step_share_one_model(
 ) -> None:
     loaded = []
 
-    def load(*args: Any) -> Any:
+    def load(*args: Any, **options: Any) -> Any:
         loaded.append(args)
-        return load_encoder(*args)
+        return load_encoder(*args, **options)
 
     monkeypatch.setattr("tercet.models.encoders.encoder.load_encoder", load)
     models = {"evaluator": tiny_backbone}

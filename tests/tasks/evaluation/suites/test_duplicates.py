@@ -56,8 +56,8 @@ def test_the_digest_is_that_of_the_content_alone(root):
     write(root, "a.tsv")
     write(root, "b.jsonl")
     write(root, "c.parquet", [*ROWS[:2], ("five", "fünf", 0)])
-    digests = {name: duplicates.read_task(root, name).digest() for name in duplicates.names(root)}
-    assert list(digests) == ["a", "b", "c"]
+    assert duplicates.KIND.find(root, ["test"]) == ["pairs:a", "pairs:b", "pairs:c"]
+    digests = {name: duplicates.read_task(root, name).digest() for name in "abc"}
     assert digests["a"] == digests["b"] != digests["c"]
 
 
@@ -121,4 +121,4 @@ def test_two_files_of_one_name_are_told(root):
     write(root, "x.tsv")
     write(root, "x.csv")
     with pytest.raises(BadInput, match=r"x.csv and x.tsv, two files of one task 'x'"):
-        duplicates.file_of(root, "x")
+        duplicates.read_task(root, "x")

@@ -69,9 +69,9 @@ def test_a_file_inside_a_package(tmp_path, monkeypatch):
     assert files == {"fact_order/ours": tmp_path / "some_cases" / "ours.tsv"}
     assert "some_cases" not in sys.modules
     with pytest.raises(BadInput, match="package 'no_cases', which is not installed"):
-        fact_order.located("package:no_cases/ours.tsv")
+        fact_order.find_case_files({"x": "package:no_cases/ours.tsv"})
     with pytest.raises(BadInput, match=r"'package:some_cases/no.tsv' of evaluate.fact_order does"):
-        fact_order.located("package:some_cases/no.tsv")
+        fact_order.find_case_files({"x": "package:some_cases/no.tsv"})
 
 
 @pytest.mark.parametrize(

@@ -90,13 +90,13 @@ def test_a_missing_file_and_two_of_one_name_are_told(root):
         reranking.read_task(root, "Mind")
     write(root, query(), name="AskUbuntu.jsonl.gz")
     with pytest.raises(BadInput, match="two files of one task 'AskUbuntu'"):
-        reranking.names(root)
+        reranking.KIND.find(root, ["test"])
 
 
 def test_names_are_those_of_the_table_first(root):
     for name in ("Alpha.jsonl", "Mind.jsonl", "SciDocs.jsonl.zst", "readme.txt", ".hidden.jsonl"):
         write(root, query(), name=name)
-    assert reranking.names(root) == ["SciDocs", "Mind", "Alpha"]
+    assert reranking.KIND.find(root, ["test"]) == ["SciDocs", "Mind", "reranking:Alpha"]
 
 
 def test_the_digest_tells_positive_from_negative(root):

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tercet.tasks.evaluation.suites.own import StsSet
-from tercet.tasks.evaluation.suites.sts_sets import describe_skipped, read_sets, skipped_pairs
+from tercet.tasks.evaluation.suites.sts_sets import describe_skipped, read_sets
 from tercet.tasks.stage import BadInput
 
 ROWS: list[tuple[Any, ...]] = [
@@ -143,7 +143,7 @@ def test_rows_that_cannot_be_used_are_left_out_and_counted(tmp_path: Path) -> No
     (task,) = read(write(tmp_path / "mine.tsv", [*ROWS, bad[0]]))
     assert str(describe_skipped(task)).startswith("mine: 1 row left out: ")
     (task,) = read(write(tmp_path / "mine.tsv", [*ROWS, *bad]))
-    rejected = skipped_pairs(task).to_pylist()
+    rejected = task.rejects().to_pylist()
     assert [row["reason"] for row in rejected] == [*["missing_text"] * 2, *["bad_label"] * 2]
     assert rejected[3]["detail"] == "mine: row 9: 'much' is not a finite number"
 

@@ -94,12 +94,16 @@ def test_a_part_of_a_task_is_a_fault_and_no_reason_to_leave_it_out(suite):
 
 def test_reads_all_kinds(suite):
     found = read_suite(suite.parent, ["all"])
-    assert [task.name for task in found.sts] == list(STS_TASKS)
-    assert [task.name for task in found.transfer] == list(TRANSFER_TASKS)
-    assert [task.name for task in found.reranking] == ["Mind", "Other"]
-    assert [task.name for task in found.pairs] == ["quora"]
-    assert found.texts() == [text for task in found.tasks() for text in task.texts()]
-    assert len({task.digest() for task in found.tasks()}) == len(found.tasks()) - 1  # the rankings
+    named = {(task.suite, task.name) for task in found}
+    assert named == {
+        *(("sts", name) for name in STS_TASKS),
+        *(("transfer", name) for name in TRANSFER_TASKS),
+        *(("reranking", "Mind"), ("reranking", "Other"), ("pairs", "quora")),
+    }
+    assert [task.suite for task in found] == sorted(
+        (task.suite for task in found), key=["sts", "transfer", "reranking", "pairs"].index
+    )
+    assert len({task.digest() for task in found}) == len(found) - 1  # the rankings
 
 
 def test_files_are_those_that_are_read(suite):
@@ -119,7 +123,7 @@ def test_files_are_those_that_are_read(suite):
 
 def test_dev_is_a_split_of_two_tasks_alone(suite):
     found = read_suite(suite, ["all"], ("dev",))
-    assert [task.name for task in found.tasks()] == ["STS-B", "SICK-R"]
+    assert [task.name for task in found] == ["STS-B", "SICK-R"]
     with pytest.raises(BadInput, match="None of the tasks STS12, MR has a split dev"):
         read_suite(suite, ["STS12", "MR"], ("dev",))
 
@@ -127,7 +131,7 @@ def test_dev_is_a_split_of_two_tasks_alone(suite):
 def test_a_suite_may_hold_one_kind_alone(suite, tmp_path):
     (tmp_path / "mine").mkdir()
     shutil.move(suite / "pairs", tmp_path / "mine" / "pairs")
-    assert [task.name for task in read_suite(tmp_path / "mine", ["all"]).tasks()] == ["quora"]
+    assert [task.name for task in read_suite(tmp_path / "mine", ["all"])] == ["quora"]
 
 
 @pytest.mark.parametrize("name", ["MRPC", "SciDocs", "pairs:none", "STS-B"])
@@ -147,6 +151,6 @@ def test_a_stand_in_for_mteb_needs_no_directory_and_is_known_by_its_revision(mon
     nowhere = tmp_path / "nowhere"
     assert suite_files(nowhere, ["mteb:Tiny"]) == {}
     assert revisions(["mteb:Tiny", "STS12"]) == {"mteb:Tiny": "p@r"}
-    assert [task.name for task in read_suite(nowhere, ["mteb:Tiny"]).reranking] == ["mteb:Tiny"]
+    assert [task.name for task in read_suite(nowhere, ["mteb:Tiny"])] == ["mteb:Tiny"]
     guarded = read_sentences(GuardConfig(suite=nowhere, tasks=("mteb:Tiny",)))
     assert guarded.texts.to_pylist() == ["a", "b", "c"]

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from small_suites import write_transfer
 
-from tercet.tasks.evaluation import transfer_outcome
 from tercet.tasks.evaluation.suites import transfer
 from tercet.tasks.evaluation.suites.layout import text_form
 from tercet.tasks.stage import BadInput
@@ -140,9 +139,9 @@ def test_what_is_utf_8_alone_must_be(suite, file):
 
 @pytest.mark.parametrize("task", transfer.TRANSFER_TASKS)
 def test_a_missing_file_is_named(suite, task):
-    path = list(transfer.files(suite, [task]).values())[-1]
+    path = list(transfer.KIND.files(suite, task, ["test"]).values())[-1]
     path.unlink()
-    assert transfer.is_there(suite, task)
+    assert task in transfer.KIND.find(suite, ["test"])
     with pytest.raises(BadInput, match=f"{path.name}' is missing from the suite"):
         transfer.read_task(suite, task)
 
@@ -168,16 +167,14 @@ def vectors(texts):
 @pytest.mark.parametrize("task", ["MR", "SST-2", "TREC", "MRPC"])
 def test_vectors_that_tell_the_classes_apart_give_100_percent(suite, task):
     read = transfer.read_task(suite, task)
-    outcome = transfer_outcome.outcome(read, vectors)
+    outcome = read.outcome(vectors)
     assert outcome.accuracy == 100.0
     assert outcome.labels.tolist() == read.judged.labels.tolist()
 
 
 def test_vectors_that_are_no_numbers_are_named_with_the_task(suite):
     with pytest.raises(BadInput, match="MR cannot be evaluated: the features hold NaN"):
-        transfer_outcome.outcome(
-            transfer.read_task(suite, "MR"), lambda texts: np.full((len(texts), 2), np.nan)
-        )
+        transfer.read_task(suite, "MR").outcome(lambda texts: np.full((len(texts), 2), np.nan))
 
 
 def test_real_files_hold_the_known_numbers_of_examples(shared_data):

@@ -1,0 +1,167 @@
+"""What an encoder is measured on, and what it scores there.
+
+A kind of tasks is a module with a class of them and functions that read them. Those of a suite's
+directory are listed in `suite.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tercet.models.measures.metrics import TIE
+from tercet.models.seeding import Ids
+from tercet.tasks.evaluation.suites.layout import (
+    Split,
+    named_file,
+    named_files,
+    needed,
+    text_form,
+)
+from tercet.tasks.stage import BadInput
+
+if TYPE_CHECKING:
+    from tercet.tasks.evaluation.encoding import Encoded
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Where a figure comes from; recorded with it."""
+
+    suite: str
+    task: str
+    text_form: str
+    data_digest: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """The values of one file: cosines, rights and wrongs (1 and 0), or average precisions.
+
+    gold: the human judgement, where the figure compares with it.
+    anchors: ids of the texts that several items may share; these are then resampled together.
+    """
+
+    subset: str
+    values: Floats
+    gold: Floats | None = None
+    anchors: Ids | None = None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A model's results on one task.
+
+    metric: `spearman` and `ap` compare values with gold; any other is the mean of the values.
+    labels: the true classes (0 and 1) of a two-class task that also has an F1.
+    averaged: it is one of those that the group's average is made of.
+    """
+
+    data: Data
+    metric: str
+    parts: tuple[Part, ...]
+    labels: npt.NDArray[np.int64] | None = None
+    averaged: bool = False
+
+
+class Task:
+    """Texts with what is known of them. suite: its kind, as in the table `evaluations`."""
+
+    suite: str
+    name: str
+    split: Split
+
+    @property
+    def title(self) -> str:
+        """The task's name among the figures; those of `awareness` are all of dev."""
+        plain = self.split == "test" or self.suite == "awareness"
+        return self.name if plain else f"{self.name} {self.split}"
+
+    def texts(self) -> list[str]:
+        """All texts, repetitions included."""
+        raise NotImplementedError
+
+    def digest(self) -> str:
+        """Digest over texts and judgements, 16 hex digits: the same for the same data anywhere."""
+        raise NotImplementedError
+
+    def scores(self, encoded: "Encoded") -> list[Scores]:
+        """One value per pair, query or example.
+
+        Raises: BadInput that names the task, where the encoder cannot be scored on it.
+        """
+        raise NotImplementedError
+
+    def rejects(self) -> pa.Table | None:
+        """A reject for what was left out of its files; None if nothing was."""
+        return None
+
+    def data(self) -> Data:
+        """Form and digest of the texts."""
+        return Data(self.suite, self.title, text_form(self.texts()), self.digest())
+
+
+def cosines(encoded: "Encoded", first: Sequence[str], second: Sequence[str]) -> Floats:
+    """The cosine of each pair of texts, of shape (pairs,)."""
+    products = np.einsum("nd,nd->n", encoded.of(first), encoded.of(second))
+    return np.asarray(products, dtype=np.float64)
+
+
+def distinct_cosines(
+    encoded: "Encoded", first: Sequence[str], second: Sequence[str], what: str
+) -> Floats:
+    """The same. what: is to be computed of them. Raises BadInput if all cosines are the same."""
+    found = cosines(encoded, first, second)
+    if len(found) > 1:
+        check_spread(float(np.ptp(found)), what, f"{len(found)} pairs")
+    return found
+
+
+def check_spread(spread: float, what: str, of: str) -> None:
+    """Raises BadInput where similarities do not differ."""
+    if spread <= TIE:
+        raise BadInput(
+            f"{what} is undefined: the encoder gives all {of} one similarity, so its vectors do "
+            "not tell texts apart (collapsed training?)."
+        )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of tasks in a suite's directory.
+
+    tasks: those of the literature, in its order; if all are measured, their average is a figure.
+    read: a task by its name, from the suite's root, in one of `splits`; None if it lacks that.
+    paths: the files of a task in some splits, inside the suite. Without it a task is one file in a
+        folder with the kind's name, whose name ends in one of `suffixes`; any may lie there, and
+        those that are not of the literature are called `KIND:NAME`.
+    """
+
+    name: str
+    tasks: Sequence[str]
+    read: Callable[[Path, str, Split], Task | None]
+    splits: Sequence[Split] = ("test",)
+    paths: Callable[[str, Sequence[Split]], list[str]] | None = None
+    suffixes: Sequence[str] = ()
+
+    def files(self, root: Path, name: str, splits: Sequence[Split]) -> dict[str, Path]:
+        """The files of a task by their path inside the suite. Raises BadInput for a missing one."""
+        if self.paths is not None:
+            return needed(root, self.paths(name, splits))
+        path = named_file(root, self.name, self.suffixes, name)
+        return {str(path.relative_to(root)): path}
+
+    def find(self, root: Path, splits: Sequence[Split]) -> list[str]:
+        """The names of the tasks of which the suite has a file."""
+        if self.paths is not None:
+            of = self.paths
+            return [n for n in self.tasks if any((root / p).is_file() for p in of(n, splits))]
+        there = list(named_files(root, self.name, self.suffixes))
+        known = [name for name in self.tasks if name in there]
+        return [*known, *(f"{self.name}:{name}" for name in there if name not in known)]
