@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, takewhile
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from tercet.models.text.lengths import count_words, is_unspaced
 from tercet.models.text.unicode import fold
@@ -61,27 +62,27 @@ class Description:
 
     source: str
     format: str
-    compression: str
-    files: int | None
     unit: str
-    columns: tuple[str, ...]
-    text: str | None
-    packages: tuple[str, ...]
-    paired: bool
     rows: int
     exact: bool
+    prose: Prose
     mean_words: float
     mean_sentences: float
-    prose: Prose
+    not_utf8: int
+    looked_at: int
+    lengths: tuple[int, ...]
+    unspaced: bool
+    compression: str = ""
+    files: int | None = None
+    columns: tuple[str, ...] = ()
+    text: str | None = None
+    packages: tuple[str, ...] = ()
+    paired: bool = False
     pair: tuple[str, str] | None = None
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    not_utf8: int = 0
-    looked_at: int = 0
     left_out: Mapping[str, int] = field(default_factory=dict)
-    lengths: tuple[int, ...] = ()
     repeated: FilledPair | None = None
     dialect: str | None = None
-    unspaced: bool = False
 
     @property
     def counted(self) -> str:
@@ -113,18 +114,23 @@ def _sampled(source: str, limit: int | None) -> Description:
     reader = reader_of(source)
     reader.check(corpus, MAX_BYTES)
     readings = list(islice(reader.read(corpus, MAX_BYTES), SAMPLE))
-    seen = _Seen((), None, None, {})
+    seen = {}
     for table in islice(reader.tables(corpus, MAX_BYTES), 1):
-        seen = _seen(source, table.columns, islice(table.rows(table.columns), limit))
-    words, sentences = _means(readings)
-    if not words:
+        seen = _seen(source, table.columns, islice(table.all_rows(), limit))
+    read = _read(readings)
+    if not read["lengths"]:
         raise BadInput(f"{source}: none of its first rows holds text; name its column")
     return Description(
-        source, source.partition(":")[0], "", None, "rows", seen.columns, seen.text, (),
-        reader.has_pairs(corpus), len(readings), len(readings) < SAMPLE, words, sentences,
-        sentences >= PROSE_SENTENCES, seen.pair, seen.labels, _not_utf8(readings), len(readings),
-        lengths=_lengths(readings), repeated=seen.repeated, unspaced=_unspaced(readings),
-    )  # fmt: skip
+        source=source,
+        format=source.partition(":")[0],
+        unit="rows",
+        rows=len(readings),
+        exact=len(readings) < SAMPLE,
+        prose=read["mean_sentences"] >= PROSE_SENTENCES,
+        paired=reader.has_pairs(corpus),
+        **seen,
+        **read,
+    )
 
 
 def _pydocs(source: str, limit: int | None) -> Description:
@@ -133,69 +139,70 @@ def _pydocs(source: str, limit: int | None) -> Description:
     count = sum(len(pydocs.source_files(package)) for package in packages)
     looked_at = CorpusConfig(name="docs", source=source, packages=packages, files=2)
     readings = list(pydocs.read(looked_at, MAX_BYTES))
-    documents = sum(isinstance(reading, Document) for reading in readings)
-    per_file = documents / (2 * len(packages))
-    words, sentences = _means(readings)
+    per_file = len(_documents(readings)) / (2 * len(packages))
     return Description(
-        source, source, "", None, "docstrings", (), None, tuple(packages), True,
-        round(per_file * count), False, words, sentences, True,
-    )  # fmt: skip
+        source=source,
+        format=source,
+        unit="docstrings",
+        rows=round(per_file * count),
+        exact=False,
+        prose=True,
+        packages=tuple(packages),
+        paired=True,
+        **_read(readings),
+    )
 
 
 def _files(source: str, limit: int | None) -> Description:
     named = files.files_of(source)
-    first = _filled(named)
+    # The first file that holds a text; the first one where none does.
+    name, first = next((one for one in named if _holds_text(one[1])), named[0])
     form, compression = format_of(first)
     # Not validated: a file's name need not be UTF-8.
     corpus = CorpusConfig(name="corpus", source=source).model_copy(update={"source": str(first)})
     files.check(corpus, MAX_BYTES)
-    seen = _Seen((), None, None, {})
-    dialect = None
+    seen: dict[str, Any] = {}
     is_prose: Prose = True
     if form == ".txt":
         is_prose = _prose_of(first)
     elif form not in PLAIN:
-        columns = tables.columns_of(first, MAX_BYTES)
-        seen = _seen(str(first), columns, islice(tables.rows(first, MAX_BYTES), limit))
+        table = files.table_of(corpus, name, first, MAX_BYTES)
+        seen = _seen(str(first), table.columns, islice(table.all_rows(), limit))
+        corpus = corpus.model_copy(update={"text": seen["text"]})
         if form in SEPARATED:
-            dialect = separated.unusual(separated.dialect_of(first, MAX_BYTES), form)
+            seen["dialect"] = separated.unusual(separated.dialect_of(first, MAX_BYTES), form)
     # Prose is seen across files, which may be documents of one paragraph.
     several = form in PLAIN and is_prose is True
     where = source if several else corpus.source
-    corpus = corpus.model_copy(update={"source": where, "prose": is_prose, "text": seen.text})
+    corpus = corpus.model_copy(update={"source": where, "prose": is_prose})
     readings = list(islice(files.read(corpus, MAX_BYTES), SAMPLE))
-    words, sentences = _means(readings)
-    if not words:
+    read = _read(readings)
+    if not read["lengths"]:
         hint = "look at its text"
         faults = [reading for reading in readings if isinstance(reading, Fault)]
-        if _not_utf8(readings):
+        if read["not_utf8"]:
             hint = f"if it is Latin-1: {conversion(source)}"
         elif faults:
             hint = f"the first of them: {faults[0].detail}"
         raise BadInput(f"{first}: none of its first rows holds text; {hint}")
     if form not in PLAIN:
-        is_prose = sentences >= PROSE_SENTENCES
-    if several:
-        unit = "documents"
-        rows, exact = _documents(named, readings)
-    else:
-        unit = "lines" if form in PLAIN else "rows"
-        rows, exact = _rows(named, first, form)
+        is_prose = read["mean_sentences"] >= PROSE_SENTENCES
+    rows, exact = _count_documents(named, readings) if several else _count_rows(named, first, form)
+    # Of a folder, the files of all kinds but the most frequent one.
+    others = list(files.kinds_of(Path(source)).items())[1:] if Path(source).is_dir() else []
     return Description(
-        source, form, compression, len(named), unit, seen.columns, seen.text, (), False, rows,
-        exact, words, sentences, is_prose, seen.pair, seen.labels, _not_utf8(readings),
-        len(readings), _left_out(Path(source)), _lengths(readings), seen.repeated, dialect,
-        _unspaced(readings),
-    )  # fmt: skip
-
-
-def _filled(named: list[tuple[str, Path]]) -> Path:
-    """The first file that holds a text; the first one where none does."""
-    if len(named) > 1:
-        for _, path in named:
-            if _holds_text(path):
-                return path
-    return named[0][1]
+        source=source,
+        format=form,
+        compression=compression,
+        files=len(named),
+        unit="documents" if several else "lines" if form in PLAIN else "rows",
+        rows=rows,
+        exact=exact,
+        prose=is_prose,
+        left_out={kind: len(paths) for kind, paths in others},
+        **seen,
+        **read,
+    )
 
 
 def _holds_text(path: Path) -> bool:
@@ -203,7 +210,7 @@ def _holds_text(path: Path) -> bool:
     form = format_of(path)[0]
     if form in PLAIN:
         return next(_row_lines(path, form), None) is not None
-    sample = list(tables.first_rows(path, MAX_BYTES))
+    sample = tables.first_rows(partial(tables.rows, path, MAX_BYTES))
     try:
         text = text_column(str(path), tables.columns_of(path, MAX_BYTES), sample)
     except BadInput:
@@ -212,24 +219,8 @@ def _holds_text(path: Path) -> bool:
     return any(isinstance(value, str) and fold(value) and not missing(value) for value in values)
 
 
-def _left_out(folder: Path) -> dict[str, int]:
-    """How many files of each kind but the most frequent one a folder holds."""
-    kinds = files.kinds_of(folder) if folder.is_dir() else {}
-    return {kind: len(named) for kind, named in list(kinds.items())[1:]}
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What the first rows of a table show."""
-
-    columns: tuple[str, ...]
-    text: str | None
-    pair: tuple[str, str] | None
-    labels: Mapping[str, tuple[str, ...]]
-    repeated: FilledPair | None = None
-
-
-def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> _Seen:
+def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> dict[str, Any]:
+    """What the first rows of a table show, by the names of the description's fields."""
     sample = []
     characters = 0
     for row in islice(rows, _LABELLED):
@@ -244,9 +235,13 @@ def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> _Seen:
         raise BadInput(f"{where}: no column holds text; its columns, {named}, hold numbers alone")
     text = text_column(where, worded, first)
     pair = pair_of(columns, sample[:SAMPLE])
-    repeated = None if pair else repeated_pair(columns, sample[:SAMPLE])
-    labels = labels_of(columns, sample, (text, *(pair or ())))
-    return _Seen(tuple(columns), text, pair, labels, repeated)
+    return {
+        "columns": tuple(columns),
+        "text": text,
+        "pair": pair,
+        "labels": labels_of(columns, sample, (text, *(pair or ()))),
+        "repeated": None if pair else repeated_pair(columns, sample[:SAMPLE]),
+    }
 
 
 def _numbers(column: str, sample: Sequence[Row]) -> bool:
@@ -266,10 +261,6 @@ def _number(value: object) -> bool:
     return True
 
 
-def _not_utf8(readings: Sequence[Reading]) -> int:
-    return sum(isinstance(read, Fault) and read.reason == "not_utf8" for read in readings)
-
-
 def _prose_of(path: Path) -> Prose:
     """Lines of several sentences, or lines that break off and go on, with blank ones between."""
     sample = [line.text.strip() for line in islice(lines(path, MAX_BYTES), SAMPLE)]
@@ -286,52 +277,48 @@ def _prose_of(path: Path) -> Prose:
     return sentences >= PROSE_SENTENCES or wrapped
 
 
-def _means(readings: list[Reading]) -> tuple[float, float]:
-    """Mean words of a sentence and mean sentences of a document; zeros where there is none."""
-    lengths = _lengths(readings)
-    if not lengths:
-        return 0.0, 0.0
-    documents = sum(isinstance(reading, Document) for reading in readings)
-    return sum(lengths) / len(lengths), len(lengths) / documents
+def _documents(readings: Sequence[Reading]) -> list[Document]:
+    return [reading for reading in readings if isinstance(reading, Document)]
 
 
-def _lengths(readings: Sequence[Reading]) -> tuple[int, ...]:
-    """Words of each sentence."""
-    documents = (reading for reading in readings if isinstance(reading, Document))
-    texts = (text for read in documents for part in read.paragraphs for text in part)
-    return tuple(count_words(text) for text in texts)
-
-
-def _unspaced(readings: Sequence[Reading]) -> bool:
-    """Whether most sentences are in a script without spaces."""
-    documents = (reading for reading in readings if isinstance(reading, Document))
+def _read(readings: Sequence[Reading]) -> dict[str, Any]:
+    """What rows show, by the names of the description's fields; means are 0 where none is text."""
+    documents = _documents(readings)
     texts = [text for read in documents for part in read.paragraphs for text in part]
-    return 2 * sum(map(is_unspaced, texts)) > len(texts)
+    lengths = tuple(map(count_words, texts))
+    faults = [reading.reason for reading in readings if isinstance(reading, Fault)]
+    return {
+        "mean_words": sum(lengths) / max(len(lengths), 1),
+        "mean_sentences": len(texts) / max(len(documents), 1),
+        "lengths": lengths,
+        "unspaced": 2 * sum(map(is_unspaced, texts)) > len(texts),
+        "not_utf8": faults.count("not_utf8"),
+        "looked_at": len(readings),
+    }
 
 
-def _documents(named: list[tuple[str, Path]], readings: list[Reading]) -> tuple[int, bool]:
+def _count_documents(named: list[tuple[str, Path]], readings: list[Reading]) -> tuple[int, bool]:
     """Documents of prose in all the files, and whether they were counted.
 
     readings: at most SAMPLE, in the files' order.
     """
     if len(readings) < SAMPLE:
-        return sum(isinstance(reading, Document) for reading in readings), True
+        return len(_documents(readings)), True
     last = readings[-1]
-    whole = [reading for reading in readings if reading.source != last.source]
-    if not whole:
+    names = {reading.source for reading in readings if reading.source != last.source}
+    if names:
+        by_bytes = sum(path.stat().st_size for name, path in named if name in names) * 1.0
+        counted = sum(reading.source in names for reading in readings)
+    else:
         # It begins at the line that is the end of those before it.
         start = _start(dict(named)[last.source])
         by_bytes = int(last.path.rpartition(":")[2]) * start.size / max(start.breaks, 1)
         counted = len(readings)
-    else:
-        names = {reading.source for reading in whole}
-        by_bytes = sum(path.stat().st_size for name, path in named if name in names)
-        counted = len(whole)
     size = sum(path.stat().st_size for _, path in named)
     return max(round(counted * size / max(by_bytes, 1)), len(readings), len(named)), False
 
 
-def _rows(named: list[tuple[str, Path]], first: Path, form: str) -> tuple[int, bool]:
+def _count_rows(named: list[tuple[str, Path]], first: Path, form: str) -> tuple[int, bool]:
     """Rows of all the files, and whether they were counted rather than estimated.
 
     first: the first that holds a row.

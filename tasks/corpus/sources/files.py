@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Iterator
 from functools import partial
-from itertools import groupby, islice
 from pathlib import Path
 
 from tercet.models.text.unicode import fold
@@ -26,7 +25,12 @@ from tercet.tasks.corpus.sources.streams import (
     lines,
 )
 from tercet.tasks.corpus.sources.tables import NO_ROWS, columns_of, first_rows, rows
-from tercet.tasks.corpus.sources.values import documents, refuse_columns, wanted_columns
+from tercet.tasks.corpus.sources.values import (
+    of_first_rows,
+    read_tables,
+    refuse_columns,
+    wanted_columns,
+)
 from tercet.tasks.package_files import PACKAGE, package_file
 from tercet.tasks.stage import BadInput
 
@@ -143,19 +147,16 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
     named = files_of(corpus.source)
     if all(format_of(path)[0] in PLAIN for _, path in named):
         refuse_columns(corpus, f"{corpus.source} has lines of text")
-    for _, path in named:
-        form, _ = format_of(path)
-        if form in PLAIN:
+    for name, path in named:
+        if format_of(path)[0] in PLAIN:
             empty = empty and not any(fold(line.text) for line in lines(path, max_bytes))
             continue
-        columns = columns_of(path, max_bytes, corpus.dialect)
-        header = header or bool(columns)
-        if next(rows(path, max_bytes, dialect=corpus.dialect), None) is None:
-            continue
-        empty = False
-        if columns:
-            sample = first_rows(path, max_bytes, corpus.dialect)
-            wanted_columns(corpus, str(path), columns, sample)
+        table = table_of(corpus, name, path, max_bytes)
+        header = header or bool(table.columns)
+        if sample := first_rows(table.all_rows):
+            empty = False
+            if table.columns:
+                wanted_columns(corpus, table, sample)
     if empty:
         what = NO_ROWS if header else "is empty"
         raise BadInput(f"{corpus.source} {what}; name files with text")
@@ -163,14 +164,18 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
 
 def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     """The corpus's documents and faults in order: at most `limit` rows of the source."""
-    readings = _readings(corpus, max_bytes)
-    return readings if corpus.limit is None else _of_first(corpus.limit, readings)
+    return of_first_rows(corpus.limit, _readings(corpus, max_bytes))
 
 
-def _of_first(limit: int, readings: Iterator[Reading]) -> Iterator[Reading]:
-    """The readings of the first rows. A row that loses its pair alone gives two."""
-    for _, of_row in islice(groupby(readings, key=lambda reading: reading.path), limit):
-        yield from of_row
+def table_of(corpus: CorpusConfig, name: str, path: Path, max_bytes: int) -> Table:
+    """A file of the corpus as a table.
+
+    Raises:
+        BadInput: the file cannot be read, or is not of the kind that its name says.
+    """
+    columns = columns_of(path, max_bytes, corpus.dialect)
+    read = partial(rows, path, max_bytes, dialect=corpus.dialect)
+    return Table(name, columns, read, str(path), read)
 
 
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
@@ -181,16 +186,15 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
     """
     for name, path in files_of(corpus.source):
         form, _ = format_of(path)
-        columns = [] if form == ".md" else columns_of(path, max_bytes, corpus.dialect)
-        if form == ".md" or (form in PLAIN and len(columns) == 1):
+        table = None if form == ".md" else table_of(corpus, name, path, max_bytes)
+        if table is None or (form in PLAIN and len(table.columns) == 1):
             raise BadInput(
                 f"{path}: lines of text have no columns, which the labelled corpus "
                 f"{corpus.name!r} needs; save it as .tsv, .csv, .jsonl or .parquet, or as .txt "
                 "with tabs and a header"
             )
-        if columns or next(rows(path, max_bytes), None) is not None:
-            read = partial(rows, path, max_bytes, dialect=corpus.dialect)
-            yield Table(name, columns, read)
+        if table.columns or next(table.all_rows(), None) is not None:
+            yield table
 
 
 def portable(source: str) -> str:
@@ -207,16 +211,7 @@ def _readings(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     for name, path in files_of(corpus.source):
         form, _ = format_of(path)
         if form not in PLAIN:
-            columns = columns_of(path, max_bytes, corpus.dialect)
-            sample = list(first_rows(path, max_bytes, corpus.dialect))
-            if columns and sample:
-                chosen = wanted_columns(corpus, str(path), columns, sample)
-                found = rows(path, max_bytes, chosen.named(), dialect=corpus.dialect)
-                yield from documents(corpus, name, chosen, found)
-            else:  # empty, or all its rows are at fault
-                for row in sample and rows(path, max_bytes, dialect=corpus.dialect):
-                    if row.fault:
-                        yield Fault(name, f"{name}:{row.number}", *row.fault)
+            yield from read_tables(corpus, [table_of(corpus, name, path, max_bytes)])
         elif form == ".md" and corpus.prose is not False:
             yield from _prose(name, plain_lines(lines(path, max_bytes)), max_bytes)
         elif corpus.prose is True:

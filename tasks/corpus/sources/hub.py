@@ -7,15 +7,14 @@ opens. Data sets that need code of their own are refused by that library.
 import hashlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Reading
 from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.streams import SHOWN
-from tercet.tasks.corpus.sources.tables import SAMPLE_ROWS, Row
-from tercet.tasks.corpus.sources.values import documents, wanted_columns
+from tercet.tasks.corpus.sources.tables import Row, bounded
+from tercet.tasks.corpus.sources.values import check_tables, of_first_rows, read_tables
 from tercet.tasks.stage import BadInput
 
 PREFIX = "hf:"
@@ -83,19 +82,12 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
     Raises:
         BadInput: it does not.
     """
-    for table in tables(corpus, max_bytes):
-        wanted_columns(corpus, corpus.source, table.columns, _first_rows(table))
-        if next(table.rows(table.columns), None) is not None:
-            return
-    raise BadInput(f"{corpus.source}: the corpus {corpus.name!r} is empty; name one with rows")
+    check_tables(corpus, tables(corpus, max_bytes))
 
 
 def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     """Each row a document; at most `limit` rows."""
-    for table in tables(corpus, max_bytes):
-        chosen = wanted_columns(corpus, corpus.source, table.columns, _first_rows(table))
-        rows = table.rows(chosen.named())
-        yield from documents(corpus, table.name, chosen, islice(rows, corpus.limit))
+    return of_first_rows(corpus.limit, read_tables(corpus, tables(corpus, max_bytes)))
 
 
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
@@ -107,7 +99,8 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
         first = next(_raw_rows(corpus.source, dataset), None)
         columns = [] if first is None else list(first)
     if columns:
-        yield Table(place.shown, list(columns), partial(_rows, corpus.source, dataset, max_bytes))
+        rows = partial(_rows, corpus.source, dataset, max_bytes)
+        yield Table(place.shown, list(columns), rows, corpus.source)
 
 
 def portable(source: str) -> str:
@@ -117,10 +110,6 @@ def portable(source: str) -> str:
         return source
     config = f"/{place.config}" if place.config else ""
     return f"{PREFIX}{Path(place.name).resolve()}{config}:{place.split}"
-
-
-def _first_rows(table: Table) -> Iterator[Row]:
-    yield from islice(table.rows(table.columns), SAMPLE_ROWS)
 
 
 @lru_cache
@@ -177,7 +166,7 @@ def _rows(source: str, dataset: Any, max_bytes: int, wanted: Sequence[str]) -> I
         for column, known in names.items():
             label = values[column]
             values[column] = known[label] if isinstance(label, int) and label >= 0 else None
-        yield _bounded(number, values, max_bytes)
+        yield bounded(number, values, max_bytes)
 
 
 def _raw_rows(source: str, dataset: Any) -> Iterator[dict[str, Any]]:
@@ -191,14 +180,6 @@ def _raw_rows(source: str, dataset: Any) -> Iterator[dict[str, Any]]:
             f"{source}: the rows behind row {number} cannot be read ({_first_line(error)}); run "
             "again, or save the data set as .parquet and name that file"
         ) from None
-
-
-def _bounded(number: int, values: dict[str, Any], max_bytes: int) -> Row:
-    for column, value in values.items():
-        if isinstance(value, str) and len(value.encode("utf-8", "surrogatepass")) > max_bytes:
-            detail = f"column {column!r} is longer than {max_bytes} bytes"
-            return Row(number, {}, ("line_too_long", detail, value[:SHOWN]))
-    return Row(number, values, None)
 
 
 READER = Reader(

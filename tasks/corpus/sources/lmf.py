@@ -13,15 +13,14 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Reading
 from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.streams import CHUNK, COMPRESSIONS, SHOWN, decompressed
-from tercet.tasks.corpus.sources.tables import Row
-from tercet.tasks.corpus.sources.values import Columns, documents, wanted_columns
+from tercet.tasks.corpus.sources.tables import Row, bounded
+from tercet.tasks.corpus.sources.values import check_tables, of_first_rows, read_tables
 from tercet.tasks.stage import BadInput
 
 PREFIX = "lmf:"
@@ -55,21 +54,12 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
     Raises:
         BadInput: it is not, or has not.
     """
-    for table in tables(corpus, max_bytes):
-        _wanted(corpus, table)
-        if next(table.rows(COLUMNS), None) is None:
-            raise BadInput(
-                f"{corpus.source}: the corpus {corpus.name!r} is empty; name one with rows"
-            )
+    check_tables(corpus, tables(corpus, max_bytes))
 
 
 def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     """Each definition a document, unless the recipe names another column; at most `limit`."""
-    for table in tables(corpus, max_bytes):
-        chosen = _wanted(corpus, table)
-        rows = islice(table.rows(chosen.named()), corpus.limit)
-        # A wordnet has entries such as null and nan.
-        yield from documents(corpus, table.name, chosen, rows, words_are_words=True)
+    return of_first_rows(corpus.limit, read_tables(corpus, tables(corpus, max_bytes)))
 
 
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
@@ -84,7 +74,9 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
     synsets = _synsets(path, state.st_mtime_ns, state.st_size)
-    yield Table(path.name, COLUMNS, partial(_rows, synsets, max_bytes))
+    rows = partial(_rows, synsets, max_bytes)
+    # A wordnet has entries such as null and nan.
+    yield Table(path.name, COLUMNS, rows, corpus.source, text="definition", words_are_words=True)
 
 
 def portable(source: str) -> str:
@@ -92,21 +84,10 @@ def portable(source: str) -> str:
     return f"{PREFIX}{path_of(source).resolve()}"
 
 
-def _wanted(corpus: CorpusConfig, table: Table) -> Columns:
-    named = corpus.text is not None or corpus.query is not None
-    one = corpus if named else corpus.model_copy(update={"text": "definition"})
-    return wanted_columns(one, corpus.source, table.columns, ())
-
-
 def _rows(synsets: Sequence[_Synset], max_bytes: int, wanted: Sequence[str]) -> Iterator[Row]:
     for number, synset in enumerate(synsets, 1):
         values = dict(zip(COLUMNS, synset, strict=True))
-        long = [c for c in wanted if len((values[c] or "").encode()) > max_bytes]
-        if long:
-            detail = f"column {long[0]!r} is longer than {max_bytes} bytes"
-            yield Row(number, {}, ("line_too_long", detail, synset[0][:SHOWN]))
-        else:
-            yield Row(number, {column: values[column] for column in wanted}, None)
+        yield bounded(number, {column: values[column] for column in wanted}, max_bytes)
 
 
 @lru_cache(maxsize=1)

@@ -9,11 +9,25 @@ from tercet.tasks.corpus.sources.tables import Row
 
 
 class Table(NamedTuple):
-    """A table of a source: its name, its columns, and its rows with the columns wanted."""
+    """A table of a source: its name, its columns, and its rows with the columns wanted.
+
+    where: the table as messages name it, if not by its name.
+    whole: its rows with all columns, in which a value that is no text is no fault, but missing.
+    text: the column of the text, where the recipe names none and values need not be looked at.
+    words_are_words: whether a cell such as `null` is a text, as in a dictionary.
+    """
 
     name: str
     columns: list[str]
     rows: Callable[[Sequence[str]], Iterator[Row]]
+    where: str = ""
+    whole: Callable[[], Iterator[Row]] | None = None
+    text: str | None = None
+    words_are_words: bool = False
+
+    def all_rows(self) -> Iterator[Row]:
+        """Its rows with all their columns."""
+        return self.rows(self.columns) if self.whole is None else self.whole()
 
 
 def no_check(corpus: CorpusConfig, max_bytes: int) -> None:

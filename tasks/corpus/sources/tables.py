@@ -7,8 +7,9 @@ import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
@@ -44,13 +45,25 @@ class Row(NamedTuple):
     fault: RowFault | None
 
 
-def first_rows(path: Path, max_bytes: int, dialect: DialectSettings | None = None) -> Iterator[Row]:
-    """The table's first 100 rows, read on demand; where none is whole, whole ones further on."""
-    sample = list(islice(rows(path, max_bytes, dialect=dialect), SAMPLE_ROWS))
+def first_rows(read: Callable[[], Iterator[Row]]) -> list[Row]:
+    """A table's first 100 rows; where none is whole, whole ones further on. read: begins anew."""
+    sample = list(islice(read(), SAMPLE_ROWS))
     if sample and all(row.fault for row in sample):
-        beyond = islice(rows(path, max_bytes, dialect=dialect), LOOKED_AT)
-        sample = list(islice((row for row in beyond if row.fault is None), SAMPLE_ROWS)) or sample
-    yield from sample
+        whole = (row for row in islice(read(), LOOKED_AT) if row.fault is None)
+        sample = list(islice(whole, SAMPLE_ROWS)) or sample
+    return sample
+
+
+def bounded(number: int, values: dict[str, Any], max_bytes: int) -> Row:
+    """The row, or the fault that one of its texts is longer than that."""
+    for column, value in values.items():
+        if isinstance(value, str) and len(value.encode("utf-8", "surrogatepass")) > max_bytes:
+            return Row(number, {}, _too_long(column, value[:SHOWN], max_bytes))
+    return Row(number, values, None)
+
+
+def _too_long(column: str, shown: str, max_bytes: int) -> RowFault:
+    return "line_too_long", f"column {column!r} is longer than {max_bytes} bytes", shown
 
 
 def rows(
@@ -91,7 +104,7 @@ def columns_of(path: Path, max_bytes: int, dialect: DialectSettings | None = Non
         with _parquet_bytes(path) as source:
             return list(_parquet_file(path, source).schema_arrow.names)
     if form == ".jsonl":
-        sample = first_rows(path, max_bytes)
+        sample = first_rows(partial(_json_rows, path, max_bytes))
         return list(dict.fromkeys(key for row in sample for key in row.values))
     found = separated.dialect_of(path, max_bytes, dialect)
     return separated.header_of(path, max_bytes, found)
@@ -226,15 +239,14 @@ def _parquet_rows(path: Path, max_bytes: int, columns: Sequence[str] | None) -> 
             if batch is None:
                 return
             held = [_values(batch.column(name)) for name in names]
-            for values in zip(*held, strict=True) if names else [()] * len(batch):
+            for cells in zip(*held, strict=True) if names else [()] * len(batch):
                 number += 1
-                row = _parquet_row(number, dict(zip(names, values, strict=True)), max_bytes)
-                # Where columns are still looked for, what is no text is missing.
-                if row.fault and columns is None:
-                    single = ({n: v} for n, v in zip(names, values, strict=True))
-                    read = [_parquet_row(number, one, max_bytes) for one in single]
-                    row = Row(number, {n: v for one in read for n, v in one.values.items()}, None)
-                yield row
+                values = {n: _decoded(n, v, max_bytes) for n, v in zip(names, cells, strict=True)}
+                faults = {name: value for name, value in values.items() if isinstance(value, tuple)}
+                if faults and columns is not None:
+                    yield Row(number, {}, next(iter(faults.values())))
+                else:  # where columns are still looked for, what is no text is missing
+                    yield Row(number, {n: v for n, v in values.items() if n not in faults}, None)
 
 
 def _values(column: pa.Array) -> list[Any]:
@@ -270,22 +282,17 @@ def _value(scalar: pa.Scalar) -> Any:
         return None
 
 
-def _parquet_row(number: int, values: dict[str, Any], max_bytes: int) -> Row:
-    for column, value in values.items():
-        listed = isinstance(value, list)
-        read = []
-        for one in value if listed else [value]:
-            if not isinstance(one, bytes):
-                read.append(one)
-                continue
-            if len(one) > max_bytes:
-                shown = one[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN]
-                detail = f"column {column!r} is longer than {max_bytes} bytes"
-                return Row(number, {}, ("line_too_long", detail, shown))
-            try:
-                read.append(one.decode("utf-8"))
-            except UnicodeDecodeError:
-                shown = one[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN]
-                return Row(number, {}, ("not_utf8", f"column {column!r} is not UTF-8", shown))
-        values[column] = read if listed else read[0]
-    return Row(number, values, None)
+def _decoded(column: str, value: Any, max_bytes: int) -> Any:
+    """The value, bytes and lists of them as text, or the fault of a text."""
+    if isinstance(value, list):
+        read = [_decoded(column, one, max_bytes) for one in value]
+        return next((one for one in read if isinstance(one, tuple)), read)
+    if not isinstance(value, bytes):
+        return value
+    shown = value[: 4 * SHOWN].decode("utf-8", "replace")[:SHOWN]
+    if len(value) > max_bytes:
+        return _too_long(column, shown, max_bytes)
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return "not_utf8", f"column {column!r} is not UTF-8", shown

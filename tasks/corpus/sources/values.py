@@ -1,14 +1,16 @@
 """Rows of tables as documents: a row's text, or the two texts of its pair, and its label."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, islice
 from typing import NamedTuple
 
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import prose
 from tercet.tasks.corpus.sources.cells import label_of, missing, text_fault
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
+from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.separated import RowFault
-from tercet.tasks.corpus.sources.tables import Row
+from tercet.tasks.corpus.sources.tables import Row, first_rows
 from tercet.tasks.corpus.sources.text_column import text_column
 from tercet.tasks.stage import BadInput
 
@@ -29,29 +31,17 @@ class Columns(NamedTuple):
         return [column for column in self if column is not None]
 
 
-def wanted_columns(
-    corpus: CorpusConfig, where: str, columns: Sequence[str], sample: Iterable[Row]
-) -> Columns:
+def wanted_columns(corpus: CorpusConfig, table: Table, sample: Sequence[Row]) -> Columns:
     """The columns that the corpus is read from.
 
     Args:
-        where: the table, as messages name it.
-        sample: the table's first rows; looked at only where the recipe names no column.
+        sample: the table's first rows; looked at only where nobody names a column.
 
     Raises:
         BadInput: a column that the recipe names is not there, or no column holds text, or several
             have its name.
     """
-    chosen = _chosen(corpus, where, columns, sample)
-    for name in chosen.named():
-        if (count := list(columns).count(name)) > 1:
-            raise BadInput(f"{where} has {count} columns {name!r}: rename all but one")
-    return chosen
-
-
-def _chosen(
-    corpus: CorpusConfig, where: str, columns: Sequence[str], sample: Iterable[Row]
-) -> Columns:
+    where, columns = table.where or table.name, table.columns
     for key in Columns._fields:
         wanted = getattr(corpus, key)
         if wanted is not None and wanted not in columns:
@@ -59,10 +49,50 @@ def _chosen(
                 f"{where} has no column {wanted!r} ({key} of corpus {corpus.name!r}); its columns "
                 f"are {', '.join(map(repr, columns))}"
             )
-    if corpus.text is not None or corpus.query is not None:
-        return Columns(corpus.text, corpus.query, corpus.answer, corpus.labels)
-    others = [column for column in columns if column != corpus.labels]
-    return Columns(text_column(where, others, sample), None, None, corpus.labels)
+    text = corpus.text
+    if text is None and corpus.query is None:
+        others = [column for column in columns if column != corpus.labels]
+        text = table.text or text_column(where, others, sample)
+    chosen = Columns(text, corpus.query, corpus.answer, corpus.labels)
+    for name in chosen.named():
+        if (count := columns.count(name)) > 1:
+            raise BadInput(f"{where} has {count} columns {name!r}: rename all but one")
+    return chosen
+
+
+def check_tables(corpus: CorpusConfig, tables: Iterable[Table]) -> None:
+    """See that the tables have the columns asked for, and a row.
+
+    Raises:
+        BadInput: they have not.
+    """
+    empty = True
+    for table in tables:
+        if sample := first_rows(table.all_rows):
+            wanted_columns(corpus, table, sample)
+            empty = False
+    if empty:
+        raise BadInput(f"{corpus.source}: the corpus {corpus.name!r} is empty; name one with rows")
+
+
+def read_tables(corpus: CorpusConfig, tables: Iterable[Table]) -> Iterator[Reading]:
+    """The rows of the tables as documents and faults."""
+    for table in tables:
+        sample = first_rows(table.all_rows)
+        if table.columns and sample:
+            chosen = wanted_columns(corpus, table, sample)
+            rows = table.rows(chosen.named())
+            yield from _documents(corpus, table.name, chosen, rows, table.words_are_words)
+        else:  # empty, or all its rows are at fault
+            for row in sample and table.all_rows():
+                if row.fault:
+                    yield Fault(table.name, f"{table.name}:{row.number}", *row.fault)
+
+
+def of_first_rows(limit: int | None, readings: Iterator[Reading]) -> Iterator[Reading]:
+    """The readings of so many rows of the source. A row that loses its pair alone gives two."""
+    for _, of_row in islice(groupby(readings, key=lambda reading: reading.path), limit):
+        yield from of_row
 
 
 def refuse_columns(corpus: CorpusConfig, what: str) -> None:
@@ -79,19 +109,10 @@ def refuse_columns(corpus: CorpusConfig, what: str) -> None:
             )
 
 
-def documents(
-    corpus: CorpusConfig,
-    name: str,
-    columns: Columns,
-    rows: Iterable[Row],
-    words_are_words: bool = False,
+def _documents(
+    corpus: CorpusConfig, name: str, columns: Columns, rows: Iterable[Row], words_are_words: bool
 ) -> Iterator[Reading]:
-    """A document or a fault for each row; both for one that lacks nothing but a text of its pair.
-
-    Args:
-        columns: as `wanted_columns` found them.
-        words_are_words: whether a cell such as `null` is a text, as in a dictionary.
-    """
+    """A document or a fault for each row; both for one that lacks only a text of its pair."""
     text, query, answer, labels = columns
     split = corpus.prose is not False
     pair = [column for column in (query, answer) if column is not None]
