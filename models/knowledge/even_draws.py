@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.models import seeding
-from tercet.models.knowledge.graph import Graph, pieces
+from tercet.models.knowledge.graph import Graph
+from tercet.models.runs import pieces
 
 Ints = npt.NDArray[np.int64]
 
@@ -101,7 +102,7 @@ def _preferred(graph: Graph, node: int, members: Ints) -> Ints:
     """T_p of one entity: all members that share a soft neighbour with it."""
     reached = np.zeros(len(graph.ids), dtype=np.bool_)
     _, near = graph.soft.gather(np.array([node]))
-    for low, high in pieces(graph.soft.degrees(near), _VISITED):
-        reached[graph.soft.gather(near[low:high])[1]] = True
+    for some in pieces(graph.soft.degrees(near), _VISITED):
+        reached[graph.soft.gather(near[some])[1]] = True
     reached[node] = False
     return members[reached[members]]

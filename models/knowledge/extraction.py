@@ -11,6 +11,7 @@ from tercet.models.knowledge.candidates import Spans
 from tercet.models.knowledge.lexicon import Lexicon
 from tercet.models.knowledge.quantities import Quantity
 from tercet.models.knowledge.tokens import IDENTIFIER, OTHER, Tokens, tokenise
+from tercet.models.runs import begins
 
 Ints = npt.NDArray[np.int64]
 
@@ -203,9 +204,9 @@ def _voted(row: Ints, nodes: list[str], entities: Spans, kinds: Ints, lexicon: L
     listed = own >= 0
     at = np.where(listed, own, 0)
     sizes = np.where(listed, lexicon.set_starts[at + 1] - lexicon.set_starts[at], 1)
-    begins = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
+    starts = np.cumsum(sizes) - sizes
     owner = np.repeat(np.arange(len(index)), sizes)
-    nth = np.arange(len(owner)) - begins[owner]
+    nth = np.arange(len(owner)) - starts[owner]
     choice = np.where(
         listed[owner],
         lexicon.set_types[np.where(listed[owner], lexicon.set_starts[at][owner] + nth, 0)],
@@ -214,8 +215,8 @@ def _voted(row: Ints, nodes: list[str], entities: Spans, kinds: Ints, lexicon: L
     cell = row[index][owner] * width + choice
     votes = np.bincount(cell)[cell]
     # The highest vote, then the earliest of the entity's own order.
-    best = np.maximum.reduceat((votes << 16) | (0xFFFF - nth), begins)
-    picked = begins + (0xFFFF - (best & 0xFFFF))
+    best = np.maximum.reduceat((votes << 16) | (0xFFFF - nth), starts)
+    picked = starts + (0xFFFF - (best & 0xFFFF))
     return np.asarray(choice[picked][inverse], dtype=np.int64)
 
 
@@ -227,8 +228,8 @@ def _categories(row: Ints, types: Ints, names: Sequence[str]) -> tuple[Ints, lis
     row, types = row[order], types[order]
     cell = row * len(names) + types
     votes = np.bincount(cell)[cell]
-    begins = np.flatnonzero(np.append(True, row[1:] != row[:-1]))
-    place = np.arange(len(row)) - np.repeat(begins, np.diff(np.append(begins, len(row))))
-    best = np.maximum.reduceat((votes << 24) | (0xFFFFFF - place), begins)
-    picked = begins + (0xFFFFFF - (best & 0xFFFFFF))
-    return row[begins], [names[number] for number in types[picked].tolist()]
+    starts = np.flatnonzero(begins(row))
+    place = np.arange(len(row)) - np.repeat(starts, np.diff(np.append(starts, len(row))))
+    best = np.maximum.reduceat((votes << 24) | (0xFFFFFF - place), starts)
+    picked = starts + (0xFFFFFF - (best & 0xFFFFFF))
+    return row[starts], [names[number] for number in types[picked].tolist()]

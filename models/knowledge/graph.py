@@ -1,6 +1,6 @@
 """The knowledge graph in memory: as networkx's, and as the arrays that searches run on."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from tercet.models.runs import begins, pieces, ranges
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -54,9 +56,7 @@ class Adjacency:
         """All neighbours of the rows, one after another: (place in `rows`, neighbour)."""
         degrees = self.degrees(rows)
         owner = np.repeat(np.arange(len(rows)), degrees)
-        begins = np.cumsum(degrees) - degrees
-        at = np.arange(len(owner)) - np.repeat(begins - self.starts[rows], degrees)
-        return owner, self.targets[at].astype(np.int64)
+        return owner, self.targets[ranges(self.starts[rows], degrees)].astype(np.int64)
 
     def has(self, rows: Ints, targets: Ints) -> npt.NDArray[np.bool_]:
         """Whether each target is a neighbour of its row: one bisection for all at once."""
@@ -80,22 +80,11 @@ class Adjacency:
         swap = self.degrees(left) > self.degrees(right)
         few, many = np.where(swap, right, left), np.where(swap, left, right)
         met = np.zeros(len(few), dtype=np.bool_)
-        for low, high in pieces(self.degrees(few), _GATHERED):
-            owner, neighbour = self.gather(few[low:high])
-            both = self.has(many[low:high][owner], neighbour)
-            met[low:high] = np.bincount(owner[both], minlength=high - low) > 0
+        for some in pieces(self.degrees(few), _GATHERED):
+            owner, neighbour = self.gather(few[some])
+            both = self.has(many[some][owner], neighbour)
+            met[some] = np.bincount(owner[both], minlength=len(few[some])) > 0
         return met
-
-
-def pieces(sizes: Ints, most: int) -> Iterator[tuple[int, int]]:
-    """Spans of neighbouring items whose sizes add up to at most `most`, or that are one item."""
-    reach = np.cumsum(sizes)
-    low = 0
-    while low < len(sizes):
-        used = int(reach[low - 1]) if low else 0
-        high = max(low + 1, int(np.searchsorted(reach, used + most, side="right")))
-        yield low, high
-        low = high
 
 
 @dataclass(frozen=True)
@@ -182,7 +171,7 @@ class _Lists:
         if self._sources is not None:
             sources = np.concatenate(self._sources).astype(np.int64)
             keys = np.sort(sources * count + targets)
-            keys = keys[np.append(True, keys[1:] != keys[:-1])]
+            keys = keys[begins(keys)]
             targets = (keys % count).astype(np.int32)
             degrees = np.bincount(keys // count, minlength=count)
         starts = np.zeros(count + 1, dtype=np.int64)

@@ -26,7 +26,8 @@ import pyarrow as pa
 from tercet.models import seeding
 from tercet.models.knowledge import even_draws
 from tercet.models.knowledge import graph as graphs
-from tercet.models.knowledge.graph import Graph, pieces
+from tercet.models.knowledge.graph import Graph
+from tercet.models.runs import begins, pieces
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int8]
@@ -230,7 +231,7 @@ class Replacements:
         if not parts:
             return np.zeros(0, dtype=np.int64)
         merged = np.sort(np.concatenate(parts), kind="stable")  # merges what is sorted in runs
-        return np.asarray(merged[np.append(True, merged[1:] != merged[:-1])])
+        return np.asarray(merged[begins(merged)])
 
     def _search(self, rows: _Rows, members: Ints, k: int) -> tuple[Ints, Codes]:
         """For each row the k nearest of those it looks at on its ring: numbers and pools."""
@@ -296,8 +297,8 @@ def _neighbourhoods(graph: Graph) -> npt.NDArray[np.float16]:
     signs *= np.log1p(count / np.maximum(degrees, 1)).astype(np.float32)[:, None]
     near = np.zeros((count, _SIGNS), dtype=np.float16)
     with_any = np.flatnonzero(degrees)
-    for low, high in pieces(degrees[with_any], _PATHS // 4):
-        some = with_any[low:high]
+    for piece in pieces(degrees[with_any], _PATHS // 4):
+        some = with_any[piece]
         first, last = graph.soft.starts[some[0]], graph.soft.starts[some[-1] + 1]
         sums = np.add.reduceat(
             signs[graph.soft.targets[first:last]], graph.soft.starts[some] - first, axis=0

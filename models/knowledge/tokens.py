@@ -12,6 +12,7 @@ import pyarrow as pa
 from tercet.models.english import word_classes
 from tercet.models.english.opening_verbs import OPENERS
 from tercet.models.english.plurals import may_be_plural, singulars
+from tercet.models.runs import begins
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -119,8 +120,6 @@ def tokenise(texts: Sequence[str], vocabulary: Mapping[str, int], *, identifiers
     after = chars[np.minimum(ends + 1, len(chars) - 1)]
     dotted[:-1] = (starts[1:] - ends[:-1] == 2) & (text[1:] == text[:-1])
     dotted &= (gap == ord(".")) & (after == space)
-    first = np.ones(len(starts), dtype=np.bool_)
-    first[1:] = text[1:] != text[:-1]
     return Tokens(
         buffer=buffer,
         chars=chars,
@@ -128,7 +127,7 @@ def tokenise(texts: Sequence[str], vocabulary: Mapping[str, int], *, identifiers
         starts=starts,
         ends=ends,
         text=text,
-        first=first,
+        first=begins(text),
         joined=joined,
         tied=tied,
         dotted=dotted,

@@ -13,8 +13,8 @@ asked for holds at least one of any (all − share · all + 1) n-grams of the se
 up its rarest ones (prefix filtering) misses no pair.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tercet.models import seeding
+from tercet.models.runs import distinct, pieces, ranges
 from tercet.models.seeding import Ids
 from tercet.models.text import ngrams
 from tercet.models.text.ngrams import Places, powers, spaced, word_hashes
@@ -101,11 +102,8 @@ def grams(words: Words, order: int) -> tuple[Ids, Places]:
     row = np.repeat(np.arange(len(words)), words.counts)
     found, first = ngrams.grams(words.hashes, row, order)
     rows = row[first]
-    sorted_ = np.lexsort((found, rows))
-    found, rows = found[sorted_], rows[sorted_]
-    fresh = np.ones(len(found), dtype=np.bool_)
-    fresh[1:] = (found[1:] != found[:-1]) | (rows[1:] != rows[:-1])
-    return found[fresh], rows[fresh]
+    once = distinct(rows, found)
+    return found[once], rows[once]
 
 
 def variants(words: Words) -> tuple[Ids, Ids, Places]:
@@ -163,24 +161,12 @@ class Table:
     def pairs(self, hashes: Ids, rows: Places) -> Iterator[tuple[Places, Places]]:
         """Each pair of a row and a sentence that share one of these hashes, in pieces."""
         found, low, high = self.find(hashes)
-        ends = np.cumsum(high - low)
-        first = 0
-        while first < len(found):
-            done = ends[first - 1] if first else 0
-            last = max(int(np.searchsorted(ends, done + _PAIRS, side="right")), first + 1)
-            sizes = (high - low)[first:last]
-            inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            sentences = self.sentences[np.repeat(low[first:last], sizes) + inside]
-            yield _distinct(np.repeat(rows[found[first:last]], sizes), sentences)
-            first = last
-
-
-def _distinct(rows: Places, sentences: Places) -> tuple[Places, Places]:
-    order = np.lexsort((sentences, rows))
-    rows, sentences = rows[order], sentences[order]
-    fresh = np.ones(len(rows), dtype=np.bool_)
-    fresh[1:] = (rows[1:] != rows[:-1]) | (sentences[1:] != sentences[:-1])
-    return rows[fresh], sentences[fresh]
+        sizes = high - low
+        for some in pieces(sizes, _PAIRS):
+            sentences = self.sentences[ranges(low[some], sizes[some])]
+            owners = np.repeat(rows[found[some]], sizes[some])
+            once = distinct(owners, sentences)
+            yield owners[once], sentences[once]
 
 
 class Index:
@@ -226,26 +212,23 @@ class Index:
     def exact(self, words: Words) -> Matches:
         """Texts of the same letters and digits; score 1."""
         rows = np.flatnonzero(words.counts > 0)
-        found = list(self._exact.pairs(words.letters[rows], rows))
-        return _matches([(r, s, np.ones(len(r))) for r, s in found])
+        return _matches(self._exact.pairs(words.letters[rows], rows))
 
     def near(self, words: Words) -> Matches:
         """Texts one word away; score: the share of words that agree, of the longer text's."""
         masked, dropped, row = variants(words)
         everything = np.arange(len(words))
-        found = [
-            *self._masked.pairs(masked, row),
-            # The sentence has lost a word, or the text has.
-            *self._dropped.pairs(whole(words), everything),
-            *self._whole.pairs(dropped, row),
-        ]
-        rows, sentences = _distinct(
-            np.concatenate([np.empty(0, np.int64), *(r for r, _ in found)]),
-            np.concatenate([np.empty(0, np.int64), *(s for _, s in found)]),
+        found = _matches(
+            [
+                *self._masked.pairs(masked, row),
+                # The sentence has lost a word, or the text has.
+                *self._dropped.pairs(whole(words), everything),
+                *self._whole.pairs(dropped, row),
+            ]
         )
-        longer = np.maximum(words.counts[rows], self._words[sentences])
+        longer = np.maximum(words.counts[found.rows], self._words[found.sentences])
         # Of two texts of one word that word differs: nothing agrees.
-        return Matches(rows, sentences, 1 - 1 / np.maximum(longer, 1)).filter(longer > 1)
+        return replace(found, scores=1 - 1 / np.maximum(longer, 1)).filter(longer > 1)
 
     def shares(self, words: Words) -> Matches:
         """Texts that hold at least `least` of a sentence's n-grams; score: the share."""
@@ -268,19 +251,14 @@ class Index:
     def _count(self, rows: Places, sentences: Places, held: Places) -> Places:
         """For each pair how many of the sentence's n-grams are among those held by the row."""
         counts = np.zeros(len(rows), dtype=np.int64)
-        ends = np.cumsum(self._totals[sentences])
-        first = 0
-        while first < len(rows):
-            done = ends[first - 1] if first else 0
-            last = max(int(np.searchsorted(ends, done + _PAIRS, side="right")), first + 1)
-            sizes = self._totals[sentences[first:last]]
-            inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            numbers = self._numbers[np.repeat(self._starts[sentences[first:last]], sizes) + inside]
-            wanted = np.repeat(rows[first:last], sizes) * len(self._vocabulary) + numbers
+        totals = self._totals[sentences]
+        for some in pieces(totals, _PAIRS):
+            sizes = totals[some]
+            numbers = self._numbers[ranges(self._starts[sentences[some]], sizes)]
+            wanted = np.repeat(rows[some], sizes) * len(self._vocabulary) + numbers
             places = np.searchsorted(held, wanted).clip(max=len(held) - 1)
             same = (held[places] == wanted).astype(np.int64)
-            counts[first:last] = np.add.reduceat(same, np.cumsum(sizes) - sizes)
-            first = last
+            counts[some] = np.add.reduceat(same, np.cumsum(sizes) - sizes)
         return counts
 
 
@@ -290,16 +268,15 @@ def _needed(totals: Places, least: float) -> Places:
     return needed
 
 
-def _matches(found: list[tuple[Places, Places, Shares]]) -> Matches:
-    """The pairs of all pieces, each once, in order."""
-    rows = np.concatenate([np.empty(0, np.int64), *(one[0] for one in found)])
-    sentences = np.concatenate([np.empty(0, np.int64), *(one[1] for one in found)])
-    scores = np.concatenate([np.empty(0), *(one[2] for one in found)])
-    order = np.lexsort((sentences, rows))
-    rows, sentences, scores = rows[order], sentences[order], scores[order]
-    fresh = np.ones(len(rows), dtype=np.bool_)
-    fresh[1:] = (rows[1:] != rows[:-1]) | (sentences[1:] != sentences[:-1])
-    return Matches(rows[fresh], sentences[fresh], scores[fresh])
+def _matches(found: Iterable[tuple[Places, Places, *tuple[Shares, ...]]]) -> Matches:
+    """The pairs of all pieces, each once, in order; with their scores, or the score 1."""
+    held = [
+        (pair[0], pair[1], pair[2] if len(pair) > 2 else np.ones(len(pair[0]))) for pair in found
+    ]
+    none = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    rows, sentences, scores = (np.concatenate(each) for each in zip(none, *held, strict=True))
+    once = distinct(rows, sentences)
+    return Matches(rows[once], sentences[once], scores[once])
 
 
 def near_vectors(texts: Vectors, sentences: Vectors, least: float, block: int = BLOCK) -> Matches:

@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.models import seeding
+from tercet.models.runs import begins, distinct, pieces, ranges, repeats
 from tercet.models.seeding import Ids
 
 Places: TypeAlias = npt.NDArray[np.int64]
@@ -81,7 +82,9 @@ class Writer:
 
     def add(self, hashes: Ids, counts: Places) -> None:
         """The next texts. hashes: of all words, shape (words,). counts: words of each."""
-        words, sizes = _distinct(hashes, counts)
+        row = np.repeat(np.arange(len(counts)), counts)
+        once = distinct(row, hashes)
+        words, sizes = hashes[once], np.bincount(row[once], minlength=len(counts)).astype(np.int64)
         words.tofile(self._words)
         keys, rows = _keys(words, sizes)
         _write(self._keys, keys, rows + self._rows, np.ones(len(keys), dtype=np.bool_))
@@ -142,7 +145,7 @@ class Texts:
             open_ = (low < ends[group]) & ~hit[asking]
             asking, group, low = asking[open_], group[open_], low[open_]
             size = np.minimum(width, ends[group] - low)
-            left, places = np.repeat(asking, size), _ranges(low, size)
+            left, places = np.repeat(asking, size), ranges(low, size)
             hit[left[self._alike(left, known[places])]] = True
             # Ever more at once, in bounded memory: most rows are decided in the first few rounds.
             first, width = first + width, max(min(2 * width, _PAIRS // max(len(asking), 1)), 1)
@@ -155,8 +158,7 @@ class Texts:
         """
         parent = np.arange(documents, dtype=np.int32)
         for keys, rows, _ in self._groups("parts"):
-            fresh = np.diff(keys, prepend=keys[:1]) != 0
-            fresh[0] = True
+            fresh = begins(keys)
             starts = np.flatnonzero(fresh)
             of_key = np.cumsum(fresh) - 1
             nth = np.arange(len(rows)) - starts[of_key]
@@ -176,11 +178,11 @@ class Texts:
         """The files' name of the keys of rare words, which are written when first asked for."""
         name = "rare"
         counts = np.zeros(int(_COUNTED) + 1, dtype=np.int64)
-        for rows in self._pieces():
+        for rows in pieces(np.diff(self.starts), _WORDS):
             words = self.words[self.starts[rows.start] : self.starts[rows.stop]]
             counts += np.bincount((words & _COUNTED).astype(np.int64), minlength=len(counts))
         files = _open(self.folder, name)
-        for rows in self._pieces():
+        for rows in pieces(np.diff(self.starts), _WORDS):
             starts = self.starts[rows.start : rows.stop + 1]
             words, sizes = self.words[starts[0] : starts[-1]], np.diff(starts)
             row = np.repeat(np.arange(len(sizes)), sizes)
@@ -191,27 +193,14 @@ class Texts:
             file.close()
         return name
 
-    def _pieces(self) -> Iterator[slice]:
-        """All rows, in pieces of about `_WORDS` words."""
-        first, rows = 0, len(self.starts) - 1
-        while first < rows:
-            end = np.searchsorted(self.starts, self.starts[first] + _WORDS, side="right")
-            last = min(max(int(end) - 1, first + 1), rows)
-            yield slice(first, last)
-            first = last
-
     def _groups(self, name: str) -> Iterator[tuple[Ids, Places, Flags]]:
         """(keys, rows, near) of the keys that several rows have, by key and row, file by file."""
         for number in range(FILES):
             entries = np.fromfile(self.folder / f"{name}-{number:02d}", dtype=_ENTRY)
             order = np.lexsort((entries["row"], entries["key"]))
             entries = entries[order]
-            same = entries["key"][1:] == entries["key"][:-1]
-            several = np.zeros(len(entries), dtype=np.bool_)
-            several[1:] |= same
-            several[:-1] |= same
-            if several.any():
-                found = entries[several]
+            found = entries[repeats(entries["key"])]
+            if len(found):
                 yield found["key"], found["row"].astype(np.int64), found["near"]
 
     def _alike(self, one: Places, other: Places) -> Flags:
@@ -223,16 +212,10 @@ class Texts:
         differ = np.abs(self._size(one) - self._size(other))
         close = np.flatnonzero(9 * np.maximum(apart, differ) <= both)
         one, other, both = one[close], other[close], both[close]
-        ends = np.cumsum(both)
-        first = 0
-        while first < len(one):
-            done = ends[first - 1] if first else 0
-            last = max(int(np.searchsorted(ends, done + _WORDS, side="right")), first + 1)
-            pairs = slice(first, last)
+        for pairs in pieces(both, _WORDS):
             shared = self._shared(one[pairs], other[pairs])
             # shared / (both - shared) >= 4/5
             alike[close[pairs]] = 9 * shared >= 4 * both[pairs]
-            first = last
         return alike
 
     def _size(self, rows: Places) -> Places:
@@ -244,27 +227,11 @@ class Texts:
         rows = np.concatenate([one, other])
         sizes = self._size(rows)
         pair = np.repeat(np.tile(np.arange(len(one)), 2), sizes)
-        words = self.words[_ranges(self.starts[rows], sizes)]
+        words = self.words[ranges(self.starts[rows], sizes)]
         order = np.lexsort((words, pair))
         words, pair = words[order], pair[order]
         twice = (words[1:] == words[:-1]) & (pair[1:] == pair[:-1])
         return np.bincount(pair[1:][twice], minlength=len(one))
-
-
-def _ranges(starts: Places, sizes: Places) -> Places:
-    """The numbers from each start on, one range behind another. Shape (sum of sizes,)."""
-    inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.asarray(np.repeat(starts, sizes) + inside, dtype=np.int64)
-
-
-def _distinct(hashes: Ids, counts: Places) -> tuple[Ids, Places]:
-    """The distinct words of each text, sorted, and their number."""
-    row = np.repeat(np.arange(len(counts)), counts)
-    order = np.lexsort((hashes, row))
-    words, row = hashes[order], row[order]
-    fresh = np.ones(len(words), dtype=np.bool_)
-    fresh[1:] = (words[1:] != words[:-1]) | (row[1:] != row[:-1])
-    return words[fresh], np.bincount(row[fresh], minlength=len(counts)).astype(np.int64)
 
 
 def _bits(words: Ids, sizes: Places) -> Ids:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tercet.models.runs import begins
 from tercet.models.seeding import Ids
 from tercet.models.text.ngrams import Places, grams
 from tercet.models.text.shingles import GRAM
@@ -41,12 +42,8 @@ def set_phrases(shingles: Ids, document_of_shingle: Index, documents: int, share
         return np.empty(0, np.uint64)
     order = np.argsort(shingles, kind="stable")
     ordered, holders = shingles[order], document_of_shingle[order]
-    fresh = np.ones(len(ordered), dtype=np.bool_)
-    fresh[1:] = ordered[1:] != ordered[:-1]
-    new = fresh.copy()
-    new[1:] |= holders[1:] != holders[:-1]
-    starts = np.flatnonzero(fresh)
-    held = np.add.reduceat(new.astype(np.int32), starts)
+    starts = np.flatnonzero(begins(ordered))
+    held = np.add.reduceat(begins(ordered, holders).astype(np.int32), starts)
     return ordered[starts[held > least]]
 
 

@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.models import seeding
+from tercet.models.runs import begins, repeats
 from tercet.models.seeding import Ids
 
 Index: TypeAlias = npt.NDArray[np.int32]
@@ -49,13 +50,9 @@ class SharedShingles:
         order = np.argsort(found, kind="stable")
         ordered, self.rows = found[order], rows[order]
         del order
-        same = ordered[1:] == ordered[:-1]
-        again = np.zeros(len(ordered), dtype=np.bool_)
-        again[1:] |= same
-        again[:-1] |= same
+        again = repeats(ordered)
         ordered, self.rows = ordered[again], self.rows[again]
-        fresh = np.ones(len(ordered), dtype=np.bool_)
-        fresh[1:] = ordered[1:] != ordered[:-1]
+        fresh = begins(ordered)
         self.starts = np.flatnonzero(fresh)
         self.group = np.cumsum(fresh, dtype=np.int64) - 1
 
@@ -79,10 +76,8 @@ class SharedShingles:
         if not len(self.starts):
             return parent
         documents_held = document_of_row[self.rows]
-        new = np.ones(len(self.rows), dtype=np.bool_)
-        new[1:] = (np.diff(documents_held) != 0) | (np.diff(self.group) != 0)
         # How many documents of its group come before an entry's own.
-        running = np.cumsum(new)
+        running = np.cumsum(begins(documents_held, self.group))
         nth = np.asarray(running - running[self.starts][self.group], dtype=np.int64)
         first = documents_held[self.starts][self.group]
         ties = nth < max_frequency
