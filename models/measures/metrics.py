@@ -18,24 +18,14 @@ _BLOCK = 1 << 22
 TIE = 1e-6
 
 
-def midranks(values: npt.ArrayLike) -> Floats:
-    """Ranks from 1 of shape (n,); equal values share the mean of the ranks they take up."""
-    x = np.asarray(values, dtype=np.float64)
-    order = np.argsort(x, kind="stable")
-    ordered = x[order]
-    first = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(x)])
-    counts = np.diff(np.append(first, len(x)))
-    ranks = np.empty(len(x), dtype=np.float64)
-    ranks[order] = np.repeat(first + (counts + 1) / 2, counts)
-    return ranks
-
-
 def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
     """Spearman's rank correlation in [-1, 1], with ties at their mean rank.
 
     Raises: ValueError for unequal lengths, fewer than two values, a value that is not a finite
         number, and where one side is constant (the correlation is then undefined).
     """
+    from scipy.stats import spearmanr
+
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if a.shape != b.shape or a.ndim != 1:
         raise ValueError(f"Spearman needs two columns of equal length, got {a.shape} and {b.shape}")
@@ -45,10 +35,7 @@ def spearman(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
         raise ValueError("Spearman needs finite numbers, got NaN or infinity")
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         raise ValueError(f"Spearman is undefined: all {len(a)} values of one side are equal")
-    ra, rb = midranks(a), midranks(b)
-    ra -= ra.mean()
-    rb -= rb.mean()
-    return float(np.clip((ra @ rb) / np.sqrt((ra @ ra) * (rb @ rb)), -1.0, 1.0))
+    return float(spearmanr(a, b).statistic)
 
 
 def answer_ranks(
@@ -177,11 +164,13 @@ def isotropy(vectors: Vectors) -> float:
 def average_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float:
     """Mean over the positives of the precision at their score, in (0, 1].
 
-    The area under the steps of precision over recall, as scikit-learn computes it: equal scores
-    are one threshold, so that the order of rows does not matter. labels: 0 or 1 (or False, True).
+    The area under the steps of precision over recall: equal scores are one threshold, so that the
+    order of rows does not matter. labels: 0 or 1 (or False, True).
 
     Raises: ValueError for unequal lengths, no positive, another label, a score that is not finite.
     """
+    from sklearn.metrics import average_precision_score
+
     label, value = np.asarray(labels), np.asarray(scores, dtype=np.float64)
     if label.shape != value.shape or label.ndim != 1:
         raise ValueError(f"labels and scores differ in length, {label.shape} and {value.shape}")
@@ -191,11 +180,7 @@ def average_precision(labels: npt.ArrayLike, scores: npt.ArrayLike) -> float:
         raise ValueError("average precision needs labels of 0 and 1")
     if not label.any():
         raise ValueError(f"average precision is undefined: none of {len(label)} labels is 1")
-    order = np.argsort(-value, kind="stable")
-    ordered = value[order]
-    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
-    hits = np.cumsum(label[order], dtype=np.float64)[ends]
-    return float((np.diff(hits, prepend=0.0) * hits / (ends + 1)).sum() / hits[-1])
+    return float(average_precision_score(label, value))
 
 
 def in_order(anchors: Vectors, near: Vectors, far: Vectors) -> Floats:

@@ -136,8 +136,8 @@ def nested_folds(sample: Sample) -> Outcome:
         train, train_labels = features[kept], labels[kept]
         c = _by_folds(train, train_labels, GRID)
         chosen.append(c)
-        predictions[held] = _fit(train, train_labels, c).predict(features[held])
-    return Outcome(_undealt(predictions, order), sample.labels, tuple(chosen))
+        predictions[order[held]] = _fit(train, train_labels, c).predict(features[held])
+    return Outcome(predictions, sample.labels, tuple(chosen))
 
 
 def folds_then_test(train: Sample, test: Sample) -> Outcome:
@@ -183,34 +183,25 @@ def _folds(labels: Labels) -> Iterator[tuple[Order, Order]]:
 
 def _path(features: Any, labels: Labels, grid: Sequence[float]) -> Iterator[tuple[float, Any]]:
     """A classifier for each C, in the grid's order; each is valid until the next."""
-    model = _classifier(warm=True)
+    model = _classifier(warm_start=True)
     for c in grid:
         model.set_params(C=c)
         yield c, model.fit(features, labels)
 
 
 def _fit(features: Any, labels: Labels, c: float) -> Any:
-    model = _classifier(warm=False)
-    return model.set_params(C=c).fit(features, labels)
+    return _classifier(C=c).fit(features, labels)
 
 
-def _classifier(warm: bool) -> Any:
+def _classifier(**settings: Any) -> Any:
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(
-        solver="newton-cg", tol=_TOLERANCE, max_iter=_ITERATIONS, warm_start=warm
-    )
+    return LogisticRegression(solver="newton-cg", tol=_TOLERANCE, max_iter=_ITERATIONS, **settings)
 
 
 def _dealt(sample: Sample) -> tuple[Any, Labels, Order]:
     order = np.arange(len(sample.labels)) if sample.order is None else sample.order
     return _wide(sample.features)[order], sample.labels[order], order
-
-
-def _undealt(values: Labels, order: Order) -> Labels:
-    found = np.empty_like(values)
-    found[order] = values
-    return found
 
 
 def _wide(features: Any) -> Any:

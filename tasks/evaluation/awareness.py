@@ -5,9 +5,9 @@ similar the texts are; here the dev sentences are the run's own, the methods the
 judge is the model that the recipe names. `evaluate` correlates an encoder's cosines with it.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,10 @@ from tercet.models.encoders.pooling import FormSettings
 from tercet.models.generation import Method, MethodInput
 from tercet.storage.fingerprint import tree_digest
 from tercet.tasks.connections import connection
+from tercet.tasks.encoders import load_encoder
 from tercet.tasks.isolation import isolated, refused
 from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import BadInput, Config, Kind, Role, Stage, Work
+from tercet.tasks.stage import BadInput, Config, Kind, Stage, Work
 
 NAME = "awareness"
 AWARENESS_PAIRS = pa.schema(
@@ -88,28 +89,8 @@ class AwarenessConfig(FormSettings, Config):
     )
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """One row before the teacher has seen it."""
-
-    sentence_id: int
-    kind: Kind
-    role: Role
-    method: str
-    anchor: str
-    text: str
-    old: str | None
-    new: str | None
-
-
-@dataclass(frozen=True)
-class _Said:
-    """A method's version of one anchor."""
-
-    method: str
-    text: str
-    old: str | None
-    new: str | None
+# A row of the table before the teacher has seen it.
+_Pair: TypeAlias = dict[str, Any]
 
 
 def run(work: Work) -> None:
@@ -145,35 +126,36 @@ def methods() -> dict[str, Method]:
 
 def _dev_sentences(work: Work) -> pa.Table:
     """(sentence_id, text) of split dev, by id."""
-    columns = ["sentence_id", "text", "split"]
-    found = [pa.schema([("sentence_id", pa.uint64()), ("text", pa.string())]).empty_table()]
-    for batch in work.inputs["sentences"].batches("sentences", columns):
-        dev = batch.filter(pc.equal(batch["split"], "dev"))
-        found.append(pa.Table.from_batches([dev]).drop_columns("split"))
-    return pa.concat_tables(found).sort_by("sentence_id").combine_chunks()
+    with connection(work) as db:
+        return (
+            db.sql(
+                f"""SELECT sentence_id, text FROM {work.inputs["sentences"].sql("sentences")}
+                WHERE split = 'dev' ORDER BY sentence_id"""
+            )
+            .to_arrow_table()
+            .combine_chunks()
+        )
 
 
 def _mentions(work: Work, sentences: pa.Table) -> pa.Table:
     """The mentions of these sentences, by id."""
-    if "mentions" not in work.inputs:
-        return _read_here(sentences)
-    rows = work.inputs["mentions"]
-    found = [rows.schema("mentions").empty_table()]
-    wanted = sentences["sentence_id"]
-    for batch in rows.batches("mentions"):
-        kept = batch.filter(pc.is_in(batch["sentence_id"], wanted))
-        found.append(pa.Table.from_batches([kept]))
-    return pa.concat_tables(found).sort_by("mention_id").combine_chunks()
-
-
-def _read_here(sentences: pa.Table) -> pa.Table:
+    if "mentions" in work.inputs:
+        with connection(work) as db:
+            db.register("dev", sentences)
+            return (
+                db.sql(
+                    f"""SELECT * FROM {work.inputs["mentions"].sql("mentions")}
+                    WHERE sentence_id IN (SELECT sentence_id FROM dev) ORDER BY mention_id"""
+                )
+                .to_arrow_table()
+                .combine_chunks()
+            )
     from tercet.models.knowledge.extraction import extract as read
     from tercet.tasks.knowledge import extract
 
-    config = extract.ExtractConfig()
-    ids = sentences["sentence_id"].to_numpy()
-    texts = sentences["text"].to_pylist()
-    return extract.mentions(read(texts, extract.lexicon_of(config)), ids).sort_by("mention_id")
+    ids, texts = sentences["sentence_id"].to_numpy(), sentences["text"].to_pylist()
+    found = read(texts, extract.lexicon_of(extract.ExtractConfig()))
+    return extract.mentions(found, ids).sort_by("mention_id")
 
 
 def _drawn(work: Work, kind: Kind, sentences: pa.Table, mentions: pa.Table) -> MethodInput:
@@ -200,53 +182,47 @@ def _made(work: Work, kind: Kind, given: MethodInput) -> list[_Pair]:
     preferred = {} if first is None else _said(work, first, given)
     positives = [_said(work, name, given) for name in _POSITIVES]
     made: list[_Pair] = []
-    for row_id, anchor in zip(given.ids().tolist(), given.texts(), strict=True):
+    columns = (given.sentences[name].to_pylist() for name in ("sentence_id", "text"))
+    for row_id, anchor in zip(*columns, strict=True):
         negative = negatives.get(row_id)
         if negative is None:
             why = f"{kind}: {_NEGATIVE[kind]} finds nothing to change"
             _reject(work, row_id, "no_negative", why, anchor)
             continue
-        options = [said[row_id] for said in positives if row_id in said]
+        options = {said[row_id]["method"]: said[row_id] for said in positives if row_id in said}
         chosen = preferred.get(row_id)
         if chosen is None and options:
             purpose = f"{NAME}.positive.{kind}"
-            drawn = seeding.choice([o.method for o in options], work.seed, purpose, row_id)
-            chosen = next(option for option in options if option.method == drawn)
-        if chosen is None or chosen.text == negative.text:
+            chosen = options[seeding.choice(list(options), work.seed, purpose, row_id)]
+        if chosen is None or chosen["text"] == negative["text"]:
             _reject(work, row_id, "no_positive", f"{kind}: nothing keeps the meaning", anchor)
             continue
-        roles: tuple[tuple[Role, _Said], ...] = (("negative", negative), ("positive", chosen))
-        made += [
-            _Pair(row_id, kind, role, said.method, anchor, said.text, said.old, said.new)
-            for role, said in roles
-        ]
+        for role, said in (("negative", negative), ("positive", chosen)):
+            names = (kind, role, said["method"], anchor, said["text"])
+            found = {"pair_id": seeding.text_id(*names), "sentence_id": row_id, "kind": kind}
+            made.append({**found, "role": role, "anchor": anchor, **said})
     return made
 
 
-def _said(work: Work, name: str, given: MethodInput) -> dict[int, _Said]:
-    """A method's versions of the anchors, by sentence id."""
+def _said(work: Work, name: str, given: MethodInput) -> dict[int, _Pair]:
+    """A method's versions of the anchors with what they change, by sentence id."""
     method = methods()[name]
     params = method.params(**_PARAMS.get(name, {}))
 
     def generate(some: npt.NDArray[Any]) -> pa.Table:
         return method.generate(replace(given, anchors=some), params, work.seed)
 
-    found: dict[int, _Said] = {}
-    for table in isolated(given.anchors, generate, _refusal(work, name, given)):
+    def refuse(row: Any, error: Exception) -> None:
+        anchor = given.sentences.slice(int(row), 1).to_pylist()[0]
+        work.emit("rejects", refused(NAME, anchor["sentence_id"], error, anchor["text"], name))
+
+    found: dict[int, _Pair] = {}
+    for table in isolated(given.anchors, generate, refuse):
         for row in table.to_pylist():
-            detail = row["detail"]
-            said = _Said(name, row["raw"], detail["old"], detail["new"])
+            changed = {key: row["detail"][key] for key in ("old", "new")}
+            said = {"method": name, "text": row["raw"], **changed}
             found.setdefault(row["sentence_id"], said)
     return found
-
-
-def _refusal(work: Work, name: str, given: MethodInput) -> Callable[[Any, Exception], None]:
-    def refuse(row: Any, error: Exception) -> None:
-        at = int(row)
-        row_id, text = given.sentences["sentence_id"][at].as_py(), given.sentences["text"][at]
-        work.emit("rejects", refused(NAME, row_id, error, text.as_py(), name))
-
-    return refuse
 
 
 def _without_others(work: Work, pairs: list[_Pair]) -> list[_Pair]:
@@ -254,7 +230,9 @@ def _without_others(work: Work, pairs: list[_Pair]) -> list[_Pair]:
     if not pairs:
         return pairs
     place = np.arange(len(pairs))
-    texts = pa.table({"place": place, "text": pa.array([p.text for p in pairs], pa.string())})
+    texts = pa.table(
+        {"place": place, "text": pa.array([pair["text"] for pair in pairs], pa.string())}
+    )
     with connection(work) as db:
         db.register("made", texts)
         found = db.sql(
@@ -265,10 +243,10 @@ def _without_others(work: Work, pairs: list[_Pair]) -> list[_Pair]:
         ).fetchall()
     for at, split in found:
         pair = pairs[at]
-        why = f"{pair.kind}: the text by {pair.method} is a sentence of {split}"
-        _reject(work, pair.sentence_id, f"{split}_text", why, pair.text)
-    gone = {pairs[at].sentence_id for at, _ in found}
-    return [pair for pair in pairs if pair.sentence_id not in gone]
+        why = f"{pair['kind']}: the text by {pair['method']} is a sentence of {split}"
+        _reject(work, pair["sentence_id"], f"{split}_text", why, pair["text"])
+    gone = {pairs[at]["sentence_id"] for at, _ in found}
+    return [pair for pair in pairs if pair["sentence_id"] not in gone]
 
 
 def _judge(work: Work, pairs: list[_Pair]) -> None:
@@ -284,13 +262,13 @@ def _judge(work: Work, pairs: list[_Pair]) -> None:
     for kind in KINDS:
         rows = []
         for pair, cosine in zip(pairs, cosines.tolist(), strict=True):
-            if pair.kind != kind:
+            if pair["kind"] != kind:
                 continue
             if not np.isfinite(cosine):
                 why = f"{kind}: the teacher's cosine with the anchor is not a number"
-                _reject(work, pair.sentence_id, "nan_score", why, pair.text)
+                _reject(work, pair["sentence_id"], "nan_score", why, pair["text"])
                 continue
-            rows.append(_row(pair, teacher, cosine))
+            rows.append({**pair, "teacher": teacher, "teacher_similarity": cosine})
         if not rows:
             continue
         scores = [row["teacher_similarity"] for row in rows]
@@ -305,20 +283,10 @@ def _judge(work: Work, pairs: list[_Pair]) -> None:
 
 def _cosines(work: Work, pairs: list[_Pair]) -> npt.NDArray[np.float64]:
     """The teacher's cosine of each pair, NaN where a vector has no direction."""
-    from tercet.models.encoders.encoder import encode, load_encoder
+    from tercet.models.encoders.encoder import encode
 
-    config: AwarenessConfig = work.config
-    texts = sorted({text for pair in pairs for text in (pair.anchor, pair.text)})
-    try:
-        model = load_encoder(
-            work.models["teacher"],
-            config.pooling,
-            config.max_length,
-            work.resources.device,
-            prompt=config.prompt,
-        )
-    except ValueError as error:
-        raise BadInput(f"awareness.teacher: {error}") from error
+    texts = sorted({text for pair in pairs for text in (pair["anchor"], pair["text"])})
+    model = load_encoder(work, "teacher", key="awareness.teacher")
     vectors = encode(
         model,
         texts,
@@ -328,25 +296,9 @@ def _cosines(work: Work, pairs: list[_Pair]) -> npt.NDArray[np.float64]:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors = np.divide(vectors, lengths, out=np.full_like(vectors, np.nan), where=lengths > 0)
     rows = {text: row for row, text in enumerate(texts)}
-    first = vectors[[rows[pair.anchor] for pair in pairs]]
-    second = vectors[[rows[pair.text] for pair in pairs]]
+    first = vectors[[rows[pair["anchor"]] for pair in pairs]]
+    second = vectors[[rows[pair["text"]] for pair in pairs]]
     return np.asarray(np.clip(np.einsum("nd,nd->n", first, second), -1.0, 1.0))
-
-
-def _row(pair: _Pair, teacher: str, cosine: float) -> dict[str, Any]:
-    return {
-        "pair_id": seeding.text_id(pair.kind, pair.role, pair.method, pair.anchor, pair.text),
-        "sentence_id": pair.sentence_id,
-        "kind": pair.kind,
-        "role": pair.role,
-        "method": pair.method,
-        "anchor": pair.anchor,
-        "text": pair.text,
-        "old": pair.old,
-        "new": pair.new,
-        "teacher": teacher,
-        "teacher_similarity": cosine,
-    }
 
 
 def _too_few(work: Work, kind: Kind, count: int) -> None:

@@ -6,6 +6,7 @@ on, since splits are by document.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,6 @@ from pydantic import Field
 from tercet.models import seeding
 from tercet.models.text.halves import halves
 from tercet.models.text.lengths import count_words
-from tercet.storage.rows import Rows
 from tercet.tasks.corpus.questions import QUESTIONS
 from tercet.tasks.evaluation.evaluation_rows import HALVES as NAME
 from tercet.tasks.rejects import rejects
@@ -43,7 +43,12 @@ def run(work: Work) -> None:
     config: HalvesConfig = work.config
     seen: dict[str, set[str]] = {}
     longest: dict[str, list[int]] = {split: [] for split in ("dev", "test")}
-    for table in _held_out(work.inputs["sentences"], config.corpora):
+    wanted = pc.field("split") != pc.scalar("train")
+    if config.corpora:
+        wanted &= pc.field("corpus").isin(list(config.corpora))
+    # No document lies in two files.
+    for file in work.inputs["sentences"].files("sentences"):
+        table = pq.read_table(file, columns=list(_COLUMNS), filters=wanted)
         found = []
         for doc_id, split, sentences in paragraphs(table):
             cut = halves(sentences, config.min_words)
@@ -76,32 +81,12 @@ def _why(split: str, words: Sequence[int], min_words: int) -> str:
     )
 
 
-def _held_out(sentences: Rows, corpora: tuple[str, ...]) -> Iterator[pa.Table]:
-    """The sentences of dev and test, file by file: no document lies in two."""
-    wanted = pc.field("split") != pc.scalar("train")
-    if corpora:
-        wanted &= pc.field("corpus").isin(list(corpora))
-    for file in sentences.files("sentences"):
-        table = pq.read_table(file, columns=list(_COLUMNS), filters=wanted)
-        if table.num_rows:
-            yield table
-
-
 def paragraphs(table: pa.Table) -> Iterator[tuple[int, str, list[str]]]:
     """(document, split, sentences) of each paragraph of a table with whole documents."""
     table = table.sort_by([(name, "ascending") for name in ("doc_id", "paragraph", "position")])
     columns = [table[name].to_pylist() for name in ("doc_id", "paragraph", "split", "text")]
-    last: tuple[int, int] | None = None
-    held: list[str] = []
-    owner = (0, "")
-    for doc_id, paragraph, split, text in zip(*columns, strict=True):
-        if (doc_id, paragraph) != last:
-            if held:
-                yield (*owner, held)
-            last, owner, held = (doc_id, paragraph), (doc_id, split), []
-        held.append(text)
-    if held:
-        yield (*owner, held)
+    for (doc_id, _, split), rows in groupby(zip(*columns, strict=True), lambda row: row[:3]):
+        yield doc_id, split, [row[3] for row in rows]
 
 
 STAGE = Stage(

@@ -5,7 +5,6 @@ ones. What is made here is read by nothing that trains.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -89,18 +88,13 @@ def _sample(work: Work, documents: pa.Table, corpus: str, column: str) -> pa.Tab
         # Of a label that is rare among many documents, few texts are drawn or none.
         before, kept = kept, _frequent(work, drawn, kept, said)
         if kept == before:
-            _say_empty(work, drawn, said)
+            for split in sorted({"dev", "test"} - set(drawn["split"].to_pylist())):
+                detail = f"{said} has no value in split {split}: it was not measured there"
+                work.emit("rejects", rejects(NAME, [None], "no_texts", detail, split))
             return drawn
     detail = f"{said} has {len(kept)} labels that are frequent enough: it was not measured"
     work.emit("rejects", rejects(NAME, [None], "one_label", detail, None))
     return None
-
-
-def _say_empty(work: Work, drawn: pa.Table, said: str) -> None:
-    """A reject for each split that has no text to judge."""
-    for split in sorted({"dev", "test"} - set(drawn["split"].to_pylist())):
-        detail = f"{said} has no value in split {split}: it was not measured there"
-        work.emit("rejects", rejects(NAME, [None], "no_texts", detail, split))
 
 
 def _frequent(work: Work, documents: pa.Table, values: set[str], said: str) -> set[str]:
@@ -126,21 +120,18 @@ def _drawn(documents: pa.Table, split: str, seed: int) -> pa.Table:
 
 def _texts(sentences: Rows, doc_ids: pa.ChunkedArray) -> pa.Table:
     """doc_id and text of these documents: their sentences in order, up to 300 words."""
-    wanted = doc_ids.combine_chunks()
-    parts = []
-    for file in sentences.files("sentences"):
-        table = pq.read_table(file, columns=["doc_id", "position", "text"])
-        parts.append(table.filter(pc.is_in(table["doc_id"], wanted)))
+    wanted = pc.field("doc_id").isin(doc_ids.combine_chunks())
+    columns = ["doc_id", "position", "text"]
+    parts = [
+        pq.read_table(file, columns=columns, filters=wanted)
+        for file in sentences.files("sentences")
+    ]
     table = pa.concat_tables(parts).sort_by([("doc_id", "ascending"), ("position", "ascending")])
     gathered: dict[int, list[str]] = {}
     for doc_id, text in zip(table["doc_id"].to_pylist(), table["text"].to_pylist(), strict=True):
         gathered.setdefault(doc_id, []).append(text)
-    columns = [pa.array(list(gathered), pa.uint64()), list(map(_beginning, gathered.values()))]
-    return pa.table(columns, names=["doc_id", "text"])
-
-
-def _beginning(sentences: Sequence[str]) -> str:
-    return " ".join(" ".join(sentences).split(" ")[:WORDS])
+    texts = [" ".join(" ".join(own).split(" ")[:WORDS]) for own in gathered.values()]
+    return pa.table([pa.array(list(gathered), pa.uint64()), texts], names=["doc_id", "text"])
 
 
 STAGE = Stage(name=NAME, config=LabelsConfig, tables={"labels": LABELS}, run=run)

@@ -142,8 +142,18 @@ def run(work: Work) -> None:
             measures["perplexity"] = generated.perplexity_of(*judged[arm])
         if arm[0] is not None:
             measures |= _gains(values[arm], values)
+        shared = {"generator": arm[0], "arm": arm[1], "n": len(sources), "seed": work.seed}
+        shared["per_source"] = len(texts[0])
         for metric, measure in measures.items():
-            rows.append(_row(work, arm, metric, measure, len(sources), len(texts[0])))
+            try:
+                sampled = resampling.sampled(
+                    measure, len(sources), work.config.bootstrap, work.seed
+                )
+                found = resampling.interval(sampled)
+                figure = {"value": found.value, "ci_low": found.low, "ci_high": found.high}
+            except ValueError:
+                figure = {}  # Undefined: no control changes as many words.
+            rows.append({**shared, "metric": metric, **figure})
     work.emit("generator_metrics", pa.Table.from_pylist(rows, schema=GENERATOR_METRICS))
 
 
@@ -179,29 +189,6 @@ def _gains(
     return found
 
 
-def _row(
-    work: Work, arm: _Arm, metric: str, measure: resampling.Measure, n: int, per_source: int
-) -> dict[str, Any]:
-    try:
-        found = resampling.interval(
-            resampling.sampled(measure, n, work.config.bootstrap, work.seed)
-        )
-    except ValueError:
-        # Undefined: no control changes as many words.
-        found = resampling.Interval(float("nan"), None, None)
-    return {
-        "generator": arm[0],
-        "arm": arm[1],
-        "metric": metric,
-        "value": found.value if np.isfinite(found.value) else None,
-        "ci_low": found.low,
-        "ci_high": found.high,
-        "n": n,
-        "per_source": per_source,
-        "seed": work.seed,
-    }
-
-
 def _cosines(
     work: Work,
     sources: Sequence[str],
@@ -222,11 +209,9 @@ def _cosines(
         of_texts = encoder.encode(model, list(place), work.resources.batch_size)
     except ValueError as error:
         raise BadInput(f"measure_generators.encoder: {error}") from error
-    source = np.array([place[text] for text in sources])
-    target = np.array([place[text] for text in targets])
+    source, target = (np.array([place[text] for text in side]) for side in (sources, targets))
     found = {}
-    for arm, said in arms.items():
-        own = np.array([[place[text] for text in several] for several in said])
+    for arm, own in _places(place, arms).items():
         found[arm] = Cosines(
             np.einsum("nkd,nd->nk", of_words[own], of_words[target]).astype(np.float64),
             np.einsum("nkd,nd->nk", of_texts[own], of_texts[target]).astype(np.float64),
@@ -251,11 +236,16 @@ def _judged(work: Work, arms: Mapping[_Arm, Texts]) -> dict[_Arm, tuple["Values"
         losses, counts = text_losses(model, tokenizer, list(place), work.resources.batch_size)
     except ValueError as error:
         raise BadInput(f"measure_generators.judge: {error}") from error
-    found = {}
-    for arm, said in arms.items():
-        own = np.array([[place[text] for text in several] for several in said])
-        found[arm] = (losses[own].sum(1), counts[own].sum(1))
-    return found
+    of = _places(place, arms)
+    return {arm: (losses[own].sum(1), counts[own].sum(1)) for arm, own in of.items()}
+
+
+def _places(place: Mapping[str, int], arms: Mapping[_Arm, Texts]) -> dict[_Arm, Any]:
+    """The places of each arm's texts, (rows, generations)."""
+    return {
+        arm: np.array([[place[text] for text in several] for several in said])
+        for arm, said in arms.items()
+    }
 
 
 def check_model(config: MeasureGeneratorsConfig, slot: str, folder: Path) -> None:

@@ -7,7 +7,7 @@ only the ids of those found.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -66,17 +66,13 @@ Columns:
 LEVELS = ("exact", "near", "ngram", "embedding")
 EXACT, NEAR, NGRAM, EMBEDDING = range(4)
 BATCH = 16_384
-_LABELLED = ("labelled", "row_id")
-
-
-@dataclass(frozen=True)
-class Looking:
-    """What batches of texts are compared with. stored: the matches of their stored vectors."""
-
-    config: GuardConfig
-    sentences: Sentences
-    work: Work
-    stored: tuple[Ids, Matches] | None = None
+# By the slot with the rows: their ids and texts, and the split of which only one is trained on.
+_TEXTS = {
+    "triplets": ["triplet_id", "anchor", "positive", "negative"],
+    "labelled": ["row_id", "anchor", "positive", "negative"],
+    "document_pairs": ["pair_id", "query", "answer", "split"],
+    "sentences": ["sentence_id", "text", "split"],
+}
 
 
 def run(work: Work) -> None:
@@ -85,13 +81,12 @@ def run(work: Work) -> None:
     sentences = work.once(_sentences)
     stored = None
     if "embeddings" in work.inputs and config.embedding_min is not None:
-        stored = stored_matches(work, config, sentences)
-    looking = Looking(config, sentences, work, stored)
+        stored = stored_matches(work, sentences)
     seen, done = np.empty(0, dtype=np.uint64), 0
     for row_ids, columns in _rows(work):
         # Not all labelled rows have a positive and a negative.
         texts = pa.chunked_array(columns).unique().drop_null()
-        found = _found(looking, texts)
+        found = _found(work, sentences, stored, texts)
         done += len(row_ids)
         work.resources.progress(done, None, "rows")
         if not found.num_rows:
@@ -110,40 +105,34 @@ def _sentences(work: Work) -> Sentences:
 
 def _rows(work: Work) -> Iterator[tuple[pa.Array, list[pa.Array]]]:
     """Batches of training rows: their ids, and the columns of their texts."""
-    if "triplets" in work.inputs or "labelled" in work.inputs:
-        table, key = ("triplets", "triplet_id") if "triplets" in work.inputs else _LABELLED
-        columns = [key, "anchor", "positive", "negative"]
-        for batch in work.inputs[table].batches(table, columns, BATCH):
+    (slot,) = work.inputs.keys() & _TEXTS.keys()
+    for batch in work.inputs[slot].batches(slot, _TEXTS[slot], BATCH):
+        if _TEXTS[slot][-1] == "split":
+            batch = batch.filter(pc.equal(batch["split"], "train")).drop_columns(["split"])
+        if batch.num_rows:
             yield batch.column(0), batch.columns[1:]
-    elif "document_pairs" in work.inputs:
-        columns = ["pair_id", "query", "answer", "split"]
-        for batch in work.inputs["document_pairs"].batches("document_pairs", columns, BATCH):
-            trained = batch.filter(pc.equal(batch.column(3), "train"))
-            if trained.num_rows:
-                yield trained.column(0), trained.columns[1:3]
-    else:
-        columns = ["sentence_id", "text", "split"]
-        for batch in work.inputs["sentences"].batches("sentences", columns, BATCH):
-            trained = batch.filter(pc.equal(batch.column(2), "train"))
-            if trained.num_rows:
-                yield trained.column(0), [trained.column(1)]
 
 
-def _found(looking: Looking, texts: pa.Array) -> pa.Table:
-    """Rows of `contamination` with `place`, the number of the text among these, in their order."""
-    config, sentences = looking.config, looking.sentences
+def _found(
+    work: Work, sentences: Sentences, stored: tuple[Ids, Matches] | None, texts: pa.Array
+) -> pa.Table:
+    """Rows of `contamination` with `place`, the number of the text among these, in their order.
+
+    stored: the matches of stored vectors, if there are any.
+    """
+    config: GuardConfig = work.config
     words = overlap.words_of(texts)
     index = sentences.index
     shares = index.shares(words)
     levels = [(EXACT, index.exact(words)), (NEAR, index.near(words))]
     if config.ngram is not None:
         levels.append((NGRAM, shares.filter(shares.scores >= config.ngram)))
-    if looking.stored is not None:
-        levels.append((EMBEDDING, by_stored(texts, *looking.stored)))
-    elif config.embedding_min is not None and "encoder" in looking.work.models:
+    if stored is not None:
+        levels.append((EMBEDDING, by_stored(texts, *stored)))
+    elif config.embedding_min is not None and "encoder" in work.models:
         sure = np.concatenate([matches.rows for _, matches in levels])
         weak = shares.filter((shares.scores >= config.shortlist) & ~np.isin(shares.rows, sure))
-        levels.append((EMBEDDING, by_shortlist(looking.work, config, sentences, texts, weak)))
+        levels.append((EMBEDDING, by_shortlist(work, sentences, texts, weak)))
     place, name, level, score, sentence = _surest(sentences, levels)
     kinds = pa.array([kind for kind, _ in sentences.names], pa.string())
     tasks = pa.array([task for _, task in sentences.names], pa.string())

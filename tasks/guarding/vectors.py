@@ -9,7 +9,7 @@ from tercet.models.seeding import Ids
 from tercet.models.text import overlap
 from tercet.models.text.overlap import Matches
 from tercet.tasks.encoders import load_encoder
-from tercet.tasks.guarding.sentences import GuardConfig, Sentences
+from tercet.tasks.guarding.sentences import Sentences
 from tercet.tasks.stage import Work
 
 # Vectors of the evaluation sentences are kept in scratch in pieces of so many.
@@ -31,12 +31,11 @@ def by_stored(texts: pa.Array, ids: Ids, stored: Matches) -> Matches:
     return Matches(rows, stored.sentences[chosen], stored.scores[chosen])
 
 
-def stored_matches(work: Work, config: GuardConfig, sentences: Sentences) -> tuple[Ids, Matches]:
+def stored_matches(work: Work, sentences: Sentences) -> tuple[Ids, Matches]:
     """Stored texts whose cosine with some sentence is high: their ids, ascending, and the pairs."""
-    assert config.embedding_min is not None
     long = np.flatnonzero(sentences.index.long)
-    vectors = _sentence_vectors(work, config, sentences.texts.take(pa.array(long)).to_pylist())
-    least = _telling(vectors, config.embedding_min)
+    vectors = _sentence_vectors(work, sentences.texts.take(pa.array(long)).to_pylist())
+    least = _telling(vectors, work.config.embedding_min)
     total, done = work.inputs["embeddings"].count("embeddings"), 0
     ids, numbers, scores = [np.empty(0, np.uint64)], [np.empty(0, np.int64)], [np.empty(0)]
     for batch in work.inputs["embeddings"].batches("embeddings", rows=overlap.BLOCK):
@@ -55,13 +54,13 @@ def stored_matches(work: Work, config: GuardConfig, sentences: Sentences) -> tup
     return found_ids[order], matches
 
 
-def _sentence_vectors(work: Work, config: GuardConfig, texts: list[str]) -> overlap.Vectors:
+def _sentence_vectors(work: Work, texts: list[str]) -> overlap.Vectors:
     """The sentences' vectors; each piece is saved once it is computed."""
     pieces = []
     for first in range(0, len(texts), _PIECE):
         path = work.scratch / f"sentences-{first:08d}.npy"
         if not path.is_file():
-            vectors = _encode(work, config, texts[first : first + _PIECE])
+            vectors = _encode(work, texts[first : first + _PIECE])
             with path.with_suffix(".part").open("wb") as file:
                 np.save(file, vectors)
             path.with_suffix(".part").replace(path)
@@ -83,34 +82,25 @@ def _telling(vectors: overlap.Vectors, least: float) -> float:
     return max(least, usual + _TELLING * (1 - usual))
 
 
-def by_shortlist(
-    work: Work, config: GuardConfig, sentences: Sentences, texts: pa.Array, weak: Matches
-) -> Matches:
+def by_shortlist(work: Work, sentences: Sentences, texts: pa.Array, weak: Matches) -> Matches:
     """Pairs of the shortlist whose cosine is high."""
-    assert config.embedding_min is not None
     if not len(weak):
         return weak
     rows, row = np.unique(weak.rows, return_inverse=True)
     numbers, number = np.unique(weak.sentences, return_inverse=True)
-    first = _encode(work, config, texts.take(pa.array(rows)).to_pylist())
-    chosen = sentences.texts.take(pa.array(numbers))
-    second = _encode(work, config, chosen.to_pylist())
+    first = _encode(work, texts.take(pa.array(rows)).to_pylist())
+    second = _encode(work, sentences.texts.take(pa.array(numbers)).to_pylist())
     scores = np.einsum("ij,ij->i", first[row], second[number]).astype(np.float64)
-    return Matches(weak.rows, weak.sentences, scores).filter(
-        scores >= _telling(_usual_vectors(work, config, sentences), config.embedding_min)
-    )
-
-
-def _usual_vectors(work: Work, config: GuardConfig, sentences: Sentences) -> overlap.Vectors:
-    """Vectors of some sentences of the whole suite: the same in every part."""
+    # Usual are some sentences of the whole suite: the same in every part.
     long = np.flatnonzero(sentences.index.long)
     chosen = long[np.unique(np.linspace(0, len(long) - 1, _SAMPLE).astype(np.int64))]
-    texts = sentences.texts.take(pa.array(chosen)).to_pylist()
-    return _sentence_vectors(work, config, texts)
+    usual = _sentence_vectors(work, sentences.texts.take(pa.array(chosen)).to_pylist())
+    least = _telling(usual, work.config.embedding_min)
+    return Matches(weak.rows, weak.sentences, scores).filter(scores >= least)
 
 
-def _encode(work: Work, config: GuardConfig, texts: list[str]) -> overlap.Vectors:
+def _encode(work: Work, texts: list[str]) -> overlap.Vectors:
     from tercet.models.encoders.encoder import encode
 
     encoder = work.once(load_encoder, "encoder")
-    return encode(encoder, texts, work.resources.batch_size, config.precision)
+    return encode(encoder, texts, work.resources.batch_size, work.config.precision)

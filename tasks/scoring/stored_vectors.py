@@ -1,18 +1,24 @@
 """The vectors that `embed` has stored, found by the ids of their texts."""
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tercet.models.seeding import Ids
+from tercet.models.seeding import Ids, text_ids
+from tercet.tasks.rejects import rejects
+from tercet.tasks.scoring.score import STAGE_NAME, Measure, anchor_ids, emit_scores
 from tercet.tasks.stage import Work
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
+Floats: TypeAlias = npt.NDArray[np.float64]
+# Candidates scored at once: two vectors each are in memory.
+_ROWS = 16_384
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class StoredVectors:
     rows: npt.NDArray[np.int64]
     vectors: Vectors
 
-    def find(self, wanted: Ids) -> tuple[Ids, npt.NDArray[np.float64]]:
+    def find(self, wanted: Ids) -> tuple[Ids, Floats]:
         """Those of the wanted ids (sorted, distinct) that exist, with their vectors."""
         if not len(self.ids):
             return np.empty(0, np.uint64), np.zeros((0, 1))
@@ -41,28 +47,44 @@ class StoredVectors:
         return wanted[there], found
 
 
-_Stamp: TypeAlias = tuple[tuple[str, int, int], ...]
-
-# One entry: the parts that a process scores share their embeddings, which are laid out once.
-_laid_out: dict[_Stamp, StoredVectors] = {}
-
-
 def stored_vectors(work: Work) -> StoredVectors:
-    """The vectors of the slot `embeddings`, laid out once for the parts that follow each other."""
-    files = work.inputs["embeddings"].files("embeddings")
-    stats = [Path(file).stat() for file in files]
-    stamp = tuple((f, s.st_size, s.st_mtime_ns) for f, s in zip(files, stats, strict=True))
-    if stamp not in _laid_out:
-        _laid_out.clear()
-        _laid_out[stamp] = _lay_out(files, work.inputs["embeddings"].count("embeddings"), work)
-    return _laid_out[stamp]
+    """The vectors of the slot `embeddings`, laid out once for the parts of a step."""
+    return work.once(_lay_out)
 
 
-def _lay_out(files: list[str], count: int, work: Work) -> StoredVectors:
-    ids = np.empty(count, np.uint64)
+def score_by_vectors(
+    work: Work, name: str, measure: Measure, compare: Callable[[Floats, Floats], Floats]
+) -> None:
+    """Scores one part of the candidates by the stored vectors of their anchors and texts.
+
+    compare: from these, (rows, dimension) each, to the measure, (rows,). A row without a score is a
+    reject.
+    """
+    done, total = 0, work.inputs["candidates"].count("candidates")
+    columns = ["candidate_id", "sentence_id", "anchor", "text"]
+    for batch in work.inputs["candidates"].batches("candidates", columns, _ROWS):
+        anchors, texts = anchor_ids(batch), text_ids(batch["text"].to_pylist())
+        ids, vectors = stored_vectors(work).find(np.union1d(anchors, texts))
+        there = np.isin(anchors, ids) & np.isin(texts, ids)
+        values = np.empty(0)
+        if len(ids):
+            sides = (np.searchsorted(ids, side[there]) for side in (anchors, texts))
+            values = compare(*(vectors[places] for places in sides))
+        emit_scores(work, name, measure, batch.filter(pa.array(there)), values)
+        lost = batch.filter(pa.array(~there))
+        if lost.num_rows:
+            detail = "the candidate or its sentence has no embedding"
+            row_ids, said = lost["candidate_id"], lost["text"]
+            work.emit("rejects", rejects(STAGE_NAME, row_ids, "no_embedding", detail, said))
+        done += batch.num_rows
+        work.resources.progress(done, total, "candidates")
+
+
+def _lay_out(work: Work) -> StoredVectors:
+    ids = np.empty(work.inputs["embeddings"].count("embeddings"), np.uint64)
     vectors: Vectors | None = None
     done = 0
-    for file in files:
+    for file in work.inputs["embeddings"].files("embeddings"):
         with pq.ParquetFile(file) as source:
             for batch in source.iter_batches(8_192, columns=["text_id", "vector"]):
                 n = batch.num_rows

@@ -70,16 +70,17 @@ def test_embeddings_are_laid_out_once_for_all_batches_and_parts(
     vectors = {t: [float(np.cos(i)), float(np.sin(i))] for i, t in enumerate(texts)}
     pairs = [(texts[i], texts[(7 * i) % 50]) for i in range(50)]
     expected = {i: float(np.cos(i - (7 * i) % 50)) for i in range(50)}
-    monkeypatch.setattr(evaluator, "_ROWS", 8)
+    monkeypatch.setattr(stored_vectors, "_ROWS", 8)
     laid_out = []
     lay_out = stored_vectors._lay_out
-    monkeypatch.setattr(stored_vectors, "_lay_out", lambda *a: laid_out.append(1) or lay_out(*a))
+    monkeypatch.setattr(
+        stored_vectors, "_lay_out", lambda work: laid_out.append(lay_out(work)) or laid_out[-1]
+    )
     scores, rejects = scored(tmp_path, vectors, pairs)
     assert scores == pytest.approx(expected, abs=1e-6)
     assert rejects == []
     assert len(laid_out) == 1
-    (index,) = stored_vectors._laid_out.values()
-    assert isinstance(index.vectors, np.memmap)
+    assert isinstance(laid_out[0].vectors, np.memmap)
     # other embeddings, other index
     scored(tmp_path, {**vectors, "more": [1.0, 0.0]}, pairs)
     assert len(laid_out) == 2

@@ -13,7 +13,7 @@ from tercet.models.discriminators import pair as pairs
 from tercet.models.discriminators.calibration import Platt
 from tercet.models.discriminators.pair import PairModel
 from tercet.storage.rows import rows_of
-from tercet.tasks.scoring import embed, pair
+from tercet.tasks.scoring import embed, pair, stored_vectors
 from tercet.tasks.scoring.scorers import filter_scorers
 from tercet.tasks.stage import BadInput, Resources, Work
 
@@ -88,7 +88,7 @@ def test_each_candidate_has_the_models_probability_with_its_sentence_first(tmp_p
 
 
 def test_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair, "_ROWS", 3)
+    monkeypatch.setattr(stored_vectors, "_ROWS", 3)
     scores, _, expected = scored(tmp_path)
     assert scores == pytest.approx(expected, abs=1e-6)
 
