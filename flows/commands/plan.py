@@ -7,6 +7,7 @@ from tercet.flows.formatting import format_clock
 from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Step
 from tercet.flows.planning.estimates import Estimate
+from tercet.flows.planning.first_times import MACHINE
 from tercet.flows.planning.moved_tags import moved_tags
 from tercet.flows.planning.plan import PlannedStep, plan
 from tercet.flows.recipe.scoring import unused
@@ -83,21 +84,25 @@ def _time(planned: Sequence[PlannedStep]) -> str:
     known = [step for step in open_steps if step.seconds is not None]
     if not open_steps:
         return ""
-    if not known:
-        return "; time unknown"
     unknown = [step.step for step in open_steps if step.seconds is None]
-    said = f"; about {format_clock(sum(step.seconds or 0.0 for step in known))}"
+    total = sum(step.seconds or 0.0 for step in known)
+    if unknown and total < 1:
+        return "; time unknown"
+    said = f"; about {format_clock(total)}"
     if unknown:
         said += f", unknown for {_listed(unknown) if len(unknown) < 6 else len(unknown)}"
+    if elsewhere := [step for step in known if step.elsewhere]:
+        partly = "partly " if len(elsewhere) < len(known) else ""
+        said += f" ({partly}from rates measured on another machine, {MACHINE})"
     return said
 
 
 def _asking(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> list[str]:
     """The language model's requests, per step and in total; empty if there are none."""
     lines = [_asked(step.step, step.asking) for step in planned if step.asking is not None]
-    unbounded = [step.step for step in planned if step.lacking and step.asking is None]
+    unknown = [step.step for step in planned if step.lacking]
     if lines:
-        lines.append(_total([step.asking for step in planned if step.asking], unbounded))
+        lines.append(_total([step.asking for step in planned if step.asking], unknown))
     made = {step.step for step in planned if step.state == "reuse"}
     pending = {step.name: tuple(name for name in step.needs if name not in made) for step in steps}
     asks = [step.name for step in steps if step.stage.asks is not None and step.name not in made]
@@ -129,29 +134,24 @@ def _turns(planned: Sequence[PlannedStep], steps: Sequence[Step]) -> str | None:
     return f"Models answer one after another, each ended before the next starts: {told}."
 
 
-def _total(estimates: Sequence[Estimate], unbounded: Sequence[str]) -> str:
+def _total(estimates: Sequence[Estimate], unknown: Sequence[str]) -> str:
     """One line with the known total of all requests."""
     requests = sum(one.requests - one.answered for one in estimates)
-    prompts = [one.prompt_tokens for one in estimates]
+    prompts = sum(one.prompt_tokens for one in estimates)
     answers = sum(one.answer_tokens for one in estimates)
-    most = "at most " if any(not one.sampled and one.requests for one in estimates) else ""
-    longest = most or ("" if all(one.known_length for one in estimates) else "at most ")
-    said = f"In all: {most}{requests:,} requests"
-    if None in prompts:
-        said += ", an unknown number of prompt tokens"
-    else:
-        said += f", {most}about {sum(count or 0 for count in prompts):,} prompt tokens"
+    longest = "" if all(one.known_length for one in estimates) else "at most "
+    said = f"In all: {requests:,} requests, about {prompts:,} prompt tokens"
     said += f", {longest}{answers:,} answer tokens"
     times = [one.seconds for one in estimates if one.requests > one.answered]
     if times and None not in times:
-        said += f"; {most}about {format_clock(sum(time or 0.0 for time in times))}"
+        said += f"; about {format_clock(sum(time or 0.0 for time in times))}"
     else:
         said += "; time unknown" if times else ""
     costs = [one.money for one in estimates]
     if costs and None not in costs:
         said += f"; {longest}{sum(cost or 0.0 for cost in costs):,.4f} by the recipe's prices"
-    if unbounded:
-        said += f"; plus an unknown number for {_listed(unbounded)}"
+    if unknown:
+        said += f"; plus an unknown number for {_listed(unknown)}"
     return said + "."
 
 
@@ -194,8 +194,6 @@ def _listed(names: Sequence[str]) -> str:
 
 def _asked(step: str, found: Estimate) -> str:
     """One line: a step's number of requests, their tokens, time and cost."""
-    if not found.sampled and found.requests:
-        return _bounded(step, found)
     looked = f". (from {found.sampled:,} prompts)"
     if found.requests == found.answered:
         answered = f": {found.answered:,} rows are answered already" if found.answered else ""
@@ -215,21 +213,6 @@ def _asked(step: str, found: Estimate) -> str:
     return said + looked
 
 
-def _bounded(step: str, found: Estimate) -> str:
-    """One line: the most that a step can ask, judging by the recipe alone."""
-    prompts = "an unknown number of prompt tokens"
-    if found.prompt_tokens is not None:
-        prompts = f"at most about {found.prompt_tokens:,} prompt tokens"
-    most = "about " if found.known_length else "at most "
-    said = f"{step} asks at most {found.requests:,} rows: {prompts}"
-    said += f", {most}{found.answer_tokens:,} answer tokens"
-    if found.seconds is not None:
-        said += f", at most about {format_clock(found.seconds)} at the rate seen so far"
-    if found.money is not None:
-        said += f", at most {found.money:,.4f} by the recipe's prices"
-    return said + "."
-
-
 def plan_line(step: PlannedStep) -> str:
     """One line: the step, what will happen to it, why, and how much there is to do."""
     said = [f"{step.step:<32} {step.state:<7}"]
@@ -240,8 +223,8 @@ def plan_line(step: PlannedStep) -> str:
         if step.state == "resume" or done:
             said.append(f"({done} of {total} parts exist)")
     if step.rows is not None:
-        said.append(f"[{'at most ' if step.at_most else ''}{step.rows:,} rows in]")
-    if step.seconds is not None:
+        said.append(f"[{step.rows:,} rows in]")
+    if step.seconds is not None and not step.elsewhere:
         said.append(f"about {format_clock(step.seconds)}")
     if step.failed:
         rows = "1 failed row" if step.failed == 1 else f"{step.failed:,} failed rows"

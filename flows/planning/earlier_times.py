@@ -11,16 +11,11 @@ from tercet.storage.store import Store
 
 
 def seconds(
-    store: Store,
-    step: Step,
-    components: Mapping[str, Any],
-    rows: int | None,
-    at_most: bool = False,
+    store: Store, step: Step, components: Mapping[str, Any], rows: int | None
 ) -> float | None:
     """Seconds for this many rows, from the largest artifact made in one go; None without one.
 
-    at_most: rows is only a bound, which a recipe's numbers hardly ever reach; as long as that is
-        all there is to know, the step is taken to read as many rows as its newest artifact did.
+    rows: None: not known yet; the step is taken to read as many as its newest artifact did.
 
     Only artifacts of the same kind of work count: the time of a training does not apply to another
     configuration, nor the time of a corpus to another corpus.
@@ -44,9 +39,7 @@ def seconds(
             newest = max(newest or ("", 0), (str(manifest["created"]), read))
     if best is None or newest is None:
         return None
-    if rows is None or at_most:
-        rows = newest[1] if rows is None else min(newest[1], rows)
-    return best[1] * rows / best[0]
+    return best[1] * (newest[1] if rows is None else rows) / best[0]
 
 
 def rows_read(store: Store, step: Step, versions: Mapping[str, Any]) -> int | None:

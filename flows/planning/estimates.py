@@ -1,18 +1,16 @@
 """Estimates the requests to language models and fitted generators before any is sent.
 
 Once the inputs of a step exist, its prompts are rendered for the rows of some parts, and a sample
-of them is counted with the model's own tokenizer if its files are available. Before that, the
-recipe's numbers give an upper bound. The length and speed of answers are taken from the store's
-pool.
+of them is counted with the model's own tokenizer if its files are available. The length and speed
+of answers are taken from the store's pool.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tercet.flows.pipeline.step import Step
-from tercet.flows.planning.bounds import Most
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running import parts
 from tercet.flows.running.answering import Identity, cost, digested, identity
@@ -31,9 +29,6 @@ _PROMPTS = 2000
 _GOLDEN = 0.6180339887498949
 # For a model whose tokenizer is not available.
 _CHARACTERS_A_TOKEN = 4.0
-# Technical prose has up to two tokens a word. A record may repeat all words of its sentence.
-_TOKENS_A_WORD = 2.0
-_MENTIONED_AGAIN = 2
 
 
 @dataclass(frozen=True)
@@ -42,15 +37,14 @@ class Estimate:
 
     requests: rows to ask about, of which the pool has answered `answered`. prompt_tokens,
     answer_tokens: of the rest. Without earlier answers of the method, their maximum length counts
-    (`known_length` false); None: no sentence length is known.
-    sampled: prompts behind these figures; 0 for an upper bound from the recipe alone.
-    counted: by the model's tokenizer, not estimated from the number of characters or words.
+    (`known_length` false). sampled: prompts behind these figures.
+    counted: by the model's tokenizer, not estimated from the number of characters.
     seconds, money: None if no rate or price is known.
     """
 
     requests: int
     answered: int
-    prompt_tokens: int | None
+    prompt_tokens: int
     answer_tokens: int
     sampled: int
     counted: bool
@@ -92,65 +86,12 @@ def estimate(recipe: Recipe, order: PartOrder, folder: Path | None, pool: Pool) 
     )
 
 
-def upper_bound(
-    recipe: Recipe,
-    step: Step,
-    components: Mapping[str, Any],
-    most: Most,
-    folder: Path | None,
-    pool: Pool,
-) -> Estimate | None:
-    """The most that the step will ask, before its inputs are made; None if unknown."""
-    if most.makes is None:
-        return None
-    count, _ = token_counter(folder)
-    usual, speed = _seen(step, pool, identity(step.config, components))
-    length = _longest(step.config) if usual is None else usual
-    answer_tokens = round(length * most.makes)
-    prompt_tokens, money = None, None
-    if most.words is not None:
-        words = most.words * _TOKENS_A_WORD
-        if "sentence_categories" in step.inputs:
-            words *= _MENTIONED_AGAIN
-        prompt_tokens = round((count([_template(step)])[0] + words) * most.makes)
-        money = cost(recipe.run.llm, step.config, prompt_tokens, answer_tokens)
-    return Estimate(
-        requests=most.makes,
-        answered=0,
-        prompt_tokens=prompt_tokens,
-        answer_tokens=answer_tokens,
-        sampled=0,
-        counted=False,
-        known_length=usual is not None,
-        seconds=answer_tokens / speed if speed else None,
-        money=money,
-    )
-
-
 def _seen(step: Step, pool: Pool, who: Identity) -> tuple[float | None, float | None]:
     """Tokens of the method's average answer, and answer tokens per second, from the pool."""
     rates = pool.rates(who.label)
     if rates is None:
         return None, None
     return rates.mean_tokens.get(step.method), rates.tokens_per_second
-
-
-def _longest(config: Any) -> int:
-    """The most tokens of an answer."""
-    return int(config.params["max_tokens"] if hasattr(config, "params") else config.max_tokens)
-
-
-def _template(step: Step) -> str:
-    """The prompt file's text, with the lists that all its prompts include; "" without a file."""
-    lists = [getattr(step.config, name, ()) for name in ("categories", "types")]
-    files = step.stage.externals(step.config)
-    prompt, shots = (
-        file.read_text() if isinstance(file := files.get(name), Path) else ""
-        for name in ("prompt", "shots")
-    )
-    # Each shot repeats the prompt; the names of its variables make up for its own layout.
-    text = prompt * (1 + len(shots.splitlines())) + shots
-    return " ".join([text, *(", ".join(one) for one in lists)])
 
 
 def _sampled(order: PartOrder) -> tuple[list[Request], float]:

@@ -14,8 +14,8 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import UNKNOWN, Fingerprint
 from tercet.flows.pipeline.step import Step
 from tercet.flows.planning import earlier_times
-from tercet.flows.planning.bounds import Most, most_rows
-from tercet.flows.planning.estimates import Estimate, estimate, upper_bound
+from tercet.flows.planning.estimates import Estimate, estimate
+from tercet.flows.planning.first_times import first_seconds
 from tercet.flows.recipe.resolved import Made, Weights
 from tercet.flows.running import failed_rows, parts
 from tercet.flows.running.one_part import PartOrder, part_order
@@ -36,10 +36,11 @@ class PlannedStep:
 
     state: reuse, resume, run or unknown. why: the changed components, in words.
     parts: the number of existing parts and of all parts, if it can be known in advance.
-    rows: rows of its inputs or, while these do not exist yet (`at_most`), their upper bound.
-    seconds: its estimated time, from earlier times in this store.
+    rows: rows of its inputs; None while these do not exist yet.
+    seconds: its estimated time, from earlier times in this store, or else (`elsewhere`) from rates
+        measured on another machine.
     asking: the estimate of its requests, if it asks a language model; lacking: inputs of such a
-        step that do not exist yet, so that the figures are upper bounds.
+        step that do not exist yet, so that there is none.
     failed: rows whose requests failed.
     """
 
@@ -49,8 +50,8 @@ class PlannedStep:
     why: tuple[str, ...] = ()
     parts: tuple[int, int] | None = None
     rows: int | None = None
-    at_most: bool = False
     seconds: float | None = None
+    elsewhere: bool = False
     asking: Estimate | None = None
     lacking: tuple[str, ...] = ()
     failed: int = 0
@@ -64,7 +65,6 @@ class _Look:
     store: Store
     prints: Mapping[str, Fingerprint]
     earlier: Mapping[str, list[str]]
-    most: Mapping[str, Most]
     pool: Callable[[], Pool]
 
 
@@ -79,14 +79,13 @@ def plan(run_plan: RunPlan) -> list[PlannedStep]:
     store = open_store(run_plan.store, create=False)
     prints = fingerprints.fingerprints(run_plan.steps, run_plan.recipe.seed, store)
     earlier = _earlier_versions(store, run_plan)
-    most = most_rows(run_plan.steps, lambda name: _complete(prints, name, store))
     with ExitStack() as stack:
 
         @cache
         def pool() -> Pool:
             return stack.enter_context(open_pool(store, run_plan.recipe.name, ""))
 
-        look = _Look(run_plan, store, prints, earlier, most, pool)
+        look = _Look(run_plan, store, prints, earlier, pool)
         return [_planned(step, look) for step in run_plan.steps]
 
 
@@ -119,26 +118,22 @@ def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
     """The entry with the amount of work, as far as it can be known."""
     own = look.prints[step.name]
     rows = earlier_times.rows_read(look.store, step, own.components["inputs"])
-    at_most = rows is None and look.most[step.name].reads is not None
-    if at_most:
-        rows = look.most[step.name].reads
-    planned = replace(planned, rows=rows, at_most=at_most)
+    planned = replace(planned, rows=rows)
     if step.stage.asks is None:
-        seconds = earlier_times.seconds(look.store, step, own.components, rows, at_most)
+        seconds = earlier_times.seconds(look.store, step, own.components, rows)
+        elsewhere = seconds is None
+        if elsewhere:
+            seconds = first_seconds(step, look.run_plan.steps)
         if seconds is not None and planned.parts is not None:
             done, total = planned.parts
             seconds *= 1 - done / total
-        return replace(planned, seconds=seconds)
+        return replace(planned, seconds=seconds, elsewhere=elsewhere and seconds is not None)
     inputs = _ready_inputs(step, look.prints, look.store)
-    recipe = look.run_plan.recipe
     if inputs is None or own.version is None:
         lacking = tuple(n for n in step.needs if _complete(look.prints, n, look.store) is None)
-        most = look.most[step.name]
-        folder = _model_folder(step, look)
-        asking = upper_bound(recipe, step, own.components, most, folder, look.pool())
-        return replace(planned, asking=asking, lacking=lacking)
+        return replace(planned, lacking=lacking)
     order = _order_of(look.store, look.run_plan, step, own, inputs)
-    asking = estimate(recipe, order, _model_folder(step, look), look.pool())
+    asking = estimate(look.run_plan.recipe, order, _model_folder(step, look), look.pool())
     return replace(planned, asking=asking)
 
 

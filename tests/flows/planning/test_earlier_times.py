@@ -47,10 +47,8 @@ def make(
     artifact.finish({"components": components, "seconds": seconds})
 
 
-def took(
-    store: Store, step: Step, rows: int | None, at_most: bool = False, **components: Any
-) -> float | None:
-    return earlier_times.seconds(store, step, components, rows, at_most)
+def took(store: Store, step: Step, rows: int | None, **components: Any) -> float | None:
+    return earlier_times.seconds(store, step, components, rows)
 
 
 def test_the_largest_earlier_artifact_gives_the_time_a_row(store: Store) -> None:
@@ -61,17 +59,13 @@ def test_the_largest_earlier_artifact_gives_the_time_a_row(store: Store) -> None
     assert took(store, MAPPED, 100) == pytest.approx(10.0)
 
 
-def test_rows_that_are_only_bounded_are_taken_to_be_those_of_the_last_artifact(
+def test_rows_that_are_not_known_yet_are_taken_to_be_those_of_the_last_artifact(
     store: Store,
 ) -> None:
     for version, rows, seconds in (("a", 200, 20.0), ("b", 50, 5.0)):
         make(store, SOURCE, version, rows, 1.0)
         make(store, MAPPED, version, rows, seconds, inputs={"rows": [version]})
-    # A hundred times the rows is what the recipe's numbers allow.
-    assert took(store, MAPPED, 5000, at_most=True) == pytest.approx(5.0)
     assert took(store, MAPPED, None) == pytest.approx(5.0)
-    # Fewer than last time are fewer.
-    assert took(store, MAPPED, 20, at_most=True) == pytest.approx(2.0)
     assert took(store, MAPPED, 5000) == pytest.approx(500.0)
 
 

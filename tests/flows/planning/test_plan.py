@@ -44,11 +44,12 @@ def test_after_a_run_the_times_are_those_of_its_rows(finished: Finished) -> None
     planned = plan(prepare(arguments))
     run = resolve_run(open_store(str(finished.store), create=False), None)
     took = {step["step"]: float(step["seconds"]) for step in run["steps"]}
-    open_steps = {step.step: step for step in planned if step.rows is None or step.at_most}
+    open_steps = {step.step: step for step in planned if step.rows is None}
     assert {"sample", "parse", "select", "train", "evaluate.encoder"} <= set(open_steps)
     for name, step in open_steps.items():
         if name != "ingest":  # a source is no other's
             assert step.seconds is not None
+            assert not step.elsewhere
             assert step.seconds <= took[name]
 
 
