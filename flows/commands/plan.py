@@ -10,7 +10,6 @@ from tercet.flows.planning.estimates import Estimate
 from tercet.flows.planning.first_times import MACHINE
 from tercet.flows.planning.moved_tags import moved_tags
 from tercet.flows.planning.plan import PlannedStep, plan
-from tercet.flows.recipe.scoring import unused
 from tercet.flows.results import warnings
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.run_plan import RunPlan, prepare
@@ -18,6 +17,7 @@ from tercet.models.plugins import package_of
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import open_store
 from tercet.storage.warnings import warnings_of
+from tercet.tasks.scoring.select_checks import unused
 from tercet.tasks.training.train_warnings import find_beforehand
 
 WORDS = {

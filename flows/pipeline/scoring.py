@@ -2,8 +2,8 @@
 
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Resolved
-from tercet.flows.recipe.scoring import MEASURES, asks_probability
 from tercet.tasks.scoring import embed, mine, select
+from tercet.tasks.scoring.select_checks import MEASURES, asks_probability
 
 
 def scoring_steps(resolved: Resolved) -> list[Step]:

@@ -8,7 +8,6 @@ from pydantic import ValidationError
 from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import GENSE, LLM, Resolved
-from tercet.flows.recipe.scoring import faults
 from tercet.flows.recipe.wording import of_parameter
 from tercet.models.encoders.pooling import CNN, cnn_form
 from tercet.models.generation import Method
@@ -18,6 +17,8 @@ from tercet.models.spelling import suggest
 from tercet.tasks.corpus.kinds.registry import columns_fault
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.knowledge.extract import ExtractConfig
+from tercet.tasks.scoring.scorers import SCORERS
+from tercet.tasks.scoring.select_checks import find_faults
 from tercet.tasks.synthesis import fitted, prompted
 from tercet.tasks.synthesis.asking import sampling_of
 from tercet.tasks.synthesis.methods import check_params, method_of
@@ -147,7 +148,18 @@ def check_selection(recipe: Recipe, methods: Mapping[str, Method]) -> None:
             "one such as rest_of_paragraph under `synthesise`, or leave mine out",
             "mine",
         )
-    for message, place in faults(recipe.score, recipe.select, methods, evaluator):
+    for name, given in recipe.score.items():
+        if name not in SCORERS:
+            known = f"{suggest(name, SCORERS)}; known: {', '.join(SCORERS)}"
+            raise Misplaced(f"unknown scorer {name!r}{known}", "score", name)
+        try:
+            SCORERS[name].stage.config.model_validate(given or {})
+        except ValidationError as error:
+            fault = error.errors()[0]
+            raise Misplaced(
+                f"{name}: {of_parameter(fault)}", "score", name, *fault["loc"]
+            ) from None
+    for message, place in find_faults(recipe.score, recipe.select, methods, evaluator):
         raise Misplaced(message, *place)
     if recipe.mine is not None and not evaluator:
         raise Misplaced(

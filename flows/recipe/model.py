@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from tercet.flows.recipe.moved_keys import refuse_moved
-from tercet.flows.recipe.scoring import COSINES
 from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
@@ -23,6 +22,7 @@ from tercet.tasks.knowledge.graph import GraphConfig
 from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.scoring.mine import MineConfig
 from tercet.tasks.scoring.select import SelectConfig
+from tercet.tasks.scoring.select_checks import COSINES
 from tercet.tasks.stage import Config
 from tercet.tasks.synthesis.methods import METHOD_NAMES, MethodSettings
 from tercet.tasks.synthesis.parse import ParseConfig

@@ -5,7 +5,7 @@ from tercet.flows.recipe.corpus_names import select_corpora
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.model_names import EVALUATOR, find_defined, find_judges, find_models
 from tercet.flows.recipe.resolved import LLM, Resolved
-from tercet.flows.recipe.scoring import find_scorers
+from tercet.tasks.scoring.select_checks import find_scorers
 from tercet.tasks.synthesis.methods import method_of
 
 

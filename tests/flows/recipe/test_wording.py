@@ -59,6 +59,8 @@ def test_every_pattern_of_a_recipe_is_told_in_words() -> None:
         ),
         ("synthesise.negation.wight=1", "negation: parameter wight is unknown (the method's"),
         ("score={length: {}}", "unknown scorer 'length'"),
+        ("score={nonsense: }", "score.nonsense: unknown scorer 'nonsense'; the nearest is 'gense'"),
+        ("score={evaluator: {depth: 3}}", "score.evaluator.depth: evaluator: parameter depth is "),
     ],
 )
 def test_a_fault_is_one_clean_sentence(typed: str, said: str) -> None:

@@ -1,21 +1,20 @@
-"""Checks a recipe's scorers and selection against its synthesis methods."""
+"""What a recipe says of scorers and of `select` must apply to something: to methods that it uses,
+to measures that a scorer gives."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, TypeAlias
 
-from pydantic import ValidationError
-
-from tercet.flows.recipe.wording import of_parameter
 from tercet.models.generation import Method
 from tercet.models.spelling import suggest
 from tercet.tasks.scoring.pairing import RANDOM
-from tercet.tasks.scoring.score import Scorer
+from tercet.tasks.scoring.score import Measure, Scorer
 from tercet.tasks.scoring.scorers import EVALUATOR, SCORERS, filter_scorers
-from tercet.tasks.scoring.select import JUDGED, MethodConfig, RelationConfig, SelectConfig, several
-from tercet.tasks.synthesis.methods import METHOD_NAMES, METHODS
+from tercet.tasks.scoring.select import JUDGED, RelationConfig, SelectConfig, several
+from tercet.tasks.synthesis.methods import METHODS
 
-Place = tuple[str, ...]
-MEASURES: Sequence[Literal["similarity", "p_true"]] = ("similarity", "p_true")
+# Message, and the keys that lead to what it is about.
+Fault: TypeAlias = tuple[str, tuple[str, ...]]
+MEASURES: Sequence[Measure] = ("similarity", "p_true")
 # Thresholds of cosines; the general ones have defaults wherever there is an evaluator.
 COSINES = ("positive_min", "negative_min", "negative_max")
 
@@ -28,7 +27,7 @@ def scorers(score: Mapping[str, Any], evaluator: bool) -> list[str]:
 def find_scorers(
     score: Mapping[str, dict[str, Any] | None], evaluator: bool
 ) -> dict[str, tuple[Scorer, Any]]:
-    """The recipe's scorers by name, each with its settings. score: without faults."""
+    """The recipe's scorers by name, each with its settings. Raises ValidationError."""
     found = {name: SCORERS[name] for name in scorers(score, evaluator)}
     return {
         name: (scorer, scorer.stage.config.model_validate(score.get(name) or {}))
@@ -36,28 +35,15 @@ def find_scorers(
     }
 
 
-def faults(
-    score: Mapping[str, dict[str, Any] | None],
-    select: SelectConfig,
-    synthesised: Mapping[str, Method],
-    evaluator: bool,
-) -> Iterator[tuple[str, Place]]:
-    """The faults of `score` and `select`, each with its place in the recipe.
+def find_faults(
+    score: Mapping[str, Any], select: SelectConfig, methods: Mapping[str, Method], evaluator: bool
+) -> Iterator[Fault]:
+    """The faults of `score`, whose scorers exist, and of `select`, each with its place.
 
-    synthesised: the recipe's methods; without any, no method threshold can apply. evaluator:
-        whether the recipe has one.
+    methods: those of the recipe; without any, no threshold of a method can apply.
+    evaluator: whether the recipe has one.
     """
-    for name, given in score.items():
-        if name not in SCORERS:
-            known, near = ", ".join(SCORERS), suggest(name, SCORERS)
-            yield f"unknown scorer {name!r}{near}; known: {known}", ("score", name)
-            return
-        try:
-            SCORERS[name].stage.config.model_validate(given or {})
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = tuple(map(str, first["loc"]))
-            yield f"{name}: {of_parameter(first)}", ("score", name, *place)
+    for name in score:
         if "embeddings" in SCORERS[name].reads and not evaluator:
             yield (
                 f"{name} reads the vectors of an evaluator, and there is none: name one under "
@@ -65,59 +51,59 @@ def faults(
                 ("score", name),
             )
     named = scorers(score, evaluator)
-    yield from _measures(named, select)
-    if synthesised and not filter_scorers("similarity", named):
+    yield from _of_measures(named, select)
+    if methods and not filter_scorers("similarity", named):
         yield from _without_similarity(select)
     for relation, thresholds in select.relations.items():
-        texts = f"texts of the relation {relation}"
-        negative = relation in ("alters", "other")
-        swapped = bool(select.swap_roles)
+        texts, negative = f"texts of the relation {relation}", relation in ("alters", "other")
         place = ("select", "relations", relation)
-        yield from _idle(thresholds, relation, negative, swapped, (texts, f"{texts} are"), place)
+        role = "negatives" if negative else "positives"
+        said = (texts, f"{texts} are {role}")
+        yield from _idle(thresholds, relation, negative, bool(select.swap_roles), said, place)
     if select.pairing == "relation" and select.fallback_negative:
         yield (
             "with pairing: relation a row without a negative keeps none, so fallback_negative "
             "never applies: leave it out",
             ("select", "fallback_negative"),
         )
-    for name, settings in select.methods.items():
-        yield from _method(name, settings, select, synthesised)
+    for name in select.methods:
+        yield from _of_method(name, select, methods)
     for name in select.swap_roles:
-        yield from _swapped(name, synthesised)
+        yield from _of_swapped(name, methods)
 
 
-def _levels(select: SelectConfig) -> list[tuple[RelationConfig | SelectConfig, Place]]:
+def _levels(select: SelectConfig) -> list[tuple[RelationConfig | SelectConfig, tuple[str, ...]]]:
     """Where thresholds stand: generally, by relation and by method, each with its place."""
-    levels: list[tuple[RelationConfig | SelectConfig, Place]] = [(select, ())]
-    levels += [(own, ("relations", name)) for name, own in select.relations.items()]
-    return levels + [(own, ("methods", name)) for name, own in select.methods.items()]
+    by_relation = [(own, ("select", "relations", name)) for name, own in select.relations.items()]
+    by_method = [(own, ("select", "methods", name)) for name, own in select.methods.items()]
+    return [(select, ("select",)), *by_relation, *by_method]
 
 
-def _without_similarity(select: SelectConfig) -> Iterator[tuple[str, Place]]:
-    """Without a cosine some probability must decide, and what compares cosines means nothing."""
+def _without_similarity(select: SelectConfig) -> Iterator[Fault]:
+    """Without a cosine some probability must decide, and nothing can be compared with one."""
     if not bounds_probability(select):
         yield (
             "there is no evaluator to score the candidates: name one under `evaluator`, or let a "
             "judge decide (`score.gense`, and select.p_min)",
             ("synthesise",),
         )
-    compared: list[tuple[str, Place]] = [
+    compared = [
         (key, (*place, key))
         for level, place in _levels(select)
         for key in COSINES
         if getattr(level, key) is not None
     ]
     if select.prefer == "similarity":
-        compared.append(("prefer: similarity", ("prefer",)))
+        compared.append(("prefer: similarity", ("select", "prefer")))
     for what, place in compared:
         yield (
             f"{what} compares cosines, and there is no evaluator to give any: leave it out, or "
             "name one under `evaluator`",
-            ("select", *place),
+            place,
         )
 
 
-def _measures(names: Sequence[str], select: SelectConfig) -> Iterator[tuple[str, Place]]:
+def _of_measures(names: Sequence[str], select: SelectConfig) -> Iterator[Fault]:
     """Each requested measure must have one scorer."""
     for measure in MEASURES:
         own, named = filter_scorers(measure, names), getattr(select, measure)
@@ -132,15 +118,12 @@ def _measures(names: Sequence[str], select: SelectConfig) -> Iterator[tuple[str,
             yield several(measure, own), ("select", measure)
     if filter_scorers("p_true", names):
         return
-    levels = _levels(select)
-    keys: list[Place] = [(*place, "p_min") for own, place in levels if own.p_min is not None]
-    if select.prefer == "p_true":
-        keys.append(("prefer",))
-    for key in keys:
+    asking = [(*place, "p_min") for own, place in _levels(select) if own.p_min is not None]
+    for place in [*asking, *([("select", "prefer")] if select.prefer == "p_true" else [])]:
         yield (
             "no scorer of this recipe gives the probability that a role is right: list one under "
-            f"`score` (pair, with a model that fit_pair makes), or leave {key[-1]} out",
-            ("select", *key),
+            f"`score` (pair, with a model that fit_pair makes), or leave {place[-1]} out",
+            place,
         )
 
 
@@ -166,74 +149,63 @@ def unused(score: Mapping[str, Any], select: SelectConfig) -> str | None:
 
 
 def _idle(
-    settings: RelationConfig,
+    thresholds: RelationConfig,
     relation: str,
     negative: bool,
     swapped: bool,
     said: tuple[str, str],
-    place: Place,
-) -> Iterator[tuple[str, Place]]:
+    place: tuple[str, ...],
+) -> Iterator[Fault]:
     """Thresholds must apply to the role that the texts have, and to their relation.
 
     negative: whether the texts are negatives. swapped: positives may become some. said: the texts,
-        and the words before the role that they have.
+    and that they have this role.
     """
     texts, made = said
-    if settings.p_min is not None and relation not in JUDGED:
+    if thresholds.p_min is not None and relation not in JUDGED:
         yield (
             f"p_min never applies, since {texts} neither keep nor alter the meaning: leave it out",
             (*place, "p_min"),
         )
     foreign = () if swapped else ("negative_min", "negative_max")
     for key in ("positive_min",) if negative else foreign:
-        if getattr(settings, key) is not None:
-            role = "negatives" if negative else "positives"
-            yield f"{key} never applies, since {made} {role}: leave it out", (*place, key)
+        if getattr(thresholds, key) is not None:
+            yield f"{key} never applies, since {made}: leave it out", (*place, key)
 
 
-def _unknown(name: str, synthesised: Mapping[str, Method], where: str = "") -> str:
+def _unknown(name: str, methods: Mapping[str, Method], where: str = "") -> str:
     """What to say of a method that does not exist. where: such as ` in swap_roles`."""
-    names = {*METHOD_NAMES, *synthesised}
-    known = ", ".join(sorted(names))
-    return f"unknown method {name!r}{where}{suggest(name, names)}; known: {known}"
+    known = sorted({*METHODS, *methods})
+    return f"unknown method {name!r}{where}{suggest(name, known)}; known: {', '.join(known)}"
 
 
-def _named(name: str, synthesised: Mapping[str, Method]) -> Method | None:
-    """The recipe's method of that name, or else ours."""
-    return synthesised.get(name) or METHODS.get(name)
-
-
-def _method(
-    name: str, settings: MethodConfig, select: SelectConfig, synthesised: Mapping[str, Method]
-) -> Iterator[tuple[str, Place]]:
+def _of_method(name: str, select: SelectConfig, methods: Mapping[str, Method]) -> Iterator[Fault]:
     """A method's thresholds must apply to what the method makes."""
-    place = ("select", "methods", name)
-    method = _named(name, synthesised)
+    place, method = ("select", "methods", name), methods.get(name) or METHODS.get(name)
     if method is None:
-        yield _unknown(name, synthesised), place
+        yield _unknown(name, methods), place
         return
-    if synthesised and name != RANDOM and name not in synthesised:
+    if methods and name != RANDOM and name not in methods:
         yield (
             f"the recipe does not use the method {name}: add it under `synthesise`, or leave it "
             "out here (--set 'select.methods={}' clears all)",
             place,
         )
-    said, negative = (f"the texts of {name}", f"{name} makes"), method.purpose == "negative"
-    swapped = name in select.swap_roles
-    yield from _idle(settings, method.relation, negative, swapped, said, place)
+    negative, swapped = method.purpose == "negative", name in select.swap_roles
+    said = (f"the texts of {name}", f"{name} makes {method.purpose}s")
+    yield from _idle(select.methods[name], method.relation, negative, swapped, said, place)
 
 
-def _swapped(name: str, synthesised: Mapping[str, Method]) -> Iterator[tuple[str, Place]]:
+def _of_swapped(name: str, methods: Mapping[str, Method]) -> Iterator[Fault]:
     """Only candidates made as positives may become negatives."""
-    place = ("select", "swap_roles")
-    method = _named(name, synthesised)
+    place, method = ("select", "swap_roles"), methods.get(name) or METHODS.get(name)
     if method is None:
-        yield _unknown(name, synthesised, " in swap_roles"), place
+        yield _unknown(name, methods, " in swap_roles"), place
     elif method.purpose == "negative":
         yield (
             f"{name} alters the meaning, so its candidates are always negatives and never change "
             "roles: leave it out",
             place,
         )
-    elif synthesised and name not in synthesised:
+    elif methods and name not in methods:
         yield f"the recipe does not use the method {name}: leave it out of swap_roles", place

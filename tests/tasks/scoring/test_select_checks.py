@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from tercet.flows.recipe.scoring import faults, scorers, unused
 from tercet.tasks.scoring.evaluator import EvaluatorConfig
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Measure, Scorer
 from tercet.tasks.scoring.scorers import SCORERS
 from tercet.tasks.scoring.select import SelectConfig
+from tercet.tasks.scoring.select_checks import find_faults, scorers, unused
 from tercet.tasks.stage import Stage, Work
 from tercet.tasks.synthesis.methods import method_of
 
@@ -26,7 +26,7 @@ def found(
         # As the recipe's defaults are then.
         select = {"positive_min": None, "negative_max": None, **select}
     methods = {name: method_of(name) for name in synthesised}
-    given = faults(score or {}, SelectConfig(**select), methods, evaluator)
+    given = find_faults(score or {}, SelectConfig(**select), methods, evaluator)
     return [(".".join(place), message) for message, place in given]
 
 
@@ -112,14 +112,7 @@ def test_what_cannot_apply_is_one_sentence(
     assert message in told
 
 
-def test_scorers_are_known_and_their_parameters_too() -> None:
-    assert found({"nonsense": None}) == [
-        (
-            "score.nonsense",
-            "unknown scorer 'nonsense'; the nearest is 'gense'; known: evaluator, gense, pair",
-        )
-    ]
-    assert found({"evaluator": {"depth": 3}})[0][0] == "score.evaluator.depth"
+def test_an_evaluator_is_a_scorer_wherever_there_is_one() -> None:
     assert scorers({}, True) == scorers({"evaluator": None}, True) == ["evaluator"]
     assert scorers({"gense": None}, False) == ["gense"]
 
