@@ -142,3 +142,7 @@ def version_of(components: Mapping[str, Any]) -> str:
 def lines_of(text: str) -> Sequence[str]:
     """The lines without the space around them."""
     return [line.strip() for line in text.strip().splitlines()]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())

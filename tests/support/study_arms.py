@@ -9,8 +9,6 @@ from tercet.flows.studies.results import Found
 
 BETA, REPEATED = "select.negative_max", "train.phases.0.word_repetition"
 TEST = parse_metric("retrieval document_pairs test recall@1")
-
-
 DEV = parse_metric("retrieval document_pairs dev recall@1")
 
 

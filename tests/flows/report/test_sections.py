@@ -1,18 +1,17 @@
 """Each section says what the tables say, by hand-computed values."""
 
 import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from report_sections import flat, of, table
 from report_store import EVIL, Written, write_run
 from report_store import made as made_rows
 from report_store import measured as measured_rows
 from report_store import trained as trained_rows
 
-from tercet.flows.pages.blocks import Chart, Fold, Grid, Items, Note, Section, Table, Tabs
+from tercet.flows.pages.blocks import Chart, Items, Note, Table, Tabs
 from tercet.flows.report import (
     differences,
     entries,
@@ -20,47 +19,13 @@ from tercet.flows.report import (
     kept,
     made,
     measured,
-    pairs,
     projection,
     report,
-    trained,
 )
 from tercet.flows.report.subject import Subject, open_runs
 from tercet.flows.results import transductive
 from tercet.storage.runs import end_run, record_step, start_run
 from tercet.storage.store import open_store
-
-
-@pytest.fixture
-def whole(written: Written) -> Iterator[tuple[Subject, ...]]:
-    with open_runs(open_store(str(written.store), create=False), [written.whole]) as subjects:
-        yield subjects
-
-
-@pytest.fixture
-def both(written: Written) -> Iterator[tuple[Subject, ...]]:
-    store = open_store(str(written.store), create=False)
-    with open_runs(store, [written.whole, written.seeds]) as subjects:
-        yield subjects
-
-
-def flat(blocks: Sequence[Any]) -> list[Any]:
-    found = []
-    for block in blocks:
-        found.append(block)
-        if isinstance(block, Grid | Fold):
-            found += flat(block.blocks)
-        if isinstance(block, Tabs):
-            found += [inner for panel in block.panels for inner in flat(panel.blocks)]
-    return found
-
-
-def of(section: Section, kind: type) -> list[Any]:
-    return [block for block in flat(section.blocks) if isinstance(block, kind)]
-
-
-def table(section: Section, place: int = 0) -> list[list[Any]]:
-    return [list(row) for row in of(section, Table)[place].rows]
 
 
 def test_the_funnel_counts_what_the_tables_hold(whole: tuple[Subject, ...]) -> None:
@@ -111,46 +76,6 @@ def test_scores_are_binned_on_their_side_of_the_threshold(whole: tuple[Subject, 
     assert rule["at"] == 0.2
 
 
-def test_false_pairs_follow_the_median_normalisation() -> None:
-    gold = np.array([0.0, 0.0, 0.0, 5.0, 5.0, 5.0, 2.5, 2.5, 2.5])
-    # The medians are 0.2 and 0.8: 0.8 becomes 1, 0.2 becomes 0, and 0.5 one half.
-    values = np.array([0.1, 0.2, 0.8, 0.2, 0.8, 0.9, 0.5, 0.65, 0.35])
-    # False: 0.8 of score 0 (too high), 0.2 of score 5 (too low), and 0.25 off on either side.
-    assert pairs.errors(gold, values, 0.0, 5.0) == (2, 2)
-
-
-def test_a_difference_of_just_the_bound_is_not_false() -> None:
-    gold = np.array([0.0, 1.0, 0.5])
-    assert pairs.errors(gold, np.array([0.0, 1.0, 0.69]), 0.0, 1.0) == (0, 0)
-    assert pairs.errors(gold, np.array([0.0, 1.0, 0.71]), 0.0, 1.0) == (1, 0)
-
-
-@pytest.mark.parametrize("gold", [[1.0, 5.0], [0.0, 4.0], []])
-def test_without_extreme_scores_nothing_can_be_normalised(gold: list[float]) -> None:
-    assert pairs.errors(np.array(gold), np.array(gold) / 5, 0.0, 5.0) is None
-
-
-def test_false_pairs_of_both_models(whole: tuple[Subject, ...]) -> None:
-    # One pair of score 5 has the cosine of score 0.
-    assert table(pairs.false_pairs(whole)) == [
-        ["before", 0, 1, "2.7", 37],
-        ["after", 0, 1, "2.7", 37],
-    ]
-
-
-def test_densities_have_a_hill_for_each_score(whole: tuple[Subject, ...]) -> None:
-    before, after = of(pairs.density(whole), Chart)
-    assert {row["gold"] for row in before.spec["data"]["values"]} == set(range(6))
-    peaks = {row["said"]: row["x"] for row in before.spec["layer"][1]["data"]["values"]}
-    assert peaks["0"] == pytest.approx(0.1, abs=0.02)
-    assert peaks["4"] == pytest.approx(0.74, abs=0.02)
-    # A density: its area is one.
-    curve = [row for row in before.spec["data"]["values"] if row["gold"] == 2]
-    step = curve[1]["x"] - curve[0]["x"]
-    assert sum(row["density"] for row in curve) * step == pytest.approx(1, abs=0.02)
-    assert after.title == "After"
-
-
 def test_before_and_after_with_interval(whole: tuple[Subject, ...]) -> None:
     section = measured.before_and_after(whole)
     rows = table(section)
@@ -182,17 +107,6 @@ def test_alignment_and_uniformity_have_both_models(whole: tuple[Subject, ...]) -
     assert points["document pairs test", "after"]["alignment"] == pytest.approx(0.8)
     # One of STS-B's texts has stayed in training.
     assert points["STS-B dev (transductive)", "before"]["uniformity"] == pytest.approx(-2.5)
-
-
-def test_the_gate_and_dev_are_drawn(whole: tuple[Subject, ...]) -> None:
-    titles = [chart.title for chart in of(trained.curves(whole), Chart)]
-    assert titles == ["Loss, triplets", "Dev, triplets"]
-    (grid,) = of(trained.curves(whole), Grid)
-    assert "Checkpoint kept for its value on dev: step 20 of triplets (seed 42)." in grid.caption
-    opening, gradient, _ = of(trained.gate(whole), Chart)
-    assert [row["value"] for row in opening.spec["data"]["values"]][-1] == 1.0
-    assert gradient.title == "Gradient, triplets"
-    assert [row["value"] for row in gradient.spec["data"]["values"]][-1] == 0.5
 
 
 def test_contamination_is_counted_by_level(whole: tuple[Subject, ...]) -> None:
@@ -230,93 +144,6 @@ def test_signs_in_the_plane_are_distinct() -> None:
     names = projection.legend(points)
     assert names[0]["method"] == "source"
     assert len({(name["colour"], name["shape"]) for name in names}) == 15
-
-
-def test_changed_keys_of_two_recipes() -> None:
-    one = {"a": {"b": 1, "same": [1, 2]}, "c": [{"tau": 0.05}], "gone": None}
-    other = {"a": {"b": 2, "same": [1, 2]}, "c": [{"tau": 0.1}], "new": True}
-    assert differences.changed(one, other) == [
-        ["a.b", "1", "2"],
-        ["c.0.tau", "0.05", "0.1"],
-        ["gone", "null", None],
-        ["new", None, "True"],
-    ]
-
-
-def test_two_runs_differ_by_their_means(both: tuple[Subject, ...]) -> None:
-    rows = table(differences.difference(*both))
-    assert rows[0][:4] == ["document pairs test, recall@1", "65.00", "65.00", "+0.00"]
-    assert table(differences.keys(*both))[-1] == ["select.negative_max", "0.97", "0.9"]
-
-
-def ranked(seed: int, found: int, gain: float) -> dict[str, list[dict[str, Any]]]:
-    """Tables of a run of one seed that finds the first so many of 200 queries at once."""
-    tables = measured_rows({seed: gain})
-    for row in tables["evaluations"]:
-        if row["suite"] == "retrieval" and row["metric"] == "recall@1":
-            row |= {"value": found / 2, "n": 200}
-    tables["retrieval_ranks"] = [
-        {
-            "model_version": f"encoder-{seed}",
-            "pair_id": i,
-            "split": "test",
-            "rank": 1 + (i >= found),
-        }
-        for i in range(200)
-    ]
-    return tables
-
-
-def test_two_runs_of_one_seed_are_compared_over_the_same_queries(tmp_path: Path) -> None:
-    a = write_run(tmp_path / "store", ranked(42, 100, 5.0), recipe={"evaluate": {"bootstrap": 500}})
-    b = write_run(tmp_path / "store", ranked(43, 120, 5.0), version="fedcba9876543210")
-    with open_runs(open_store(str(tmp_path / "store"), create=False), [a, b]) as subjects:
-        rows = {row[0]: row for row in table(differences.difference(*subjects))}
-        said = differences.verdict(*subjects)
-    name, *values, interval, over, same = rows["document pairs test, recall@1"]
-    assert values == ["50.00", "60.00", "+10.00"]
-    assert (over, same) == ("200 queries", "same")
-    # 10 % of the queries differ: 10 points, more or less 1.96 times 100 √(0.1 × 0.9 / 200).
-    low, high = (float(word.replace("−", "-")) for word in interval.split(" to "))
-    assert low == pytest.approx(10 - 4.16, abs=1.1)
-    assert high == pytest.approx(10 + 4.16, abs=1.1)
-    assert rows["STS-B dev, Spearman"][4:6] == ["+0.00 to +0.00", "500 pairs"]
-    assert said is not None
-    assert said.startswith(f"B is better than A. {name}: A 50.00, B 60.00, B − A +10.00 points")
-    assert "over 200 queries. With one training each" in said
-
-
-def test_two_runs_whose_seeds_all_differ_alike_have_no_interval(tmp_path: Path) -> None:
-    ids = []
-    for place, gains in enumerate(({1: 5.0, 2: 4.0}, {1: 7.0, 2: 6.0})):
-        tables = measured_rows(gains)
-        for row in tables["evaluations"]:
-            row["model_version"] += f" of {place}"
-        ids.append(write_run(tmp_path / "store", tables, version=f"{place:016x}"))
-    with open_runs(open_store(str(tmp_path / "store"), create=False), ids) as subjects:
-        said = differences.verdict(*subjects)
-    assert said is not None
-    assert "the difference over 2 common seeds has no interval" in said
-
-
-def test_a_run_against_itself_has_the_same_encoder(whole: tuple[Subject, ...]) -> None:
-    said = differences.verdict(whole[0], whole[0])
-    assert said is not None
-    assert said.startswith("A and B have the same encoder.")
-
-
-def test_runs_that_were_measured_on_other_queries_have_no_interval(tmp_path: Path) -> None:
-    other = ranked(43, 120, 5.0)
-    for row in other["retrieval_ranks"]:
-        row["pair_id"] += 1000
-    a = write_run(tmp_path / "store", ranked(42, 100, 5.0))
-    b = write_run(tmp_path / "store", other, version="fedcba9876543210")
-    with open_runs(open_store(str(tmp_path / "store"), create=False), [a, b]) as subjects:
-        rows = {row[0]: row for row in table(differences.difference(*subjects))}
-        said = differences.verdict(*subjects)
-    assert rows["document pairs test, recall@1"][4:6] == ["–", None]
-    assert said is not None
-    assert said.startswith("Whether B is better than A is not known")
 
 
 def test_a_section_that_shows_nothing_is_not_on_the_page(written: Written) -> None:
@@ -389,31 +216,6 @@ def test_numbers_that_are_none_are_left_out(tmp_path: Path) -> None:
     with open_runs(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
         html = report.render_report(subjects)
     assert "could not be read" not in html
-
-
-def test_the_order_of_facts_is_drawn_where_a_part_reports_it(tmp_path: Path) -> None:
-    tables = trained_rows()
-    for row in tables["training_log"]:
-        row["terms"] = [("strict.in_order", row["step"] / 20), ("topical.loss", 1.0)]
-    run_id = write_run(tmp_path / "store", tables)
-    with open_runs(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
-        drawn = of(trained.curves(subjects), Chart)
-        assert "No gate was in use" in of(trained.gate(subjects), Note)[0].text
-    assert [chart.title for chart in drawn] == [
-        "Loss, triplets",
-        "Order of facts, triplets",
-        "Dev, triplets",
-    ]
-    assert "from 0.05 to 1" in drawn[1].alt
-
-
-def test_few_steps_show_both_cosines_as_points(tmp_path: Path) -> None:
-    tables = trained_rows()
-    tables["training_log"] = tables["training_log"][:1]
-    run_id = write_run(tmp_path / "store", tables)
-    with open_runs(open_store(str(tmp_path / "store"), create=False), [run_id]) as subjects:
-        charts = of(trained.gate(subjects), Chart)
-    assert all("point" in chart.spec["layer"][0]["mark"] for chart in charts)
 
 
 def test_steps_that_were_reused_show_how_long_they_took_when_they_were_made(

@@ -2,14 +2,12 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
-from tiny_generators import tiny_causal
 
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged, Weights
@@ -17,126 +15,22 @@ from tercet.flows.running.model_files import check_model_files
 from tercet.models.discriminators.calibration import Platt
 from tercet.models.discriminators.pair import PairModel, write
 from tercet.models.encoders import encoder, own_modules
-from tercet.models.generators import layout
-from tercet.models.generators.layout import Layout
-from tercet.models.generators.sampling import Decoding
-from tercet.models.t5 import wording
-from tercet.models.t5.wording import Question
-from tercet.tasks.evaluation import evaluate, measure_generators
+from tercet.tasks.evaluation import evaluate
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
-from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsConfig
-from tercet.tasks.scoring import embed, gense
+from tercet.tasks.scoring import embed
 from tercet.tasks.scoring.embed import EmbedConfig
-from tercet.tasks.scoring.gense import GenseConfig
 from tercet.tasks.stage import BadInput
-from tercet.tasks.synthesis import fitted
-from tercet.tasks.synthesis.fitted import FittedConfig
 from tercet.tasks.training import (
     count_tokens,
     fit_evaluator,
-    fit_generator,
-    fit_gense,
     pretrain,
     whiten,
 )
 from tercet.tasks.training.count_tokens import CountTokensConfig
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
-from tercet.tasks.training.fit_generator import FitGeneratorConfig
-from tercet.tasks.training.fit_gense import FitGenseConfig
-from tercet.tasks.training.generator_pairs import PairsConfig
 from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train import STAGE, TrainConfig
 from tercet.tasks.training.whiten import WhitenConfig
-
-LAYOUT = Layout(form="t5", max_length=32, follows_prompts=True)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A directory with a question, as a model of form gense has it."""
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.safetensors").touch()
-    wording.write(tmp_path, Question(max_length=32, asked=wording.asked()))
-    layout.write(tmp_path, LAYOUT)
-    return tmp_path
-
-
-def writing(method: str, model: Model, like: str | None = None, **params: Any) -> Step:
-    config = FittedConfig(
-        method=method,
-        like=like,
-        params={"generator": "t5", **params},
-        decoding=Decoding(),
-        precision="fp32",
-    )
-    name = f"synthesise.{method}"
-    return Step(name, fitted.STAGE, config, {}, {"generator": model})
-
-
-def own(method: str) -> dict[str, str]:
-    return {"prompt": str(wording.prompt_path(method))}
-
-
-def test_a_generator_writes_what_it_was_fitted_to(folder: Path) -> None:
-    here = Weights(str(folder))
-    check_model_files([writing(name, here, **own(name)) for name in wording.asked()], {})
-    with pytest.raises(BadInput) as found:
-        check_model_files([writing("paraphrase", here)], {})
-    assert str(found.value) == (
-        "synthesise.paraphrase: the generator 't5' cannot be asked this: it was fitted to "
-        "entailment and contradiction alone."
-    )
-    second = writing("second", here, like="entailment", **own("entailment"))
-    check_model_files([second], {})
-    other = folder / "own.jinja"
-    other.write_text("So: {{ sentence }}")
-    with pytest.raises(BadInput, match="and would be asked in others"):
-        check_model_files([writing("entailment", here, prompt=str(other))], {})
-    with pytest.raises(BadInput, match="the prompt file nowhere cannot be read"):
-        check_model_files([writing("entailment", here, prompt="nowhere")], {})
-
-
-def test_a_tag_is_looked_at_where_it_leads(folder: Path) -> None:
-    tagged = writing("paraphrase", Tagged("earlier"))
-    check_model_files([tagged], {})
-    with pytest.raises(BadInput, match="it was fitted to entailment and contradiction alone"):
-        check_model_files([tagged], {"earlier": folder})
-
-
-def test_what_is_still_to_be_made_cannot_be_looked_at(folder: Path) -> None:
-    check_model_files([writing("paraphrase", Made("fit_generator.writer"))], {})
-    # The same files are refused where they stand already.
-    with pytest.raises(BadInput):
-        check_model_files([writing("paraphrase", Weights(str(folder)))], {})
-
-
-def test_a_judge_has_a_question(folder: Path) -> None:
-    def score() -> Step:
-        model = {"model": Weights(str(folder))}
-        return Step("score.gense", gense.STAGE, GenseConfig(model="x"), {}, model)
-
-    check_model_files([score()], {})
-    (folder / wording.FILE).unlink()
-    with pytest.raises(BadInput, match=r"^score\.gense: the model in .* judges nothing"):
-        check_model_files([score()], {})
-
-
-def test_a_decoder_alone_is_no_start(tmp_path: Path) -> None:
-    init = tiny_causal(tmp_path / "gpt", ["red"])
-    config = FitGenseConfig(init="x", name="writer", form="gense")
-    step = Step("fit_generator.writer", fit_gense.STAGE, config, {}, {"init": Weights(str(init))})
-    with pytest.raises(BadInput) as found:
-        check_model_files([step], {})
-    assert str(found.value) == (
-        f"fit_generator.writer: the model at {init} cannot be its init: it is a decoder like "
-        "GPT-2, but form: gense needs a T5."
-    )
-
-
-def test_a_model_that_is_nowhere_is_missed(tmp_path: Path) -> None:
-    step = writing("paraphrase", Weights(str(tmp_path / "nowhere")))
-    with pytest.raises(BadInput, match="There is no model at"):
-        check_model_files([step], {})
 
 
 def trained(name: str, backbone: Model, pooling: Any = None, **loss: Any) -> Step:
@@ -239,58 +133,6 @@ def test_an_odd_config_is_left_to_whoever_loads_the_model(tmp_path: Path, text: 
         check_model_files([step], {})
     file.write_text(text, encoding="utf-8")
     check_model_files([step], {})
-
-
-@pytest.mark.parametrize(
-    ("form", "length", "said"),
-    [
-        ("causal", 64, None),
-        ("vaegpt", 64, None),
-        ("t5", 64, "it is a decoder like GPT-2, but form: t5 needs a T5."),
-        ("causal", 4096, "positions, and max_length is 4096."),
-    ],
-)
-def test_a_generators_init_is_looked_at(
-    tmp_path: Path, form: str, length: int, said: str | None
-) -> None:
-    init = tiny_causal(tmp_path / "gpt", ["red"])
-    config = FitGeneratorConfig(
-        init="x", name="own", form=form, max_length=length, pairs=PairsConfig()
-    )
-    step = Step("fit_generator.own", fit_generator.STAGE, config, {}, {"init": Tagged("small")})
-    if said is None:
-        check_model_files([step], {"small": init})
-        return
-    with pytest.raises(BadInput, match=rf"^fit_generator\.own: the model at .*: .*{said}$"):
-        check_model_files([step], {"small": init})
-
-
-def test_vaegpt_starts_from_a_gpt2_alone(tmp_path: Path) -> None:
-    other = {"model_type": "opt", "architectures": ["OPTForCausalLM"]}
-    (tmp_path / "config.json").write_text(json.dumps(other))
-    config = FitGeneratorConfig(init="x", name="own", form="vaegpt", pairs=PairsConfig())
-    step = Step("fit_generator.own", fit_generator.STAGE, config, {}, {"init": Tagged("opt")})
-    with pytest.raises(BadInput, match="it is a opt, but form: vaegpt needs a GPT-2"):
-        check_model_files([step], {"opt": tmp_path})
-    models = {"init": Tagged("small"), "judge": Tagged("opt")}
-    tagged = {"small": tiny_causal(tmp_path / "gpt", ["red"]), "opt": tmp_path}
-    with pytest.raises(BadInput, match="cannot be its judge: it is a opt"):
-        check_model_files([replace(step, models=models)], tagged)
-
-
-def test_the_judge_of_generators_is_a_causal_model(tmp_path: Path, tiny_backbone: Path) -> None:
-    step = Step(
-        "measure_generators",
-        measure_generators.STAGE,
-        MeasureGeneratorsConfig(),
-        {},
-        {"encoder": Weights(str(tiny_backbone)), "judge": Weights(str(tiny_backbone))},
-    )
-    with pytest.raises(BadInput, match=r"measure_generators\.judge: .* cannot judge: it is an enc"):
-        check_model_files([step], {})
-    right = tiny_causal(tmp_path / "gpt", ["red"])
-    models = {**step.models, "judge": Weights(str(right))}
-    check_model_files([replace(step, models=models)], {})
 
 
 def whitened(dimensions: int | None, encoder: Model, **form: Any) -> Step:
@@ -470,24 +312,3 @@ def test_weights_that_cannot_be_read_are_left_to_whoever_loads_them(tmp_path: Pa
     check_model_files(steps, {"pointer": tmp_path})
     with pytest.raises(ValueError, match=r"^No sentence encoder can be loaded from"):
         encoder.load_encoder(tmp_path)
-
-
-def test_a_t5_from_elsewhere_judges_in_words_of_the_recipe(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"model_type": "t5"}')
-    (tmp_path / "model.safetensors").touch()
-    model = {"model": Weights(str(tmp_path))}
-
-    def score(**given: Any) -> Step:
-        return Step("score.gense", gense.STAGE, GenseConfig(model="x", **given), {}, model)
-
-    check_model_files([score(question={"before": "If "})], {})
-    with pytest.raises(BadInput, match=r"give the words in which this one judges as score\.gense"):
-        check_model_files([score()], {})
-    here = Weights(str(tmp_path))
-    with pytest.raises(BadInput, match=r"write them into a file, as entailment\.prompt"):
-        check_model_files([writing("entailment", here, **own("entailment"))], {})
-    layout.write(tmp_path, LAYOUT)
-    check_model_files([writing("entailment", here, prompt=str(tmp_path / "own.jinja"))], {})
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(BadInput, match="cannot judge: it is an encoder like BERT"):
-        check_model_files([score(question={"before": "If "})], {})

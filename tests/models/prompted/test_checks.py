@@ -116,31 +116,6 @@ def test_a_refusal(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Sorry to hear that, the array is empty.",
-        "I'm sorry that the dog has left the mat.",
-        "I can't help falling asleep on the mat.",
-        "I cannot come tomorrow.",
-        "As an AI researcher, she wrote the first paper.",
-        "As an aid to sleep, the dog took the mat.",
-        "Unfortunately, the dog did not sleep.",
-        "I cannot find the file that the woman wrote.",
-        "Please provide a value for each key.",
-        "The model said: I'm sorry, but I can't do that.",
-        "There is no sentence in the file.",
-        "It cannot provide more than one value.",
-        "I'm afraid that I cannot open the file, she said.",
-        "I'm sorry, but I can't come, the old man said.",
-        "I couldn't complete that marathon.",
-        "There are no numbers in the file.",
-    ],
-)
-def test_what_is_no_refusal(text: str) -> None:
-    assert fault(text) is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
         "Sure, here is the sentence: A cat sat.",
         "Sure! Here's a rewritten version:\nA cat sat.",
         "Here is the rewritten sentence: A cat sat.",
@@ -181,41 +156,6 @@ def test_what_is_no_refusal(text: str) -> None:
 )
 def test_a_preamble(text: str) -> None:
     assert fault(text) == "preamble"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Sure, the array is empty.",
-        "Here is where the dog sat.",
-        "Of course, here the dog may sleep.",
-        "Of course, here is where the dog sleeps.",
-        "The answer: a dog.",
-        "The sentence was read aloud by the woman.",
-        "Here is the dog of the woman: it sleeps.",
-        "Note: the dog sleeps.",
-        "Version: the second one.",
-        "Output: a list of the dogs.",
-        "This is the smaller of the two: it sleeps.",
-        "Certainly the dog slept.",
-        "Answers to the woman: none.",
-        "Okay, I will come.",
-        "Great! The dog slept.",
-        "This is the version that adds two options: quiet and verbose.",
-        "The output text: an explanation is below.",
-        "Absolutely, here is nothing that the server keeps: it stores no data.",
-        "The following versions are supported: 3.11 and 3.12.",
-        "The user wants a dog.",
-        "Now let the dog sleep.",
-        "The sentence cannot be longer than that.",
-        "He let me know of it, and I hope it sleeps.",
-        "User: the person who logs in.",
-        "Sure! the old man said.",
-        "A cat sat (the version of the woman slept).",
-    ],
-)
-def test_what_is_no_preamble(text: str) -> None:
-    assert fault(text) is None
 
 
 def test_what_the_source_begins_with_is_no_preamble() -> None:
@@ -260,6 +200,51 @@ def test_markup(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        # No refusal:
+        "Sorry to hear that, the array is empty.",
+        "I'm sorry that the dog has left the mat.",
+        "I can't help falling asleep on the mat.",
+        "I cannot come tomorrow.",
+        "As an AI researcher, she wrote the first paper.",
+        "As an aid to sleep, the dog took the mat.",
+        "Unfortunately, the dog did not sleep.",
+        "I cannot find the file that the woman wrote.",
+        "Please provide a value for each key.",
+        "The model said: I'm sorry, but I can't do that.",
+        "There is no sentence in the file.",
+        "It cannot provide more than one value.",
+        "I'm afraid that I cannot open the file, she said.",
+        "I'm sorry, but I can't come, the old man said.",
+        "I couldn't complete that marathon.",
+        "There are no numbers in the file.",
+        # no preamble:
+        "Sure, the array is empty.",
+        "Here is where the dog sat.",
+        "Of course, here the dog may sleep.",
+        "Of course, here is where the dog sleeps.",
+        "The answer: a dog.",
+        "The sentence was read aloud by the woman.",
+        "Here is the dog of the woman: it sleeps.",
+        "Note: the dog sleeps.",
+        "Version: the second one.",
+        "Output: a list of the dogs.",
+        "This is the smaller of the two: it sleeps.",
+        "Certainly the dog slept.",
+        "Answers to the woman: none.",
+        "Okay, I will come.",
+        "Great! The dog slept.",
+        "This is the version that adds two options: quiet and verbose.",
+        "The output text: an explanation is below.",
+        "Absolutely, here is nothing that the server keeps: it stores no data.",
+        "The following versions are supported: 3.11 and 3.12.",
+        "The user wants a dog.",
+        "Now let the dog sleep.",
+        "The sentence cannot be longer than that.",
+        "He let me know of it, and I hope it sleeps.",
+        "User: the person who logs in.",
+        "Sure! the old man said.",
+        "A cat sat (the version of the woman slept).",
+        # no markup:
         "-5 degrees it was.",
         "1.5 cats sat.",
         "A < B and B > C.",
@@ -269,7 +254,7 @@ def test_markup(text: str) -> None:
         "[1] tells of cats.",
     ],
 )
-def test_what_is_no_markup(text: str) -> None:
+def test_what_only_resembles_a_fault(text: str) -> None:
     assert fault(text) is None
 
 

@@ -66,6 +66,18 @@ training_run.train(
 """
 
 
+def killed(backbone: Path, rows: pa.Table, work: Path, step: int, parts: str) -> int:
+    """Trains these parts in a process that is killed once that step is kept; the step reached."""
+    path = work.with_suffix(".parquet")
+    pq.write_table(rows, path)
+    command = [sys.executable, "-c", CHILD, SUPPORT, backbone, path, work, step + 4, parts]
+    child = subprocess.Popen([str(word) for word in command])
+    reached = wait_for(work, step, child)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    return reached
+
+
 @pytest.mark.slow
 def test_killed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(
     tiny_backbone: Path,
@@ -73,17 +85,10 @@ def test_killed_in_the_middle_of_an_epoch_it_ends_with_the_same_weights(
     tmp_path: Path,
     undisturbed: tuple[Weights, Trained],
 ) -> None:
-    rows = table(tiny_texts)
-    pq.write_table(rows, tmp_path / "rows.parquet")
-    work = tmp_path / "work"
-    command = [sys.executable, "-c", CHILD, SUPPORT, tiny_backbone, tmp_path / "rows.parquet", work]
+    rows, work = table(tiny_texts), tmp_path / "work"
     # 42 steps, 21 an epoch and in a round of the triplets: the second kill is in the second epoch.
     for wanted in (6, 26):
-        child = subprocess.Popen([str(part) for part in [*command, wanted + 4, "mixed"]])
-        reached = wait_for(work, wanted, child)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        assert wanted <= reached < 42
+        assert wanted <= killed(tiny_backbone, rows, work, wanted, "mixed") < 42
     seen: list[int] = []
     weights, trained = train(
         tiny_backbone, mixed(rows), work, progress=lambda done, total, unit: seen.append(done)
@@ -101,15 +106,9 @@ def test_killed_and_resumed_it_draws_the_same_positives(
     tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
     torch.set_num_threads(1)
-    rows = table(tiny_texts)
-    pq.write_table(rows, tmp_path / "rows.parquet")
-    work = tmp_path / "work"
-    command = [sys.executable, "-c", CHILD, SUPPORT, tiny_backbone, tmp_path / "rows.parquet", work]
+    rows, work = table(tiny_texts), tmp_path / "work"
     # 11 steps an epoch: the kill is in the second.
-    child = subprocess.Popen([str(part) for part in [*command, 18, "drawn"]])
-    wait_for(work, 14, child)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
+    killed(tiny_backbone, rows, work, 14, "drawn")
     seen: list[int] = []
     weights, resumed = train(
         tiny_backbone, drawn(rows), work, progress=lambda done, total, unit: seen.append(done)
@@ -194,10 +193,7 @@ def test_a_lone_part_logs_the_terms_as_they_are_called(
 
 
 def test_draws_name_the_rows_that_were_trained_on(
-    tiny_backbone: Path,
-    tiny_texts: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = table(tiny_texts)
     seen: dict[int, Counter[str]] = {}
@@ -312,9 +308,7 @@ def test_word_repetition_is_anew_each_epoch(
 
 
 def test_the_order_of_the_rows_does_not_matter(
-    tiny_backbone: Path,
-    tiny_texts: list[str],
-    tmp_path: Path,
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
     rows = table(tiny_texts)
     backwards = rows.take(list(range(rows.num_rows))[::-1])
@@ -327,9 +321,7 @@ def test_the_order_of_the_rows_does_not_matter(
 
 
 def test_a_finished_phase_is_not_trained_again(
-    tiny_backbone: Path,
-    tiny_texts: list[str],
-    tmp_path: Path,
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path
 ) -> None:
     parts = mixed(table(tiny_texts))
     weights, trained = train(tiny_backbone, parts, tmp_path)
@@ -372,10 +364,7 @@ def test_bf16_is_near_fp32_and_leaves_the_model_in_fp32(
 
 
 def test_without_bf16_in_the_processor_training_computes_in_fp32(
-    tiny_backbone: Path,
-    tiny_texts: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(precision, "cpu_has_bf16", lambda: False)
     numbers = NUMBERS.model_copy(update={"max_steps": 3})

@@ -1,135 +1,25 @@
 """What a language model has answered is never lost, never asked twice, and counted once."""
 
-import json
-import shutil
-import subprocess
-import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 from typing import Any
 
-import duckdb
 import pytest
+from answers_pool import (
+    START,
+    adding,
+    answer,
+    ask,
+    digest,
+    failure,
+    files,
+    line,
+    texts,
+)
 
 from tercet.storage.answers import journal as journals
-from tercet.storage.answers.pool import Rates, Spent, open_pool
-from tercet.storage.catalog.read_only import checked
-from tercet.storage.catalog.views import connect, write_catalog
+from tercet.storage.answers.pool import Spent, open_pool
 from tercet.storage.store import Store, StoreError
-
-START = datetime(2026, 1, 2, 3, 4, 5)
-
-# Processes that share a store: each adds rows and tells the number of a row once `add` is back.
-ADD = """
-import sys
-from tercet.storage.answers.pool import open_pool
-from tercet.storage.store import open_store
-store, first, count, then = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-pool = open_pool(open_store(store), "recipe", f"run-{first}")
-for number in range(first, first + count):
-    pool.add({"request_digest": f"{number:032x}", "method": "rewrite", "model": "m",
-        "endpoint": "http://here/v1", "raw": f"answer {number} " * 20, "finish_reason": "stop",
-        "prompt_tokens": 10, "n_tokens": 5, "attempts": 1, "seconds": 0.5})
-    print(number, flush=True)
-if then == "close":
-    pool.close()
-elif then == "wait":
-    print("waits", flush=True)
-    sys.stdin.readline()
-"""
-
-OPEN = """
-import sys
-from tercet.storage.answers.pool import open_pool
-from tercet.storage.store import open_store
-store = open_store(sys.argv[1])
-print("ready", flush=True)
-sys.stdin.readline()
-pool = open_pool(store, "recipe", "later")
-print(pool.spent().answers, flush=True)
-pool.close()
-"""
-
-
-def digest(number: int) -> str:
-    return f"{number:032x}"
-
-
-def answer(number: int, **more: Any) -> dict[str, Any]:
-    """A row as a client adds it: 10 tokens asked, 5 answered, half a second."""
-    row = {
-        "request_digest": digest(number),
-        "method": "rewrite",
-        "model": "m",
-        "endpoint": "http://here/v1",
-        "raw": f"answer {number}",
-        "finish_reason": "stop",
-        "prompt_tokens": 10,
-        "n_tokens": 5,
-        "attempts": 1,
-        "seconds": 0.5,
-    }
-    return row | more
-
-
-def failure(number: int, **more: Any) -> dict[str, Any]:
-    failed = {"raw": "", "finish_reason": "failed", "prompt_tokens": 0, "n_tokens": 0}
-    return answer(number, **failed, attempts=5, error="HTTP 500", **more)
-
-
-def texts(store: Store, numbers: range, recipe: str = "other") -> dict[int, str]:
-    """What a new pool finds of these numbers."""
-    with open_pool(store, recipe, "looks") as pool:
-        found = pool.find([digest(number) for number in numbers])
-    return {int(key, 16): response.raw for key, response in found.items()}
-
-
-def files(store: Store) -> tuple[list[Path], list[Path]]:
-    """The sealed files, and the journals; nothing else may be there."""
-    folder = store.local("responses")
-    sealed = sorted(folder.glob("*.parquet"))
-    left = sorted(folder.glob("journal/*.jsonl"))
-    there = {path for path in folder.rglob("*") if path.is_file()}
-    assert there == {*sealed, *left}, there
-    return sealed, left
-
-
-def ask(store: Store, query: str) -> list[tuple[Any, ...]]:
-    with connect(store) as connection:
-        return connection.execute(checked(connection, query)).fetchall()
-
-
-@contextmanager
-def child(program: str, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def adding(store: Store, first: int, count: int, then: str) -> Any:
-    return child(ADD, store.location, str(first), str(count), then)
-
-
-def line(process: "subprocess.Popen[str]") -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def go(process: "subprocess.Popen[str]") -> None:
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
 
 
 def test_an_answer_is_found_at_once_and_after_the_end_word_for_word(store: Store) -> None:
@@ -198,33 +88,6 @@ def test_a_kill_loses_no_answer_whose_add_returned(store: Store) -> None:
     assert files(store)[1] == []
 
 
-def test_a_torn_line_and_garbage_are_passed_over(store: Store) -> None:
-    with adding(store, 0, 3, "wait") as process:
-        while line(process) != "waits":
-            pass
-    (path,) = files(store)[1]
-    good = path.read_bytes().splitlines(keepends=True)
-    row = json.loads(good[0])
-    wrong = [
-        b"\n",
-        b"\xff\xfe\0garbage\n",
-        b"[" * 100_000 + b"\n",
-        b"[1, 2]\n",
-        b"null\n",
-        json.dumps({**row, "request_digest": 7}).encode() + b"\n",
-        json.dumps({**row, "n_tokens": 2**40}).encode() + b"\n",
-        json.dumps({**row, "seconds": float("nan")}).encode() + b"\n",
-        json.dumps({**row, "created": "yesterday"}).encode() + b"\n",
-        json.dumps({key: row[key] for key in row if key != "raw"}).encode() + b"\n",
-    ]
-    path.write_bytes(good[0] + b"".join(wrong) + good[1] + good[2][:-20])
-    expected = {number: f"answer {number} " * 20 for number in (0, 1)}
-    assert ask(store, "SELECT count(*) FROM responses") == [(2,)]
-    assert texts(store, range(5)) == expected
-    assert files(store)[1] == []
-    assert texts(store, range(5)) == expected
-
-
 def test_halves_of_surrogate_pairs_become_text(store: Store) -> None:
     with open_pool(store, "recipe", "run") as pool:
         pool.add(answer(1, raw="a\ud83d\ude00b\ud800c\udc00"))
@@ -279,62 +142,6 @@ def test_two_processes_at_once_see_each_others_answers(store: Store) -> None:
     assert len(texts(store, numbers)) == 31
 
 
-def test_two_that_open_at_once_seal_what_a_dead_process_left_exactly_once(store: Store) -> None:
-    for attempt in range(2):
-        with adding(store, 1000 * attempt, 400, "wait") as process:
-            while line(process) != "waits":
-                pass
-        assert len(files(store)[1]) == 1
-        with child(OPEN, store.location) as one, child(OPEN, store.location) as other:
-            assert (line(one), line(other)) == ("ready", "ready")
-            go(one)
-            go(other)
-            assert (line(one), line(other)) == (str(400 * (attempt + 1)),) * 2
-            assert (one.wait(), other.wait()) == (0, 0)
-        assert [len(found) for found in files(store)] == [attempt + 1, 0]
-    assert ask(store, "SELECT count(*), count(DISTINCT request_digest) FROM responses") == [
-        (800, 800)
-    ]
-    assert ask(store, "SELECT sum(answers) FROM usage") == [(800,)]
-
-
-def test_a_kill_between_sealing_and_removal_of_the_journal_doubles_nothing(store: Store) -> None:
-    with adding(store, 0, 10, "wait") as process:
-        while line(process) != "waits":
-            pass
-    (journal,) = files(store)[1]
-    kept = journal.read_bytes()
-    # A kill while the Parquet file is written leaves its beginning aside.
-    (store.local("responses") / f"{journal.stem}.writing").write_bytes(b"PAR1")
-    assert len(texts(store, range(10))) == 10
-    journal.write_bytes(kept)
-    assert ask(store, "SELECT sum(answers) FROM usage") == [(10,)]
-    with open_pool(store, "recipe", "next") as pool:
-        assert pool.spent() == Spent(150, 0.0, 10)
-    assert [len(found) for found in files(store)] == [1, 0]
-
-
-def test_a_full_journal_is_sealed_and_another_one_begun(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(journals, "SEAL_ROWS", 10)
-    pool, beside = open_pool(store, "recipe", "run"), open_pool(store, "recipe", "beside")
-    for number in range(25):
-        pool.add(answer(number))
-        assert beside.find([digest(number)])[digest(number)].raw == f"answer {number}"
-        assert (pool.spent().answers, beside.spent().answers) == (number + 1, number + 1)
-    assert [len(found) for found in files(store)] == [2, 1]
-    wanted = [digest(number) for number in range(30)]
-    assert len(pool.find(wanted)) == len(beside.find(wanted)) == 25
-    pool.close()
-    assert [len(found) for found in files(store)] == [3, 0]
-    assert (pool.spent().answers, beside.spent().answers) == (25, 25)
-    monkeypatch.setattr(journals, "SEAL_BYTES", 1000)
-    with open_pool(store, "recipe", "long") as pool:
-        pool.add(answer(100, raw="x" * 1000))
-        assert [len(found) for found in files(store)] == [4, 0]
-
-
 def test_threads_add_at_once_while_others_look(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -359,91 +166,6 @@ def test_threads_add_at_once_while_others_look(
     assert ask(store, "SELECT count(*), sum(n_tokens) FROM responses") == [(160, 800)]
 
 
-def test_what_a_recipe_has_spent_is_counted_over_its_runs(store: Store) -> None:
-    with open_pool(store, "recipe", "first") as pool:
-        assert pool.spent() == Spent(0, 0.0, 0)
-        pool.add(answer(1, cost=0.25))
-        pool.add(answer(2, cost=0.5, prompt_tokens=100))
-        pool.add(failure(3))
-        assert pool.spent() == Spent(120, 0.75, 2)
-    with open_pool(store, "another", "run") as pool:
-        assert pool.spent() == Spent(0, 0.0, 0)
-        pool.add(answer(4, cost=8.0))
-    with open_pool(store, "recipe", "second") as pool:
-        assert pool.spent() == Spent(120, 0.75, 2)
-        with adding(store, 50, 10, "wait") as process:
-            while line(process) != "waits":
-                pass
-            pool.find([digest(1)])
-            assert pool.spent() == Spent(270, 0.75, 12)
-        open_pool(store, "third", "seals").close()
-        pool.find([digest(1)])
-        pool.add(answer(5, cost=1.0))
-        assert pool.spent() == Spent(285, 1.75, 13)
-
-
-def test_the_rate_counts_the_time_in_which_any_request_was_open(store: Store) -> None:
-    def at(second: float) -> datetime:
-        return START + timedelta(seconds=second)
-
-    with open_pool(store, "recipe", "run") as pool:
-        assert pool.rates("m") is None
-        # Open from 0 to 4, from 1 to 3 and from 3.5 to 6, then a pause, and from 20 to 22.
-        pool.add(answer(1, created=at(3), seconds=2.0, n_tokens=10))
-        pool.add(answer(2, created=at(4), seconds=4.0, n_tokens=20))
-        pool.add(answer(3, created=at(6), seconds=2.5, n_tokens=40, method="antisense"))
-        pool.add(answer(4, created=at(22), seconds=2.0, n_tokens=30))
-        pool.add(failure(5, created=at(100), seconds=60.0))
-        pool.add(answer(6, created=at(50), seconds=9.0, model="another"))
-        expected = Rates(100 / 8, {"antisense": 40.0, "rewrite": 20.0}, 4)
-        assert pool.rates("m") == expected
-    with open_pool(store, "new", "second") as pool:
-        assert pool.rates("m") == expected
-        assert pool.rates("nobody") is None
-        # The same seconds in another run are seconds of their own.
-        pool.add(answer(7, created=at(4), seconds=2.0, n_tokens=50))
-        assert pool.rates("m") == Rates(150 / 10, {"antisense": 40.0, "rewrite": 27.5}, 5)
-
-
-def test_usage_tells_what_each_run_and_method_asked(store: Store) -> None:
-    def at(second: float) -> datetime:
-        return START + timedelta(seconds=second)
-
-    with open_pool(store, "recipe", "one") as pool:
-        pool.add(answer(1, created=at(2), seconds=2.0, cost=0.5, attempts=3))
-        pool.add(answer(2, created=at(3), seconds=2.0, cost=0.25))
-        pool.add(failure(3, created=at(9), seconds=1.0))
-    pool = open_pool(store, "recipe", "two")
-    pool.add(answer(1, created=at(30), method="antisense"))
-    rewrite = ("one", "recipe", "rewrite", "m", 2, 1, 6, 20, 10, 0.75, 4.0, at(2), at(9))
-    antisense = ("two", "recipe", "antisense", "m", 1, 0, 0, 10, 5, None, 0.5, at(30), at(30))
-    assert ask(store, "SELECT * FROM usage ORDER BY run_id") == [rewrite, antisense]
-
-
-def test_a_store_without_answers_has_both_tables_and_the_catalog_grows(store: Store) -> None:
-    columns = "SELECT column_name FROM duckdb_columns() WHERE table_name = 'responses'"
-    for name in ("responses", "usage"):
-        assert ask(store, f"SELECT count(*) FROM {name}") == [(0,)]
-    assert [name for (name,) in ask(store, columns + " AND schema_name = 'main'")] == (
-        journals.RESPONSES.names
-    )
-    path = write_catalog(store)
-    with duckdb.connect(str(path), read_only=True) as client:
-        assert client.execute("SELECT count(*) FROM usage").fetchall() == [(0,)]
-        assert client.execute("SELECT raw FROM responses").fetchall() == []
-    with open_pool(store, "recipe", "run") as pool:
-        pool.add(answer(1))
-    write_catalog(store)
-    pool = open_pool(store, "recipe", "run")
-    pool.add(answer(2))
-    with duckdb.connect(str(path), read_only=True) as client:
-        query = "SELECT raw FROM responses ORDER BY request_digest"
-        assert client.execute(query).fetchall() == [("answer 1",)]
-        pool.close()
-        assert client.execute(query).fetchall() == [("answer 1",), ("answer 2",)]
-        assert client.execute("SELECT sum(answers) FROM usage").fetchall() == [(2,)]
-
-
 def test_a_damaged_file_is_told_in_a_sentence(store: Store) -> None:
     with open_pool(store, "recipe", "run") as pool:
         pool.add(answer(1))
@@ -453,80 +175,7 @@ def test_a_damaged_file_is_told_in_a_sentence(store: Store) -> None:
         open_pool(store, "recipe", "run")
 
 
-def test_a_pool_is_opened_and_read_where_nothing_can_be_written(store: Store) -> None:
-    with adding(store, 0, 5, "wait") as process:
-        while line(process) != "waits":
-            pass
-    # The lock cannot be taken: nobody can seal, whoever the user is.
-    shutil.rmtree(store.local("locks"))
-    store.local("locks").write_text("in the way")
-    with open_pool(store, "recipe", "run") as pool:
-        assert len(pool.find([digest(n) for n in range(5)])) == 5
-        with pytest.raises(StoreError):
-            pool.add(answer(9))
-    assert len(files(store)[1]) == 1
-    store.local("locks").unlink()
-    assert len(texts(store, range(10))) == 5
-    assert files(store)[1] == []
-
-
-FULL = """
-import sys
-from pathlib import Path
-from tercet.storage.answers.pool import open_pool
-from tercet.storage.store import FullDisk, open_store
-place = Path(sys.argv[1])
-exec(sys.argv[2])
-store = open_store(str(place / "store"))
-filler = place / "filler"
-filler.write_bytes(b"x" * 1_000_000)
-pool = open_pool(store, "recipe", "run")
-kept = 0
-try:
-    while True:
-        pool.add(answer(kept, raw=f"answer {kept} " * 300))
-        kept += 1
-except FullDisk as error:
-    print(error)
-pool.close()
-# There is no room to seal: what was added stays in the journal, and can be read.
-assert len(list(store.local("responses").rglob("*.jsonl"))) == 1
-with open_pool(store, "recipe", "run") as pool:
-    assert len(pool.find([digest(n) for n in range(kept + 1)])) == kept, kept
-filler.unlink()
-with open_pool(store, "recipe", "run") as pool:
-    pool.add(answer(kept))
-    assert len(pool.find([digest(n) for n in range(kept + 2)])) == kept + 1
-assert not list(store.local("responses").rglob("*.jsonl"))
-assert not list(store.local("responses").rglob("*.writing"))
-with open_pool(store, "recipe", "run") as pool:
-    assert pool.spent().answers == kept + 1
-print(kept)
-"""
-
 GOES_ON = """
 filler.write_bytes(b"x" * 2_500_000)
 pool = open_pool(store, "recipe", "again")
 """
-
-
-@pytest.mark.usefixtures("namespaces")
-def test_a_full_disk_loses_nothing_that_was_kept(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    helpers = (
-        "def digest(n): return f'{n:032x}'\n"
-        f"def answer(n, **more): return {answer(0)!r} | "
-        "{'request_digest': digest(n), **more}\n"
-    )
-    mount = 'mount -t tmpfs -o size=3m tmpfs "$1" && exec "$2" -c "$3" "$1" "$4"'
-    result = subprocess.run(
-        ["unshare", "-rm", "bash", "-c", mount, "-", str(disk), sys.executable, FULL, helpers],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    told, kept = result.stdout.splitlines()
-    assert told.startswith("No space is left in")
-    assert int(kept) > 100

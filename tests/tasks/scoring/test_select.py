@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from selection import Row, selected
 
-from tercet.tasks.scoring import held_out as held_out_texts
 from tercet.tasks.scoring.select import MethodConfig, Quantile, SelectConfig
-from tercet.tasks.stage import BadInput
 
 
 def test_thresholds_of_the_paper(tmp_path: Path) -> None:
@@ -189,110 +187,6 @@ def test_a_swapped_candidate_is_bound_as_a_negative_is(
     assert sorted(negative for _, _, negative in result.texts()) == swapped
 
 
-def test_a_swapped_candidate_must_be_as_probable_in_its_new_role(tmp_path: Path) -> None:
-    rows: list[Row] = [
-        ("x", "positive", "rewrite", "follows", 0.5, 0.97),
-        ("y", "positive", "rewrite", "denied", 0.5, 0.02),
-        ("z", "positive", "rewrite", "unclear", 0.5, 0.5),
-        ("w", "positive", "next_sentences", "on the topic", 0.5, 0.97),
-    ]
-    result = selected(tmp_path, rows, p_min=0.9, swap_roles=("rewrite", "next_sentences"))
-    assert result.texts() == [("w", "w", "on the topic"), ("y", "y", "denied")]
-    assert result.reasons() == {"follows": "below_positive_min", "unclear": "below_p_min"}
-
-
-def test_probability_of_the_role(tmp_path: Path) -> None:
-    result = selected(
-        tmp_path,
-        [
-            ("x", "positive", "t5", "sure", 0.95, 0.97),
-            ("x", "positive", "t5", "unsure", 0.95, 0.5),
-            ("x", "negative", "t5", "false", 0.3, 0.02),
-            ("x", "negative", "t5", "true", 0.3, 0.8),
-            ("x", "negative", "t5", "unknown", 0.3),
-        ],
-        p_min=0.9,
-    )
-    assert result.texts() == [("x", "sure", "false")]
-    assert result.reasons() == {
-        "unsure": "below_p_min",
-        "true": "below_p_min",
-        "unknown": "no_score",
-    }
-
-
-def test_a_probability_is_never_asked_of_what_is_on_the_topic_or_unrelated(tmp_path: Path) -> None:
-    rows: list[Row] = [
-        ("x", "positive", "next_sentences", "paragraph", 0.95, 0.1),
-        ("x", "negative", "random", "elsewhere", 0.0),
-        ("y", "positive", "cutoff", "shorter", 0.95, 0.5),
-        ("y", "negative", "negation", "denied", 0.3, 0.5),
-        ("y", "negative", "mined", "near", 0.3),
-    ]
-    result = selected(tmp_path, rows, pairing="relation", p_min=0.9, per_sentence=2)
-    assert [(t["anchor"], t["positive"]) for t in result.triplets] == [("x", "paragraph")]
-    refused = {text for text, reason in result.reasons().items() if reason == "below_p_min"}
-    assert refused == {"shorter", "denied"}
-    assert "no_score" not in result.reasons().values()
-
-
-def test_the_surest_of_many_comes_first_by_its_probability(tmp_path: Path) -> None:
-    rows: list[Row] = [("x", "positive", "cutoff", f"p{i}", 0.95, 0.9 + i / 100) for i in range(4)]
-    rows += [("x", "negative", "negation", f"n{i}", 0.5, i / 100) for i in range(3)]
-    rows += [("x", "negative", "negation", "unknown", 0.5)]
-    for seed in (1, 2, 3):
-        result = selected(tmp_path, rows, seed=seed, prefer="p_true", per_sentence=2)
-        assert result.texts() == [("x", "p2", "n1"), ("x", "p3", "n0")]
-    every = selected(tmp_path, rows, prefer="p_true", per_sentence=4)
-    assert ("x", "p0", "unknown") in every.texts()
-
-
-def test_what_is_unrelated_is_no_surer_negative_than_one_that_denies(tmp_path: Path) -> None:
-    rows: list[Row] = [
-        ("x", "positive", "next_sentences", "paragraph", 0.95, 0.99),
-        ("x", "positive", "cutoff", "shorter", 0.95, 0.8),
-        ("x", "negative", "random", "elsewhere", 0.0, 0.0),
-        ("x", "negative", "negation", "denied", 0.3, 0.2),
-    ]
-    result = selected(tmp_path, rows, prefer="p_true", methods={"random": MethodConfig()})
-    assert result.texts() == [("x", "shorter", "denied")]
-
-
-def test_without_a_probability_the_draw_decides(tmp_path: Path) -> None:
-    rows: list[Row] = [
-        (f"x{i}", "positive", "next_sentences", f"{i} {k}", 0.95) for i in range(40) for k in "ab"
-    ]
-    drawn = selected(tmp_path, rows, pairing="relation", seed=4)
-    ordered = selected(tmp_path, rows, pairing="relation", seed=4, prefer="p_true")
-    chosen = {t["positive"] for t in drawn.triplets}
-    assert chosen == {t["positive"] for t in ordered.triplets}
-    assert {text[-1] for text in chosen} == {"a", "b"}
-
-
-def test_one_scorer_of_a_measure_counts_and_is_named_where_there_are_several(
-    tmp_path: Path,
-) -> None:
-    rows: list[Row] = [
-        ("x", "positive", "half", "good", 0.95),
-        ("x", "positive", "half", "bad", 0.5),
-        ("x", "negative", "swap", "far", 0.3),
-    ]
-    # Averages of both would accept neither positive.
-    other = [("good", "u", "similarity", 0.1), ("bad", "u", "similarity", 0.99)]
-    other += [("far", "u", "similarity", 0.2)]
-    for named, text, value in (("t", "good", 0.95), ("u", "bad", 0.99)):
-        result = selected(tmp_path, rows, more_scores=other, similarity=named)
-        assert result.texts() == [("x", text, "far")]
-        assert result.triplets[0]["positive_similarity"] == value
-    with pytest.raises(BadInput, match="t and u both give similarity: name one of them as select"):
-        selected(tmp_path, rows, more_scores=other)
-    probable = [("good", "d", "p_true", 0.4), ("bad", "d", "p_true", 0.9)]
-    probable += [("far", "d", "p_true", 0.1)]
-    result = selected(tmp_path, rows, more_scores=probable, positive_min=0.4, p_min=0.5)
-    assert result.texts() == [("x", "bad", "far")]
-    assert result.reasons() == {"good": "below_p_min"}
-
-
 def test_a_candidate_without_a_score_is_a_reject(tmp_path: Path) -> None:
     result = selected(
         tmp_path,
@@ -321,64 +215,15 @@ def test_nothing_to_select_from(tmp_path: Path) -> None:
         {"positive_min": float("nan")},
         {"methods": {"half": {"positive_min": -2.0}}},
         {"methods": {"half": {"positive_min": {"quantile": 1.5}}}},
+        {"positive_min": Quantile},
+        {"p_min": -0.1},
+        {"per_sentence": 0},
+        {"beta": 1},
     ],
 )
-def test_thresholds_lie_in_zero_to_one(config: dict[str, Any]) -> None:
+def test_the_config_is_bounded(config: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         SelectConfig.model_validate(config)
-
-
-def test_config_bounds() -> None:
-    for wrong in ({"p_min": -0.1}, {"per_sentence": 0}, {"positive_min": Quantile}, {"beta": 1}):
-        with pytest.raises(ValidationError):
-            SelectConfig(**wrong)  # type: ignore[arg-type]
-
-
-def test_a_join_that_says_what_a_held_out_document_says_is_refused(tmp_path: Path) -> None:
-    before, middle, after = "It reads the file", "(see above)", "and then it closes the file again"
-    rows: list[Row] = [
-        (middle, "positive", "rest", f"{before} {after}", 0.95),
-        (middle, "positive", "rest", f"{after}. {before}", 0.95),
-        (middle, "negative", "random", "other", 0.1),
-    ]
-    # Neither of the joined sentences is held out, but eight words over the seam are.
-    held_out = ["Mind that IT  reads the file,", "And then it closes a socket."]
-    result = selected(tmp_path, rows, held_out=held_out)
-    assert result.reasons() == {f"{before} {after}": "held_out_text"}
-    (reject,) = result.rejects
-    assert reject["detail"] == "also in dev or test: it reads the file and then it closes"
-    assert result.texts() == [(middle, f"{after}. {before}", "other")]
-
-
-def test_eight_words_over_the_end_of_a_batch_are_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(held_out_texts, "BATCH_ROWS", 2)
-    held_out = [f"u{i} v{i} w{i}" for i in range(9)]
-    rows: list[Row] = [
-        (f"x{i}", "positive", "m", " ".join(held_out[i : i + 3]), 0.95) for i in range(7)
-    ]
-    rows.append(("x0", "positive", "m", f"{held_out[3]} {held_out[5]} {held_out[7]}", 0.95))
-    reasons = selected(tmp_path, rows, held_out=held_out).reasons()
-    assert Counter(reasons.values()) == {"held_out_text": 7, "no_pair": 1}
-
-
-def test_a_held_out_text_in_other_case_and_spacing_is_refused(tmp_path: Path) -> None:
-    rows: list[Row] = [
-        ("x", "positive", "half", "Returns   NONE!", 0.95),
-        ("x", "positive", "half", "Returns none today.", 0.95),
-        ("x", "negative", "swap", "the Answer is here", 0.5),
-        ("x", "negative", "swap", "the question was here", 0.5),
-        ("x", "negative", "random", "a query", 0.1),
-    ]
-    pairs = [("the question?", "The answer: is here.")]
-    result = selected(tmp_path, rows, held_out=["Returns none."], pairs=pairs)
-    assert result.texts() == [("x", "Returns none today.", "the question was here")]
-    assert result.reasons() == {
-        "Returns   NONE!": "held_out_text",
-        "the Answer is here": "held_out_text",
-        "a query": "unused_fallback",
-    }
 
 
 def test_a_method_of_weight_zero_serves_in_no_role(tmp_path: Path) -> None:

@@ -3,26 +3,26 @@
 import http.client
 import json
 import os
-import re
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from engines import SECONDS, START_SECONDS, engine, group, record, until
 
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.models.llm.run_settings import EngineSettings
 from tercet.models.llm.settings import LlmSettings
-from tercet.models.llm.vllm import engine as engine_module
 from tercet.models.llm.vllm.engine import RECORD, Engine
+
+pytestmark = pytest.mark.usefixtures("patient")
 
 SCHEMA = {
     "type": "object",
@@ -30,8 +30,6 @@ SCHEMA = {
     "required": ["kind", "count"],
     "additionalProperties": False,
 }
-# Longer than anything takes where nobody waits in vain, and than any start of vLLM.
-SECONDS, START_SECONDS = 300.0, 3600.0
 PARENT = """
 import sys, time
 from pathlib import Path
@@ -44,13 +42,6 @@ Engine(
     Path(folder), print
 ).start()
 """
-
-
-def engine(
-    model: Path, python: str | None, folder: Path, say: Callable[[str], None] = print, **llm: Any
-) -> Engine:
-    settings = EngineSettings(python=python, start_seconds=START_SECONDS, **llm.pop("settings", {}))
-    return Engine(model, LlmSettings(model=str(model), **llm), settings, folder, say)
 
 
 def post(url: str, path: str, body: dict[str, Any]) -> Any:
@@ -66,27 +57,6 @@ def post(url: str, path: str, body: dict[str, Any]) -> Any:
         connection.close()
 
 
-def record(folder: Path) -> dict[str, Any]:
-    """What the engine says of itself, once it does."""
-    path = folder / RECORD
-    # It is there before it is written.
-    assert until(lambda: path.exists() and path.read_text().endswith("}"))
-    read: dict[str, Any] = json.loads(path.read_text())
-    return read
-
-
-def group(number: int) -> list[psutil.Process]:
-    """The living processes of a group."""
-    found = []
-    for process in psutil.process_iter(["status"]):
-        try:
-            if os.getpgid(process.pid) == number and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-        except (ProcessLookupError, psutil.NoSuchProcess):
-            continue
-    return found
-
-
 def listening(process: psutil.Process) -> set[str]:
     """The addresses that a process listens at; none of one that has ended meanwhile."""
     try:
@@ -94,24 +64,6 @@ def listening(process: psutil.Process) -> set[str]:
     except psutil.NoSuchProcess:
         return set()
     return {one.laddr.ip for one in connections if one.status == psutil.CONN_LISTEN}
-
-
-def until(true: Callable[[], bool], seconds: float = SECONDS) -> bool:
-    deadline = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
-
-
-@pytest.fixture(scope="module", autouse=True)
-def patient() -> Iterator[None]:
-    """What stands still for a while on a busy machine is not broken."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tercet.models.llm.vllm.build._LOOK_SECONDS", SECONDS)
-        patch.setattr("tercet.models.llm.vllm.gpu_memory._ANSWER_SECONDS", SECONDS)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -303,187 +255,3 @@ def test_an_interpreter_without_vllm(tiny_llm: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(Unusable, match="does not run"):
         engine(tiny_llm, str(tmp_path / "file"), tmp_path).start()
-
-
-def pretended_program(path: Path, code: str) -> None:
-    path.write_text(f"#!{sys.executable}\n{code}")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-
-
-# An interpreter that says it has vLLM's GPU build, and "serves" with nothing of it. The folder
-# that it runs in may hold the file `foreign`: then it serves another model.
-PRETENDED_PYTHON = """
-import json, sys
-if sys.argv[1] == "-c":
-    print(json.dumps(["9.9.9", False, None]))
-elif sys.argv[1].endswith("supervisor.py"):
-    import os
-    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-else:
-    import http.server, os
-    word = lambda name: sys.argv[sys.argv.index(name) + 1]
-    name = "foreign" if os.path.exists("foreign") else word("--served-model-name")
-    class Pages(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            if self.path == "/v1/models":
-                self.wfile.write(json.dumps({"data": [{"id": name}]}).encode())
-    http.server.HTTPServer(("127.0.0.1", int(word("--port"))), Pages).serve_forever()
-"""
-# A driver that knows two GPUs and, if the file `pids` is there, processes on them. MB in use: 300
-# before anybody asked, 9000 from then on, and what `last` says from the third time on.
-PRETENDED_DRIVER = """
-from pathlib import Path
-import sys
-here = Path(sys.argv[0]).parent
-query, form = sys.argv[1:]
-assert form == "--format=csv,noheader,nounits"
-if query == "--query-compute-apps=pid,used_memory":
-    pids = here / "pids"
-    listed = pids.read_text().split() if pids.exists() else []
-    print("1, 77")
-    for pid in listed:
-        if here.joinpath("stuck").exists() or Path(f"/proc/{pid}").exists():
-            print(f"{pid}, 4000")
-else:
-    assert query == "--query-gpu=index,uuid,memory.used"
-    asked = here / "asked"
-    count = len(asked.read_text()) if asked.exists() else 0
-    asked.write_text("." * (count + 1))
-    last = here.joinpath("last").read_text()
-    print(f"0, GPU-a, {300 if count == 0 else 9000 if count < 3 else last}")
-    print(f"1, GPU-b, {count * 5000}")
-"""
-
-
-@pytest.fixture
-def pretended(
-    tiny_llm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[tuple[Engine, list[str]]]:
-    """An engine whose server and driver are pretended, and what it says."""
-    pretended_program(tmp_path / "python", PRETENDED_PYTHON)
-    pretended_program(tmp_path / "nvidia-smi", PRETENDED_DRIVER)
-    (tmp_path / "last").write_text("400")
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    said: list[str] = []
-    made = engine(tiny_llm, str(tmp_path / "python"), tmp_path / "run", said.append)
-    yield made, said
-    made.cancel()
-    made.stop()
-
-
-@pytest.mark.parametrize("comes_back", [True, False])
-def test_memory_of_the_visible_gpus_is_awaited_with_a_pretended_driver_and_server(
-    comes_back: bool,
-    pretended: tuple[Engine, list[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A finished run does not fail for memory that nobody of the server is left to hold."""
-    started, said = pretended
-    (tmp_path / "last").write_text("400" if comes_back else "9000")
-    seconds = SECONDS if comes_back else 3.0
-    monkeypatch.setattr("tercet.models.llm.vllm.engine._MEMORY_SECONDS", seconds)
-    started.start()
-    assert "vLLM 9.9.9 (GPU build) starts" in said[0]
-    number = record(tmp_path / "run")["server"]
-    started.stop()
-    if comes_back:
-        assert re.search(r"400 MB of GPU memory are in use, 300 MB were before$", said[-1])
-    else:
-        assert re.search(r"^9000 MB of .* though vLLM has ended, 300 MB were before", said[-1])
-    assert group(number) == []
-    count = len(said)
-    started.stop()
-    assert len(said) == count
-
-
-@pytest.mark.parametrize("stuck", [False, True])
-def test_memory_of_its_own_processes_is_awaited_with_a_pretended_driver_and_server(
-    stuck: bool,
-    pretended: tuple[Engine, list[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What others hold meanwhile says nothing then."""
-    started, said = pretended
-    monkeypatch.setattr("tercet.models.llm.vllm.engine._MEMORY_SECONDS", 3.0 if stuck else SECONDS)
-    (tmp_path / "last").write_text("9000")
-    started.start()
-    number = record(tmp_path / "run")["server"]
-    (tmp_path / "pids").write_text(str(number))
-    if stuck:
-        (tmp_path / "stuck").touch()
-        with pytest.raises(Stopped, match=rf"4000 MB .* held by its processes {number}: end"):
-            started.stop()
-    else:
-        started.stop()
-        assert said[-1].endswith("its 4000 MB of GPU memory are free")
-
-
-def test_a_pretended_server_that_falls_silent_is_started_again(
-    pretended: tuple[Engine, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tercet.models.llm.vllm.engine._HEALTH_SECONDS", 0.2)
-    monkeypatch.setattr("tercet.models.llm.vllm.engine._SILENT_SECONDS", SECONDS)
-    started, said = pretended
-    started.start()
-    first = record(tmp_path / "run")
-    time.sleep(2)
-    assert not any("died" in line for line in said)
-    os.kill(first["server"], signal.SIGSTOP)
-    # Only now: one that is up may be late as well, before that and behind it.
-    monkeypatch.setattr("tercet.models.llm.vllm.engine._SILENT_SECONDS", 4.0)
-    assert until(lambda: any("being restarted" in line for line in said))
-    monkeypatch.setattr("tercet.models.llm.vllm.engine._SILENT_SECONDS", SECONDS)
-    assert until(lambda: "vLLM answers again" in said)
-    assert any("being restarted: it did not answer for 4 s" in line for line in said)
-    assert group(first["server"]) == []
-    started.check()
-    # Of a supervisor that is killed nothing stands in the log.
-    os.kill(record(tmp_path / "run")["supervisor"], signal.SIGKILL)
-    assert until(lambda: any("second time" in line for line in said))
-    with pytest.raises(Stopped, match=r"supervisor process was killed \(SIGKILL\)"):
-        started.check()
-
-
-def test_a_foreign_server_on_the_port_is_told_with_a_pretended_one(
-    pretended: tuple[Engine, list[str]], tmp_path: Path
-) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "foreign").touch()
-    with pytest.raises(Unusable, match=r"^Another server .* serves foreign and not tiny: stop it"):
-        pretended[0].start()
-    assert not (tmp_path / "run" / RECORD).exists()
-
-
-def test_a_pretended_server_that_is_too_busy_to_say_what_it_serves_is_asked_again(
-    pretended: tuple[Engine, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    silences = ["/v1/models", "/v1/models"]
-
-    answer = engine_module._answer
-
-    def late(port: int, path: str) -> tuple[int, bytes] | None:
-        if path not in silences:
-            return answer(port, path)
-        silences.pop()
-        return None
-
-    monkeypatch.setattr(engine_module, "_answer", late)
-    pretended[0].start()
-    assert silences == []
-
-
-def test_a_start_that_is_cancelled_says_so_also_where_the_end_is_seen_first(
-    pretended: tuple[Engine, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def ended(self: Engine) -> Unusable:
-        self.cancel()
-        return Unusable("vLLM ended before it could serve.")
-
-    monkeypatch.setattr(Engine, "_await_health", ended)
-    with pytest.raises(Stopped, match="stopped while it started"):
-        pretended[0].start()

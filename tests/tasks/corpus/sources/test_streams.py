@@ -1,6 +1,8 @@
 """The command that a message gives for a file that is not UTF-8."""
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,33 @@ def test_a_line_may_end_in_a_carriage_return(
         found = [line.text for line in streams.lines(path, 1000)]
         assert found == [*(f"Line {n}." for n in range(100)), "The last."]
     assert discover.describe(str(path)).rows == 101
+
+
+def test_a_line_of_20_mb_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    with path.open("wb") as file:
+        file.write(b"First line here.\n")
+        for _ in range(200):
+            file.write(b"word " * 100_000)
+        file.write(b"\nLast line here.\n")
+    program = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "from tercet.tasks.corpus.sources.streams import lines\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak()\n"
+        "found = [(line.text[:20], line.fault) for line in lines(Path(sys.argv[1]), 1_000_000)]\n"
+        "print(found, (peak() - before) // 1024)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
+    )
+    found, grown = done.stdout.rsplit(" ", 1)
+    assert found == str(
+        [
+            ("First line here.", ""),
+            ("word word word word ", "line_too_long"),
+            ("Last line here.", ""),
+        ]
+    )
+    assert int(grown) < 10  # MB, of a line of 100
