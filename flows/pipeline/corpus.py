@@ -3,6 +3,7 @@
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
 from tercet.tasks.corpus import ingest, labelled, sample
+from tercet.tasks.corpus.sources.corpora import IngestConfig, PretrainIngestConfig
 
 # Held out of the corpora of role pretrain, to measure the loss on; the recipe's own shares may
 # follow another corpus's size.
@@ -19,15 +20,13 @@ def corpus_steps(recipe: Recipe) -> list[Step]:
             )
             for corpus in corpora
         ]
-        texts = ingest.IngestConfig(corpora=corpora, **settings)
+        texts = IngestConfig(corpora=corpora, **settings)
         anchors = sample.SampleConfig(corpora=shares, **recipe.sample.model_dump())
         steps.append(Step("ingest", ingest.STAGE, texts))
         steps.append(Step("sample", sample.STAGE, anchors, {"sentences": ("ingest",)}))
     # Nothing of theirs reaches the others.
     if corpora := [corpus for corpus in recipe.corpora if corpus.role == "pretrain"]:
-        own = ingest.PretrainIngestConfig(
-            corpora=corpora, **settings | {"dev": PRETRAIN_DEV, "test": 0.0}
-        )
+        own = PretrainIngestConfig(corpora=corpora, **settings | {"dev": PRETRAIN_DEV, "test": 0.0})
         steps.append(Step("ingest.pretrain", ingest.PRETRAIN, own))
     # None of their rows is in dev or test.
     if corpora := list(recipe.labelled):

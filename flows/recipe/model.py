@@ -9,8 +9,8 @@ from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.losses.registry import LOSSES
-from tercet.tasks.corpus.ingest import CorpusConfig, IngestSettings
 from tercet.tasks.corpus.sample import SampleSettings
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, IngestSettings
 from tercet.tasks.evaluation.awareness import AwarenessConfig
 from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings
 from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsSettings

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from tercet.flows.pipeline.step import Step
-from tercet.tasks.corpus.ingest import IngestConfig
 from tercet.tasks.corpus.labelled import LabelledConfig
+from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.corpus.sources.guesses import guesses
 
 

@@ -16,8 +16,9 @@ from tercet.flows.running.device import device
 from tercet.flows.running.model_files import check_model_files
 from tercet.models.precision import computed_in
 from tercet.storage.store import StoreError, open_store
-from tercet.tasks.corpus.ingest import IngestConfig, check_corpora
+from tercet.tasks.corpus.ingest import check_corpora
 from tercet.tasks.corpus.labelled import LabelledConfig, check_labelled
+from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.stage import BadInput, Config
 
 

@@ -121,16 +121,7 @@ def _columns(
     faults: list[Fault],
 ) -> Mentions:
     """All mentions as columns; numbers that need a noun and have none are left out."""
-    row: list[int] = []
-    start: list[int] = []
-    end: list[int] = []
-    said: list[str] = []
-    entity: list[bool] = []
-    node: list[str] = []
-    kind: list[str] = []
-    value: list[float] = []
-    unit: list[str | None] = []
-    counted: list[int] = []
+    found: list[tuple[Any, ...]] = []
     for number, mentions in rows:
         text = texts[number]
         forms = [_node(text[m.start : m.end], nouns) if m.item.entity else "" for m in mentions]
@@ -140,31 +131,26 @@ def _columns(
             for at, (mention, target) in enumerate(zip(mentions, targets, strict=True))
             if mention.reading is None or target >= 0 or not mention.reading.needs_noun
         ]
-        place = {at: len(row) + nth for nth, at in enumerate(kept)}
+        place = {at: len(found) + nth for nth, at in enumerate(kept)}
         for at, mention in enumerate(mentions):
             reading = mention.reading
             if at not in place:
                 detail = "it is a number only before what it counts"
                 faults.append(Fault(number, "number_not_there", detail, mention.item.said))
                 continue
-            words = text[mention.start : mention.end]
-            row.append(number)
-            start.append(mention.start)
-            end.append(mention.end)
-            said.append(words)
-            entity.append(reading is None)
-            counted.append(place.get(targets[at], -1))
+            words, target = text[mention.start : mention.end], place.get(targets[at], -1)
             if reading is None:
-                node.append(forms[at])
-                kind.append(mention.item.type)
-                value.append(float("nan"))
-                unit.append(None)
+                what: tuple[Any, ...] = (forms[at], mention.item.type, float("nan"), None)
             else:
                 year = targets[at] < 0 and quantities.is_year_like(text, reading)
-                node.append(_folded(words))
-                kind.append("year" if year else reading.form)
-                value.append(reading.value)
-                unit.append(_unit(text, mention, reading, counted[-1]))
+                form = "year" if year else reading.form
+                unit = _unit(text, mention, reading, target)
+                what = (_folded(words), form, reading.value, unit)
+            found.append(
+                (number, mention.start, mention.end, words, reading is None, *what, target)
+            )
+    columns = [list(column) for column in zip(*found, strict=True)] or [[] for _ in range(10)]
+    row, start, end, said, entity, node, kind, value, units, counted = columns
     return Mentions(
         row=np.array(row, dtype=np.int64),
         start=np.array(start, dtype=np.int64),
@@ -174,7 +160,7 @@ def _columns(
         node=node,
         type=kind,
         value=np.array(value, dtype=np.float64),
-        unit=unit,
+        unit=units,
         counted=np.array(counted, dtype=np.int64),
         categories=(
             np.array([number for number, _ in categories], dtype=np.int64),

@@ -69,13 +69,8 @@ def extract(
     rank = np.repeat(np.arange(3), [len(each.first) for each in found])
     numeric = _outside_code(quantities.find(tokens.buffer), tokens) if numbers else []
 
-    starts = np.array([quantity.start for quantity in numeric], dtype=np.int64)
-    ends = np.array([quantity.end for quantity in numeric], dtype=np.int64)
-    kept = longest_first(
-        np.concatenate([tokens.starts[spans.first], starts]),
-        np.concatenate([tokens.ends[spans.last], ends]),
-        np.concatenate([rank, np.full(len(starts), 3)]),
-    )
+    places = _bounds(tokens, spans, numeric)
+    kept = longest_first(*places, np.append(rank, np.full(len(numeric), 3)))
     chosen = kept[kept < len(spans.first)]
     entities = Spans(*(column[chosen] for column in _columns(spans)))
     numeric = [numeric[at - len(spans.first)] for at in kept[kept >= len(spans.first)]]
@@ -117,6 +112,16 @@ def _columns(spans: Spans) -> tuple[Ints, Ints, Ints, Ints]:
     return spans.first, spans.last, spans.entry, spans.types
 
 
+def _bounds(tokens: Tokens, spans: Spans, numeric: Sequence[Quantity]) -> tuple[Ints, Ints]:
+    """Where entities, and quantities behind them, start and end in the buffer."""
+    starts = [quantity.start for quantity in numeric]
+    ends = [quantity.end for quantity in numeric]
+    return (
+        np.append(tokens.starts[spans.first], starts).astype(np.int64),
+        np.append(tokens.ends[spans.last], ends).astype(np.int64),
+    )
+
+
 def _outside_code(found: list[Quantity], tokens: Tokens) -> list[Quantity]:
     """Quantities outside links and names from code."""
     if not found or not len(tokens.starts):
@@ -138,18 +143,7 @@ def _assembled(
     counted: Ints,
 ) -> Mentions:
     """Entities and quantities as one set of columns, by place."""
-    starts = np.concatenate(
-        [
-            tokens.starts[entities.first],
-            np.array([quantity.start for quantity in numeric], dtype=np.int64),
-        ]
-    )
-    ends = np.concatenate(
-        [
-            tokens.ends[entities.last],
-            np.array([quantity.end for quantity in numeric], dtype=np.int64),
-        ]
-    )
+    starts, ends = _bounds(tokens, entities, numeric)
     row = np.searchsorted(tokens.offsets, starts, side="right") - 1
     within, to = starts - tokens.offsets[row], ends - tokens.offsets[row]
     said = [

@@ -14,19 +14,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.models import seeding
+from tercet.models.runs import begins, pieces
 from tercet.tasks.corpus import gather, outcomes, questions, splits
 from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS, DOCUMENTS, SENTENCES
-from tercet.tasks.corpus.sources.corpora import (
-    CorpusConfig,
-    IngestConfig,
-    IngestSettings,
-    PretrainIngestConfig,
-)
+from tercet.tasks.corpus.sources.corpora import IngestConfig, PretrainIngestConfig
 from tercet.tasks.corpus.sources.reader import Reader
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.rejects import Rejects
@@ -160,9 +155,8 @@ def _leave_out(
 def _repeated(ids: seeding.Ids) -> splits.Flags:
     """Whether an equal id comes earlier."""
     order = np.argsort(ids, kind="stable")
-    ordered = ids[order]
     repeated = np.zeros(len(ids), dtype=np.bool_)
-    repeated[order[1:]] = ordered[1:] == ordered[:-1]
+    repeated[order] = ~begins(ids[order])
     return repeated
 
 
@@ -189,9 +183,9 @@ def _emit(
     item_ends = np.searchsorted(
         gathered.document_of_item, np.arange(len(split)), side="right"
     ).astype(np.int64)
-    cuts = _cuts(
-        standing & (gathered.kinds == gather.SENTENCE), item_ends, work.resources.part_rows
-    )
+    sentences_kept = np.flatnonzero(standing & (gathered.kinds == gather.SENTENCE))
+    counts = np.bincount(gathered.document_of_item[sentences_kept], minlength=len(split))
+    cuts = [0, *(piece.stop for piece in pieces(counts, work.resources.part_rows))]
     item_cuts = [0, *(int(item_ends[cut - 1]) for cut in cuts[1:])]
     items = _slices(folder / "items.parquet", item_cuts)
     documents = _slices(folder / "documents.parquet", cuts)
@@ -199,34 +193,40 @@ def _emit(
         docs = slice(cuts[piece], cuts[piece + 1])
         rows = slice(item_cuts[piece], item_cuts[piece + 1])
         owner = gathered.document_of_item[rows]
-        local = pa.array(owner - cuts[piece])
+        local = owner - cuts[piece]
         ids = gathered.item_ids[rows]
         kinds, kept, why = gathered.kinds[rows], standing[rows], reasons[rows]
-        doc_ids = gathered.document_ids
+        for name, values in (
+            ("corpus", pa.array(names[gathered.corpus_of_document[docs]], pa.string())),
+            ("doc_id", pa.array(gathered.document_ids[docs])),
+            ("split", pa.array(splits_named[split[docs]], pa.string())),
+        ):
+            document_table = document_table.append_column(name, values)
         everything = item_table.append_column("id", pa.array(ids))
-        everything = everything.append_column("doc_id", pa.array(doc_ids[owner]))
-        everything = everything.append_column("split", pa.array(splits_named[split[owner]]))
-        corpora = names[gathered.corpus_of_document[docs]]
-        document_table = document_table.append_column("corpus", pa.array(corpora, pa.string()))
-        everything = everything.append_column("source", document_table["source"].take(local))
-        everything = everything.append_column("corpus", document_table["corpus"].take(local))
-
+        for name in ("doc_id", "source", "corpus", "split"):
+            everything = everything.append_column(name, document_table[name].take(pa.array(local)))
         sentences = everything.filter(pa.array(kept & (kinds == gather.SENTENCE)))
         if sentences.num_rows:
             work.emit("sentences", _arranged(sentences, SENTENCES, sentence_id="id"))
         used = np.zeros(cuts[piece + 1] - cuts[piece], dtype=np.bool_)
-        used[owner[kept] - cuts[piece]] = True
-        table = document_table.append_column("doc_id", pa.array(doc_ids[docs]))
-        table = table.append_column("split", pa.array(splits_named[split[docs]], pa.string()))
-        work.emit("documents", _arranged(table.filter(pa.array(used)), DOCUMENTS))
+        used[local[kept]] = True
+        work.emit("documents", _arranged(document_table.filter(pa.array(used)), DOCUMENTS))
         queries = everything.filter(pa.array(kept & (kinds == gather.QUERY)))
         answers = everything.filter(pa.array(kept & (kinds == gather.ANSWER)))
         if queries.num_rows:
-            work.emit("document_pairs", _pairs(queries, answers))
+            both = [queries["text"], answers["text"]]
+            pair_ids = seeding.text_ids(*(column.to_pylist() for column in both))
+            columns = [pa.array(pair_ids), queries["doc_id"], *both, queries["split"]]
+            work.emit("document_pairs", pa.table(columns, schema=DOCUMENT_PAIRS))
+        # A reject for each sentence and each pair (by its query) that is left out.
         paths = document_table["path"].to_pylist()
-        _reject_items(item_table, owner - cuts[piece], paths, ids, kinds, why, rejects)
+        fallen = np.flatnonzero((why != _KEPT) & (kinds != gather.ANSWER))
+        texts = item_table["text"].take(pa.array(fallen)).to_pylist()
+        for index, text in zip(fallen.tolist(), texts, strict=True):
+            what = "sentence" if kinds[index] == gather.SENTENCE else "pair"
+            detail = f"{paths[local[index]]}: {what}"
+            rejects.add(int(ids[index]), _REASONS[why[index]], detail, text)
         work.resources.progress(rows.stop, item_cuts[-1], "sentences")
-    sentences_kept = np.flatnonzero(standing & (gathered.kinds == gather.SENTENCE))
     asked = questions.standing(
         folder / "questions.parquet",
         gathered.item_ids[sentences_kept],
@@ -243,46 +243,6 @@ def _arranged(table: pa.Table, schema: pa.Schema, **renamed: str) -> pa.Table:
         table[renamed.get(name, name)].cast(schema.field(name).type) for name in schema.names
     ]
     return pa.table(columns, schema=schema)
-
-
-def _pairs(queries: pa.Table, answers: pa.Table) -> pa.Table:
-    both = [queries["text"], answers["text"]]
-    ids = seeding.text_ids(*(column.to_pylist() for column in both))
-    columns = [pa.array(ids), queries["doc_id"], *both, queries["split"]]
-    return pa.table(columns, schema=DOCUMENT_PAIRS)
-
-
-def _reject_items(
-    items: pa.Table,
-    owner: splits.Index,
-    paths: list[str],
-    ids: seeding.Ids,
-    kinds: splits.Codes,
-    reasons: splits.Codes,
-    rejects: Rejects,
-) -> None:
-    """A reject for each sentence and each pair (by its query) that is left out."""
-    fallen = np.flatnonzero((reasons != _KEPT) & (kinds != gather.ANSWER))
-    texts = items["text"].take(pa.array(fallen)).to_pylist()
-    for index, text in zip(fallen.tolist(), texts, strict=True):
-        what = "sentence" if kinds[index] == gather.SENTENCE else "pair"
-        detail = f"{paths[owner[index]]}: {what}"
-        rejects.add(int(ids[index]), _REASONS[reasons[index]], detail, text)
-
-
-def _cuts(counted: splits.Flags, item_ends: npt.NDArray[np.int64], rows: int) -> list[int]:
-    """Document numbers at which pieces begin, and the end: at most `rows` counted items a piece.
-
-    A document of more is a piece of its own.
-    """
-    before = np.concatenate([[0], np.cumsum(counted)])
-    totals = before[item_ends]  # counted items up to each document's end
-    cuts = [0]
-    while cuts[-1] < len(item_ends):
-        start = cuts[-1]
-        done = totals[start - 1] if start else 0
-        cuts.append(max(start + 1, int(np.searchsorted(totals, done + rows, side="right"))))
-    return cuts
 
 
 def _slices(path: Path, cuts: Iterable[int]) -> Iterator[pa.Table]:
@@ -330,18 +290,3 @@ PRETRAIN = replace(
     tables={"pretrain_sentences": SENTENCES},
     run=run_pretrain,
 )
-
-
-__all__ = [
-    "DOCUMENTS",
-    "DOCUMENT_PAIRS",
-    "PRETRAIN",
-    "SENTENCES",
-    "STAGE",
-    "CorpusConfig",
-    "IngestConfig",
-    "IngestSettings",
-    "PretrainIngestConfig",
-    "check_corpora",
-    "run",
-]

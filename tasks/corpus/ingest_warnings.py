@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import connection
-from tercet.tasks.corpus.ingest import IngestConfig
 from tercet.tasks.corpus.outcomes import LARGE_CLUSTER, NOTHING_KEPT, PARTED
+from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.corpus.splits import SPLITS
 from tercet.tasks.stage import Work

@@ -199,7 +199,11 @@ def run(work: Work) -> None:
             kept.append(folder / f"kept-{number}.parquet")
             rows = _combined(db, read, _kind_of(corpus))
             if not _keep(corpus, rows, kept[-1], held_out, rejects, faults):
-                raise BadInput(_nothing_usable(corpus, faults))
+                why = ", ".join(f"{count} {reason}" for reason, count in faults.most_common(3))
+                raise BadInput(
+                    f"{corpus.source}: no row of the labelled corpus {corpus.name!r} can be used "
+                    f"({why}); look at its columns and its encoding"
+                )
             read.unlink()
         _emit(db, work, [str(path) for path in kept])
     rejects.flush()
@@ -304,14 +308,6 @@ def _keep(
             writer.write_table(table.filter(pa.array(stay)))
             kept += int(stay.sum())
     return kept
-
-
-def _nothing_usable(corpus: CorpusConfig, faults: Counter[str]) -> str:
-    why = ", ".join(f"{count} {reason}" for reason, count in faults.most_common(3))
-    return (
-        f"{corpus.source}: no row of the labelled corpus {corpus.name!r} can be used ({why}); look "
-        "at its columns and its encoding"
-    )
 
 
 def _emit(db: Any, work: Work, kept: Sequence[str]) -> None:

@@ -23,25 +23,6 @@ def row(values: Mapping[str, Any]) -> Labelled | Bad:
     return pairs.row({**given, "label": values["label"]})
 
 
-_COMBINE = f"""{pairs.CLASSED}, denial AS (
-    SELECT anchor, nth, positive FROM classed WHERE word = 'contradiction'
-)
-SELECT one.number, one.anchor,
-    CASE WHEN one.word <> 'contradiction' THEN one.positive END AS positive,
-    CASE WHEN one.word = 'contradiction' THEN one.positive ELSE denial.positive END AS negative,
-    one.label,
-    CASE
-        WHEN one.word = 'neutral' THEN 'neutral'
-        WHEN one.word = 'contradiction' AND one.nth < one.entailed THEN 'used'
-    END AS reason,
-    CASE WHEN one.word = 'neutral' THEN 'the hypothesis neither follows nor contradicts' END
-        AS detail,
-    NULL::VARCHAR[] AS entries
-FROM classed one LEFT JOIN denial
-    ON one.word = 'entailment' AND denial.anchor = one.anchor
-        AND denial.nth = one.nth % nullif(one.denied, 0)
-{pairs.UNCLEAR}"""
-
 KIND = Kind(
     texts=("premise", "hypothesis"),
     layouts=(
@@ -56,5 +37,10 @@ KIND = Kind(
         },
     ),
     row=row,
-    combine=_COMBINE,
+    combine=pairs.COMBINE.format(
+        positive="CASE WHEN one.word <> 'contradiction' THEN one.positive END",
+        negative="CASE WHEN one.word = 'contradiction' THEN one.positive ELSE denial.positive END",
+        reasons="",
+        details="",
+    ),
 )

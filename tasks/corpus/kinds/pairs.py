@@ -39,9 +39,10 @@ def row(values: Mapping[str, Any]) -> Labelled | Bad:
     return Bad("bad_label", f"{shown(given)} is none of {', '.join(_CLASSES)}, nor 0, 1 or 2")
 
 
-# Each pair's first row among those of its class, numbered within premise and class; UNCLEAR has the
-# others, and pairs of several classes.
-CLASSED = """
+# Each pair's first row among those of its class, numbered within premise and class; then the other
+# rows, and pairs of several classes. Of a kept row {positive} and {negative}; {reasons} and
+# {details} why contradictions go that no entailment took.
+COMBINE = """
 WITH said AS (
     SELECT *, row_number() OVER (PARTITION BY anchor, positive, word ORDER BY number) AS again,
         coalesce(min(word) OVER (PARTITION BY anchor, positive)
@@ -52,8 +53,21 @@ WITH said AS (
         count(*) FILTER (word = 'entailment') OVER (PARTITION BY anchor) AS entailed,
         count(*) FILTER (word = 'contradiction') OVER (PARTITION BY anchor) AS denied
     FROM said WHERE again = 1 AND NOT unclear
-)"""
-UNCLEAR = """
+), denial AS (
+    SELECT anchor, nth, positive FROM classed WHERE word = 'contradiction'
+)
+SELECT one.number, one.anchor, {positive} AS positive, {negative} AS negative, one.label,
+    CASE
+        WHEN one.word = 'neutral' THEN 'neutral'
+        WHEN one.word = 'contradiction' AND one.nth < one.entailed THEN 'used'
+        {reasons}
+    END AS reason,
+    CASE WHEN one.word = 'neutral' THEN 'the hypothesis neither follows nor contradicts' {details}
+    END AS detail,
+    NULL::VARCHAR[] AS entries
+FROM classed one LEFT JOIN denial
+    ON one.word = 'entailment' AND denial.anchor = one.anchor
+        AND denial.nth = one.nth % nullif(one.denied, 0)
 UNION ALL
 SELECT number, anchor, positive, NULL, label,
     CASE WHEN unclear THEN 'ambiguous' ELSE 'duplicate' END,
@@ -62,28 +76,6 @@ SELECT number, anchor, positive, NULL, label,
     NULL::VARCHAR[]
 FROM said WHERE again > 1 OR unclear
 """
-_COMBINE = f"""{CLASSED}, denial AS (
-    SELECT anchor, nth, positive FROM classed WHERE word = 'contradiction'
-)
-SELECT one.number, one.anchor, one.positive, denial.positive AS negative, one.label,
-    CASE
-        WHEN one.word = 'neutral' THEN 'neutral'
-        WHEN one.word = 'contradiction' AND one.entailed = 0 THEN 'no_positive'
-        WHEN one.word = 'contradiction' AND one.nth < one.entailed THEN 'used'
-        WHEN one.word = 'contradiction' THEN 'surplus'
-    END AS reason,
-    CASE
-        WHEN one.word = 'neutral' THEN 'the hypothesis neither follows nor contradicts'
-        WHEN one.word = 'contradiction' AND one.entailed = 0
-            THEN 'a contradiction of a premise that has no entailment'
-        WHEN one.word = 'contradiction'
-            THEN 'a contradiction more than its premise has entailments'
-    END AS detail,
-    NULL::VARCHAR[] AS entries
-FROM classed one LEFT JOIN denial
-    ON one.word = 'entailment' AND denial.anchor = one.anchor
-        AND denial.nth = one.nth % nullif(one.denied, 0)
-{UNCLEAR}"""
 
 KIND = Kind(
     texts=("anchor", "positive"),
@@ -98,5 +90,14 @@ KIND = Kind(
     row=row,
     optional=("label",),
     unread=("label", "gold_label", "score", "similarity"),
-    combine=_COMBINE,
+    combine=COMBINE.format(
+        positive="one.positive",
+        negative="denial.positive",
+        reasons="""WHEN one.word = 'contradiction' AND one.entailed = 0 THEN 'no_positive'
+            WHEN one.word = 'contradiction' THEN 'surplus'""",
+        details="""WHEN one.word = 'contradiction' AND one.entailed = 0
+                THEN 'a contradiction of a premise that has no entailment'
+            WHEN one.word = 'contradiction'
+                THEN 'a contradiction more than its premise has entailments'""",
+    ),
 )

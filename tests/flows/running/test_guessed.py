@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from tercet.flows.pipeline.step import Step
 from tercet.flows.running import guessed
-from tercet.tasks.corpus.ingest import IngestConfig
+from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.knowledge.graph import GraphConfig
 
 LINES = [f"Heron {number} stands in the water." for number in range(20)]

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from tercet.models import seeding
 from tercet.tasks.corpus import gather, ingest
+from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
 
 Tables = dict[str, pa.Table]
@@ -25,7 +26,7 @@ def run(tmp_path: Path) -> Run:
         corpora: list[dict[str, object]], seed: int = 0, part: int = 50, **more: object
     ) -> Tables:
         made: dict[str, list[pa.Table]] = {}
-        config = ingest.IngestConfig.model_validate({"corpora": corpora, **more})
+        config = IngestConfig.model_validate({"corpora": corpora, **more})
         work = Work(
             config=config,
             seed=seed,
@@ -314,7 +315,7 @@ def test_a_corpus_without_a_usable_sentence_is_told(run: Run, tmp_path: Path) ->
 )
 def test_configs_that_contradict_themselves(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
-        ingest.IngestConfig.model_validate({"corpora": [{"name": "a", "source": "x.txt"}], **wrong})
+        IngestConfig.model_validate({"corpora": [{"name": "a", "source": "x.txt"}], **wrong})
 
 
 def test_real_lines_of_an_encyclopedia(run: Run, shared_data: Path) -> None:

@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tercet.storage.rows import rows_of
-from tercet.tasks.corpus import ingest, ingest_warnings
+from tercet.tasks.corpus import ingest_warnings
 from tercet.tasks.corpus.outcomes import CORPUS_OUTCOMES
+from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.warning import StageWarning, sentence
 
-CONFIG = ingest.IngestConfig.model_validate(
+CONFIG = IngestConfig.model_validate(
     {"corpora": [{"name": "tickets", "source": "tickets.csv"}], "test": 0.2}
 )
 

@@ -11,6 +11,7 @@ import pytest
 from tercet.models.text.ngrams import word_hashes
 from tercet.models.text.shingles import normalised, shingles
 from tercet.tasks.corpus import ingest, set_phrases
+from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.stage import Resources, Work
 
 draw = random.Random(7)
@@ -35,7 +36,7 @@ def split(
     made: dict[str, list[pa.Table]] = {}
     config = {"corpora": [{"name": "a", "source": str(path), "prose": prose}], "test": 0.2, **more}
     work = Work(
-        config=ingest.IngestConfig.model_validate(config),
+        config=IngestConfig.model_validate(config),
         seed=3,
         inputs={},
         models={},

@@ -12,6 +12,7 @@ from tercet.storage.code import modules_of
 from tercet.tasks.corpus import ingest, labelled
 from tercet.tasks.corpus.kinds.registry import KINDS
 from tercet.tasks.corpus.sources import files, hub, pydocs
+from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.corpus.sources.discover import describe
 from tercet.tasks.corpus.sources.registry import READERS, reader_of
 from tercet.tasks.stage import Resources, Work
@@ -88,7 +89,7 @@ def test_sources_find_their_readers() -> None:
 
 def test_a_toy_reader_gives_sentences_and_a_description(toys: None, tmp_path: Path) -> None:
     corpus = {"name": "c", "source": "count:9"}
-    config = ingest.IngestConfig.model_validate({"corpora": [corpus]})
+    config = IngestConfig.model_validate({"corpora": [corpus]})
     assert len(run(ingest.STAGE, config, tmp_path)["sentences"]) == 9
     assert ingest.externals(config) == {"c": "count:9"}
     assert describe("count:9").rows == 9
