@@ -17,7 +17,7 @@ from tercet.tasks.corpus import ingest, ingest_warnings
 from tercet.tasks.evaluation import evaluate, evaluate_warnings
 from tercet.tasks.guarding import guard, guard_warnings
 from tercet.tasks.knowledge import extract, extract_parse, extract_warnings
-from tercet.tasks.scoring import select, select_warnings
+from tercet.tasks.scoring import embed, embed_warnings, select, select_warnings
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.synthesis import answer_warnings, parse, synthesise
 from tercet.tasks.training import train_warnings
@@ -33,6 +33,7 @@ _FIND: Mapping[str, Find] = {
     extract_parse.STAGE.name: extract_warnings.find,
     synthesise.NAME: answer_warnings.find_repeated,
     parse.STAGE.name: answer_warnings.find_unusable,
+    embed.STAGE.name: embed_warnings.find,
     select.STAGE.name: select_warnings.find,
     guard.SENTENCES.name: guard_warnings.find,
     evaluate.STAGE.name: evaluate_warnings.find,

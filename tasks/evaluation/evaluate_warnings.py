@@ -1,12 +1,14 @@
-"""Warnings of `evaluate`: unusable rows of own sets, a measure at its ceiling, no gain at all."""
+"""Warnings of `evaluate`: unusable rows, texts that are cut, measures at their ceiling, no gain."""
 
 from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel
 
-from tercet.storage.rows import Rows
+from tercet.storage.rows import Rows, quoted
 from tercet.tasks.connections import connection
+from tercet.tasks.cut_texts import find_cut
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
+from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.scoring.select_warnings import threshold_keys
 from tercet.tasks.stage import Work
@@ -26,6 +28,7 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
     if "baseline" not in work.inputs:
         yield from _unusable(work, made)
         yield from _at_ceiling(work, made)
+        yield from _cut(work)
     elif config.phase == "encoder" and config.model_seed is None:
         yield from _without_gain(work, made, configs)
 
@@ -48,6 +51,19 @@ def _unusable(work: Work, made: Rows) -> Iterator[StageWarning]:
                 fault, remedy = example.removeprefix(f"{name}: "), "correct them in its file"
                 said = f"{count:,} of {count + used:,} rows of {name} cannot be used"
                 yield StageWarning("unusable", name, count, count + used, said, remedy, fault)
+
+
+def _cut(work: Work) -> Iterator[StageWarning]:
+    """Pairs that are longer than `evaluate.max_length`; the model's own is not known here."""
+    config: EvaluateConfig = work.config
+    splits = ", ".join(map(quoted, config.splits))
+    for slot, table in ((DOCUMENT_PAIRS, DOCUMENT_PAIRS), (HALVES, "questions")):
+        measured = slot == HALVES or config.retrieval
+        if config.max_length is not None and measured and slot in work.inputs:
+            rows = f"{work.inputs[slot].sql(table)} WHERE split IN ({splits})"
+            which = f"texts of {slot.replace('_', ' ')}"
+            columns = ("query", "answer")
+            yield from find_cut(work, slot, columns, rows, config.max_length, which, "evaluate")
 
 
 def _at_ceiling(work: Work, made: Rows) -> Iterator[StageWarning]:

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from pydantic import BaseModel
 
 from tercet.models.losses.gaussian_decay import TEACHER
-from tercet.models.text.lengths import words_sql
 from tercet.storage.rows import Rows, quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.ingest_warnings import remedies
@@ -19,6 +18,7 @@ from tercet.tasks.corpus.kinds.registry import KINDS
 from tercet.tasks.corpus.labelled import LabelledConfig, columns_of
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.splits import SPLITS
+from tercet.tasks.cut_texts import find_cut
 from tercet.tasks.scoring import select_warnings
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Work
@@ -27,9 +27,6 @@ from tercet.tasks.training.train import TrainConfig
 from tercet.tasks.warning import StageWarning
 
 FEW_BATCHES = 8
-# A share of a part's texts that have more words than `max_length` has tokens; a word is a token or
-# more, so that more of them are cut than are counted. Looked for in the first rows.
-CUT, LOOKED_AT = 0.05, 20_000
 _PAIRS = "document_pairs"
 _MENDS: Mapping[str, str] = {
     "no_pair": "list methods for the other role under synthesise, or train on rows: anchors",
@@ -216,20 +213,8 @@ def _cut(work: Work, part: PartConfig, longest: int) -> Iterator[StageWarning]:
     else:
         table = work.inputs["labelled"].sql("labelled")
         where = f"corpus = {quoted(source)}"
-    with connection(work) as db:
-        count, total, example = db.execute(
-            f"""SELECT count(*) FILTER (words > {longest}), count(*),
-                min(text) FILTER (words > {longest})
-            FROM (SELECT text, {words_sql("text")} AS words FROM
-                (SELECT unnest([{", ".join(columns)}]) AS text FROM
-                    (SELECT {", ".join(columns)} FROM {table} WHERE {where} LIMIT {LOOKED_AT}))
-                WHERE text IS NOT NULL)"""
-        ).fetchall()[0]
-    if total and count >= CUT * total:
-        said = f"{count:,} or more of {total:,} texts that train {part.name!r} are longer than "
-        said += f"max_length, {longest} tokens, and are cut there"
-        remedy = "raise train.max_length, or cut the texts into shorter passages"
-        yield StageWarning("cut", part.name, count, total, said, remedy, example)
+    said = f"texts that train {part.name!r}"
+    yield from find_cut(work, part.name, columns, f"{table} WHERE {where}", longest, said, "train")
 
 
 def _undecayed(part: PartConfig, lacking: str, count: int, total: int) -> StageWarning:

@@ -88,3 +88,23 @@ def test_a_gain_or_too_few_questions_or_no_training_tell_nothing(found: Any) -> 
     assert found(flat, trained=True) == []
     # Each seed's figures are as many chances; the summary's own are the recipe's seed.
     assert found(flat, trained=True, train={}, evaluate={"model_seed": 43}) == []
+
+
+def test_pairs_that_are_longer_than_max_length_are_told(tmp_path: Path) -> None:
+    answers = [" ".join(["word"] * 33)] * 10 + ["short"] * 40
+    pairs = {"query": ["a question"] * 50, "answer": answers, "split": ["test"] * 50}
+    tables = {
+        "document_pairs": pa.table(pairs),
+        "evaluations": EVALUATIONS.empty_table(),
+        "rejects": REJECTS.empty_table(),
+    }
+    for name, table in tables.items():
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    made = rows_of({name: [tmp_path / f"{name}.parquet"] for name in tables})
+    for longest, told in ((32, [("cut", 10, 100)]), (33, []), (None, [])):
+        work = Work(
+            EvaluateConfig(max_length=longest), 0, {"document_pairs": made}, {}, {},
+            Resources(), tmp_path, lambda name, rows: None,
+        )  # fmt: skip
+        found = list(evaluate_warnings.find(work, made, []))
+        assert [(one.kind, one.count, one.total) for one in found] == told
