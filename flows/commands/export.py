@@ -225,7 +225,7 @@ def _copy(
         form, trust = measured_form(store, run, artifact), runs_own_code(artifact)
         other = reformed(source, form)
         if other is None:
-            _copy_tree(source, aside)
+            shutil.copytree(source, aside, copy_function=shutil.copyfile, dirs_exist_ok=True)
         else:
             _write_in(form, source, aside, trust)
         if onnx or int8:
@@ -249,10 +249,3 @@ def _write_in(form: FormSettings, source: Path, aside: Path, trust: bool) -> Non
     # Modules that a loss kept beside the encoder.
     if (source / "losses").is_dir():
         shutil.copytree(source / "losses", aside / "losses")
-
-
-def _copy_tree(source: Path, aside: Path) -> None:
-    for file in sorted(path for path in source.rglob("*") if path.is_file()):
-        place = aside / file.relative_to(source)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, place)

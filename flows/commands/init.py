@@ -27,7 +27,8 @@ def write_recipe(corpus: str, output: str) -> None:
     path = Path(output).expanduser()
     check_output(path)
     described = describe(corpus)
-    content, chosen = fitted(_base(), described)
+    base = yaml.safe_load(recipe_file.find(BASE).read_text(encoding="utf-8"))
+    content, chosen = fitted(base, described)
     content["name"] = recipe_name(corpus)
     if described.packages:
         content["corpora"][0] |= {"packages": list(described.packages), "files": SHARE_OF_FILES}
@@ -50,12 +51,6 @@ def write_recipe(corpus: str, output: str) -> None:
     typer.echo(f"The recipe is in {path}. Next:")
     typer.echo(f"  tercet plan {said}")
     typer.echo(f"  tercet run {said}")
-
-
-def _base() -> dict[str, Any]:
-    text = recipe_file.find(BASE).read_text(encoding="utf-8")
-    content: dict[str, Any] = yaml.safe_load(text)
-    return content
 
 
 def _found(described: Description) -> str:

@@ -134,17 +134,14 @@ def _show_answers(order: PartOrder, method: str, count: int) -> None:
 
 def _step(steps: Sequence[Step], method: str) -> Step:
     names = {step.method: step for step in steps if step.stage.asks}
-    names |= {step.name.partition(".")[2]: step for step in steps if _makes(step)}
+    names |= {
+        step.name.partition(".")[2]: step for step in steps if step.stage.name == "synthesise"
+    }
     if method not in names:
         known = f"it has: {', '.join(names)}" if names else "it has none"
         near = suggest(method, names)
         raise BadInput(f"The recipe has no method {method!r} ({known}){near}.")
     return names[method]
-
-
-def _makes(step: Step) -> bool:
-    """Whether the step is a rule's or a prompted method's."""
-    return step.stage.name == "synthesise"
 
 
 def _requests(order: PartOrder) -> Iterator[Request]:

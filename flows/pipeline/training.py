@@ -124,7 +124,14 @@ def _define_steps(
         assert isinstance(config, entry_matrix.EntryMatrixConfig)
         pooled: Literal["cls", "mean"] = "cls" if config.entries == "cls" else "mean"
         wanted = config.model_copy(update={"entries": pooled, "ica": None, "ica_rows": None})
-        made = next((s for s in against.values() if _same_entries(s, wanted, trained)), None)
+        named = {"name", "model_seed"}
+        said = wanted.model_dump(exclude=named)
+        same = (
+            step
+            for step in against.values()
+            if step.models["encoder"] == trained and step.config.model_dump(exclude=named) == said
+        )
+        made = next(same, None)
         if made is None:
             name = _of_seed(recipe, f"{entry_matrix.STAGE.name}.{config.name}.own", seed)
             wanted = wanted.model_copy(update={"name": f"{config.name}.own", "model_seed": seed})
@@ -143,13 +150,6 @@ def _define_steps(
         inputs = {**guarded("labelled", "labelled"), "held_out_definitions": ("labelled",)}
         steps.append(Step(step, define.STAGE, measured, inputs, models))
     return steps
-
-
-def _same_entries(step: Step, wanted: Any, encoder: Model) -> bool:
-    """Whether the step makes these entries with this encoder, whatever it calls them."""
-    named = {"name", "model_seed"}
-    same = step.config.model_dump(exclude=named) == wanted.model_dump(exclude=named)
-    return same and step.models["encoder"] == encoder
 
 
 def _whiten_step(

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.running import parts
-from tercet.flows.running.answering import Identity, cost, digested, identity
+from tercet.flows.running.answering import cost, digested, identity
 from tercet.flows.running.one_part import PartOrder
 from tercet.models.llm.messages import Request
 from tercet.storage.answers.pool import Pool
@@ -70,7 +69,9 @@ def estimate(recipe: Recipe, order: PartOrder, folder: Path | None, pool: Pool) 
     scale = all_rows / len(keyed) if keyed else 0.0
     lengths = count(["\n".join([*sum(r.shots, ()), r.prompt]) for r in missing])
     longest = sum(request.sampling.max_tokens for request in missing)
-    usual, speed = _seen(order.step, pool, who)
+    rates = pool.rates(who.label)
+    usual = None if rates is None else rates.mean_tokens.get(order.step.method)
+    speed = None if rates is None else rates.tokens_per_second
     answers = longest if usual is None else usual * len(missing)
     prompt_tokens, answer_tokens = round(sum(lengths) * scale), round(answers * scale)
     return Estimate(
@@ -84,14 +85,6 @@ def estimate(recipe: Recipe, order: PartOrder, folder: Path | None, pool: Pool) 
         seconds=answer_tokens / speed if speed else None,
         money=cost(recipe.run.llm, config, prompt_tokens, answer_tokens),
     )
-
-
-def _seen(step: Step, pool: Pool, who: Identity) -> tuple[float | None, float | None]:
-    """Tokens of the method's average answer, and answer tokens per second, from the pool."""
-    rates = pool.rates(who.label)
-    if rates is None:
-        return None, None
-    return rates.mean_tokens.get(step.method), rates.tokens_per_second
 
 
 def _sampled(order: PartOrder) -> tuple[list[Request], float]:

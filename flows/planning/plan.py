@@ -18,7 +18,7 @@ from tercet.flows.planning.estimates import Estimate, estimate
 from tercet.flows.planning.first_times import first_seconds
 from tercet.flows.recipe.resolved import Made, Weights
 from tercet.flows.running import failed_rows, parts
-from tercet.flows.running.one_part import PartOrder, part_order
+from tercet.flows.running.one_part import part_order
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models import weights
 from tercet.storage import runs
@@ -132,7 +132,8 @@ def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
     if inputs is None or own.version is None:
         lacking = tuple(n for n in step.needs if _complete(look.prints, n, look.store) is None)
         return replace(planned, lacking=lacking)
-    order = _order_of(look.store, look.run_plan, step, own, inputs)
+    # Without models: the order is used for planning alone.
+    order = part_order(look.store, look.run_plan, step, own, inputs, {}, Resources())
     asking = estimate(look.run_plan.recipe, order, _model_folder(step, look), look.pool())
     return replace(planned, asking=asking)
 
@@ -203,19 +204,8 @@ def _known_parts(
     """The number of parts that an earlier version has made, and of all parts."""
     if step.stage.plan is not None:
         return None
-    order = _order_of(store, run_plan, step, own, inputs)
+    order = part_order(store, run_plan, step, own, inputs, {}, Resources())
     entries = parts.specs(step, None, order.inputs)
     keys = [order.part(index, entry).key for index, entry in enumerate(entries)]
     known = find_parts(store, step.name, set(keys))
     return sum(key in known for key in keys), len(entries)
-
-
-def _order_of(
-    store: Store,
-    run_plan: RunPlan,
-    step: Step,
-    own: Fingerprint,
-    inputs: Mapping[str, list[parts.PartFile]],
-) -> PartOrder:
-    """The order shared by the step's parts, without models: it is used only for planning."""
-    return part_order(store, run_plan, step, own, inputs, {}, Resources())

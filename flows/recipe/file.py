@@ -175,13 +175,9 @@ def _with_corpus(given: Any, source: str) -> list[Any]:
     role = "pretrain" if "pretrain" in roles and not {"domain", "general"} & {*roles} else "domain"
     others = [c for c, its in zip(listed, roles, strict=True) if its != role]
     kept = others if role in roles else []
-    name = own_name(_corpus_name(source), kept)
-    return [{"name": name, "source": source, "role": role}, *kept]
-
-
-def _corpus_name(source: str) -> str:
-    name = Path(source).name.split(".")[0]
-    return "".join(c if c.isalnum() or c in "_-" else "_" for c in name) or "corpus"
+    stem = Path(source).name.split(".")[0]
+    name = "".join(c if c.isalnum() or c in "_-" else "_" for c in stem) or "corpus"
+    return [{"name": own_name(name, kept), "source": source, "role": role}, *kept]
 
 
 def _apply(content: dict[str, Any], override: str) -> None:

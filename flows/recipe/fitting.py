@@ -57,7 +57,8 @@ def fitted(
     content = {key: value for key, value in base.items() if key != "description"}
     given = base.get("corpora") or []
     if "train" not in base and "whiten" not in base:
-        return {**content, **_to_pretrain(base, described)}, _said_of_pretraining(described)
+        said = f"{described.source}: {described.counted} to pretrain on."
+        return {**content, **_to_pretrain(base, described)}, said
     kept = [corpus for corpus in given if corpus.get("role", "domain") != "domain"]
     content["corpora"] = [corpus_entry(described, kept), *kept]
     paired = described.shape == "pairs"
@@ -110,10 +111,6 @@ def _to_pretrain(base: Mapping[str, Any], described: Description) -> dict[str, A
     own = {k: v for k, v in entry.items() if k in ("name", "source", "prose")}
     text = {} if described.text is None else {"text": described.text}
     return {"corpora": [{**own, "role": "pretrain", **text}, *kept]}
-
-
-def _said_of_pretraining(described: Description) -> str:
-    return f"{described.source}: {described.counted} to pretrain on."
 
 
 def corpus_entry(described: Description, beside: Sequence[Any]) -> dict[str, Any]:
@@ -171,10 +168,8 @@ def _without_surroundings(content: dict[str, Any]) -> None:
     methods = content.get("synthesise") or {}
     content["synthesise"] = {k: v for k, v in methods.items() if k not in SURROUNDINGS}
     select = dict(content.get("select") or {})
-    for method in SURROUNDINGS:
-        if method in (select.get("methods") or {}):
-            own = {k: v for k, v in select["methods"].items() if k != method}
-            select["methods"] = own
+    if own := select.get("methods"):
+        select["methods"] = {k: v for k, v in own.items() if k not in SURROUNDINGS}
     content["select"] = select
     for key in ("sample", "synthesise", "select"):
         if not content[key]:

@@ -54,14 +54,11 @@ COMMENTS: Mapping[str, str] = {
 def check_output(path: Path, text: str | None = None) -> None:
     """Raises BadInput for a file that exists, unless it holds this text, and for no directory."""
     check_outside(path)
-    if path.exists() and not (text is not None and _holds(path, text)):
+    same = text is not None and path.is_file() and path.read_bytes() == text.encode()
+    if path.exists() and not same:
         raise BadInput(f"{path} exists and was not overwritten: name another file.")
     if not path.parent.is_dir():
         raise BadInput(f"There is no directory {path.parent}: make it, or name another file.")
-
-
-def _holds(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_bytes() == text.encode()
 
 
 def write(path: Path, text: str) -> None:
