@@ -15,6 +15,7 @@ import pyarrow as pa
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import SkipJsonSchema
 
 from tercet.flows.recipe.model import Recipe
 from tercet.models.generation import DETAIL
@@ -139,6 +140,8 @@ def _rows(keys: Iterator[tuple[str, FieldInfo]] | list[tuple[str, FieldInfo]]) -
 def _keys(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
     """Every key that a recipe may have, in dots."""
     for own, field in model.model_fields.items():
+        if any(isinstance(one, SkipJsonSchema) for one in field.metadata):
+            continue
         name = field.alias or own
         yield prefix + name, field
         for inner, place in _models(field.annotation):

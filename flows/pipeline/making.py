@@ -27,10 +27,10 @@ def model_steps(resolved: Resolved) -> list[Step]:
             continue
         made, place = settings.made, ("models", name, settings.maker)
         models = {slot: resolved.models[*place, slot].model for slot in made.models()}
-        given = {"name": name, **made.model_dump()}
+        given: dict[str, Any] = {"name": name}
         inputs: dict[str, tuple[str, ...]] = {}
         if settings.maker == "pretrain":
-            stage, given = pretrain.STAGE, made.config(name, made.corpora).model_dump()
+            stage = pretrain.STAGE
             if pretrained & {*made.corpora}:
                 inputs = {"pretrain_sentences": ("ingest.pretrain",)}
             if {*made.corpora} - pretrained:
@@ -40,7 +40,7 @@ def model_steps(resolved: Resolved) -> list[Step]:
         elif settings.maker == "fit_pair":
             assert resolved.evaluator is not None
             stage, models = fit_pair.STAGE, {"evaluator": resolved.evaluator}
-            given |= recipe.embed.model_dump()
+            made = fit_pair.FitPairConfig(**made.model_dump(), **recipe.embed.model_dump())
             inputs = guarded("labelled", "labelled")
         elif made.form == GENSE:
             stage, inputs = fit_gense.STAGE, guarded("labelled", "labelled")
@@ -48,10 +48,11 @@ def model_steps(resolved: Resolved) -> list[Step]:
             pairs = tuple(one for one in made.pairs.corpora if one in labelled)
             texts = tuple(one for one in made.pairs.corpora if one not in labelled)
             stage = fit_generator.STAGE
-            given["pairs"] |= {"labelled": pairs, "sentences": texts}
+            own = {"labelled": pairs, "sentences": texts}
+            given["pairs"] = made.pairs.model_copy(update=own)
             inputs = guarded("labelled", "labelled") if pairs else {}
             inputs |= guarded("sentences") if texts else {}
-        config: Any = stage.config.model_validate(given)
+        config = made.model_copy(update=given)
         steps.append(Step(f"{settings.maker}.{name}", stage, config, inputs, models))
     if resolved.evaluator == Made("fit_evaluator"):
         fit = recipe.evaluator and recipe.evaluator.fit

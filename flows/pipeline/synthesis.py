@@ -9,7 +9,7 @@ from tercet.tasks.stage import Stage
 from tercet.tasks.synthesis import asking, fitted, parse, prompted, synthesise
 from tercet.tasks.synthesis.methods import METHODS, MethodSettings
 from tercet.tasks.training import fit_gense
-from tercet.tasks.training.fit_gense import FitGenseSettings, GensePrompts
+from tercet.tasks.training.fit_gense import FitGenseConfig, GensePrompts
 
 
 def synthesis_steps(resolved: Resolved) -> list[Step]:
@@ -60,7 +60,7 @@ def _asked(
     if kind in fit_gense.METHODS and params.get("prompt") is None:
         # A small model is asked in the few words that GenSE's is fitted to.
         fit = model.settings
-        prompts = fit.prompts if isinstance(fit, FitGenseSettings) else GensePrompts()
+        prompts = fit.prompts if isinstance(fit, FitGenseConfig) else GensePrompts()
         params = {**params, "prompt": str(prompts.path(kind))}
     given |= {
         "params": {**params, **sampling},

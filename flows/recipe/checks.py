@@ -182,11 +182,11 @@ def _check_choice(recipe: Recipe) -> None:
         return
     place: Place = ("train", "choose")
     for index, phase in enumerate(recipe.train.phases):
-        if phase.start_share:
+        if phase.weight_interpolation:
             raise Misplaced(
                 "train.choose measures the weights before the starting ones are blended in, and "
                 "so chooses by others than the phase leaves: leave one of both keys out",
-                *("train", "phases", index, "start_share"),
+                *("train", "phases", index, "weight_interpolation"),
             )
     if choose.by == "fact_order":
         if not recipe.evaluate.fact_order:

@@ -26,18 +26,18 @@ from tercet.tasks.scoring.select_checks import COSINES
 from tercet.tasks.stage import Config
 from tercet.tasks.synthesis.methods import METHOD_NAMES, MethodSettings
 from tercet.tasks.synthesis.parse import ParseConfig
-from tercet.tasks.training.count_tokens import CountTokensSettings
+from tercet.tasks.training.count_tokens import CountTokensConfig
 from tercet.tasks.training.fit_evaluator import FitEvaluatorConfig
-from tercet.tasks.training.fit_generator import FitGeneratorSettings
-from tercet.tasks.training.fit_gense import FitGenseSettings
+from tercet.tasks.training.fit_generator import FitGeneratorConfig
+from tercet.tasks.training.fit_gense import FitGenseConfig
 from tercet.tasks.training.fit_pair import FitPairSettings
-from tercet.tasks.training.pretrain import PretrainSettings
+from tercet.tasks.training.pretrain import PretrainConfig
 from tercet.tasks.training.train import TrainSettings
 from tercet.tasks.training.whiten import WhitenSettings
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=80)]
 # GenSE's settings are a stage of their own, so that the other forms do not depend on them.
-Generators = Annotated[FitGeneratorSettings | FitGenseSettings, Field(discriminator="form")]
+Generators = Annotated[FitGeneratorConfig | FitGenseConfig, Field(discriminator="form")]
 
 
 class RunSettings(Config):
@@ -70,7 +70,7 @@ class ModelSettings(Config):
         min_length=1,
         description="A model that exists or that has another name here; a string alone means this.",
     )
-    pretrain: PretrainSettings | None = Field(
+    pretrain: PretrainConfig | None = Field(
         None, description="Language-model training on a corpus."
     )
     fit_generator: Generators | None = Field(
@@ -81,7 +81,7 @@ class ModelSettings(Config):
         description="A discriminator on the evaluator's vectors: does one text follow from "
         "another?",
     )
-    count_tokens: CountTokensSettings | None = Field(
+    count_tokens: CountTokensConfig | None = Field(
         None, description="How often a tokenizer's tokens occur in a corpus, for a loss to read."
     )
 
@@ -91,6 +91,9 @@ class ModelSettings(Config):
         if content == {"fit_pair": None}:
             # All of its settings have defaults.
             return {"fit_pair": {}}
+        for maker, own in content.items() if isinstance(content, dict) else ():
+            if isinstance(own, dict) and own.get("name"):
+                raise ValueError(f"the model's name is its key: leave name out of {maker}")
         return {"take": content} if isinstance(content, str) else content
 
     @model_validator(mode="after")

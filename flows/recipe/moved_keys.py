@@ -35,6 +35,14 @@ def refuse_moved(content: Mapping[str, Any]) -> None:
         if content["start"] == "evaluator":
             mend = "write `backbone: evaluator` in the first phase of `train.phases`"
         raise Misplaced(f"this key has moved: {mend}", "start")
+    models = content.get("models")
+    for name, made in models.items() if isinstance(models, Mapping) else ():
+        given = made.get("pretrain") if isinstance(made, Mapping) else None
+        if isinstance(given, Mapping) and "decay" in given:
+            raise Misplaced(
+                f"this key is now called lr_schedule: write `lr_schedule: {given['decay']}`",
+                *("models", name, "pretrain", "decay"),
+            )
     train = content.get("train")
     if not isinstance(train, Mapping):
         return
@@ -80,6 +88,12 @@ def _refuse_moved_of_phase(phase: Mapping[str, Any], place: Place) -> None:
     if "start" in phase:
         said = "base" if phase["start"] == "backbone" else "previous"
         raise Misplaced(f"this key has moved: write `backbone: {said}`", *place, "start")
+    if "start_share" in phase:
+        raise Misplaced(
+            "this key is now called weight_interpolation: write "
+            f"`weight_interpolation: {_written(phase['start_share'])}`",
+            *(*place, "start_share"),
+        )
     if "decay" in phase:
         raise Misplaced(
             "this key is gone: write `loss: {name: gaussian_decay, sigma_cosine: 0}` for no decay, "

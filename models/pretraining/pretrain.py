@@ -71,9 +71,9 @@ def pretrain(
         terms = {"tokens": lengths.sum().float(), "rows": torch.tensor(float(len(lengths)))}
         return network(**inputs), terms
 
-    decay = cosine if budget.cosine else None
+    schedule = cosine if budget.cosine else None
     optimizing = adafactor if task.form == "t5" else adamw
-    log = train(network, batches, step, hyper, setting, decay=decay, optimizing=optimizing)
+    log = train(network, batches, step, hyper, setting, lr_schedule=schedule, optimizing=optimizing)
     return [_finished(row) for row in log]
 
 

@@ -83,7 +83,7 @@ def train(
     hyper: Hyperparameters,
     setting: Setting,
     network: nn.Module | None = None,
-    decay: Schedule | None = None,
+    lr_schedule: Schedule | None = None,
     optimizing: Optimizing | None = None,
 ) -> list[LogRow]:
     """Trains the module in place, from the last checkpoint in the directory if there is one.
@@ -92,7 +92,7 @@ def train(
         has their means over the steps where they are numbers.
     network: the part of the module whose forward pass runs in the setting's precision, whose
         gradients are clipped, and which the setting's choice measures; None: the module itself.
-    decay: the share of the learning rate at each step; None: `schedule`.
+    lr_schedule: the factor on the learning rate at each step; None: `linear`.
     optimizing: makes the optimizer of the module's parameters; None: `adamw`.
     Returns the rows of the log, as `Trained` describes them. Raises ValueError where the logged
     loss is NaN or infinite, unless a choice keeps the weights of an earlier step.
@@ -137,7 +137,7 @@ def train(
     with _precision(network, setting.precision, device):
         for number in range(done, total):
             torch.manual_seed(_draw(step_seed, number))
-            rate = hyper.learning_rate * (decay or schedule)(number, total, warmup)
+            rate = hyper.learning_rate * (lr_schedule or linear)(number, total, warmup)
             for group in optimizer.param_groups:
                 group["lr"] = rate
             batch = batches[number]
@@ -214,8 +214,8 @@ def phase_seed(seed: int, phase: str) -> int:
     return seeding.text_id(str(seed), phase)
 
 
-def schedule(step: int, total: int, warmup: int) -> float:
-    """Share of the learning rate at a step from 0: up to 1 over the warm-up, then down to 0."""
+def linear(step: int, total: int, warmup: int) -> float:
+    """Factor on the learning rate at a step from 0: up to 1 over the warm-up, then down to 0."""
     if step < warmup:
         return step / warmup
     return (total - step) / max(1, total - warmup)

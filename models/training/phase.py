@@ -49,7 +49,7 @@ class Hyperparameters(BaseModel):
         description="How many of the lowest layers are frozen, along with the token embeddings, "
         "which makes steps cheaper; 0: none.",
     )
-    start_share: float = Field(
+    weight_interpolation: float = Field(
         default=0.0,
         ge=0.0,
         lt=1.0,

@@ -84,7 +84,7 @@ def train_encoder(
     }
     # What is kept fits the encoder that it was trained with, so that both are blended alike.
     whole = nn.ModuleList([model, *kept.values()])
-    with blended(whole, hyper.start_share), frozen(model, hyper.frozen_layers):
+    with blended(whole, hyper.weight_interpolation), frozen(model, hyper.frozen_layers):
         log = train(nn.ModuleList([model, built]), feed, step, hyper, setting, network=model)
     steps = hyper.steps(len(feed))
     return Trained(log, feed.draws(steps), kept, feed.drawn(steps))

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from tercet.tasks.connections import connection
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import BadInput, Stage, Work
+from tercet.tasks.training.fitting import MadeModel
 
 TOKEN_FREQUENCIES = pa.schema(
     [
@@ -38,7 +39,7 @@ _BATCH = 2_000
 _TOKENS = pa.schema([("token_id", pa.int32())])
 
 
-class CountTokensSettings(Config):
+class CountTokensConfig(MadeModel):
     """Whose tokens are counted, and where."""
 
     tokenizer: str = Field(
@@ -51,12 +52,6 @@ class CountTokensSettings(Config):
     def models(self) -> dict[str, str]:
         """The models that are read, by slot."""
         return {"tokenizer": self.tokenizer}
-
-
-class CountTokensConfig(CountTokensSettings):
-    """name: the counts' name in the recipe."""
-
-    name: str
 
 
 def run(work: Work) -> Path:

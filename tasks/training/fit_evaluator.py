@@ -9,12 +9,12 @@ from pydantic import Field, model_validator
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.losses.info_nce import LOSS
 from tercet.models.precision import Precision
-from tercet.models.training.phase import Hyperparameters, PartRows
+from tercet.models.training.phase import PartRows
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.stage import BadInput, Config, Stage, Work
-from tercet.tasks.training.fitting import fitted
+from tercet.tasks.training.fitting import fitted, hyperparameters_of
 from tercet.tasks.training.loss_rows import shaped
 from tercet.tasks.training.training_log import TRAINING_LOG
 
@@ -56,14 +56,7 @@ class FitEvaluatorConfig(FormSettings, Config):
 def run(work: Work) -> Path:
     """Trains on the sentences of the train split; returns the evaluator's directory."""
     config: FitEvaluatorConfig = work.config
-    hyper = Hyperparameters(
-        name="fit_evaluator",
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        epochs=config.epochs,
-        warmup=config.warmup,
-        max_length=config.max_length,
-    )
+    hyper = hyperparameters_of(config, name="fit_evaluator")
     found = drop_contaminated(work, _sentences(work), "guarded_sentences", "fit_evaluator")
     rows = shaped(found, LOSS, config.max_rows, work.seed)
     params = LOSS.params.model_validate({"tau": config.tau, "head": config.head})

@@ -7,13 +7,12 @@ from pydantic import Field, model_validator
 
 from tercet.models.generators import layout as layouts
 from tercet.models.generators.layout import Layout
-from tercet.models.precision import Precision
 from tercet.models.pretraining import forms as pretraining
-from tercet.models.training.phase import Hyperparameters, Optimizer
 from tercet.models.vaegpt.settings import VaeGptHyperparameters
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import BadInput, Stage, Work
+from tercet.tasks.training.fitting import FittedGenerator, hyperparameters_of, setting_of
 from tercet.tasks.training.generator_loaders import LOADERS
-from tercet.tasks.training.generator_pairs import PairsConfig, PairsSettings, read_pairs
+from tercet.tasks.training.generator_pairs import PairsConfig, read_pairs
 from tercet.tasks.training.training_log import TRAINING_LOG, log_table
 
 if TYPE_CHECKING:
@@ -22,21 +21,20 @@ if TYPE_CHECKING:
 Form: TypeAlias = Literal["vaegpt", "causal", "t5"]
 
 
-class FitGeneratorSettings(Config):
+class FitGeneratorConfig(FittedGenerator):
     """The model to start from, how it is fitted, and in which words it is asked."""
 
     form: Form = Field(
         description="vaegpt: a GPT-2 with latent noise and a frozen judge; causal: a language "
         "model by cross-entropy; t5: the same with an encoder and a decoder."
     )
-    init: str = Field(min_length=1, description="A model of the form, named like any other.")
     judge: str | None = Field(
         default=None,
         min_length=1,
         description="A GPT-2 of the same vocabulary that judges for the form vaegpt; null: init.",
     )
-    pairs: PairsSettings = Field(
-        PairsSettings(),
+    pairs: PairsConfig = Field(
+        PairsConfig(),
         description="What becomes a pair of source and target; for `gense`, of a sentence and "
         "what follows or contradicts",
     )
@@ -66,27 +64,12 @@ class FitGeneratorSettings(Config):
         description="For the small models that are made here; a larger checkpoint wants less, and "
         "the paper's 5e-7 changes next to nothing",
     )
-    optimizer: Optimizer = Field(
-        default="adamw",
-        description="adafactor: rates are relative to the size of the weights; for a small T5, ten "
-        "times adamw's rate.",
-    )
-    epochs: float = Field(default=10.0, gt=0.0, le=1000.0, description="Passes over the pairs")
-    max_steps: int | None = Field(default=None, ge=1, description="Instead of epochs.")
-    warmup: float = Field(
-        default=0.06, ge=0.0, le=1.0, description="Share of the steps with a rising learning rate"
-    )
-    weight_decay: float = Field(default=0.01, ge=0.0, le=1.0, description="Weight decay of AdamW.")
     choose_every: int = Field(
         default=100, ge=1, description="Steps between two measurements of the held-out ROUGE."
     )
-    precision: Precision = Field(
-        "fp32", description="Fp32, or bf16 where the processor or GPU is fast at it."
-    )
-    log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
 
     @model_validator(mode="after")
-    def _of_the_form(self) -> "FitGeneratorSettings":
+    def _of_the_form(self) -> "FitGeneratorConfig":
         if self.form == "t5" and self.separator is not None:
             raise ValueError("t5 has no separator: leave it out")
         if self.form != "vaegpt" and self.vaegpt != VaeGptHyperparameters():
@@ -94,7 +77,7 @@ class FitGeneratorSettings(Config):
         return self
 
     @model_validator(mode="after")
-    def _judged(self) -> "FitGeneratorSettings":
+    def _judged(self) -> "FitGeneratorConfig":
         if self.judge is not None and self.form != "vaegpt":
             raise ValueError(f"a model of form {self.form} has no judge: leave judge out")
         if self.judge is not None and self.vaegpt.target_weight == 0:
@@ -108,14 +91,7 @@ class FitGeneratorSettings(Config):
 
     def models(self) -> dict[str, str]:
         """The models that are read, by slot."""
-        return {"init": self.init} | ({} if self.judge is None else {"judge": self.judge})
-
-
-class FitGeneratorConfig(FitGeneratorSettings):
-    """The stage's config, complete. name: the model's in the recipe, the log's `phase`."""
-
-    name: str
-    pairs: PairsConfig
+        return super().models() | ({} if self.judge is None else {"judge": self.judge})
 
 
 def check_model(config: FitGeneratorConfig, slot: str, folder: Path) -> None:
@@ -142,31 +118,14 @@ def run(work: Work) -> Path:
     """Fits the generator; returns its directory, emits `training_log`."""
     config: FitGeneratorConfig = work.config
     rows, held_out = read_pairs(work, config.pairs, f"fit_generator: {config.name}")
-    from tercet.models.training import choosing, fit_generator, loop
+    from tercet.models.training import choosing, fit_generator
 
-    hyper = Hyperparameters(
-        name=config.name,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        epochs=config.epochs,
-        max_steps=config.max_steps,
-        warmup=config.warmup,
-        weight_decay=config.weight_decay,
-    )
     try:
         fitted = _opened(work, config)
         choice = fit_generator.choice_by_rouge(
             fitted, held_out, config.choose_every, config.batch_size
         )
-        setting = loop.Setting(
-            directory=work.scratch / "checkpoints",
-            seed=work.seed,
-            precision=config.precision,
-            device=work.resources.device,
-            log_steps=config.log_steps,
-            progress=work.resources.progress,
-            choice=choice,
-        )
+        hyper, setting = hyperparameters_of(config), setting_of(work, config, choice)
         log = fit_generator.fit(fitted, rows, hyper, setting, config.optimizer)
     except (ValueError, choosing.NothingToChoose) as error:
         raise BadInput(f"fit_generator: {config.name}: {error}") from error

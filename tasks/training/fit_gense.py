@@ -8,12 +8,10 @@ from pydantic import Field
 
 from tercet.models.discriminators.calibration import Platt, fitted_platt
 from tercet.models.generators import layout as layouts
-from tercet.models.precision import Precision
 from tercet.models.pretraining.forms import form_fault
 from tercet.models.prompted import templates
 from tercet.models.t5 import wording
 from tercet.models.t5.wording import Question, Words
-from tercet.models.training.phase import Hyperparameters, Optimizer
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 from tercet.tasks.training.discriminator_figures import (
     DISCRIMINATOR_METRICS,
@@ -21,7 +19,8 @@ from tercet.tasks.training.discriminator_figures import (
     RELIABILITY,
     emit_figures,
 )
-from tercet.tasks.training.judged_pairs import Judged, JudgedNumbers, labels_of, read_judged
+from tercet.tasks.training.fitting import FittedGenerator, hyperparameters_of, setting_of
+from tercet.tasks.training.judged_pairs import Judged, JudgedConfig, labels_of, read_judged
 from tercet.tasks.training.training_log import TRAINING_LOG, log_table
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 METHODS = tuple(wording.asked())
 
 
-class GensePairs(JudgedNumbers):
+class GensePairs(JudgedConfig):
     """The pairs that it learns from."""
 
     corpora: tuple[str, ...] = Field(
@@ -58,7 +57,7 @@ class GensePrompts(Config):
         return wording.prompt_path(method) if own is None else Path(own)
 
 
-class FitGenseSettings(Config):
+class FitGenseConfig(FittedGenerator):
     """The model to start from, and how it is fitted.
 
     Rate, batch, epochs, `choose_every`: of the paper (GenSE, section 3.1), which names no
@@ -72,7 +71,6 @@ class FitGenseSettings(Config):
         "`gense`: a T5 that writes what follows from a sentence and what contradicts "
         "it, and judges pairs"
     )
-    init: str = Field(min_length=1, description="A T5, named like any other model.")
     pairs: GensePairs = Field(
         GensePairs(),
         description="What becomes a pair of source and target; for `gense`, of a sentence and "
@@ -95,34 +93,9 @@ class FitGenseSettings(Config):
         description="For the small models that are made here; a larger checkpoint wants less, and "
         "the paper's 5e-7 changes next to nothing",
     )
-    optimizer: Optimizer = Field(
-        default="adamw",
-        description="adafactor: rates are relative to the size of the weights; for a small T5, ten "
-        "times adamw's rate.",
-    )
-    epochs: float = Field(default=10.0, gt=0.0, le=1000.0, description="Passes over the pairs")
-    max_steps: int | None = Field(default=None, ge=1, description="Instead of epochs.")
-    warmup: float = Field(
-        default=0.06, ge=0.0, le=1.0, description="Share of the steps with a rising learning rate"
-    )
-    weight_decay: float = Field(default=0.01, ge=0.0, le=1.0, description="Weight decay of AdamW.")
     choose_every: int = Field(
         default=500, ge=1, description="Steps between two measurements on held-out pairs."
     )
-    precision: Precision = Field(
-        "fp32", description="Fp32, or bf16 where the processor or GPU is fast at it."
-    )
-    log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
-
-    def models(self) -> dict[str, str]:
-        """The models that are read, by slot."""
-        return {"init": self.init}
-
-
-class FitGenseConfig(FitGenseSettings):
-    """The stage's config, complete. name: the model's in the recipe, the log's `phase`."""
-
-    name: str
 
 
 def check_model(config: FitGenseConfig, slot: str, folder: Path) -> None:
@@ -166,30 +139,14 @@ def run(work: Work) -> Path:
     pairs = read_judged(work, config.pairs.corpora, config.pairs, stage)
     check_model(config, "init", work.models["init"])
     from tercet.models.t5 import fitting
-    from tercet.models.training import choosing, loop
+    from tercet.models.training import choosing
 
-    hyper = Hyperparameters(
-        name=config.name,
-        batch_size=config.batch_size,
-        learning_rate=config.learning_rate,
-        epochs=config.epochs,
-        max_steps=config.max_steps,
-        warmup=config.warmup,
-        weight_decay=config.weight_decay,
-    )
     # Rows are in order of a digest, so that the first ones are as good as a sample.
     chosen_by = pairs.validation.slice(0, config.pairs.max_validation)
     try:
         gense = fitting.opened(work.models["init"], _question(config))
-        setting = loop.Setting(
-            directory=work.scratch / "checkpoints",
-            seed=work.seed,
-            precision=config.precision,
-            device=work.resources.device,
-            log_steps=config.log_steps,
-            progress=work.resources.progress,
-            choice=fitting.choice(gense, chosen_by, config.choose_every, config.batch_size),
-        )
+        choice = fitting.choice(gense, chosen_by, config.choose_every, config.batch_size)
+        hyper, setting = hyperparameters_of(config), setting_of(work, config, choice)
         log = fitting.fit(gense, pairs.fit, hyper, setting, config.optimizer)
     except (ValueError, choosing.NothingToChoose) as error:
         raise BadInput(f"{stage}: {error}") from error

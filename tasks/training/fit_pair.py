@@ -22,14 +22,15 @@ from tercet.tasks.training.discriminator_figures import (
     Cosines,
     emit_figures,
 )
-from tercet.tasks.training.judged_pairs import JudgedNumbers, labels_of, read_judged
+from tercet.tasks.training.fitting import MadeModel
+from tercet.tasks.training.judged_pairs import JudgedConfig, labels_of, read_judged
 
 MODEL_FOLDER = "model"
 # Texts whose vectors are kept together.
 _CHUNK = 4_096
 
 
-class FitPairSettings(JudgedNumbers):
+class FitPairSettings(JudgedConfig, MadeModel):
     """What the discriminator is fitted to."""
 
     corpora: tuple[str, ...] = Field(
@@ -47,12 +48,8 @@ class FitPairSettings(JudgedNumbers):
 
 
 class FitPairConfig(FormSettings, FitPairSettings):
-    """The stage's config, complete. The vectors must be those that `embed` makes.
+    """The stage's config, complete. The vectors must be those that `embed` makes."""
 
-    name: the model's in the recipe.
-    """
-
-    name: str
     max_length: int = Field(default=128, ge=4, le=8192)
     precision: Precision = "fp32"
     trust_remote_code: bool = False

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from tercet.models import seeding
 from tercet.storage.rows import quoted
@@ -19,8 +20,15 @@ _HELD_OUT = "generator validation"
 Above: TypeAlias = float | dict[str, float]
 
 
-class PairsSettings(Config):
-    """Which rows of which corpora become pairs."""
+class PairsConfig(Config):
+    """Which rows of which corpora become pairs.
+
+    labelled, sentences: those corpora that give pairs, and those that give sentences, which a
+    recipe does not write.
+    """
+
+    labelled: SkipJsonSchema[tuple[str, ...]] = ()
+    sentences: SkipJsonSchema[tuple[str, ...]] = ()
 
     corpora: tuple[str, ...] = Field(
         default=(), description="By name; empty: all labelled ones, or those of `role`."
@@ -55,17 +63,10 @@ class PairsSettings(Config):
     )
 
     @model_validator(mode="after")
-    def _one_choice(self) -> "PairsSettings":
+    def _one_choice(self) -> "PairsConfig":
         if self.corpora and self.role is not None:
             raise ValueError("give either corpora or role")
         return self
-
-
-class PairsConfig(PairsSettings):
-    """labelled, sentences: the corpora that give pairs, and those that give sentences."""
-
-    labelled: tuple[str, ...] = ()
-    sentences: tuple[str, ...] = ()
 
 
 def read_pairs(work: Work, config: PairsConfig, stage: str) -> tuple[pa.Table, pa.Table]:

@@ -35,7 +35,7 @@ AMBIGUOUS = "ambiguous"
 KNOWN = "known_anchor"
 
 
-class JudgedNumbers(Config):
+class JudgedConfig(Config):
     """How many pairs, and which anchors are held out."""
 
     dev: tuple[str, ...] = Field(
@@ -63,7 +63,7 @@ class JudgedNumbers(Config):
     )
 
     @model_validator(mode="after")
-    def _some_left(self) -> "JudgedNumbers":
+    def _some_left(self) -> "JudgedConfig":
         if self.validation + self.test >= 1.0:
             raise ValueError("validation and test hold out every anchor: lower one of them")
         return self
@@ -77,11 +77,11 @@ class Judged(NamedTuple):
     test: pa.Table
 
 
-def read_judged(work: Work, corpora: Sequence[str], numbers: JudgedNumbers, stage: str) -> Judged:
+def read_judged(work: Work, corpora: Sequence[str], config: JudgedConfig, stage: str) -> Judged:
     """The distinct pairs of these labelled corpora, in order of row_id.
 
     Which part an anchor goes to depends on its words and the seed alone, so that two spellings of
-    one anchor stay together. With `numbers.dev` the anchors of these corpora are held out, and all
+    one anchor stay together. With `config.dev` the anchors of these corpora are held out, and all
     others are fitted to; a pair of dev whose anchor is among these is a reject. Rows with a text
     that the guard has found in an evaluation set are left out; a pair that is true in one row and
     false in another is a reject.
@@ -101,17 +101,17 @@ def read_judged(work: Work, corpora: Sequence[str], numbers: JudgedNumbers, stag
         return pairs
 
     pairs = read(corpora)
-    held_out = _unknown(work, read(numbers.dev), pairs, stage) if numbers.dev else pairs
+    held_out = _unknown(work, read(config.dev), pairs, stage) if config.dev else pairs
     draws = seeding.uniforms(work.seed, "judged anchors", held_out["anchor_id"].to_numpy())
-    test, both = numbers.test, numbers.test + numbers.validation
-    if numbers.dev:
+    test, both = config.test, config.test + config.validation
+    if config.dev:
         test, both = test / both, 1.0
     cuts = {"validation": (draws >= test) & (draws < both), "test": draws < test}
     source = dict.fromkeys(cuts, held_out) | {"fit": pairs}
-    fit = pairs if numbers.dev else pairs.filter(pa.array(draws >= both))
+    fit = pairs if config.dev else pairs.filter(pa.array(draws >= both))
     parts = {"fit": fit} | {name: held_out.filter(pa.array(cut)) for name, cut in cuts.items()}
     parts = {name: part.select(JUDGED.names) for name, part in parts.items()}
-    most = {"fit": numbers.max_rows, **dict.fromkeys(("validation", "test"), numbers.max_held_out)}
+    most = {"fit": config.max_rows, **dict.fromkeys(("validation", "test"), config.max_held_out)}
     for name, part in parts.items():
         parts[name] = _sample(part, most[name], work.seed)
     for name, part in parts.items():

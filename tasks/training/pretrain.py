@@ -11,7 +11,8 @@ from pydantic import Field, model_validator
 from tercet.models import seeding
 from tercet.models.precision import Precision
 from tercet.models.pretraining.forms import Form, form_fault, transformer_folder
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import BadInput, Stage, Work
+from tercet.tasks.training.fitting import MadeModel, setting_of
 from tercet.tasks.training.training_log import TRAINING_LOG, log_table
 
 # Given with `init`, these would contradict the model that it names.
@@ -28,7 +29,7 @@ _BATCH = 2_000
 MODEL_FOLDER = "model"
 
 
-class PretrainNumbers(Config):
+class PretrainConfig(MadeModel):
     """How a language model is trained, and its shape where it starts from nothing."""
 
     form: Form = Field(
@@ -60,7 +61,7 @@ class PretrainNumbers(Config):
     batch_tokens: int = Field(
         default=4096, ge=16, le=10_000_000, description="Tokens of a batch, padding included."
     )
-    decay: Literal["linear", "cosine"] = Field(
+    lr_schedule: Literal["linear", "cosine"] = Field(
         default="linear", description="How the learning rate falls to 0 after the warm-up."
     )
     warmup: float = Field(
@@ -89,16 +90,6 @@ class PretrainNumbers(Config):
     )
     log_steps: int = Field(default=10, ge=1, description="Steps between rows of training_log.")
 
-    @model_validator(mode="after")
-    def _shaped(self) -> "PretrainNumbers":
-        if self.heads is not None and self.width % self.heads:
-            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
-        return self
-
-
-class PretrainSettings(PretrainNumbers):
-    """And the model to start from, if any."""
-
     init: str | None = Field(
         default=None,
         min_length=1,
@@ -126,7 +117,13 @@ class PretrainSettings(PretrainNumbers):
         return content
 
     @model_validator(mode="after")
-    def _consistent(self) -> "PretrainSettings":
+    def _shaped(self) -> "PretrainConfig":
+        if self.heads is not None and self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of heads {self.heads}")
+        return self
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "PretrainConfig":
         if (self.tokens is None) == (self.steps is None):
             raise ValueError("give either tokens or steps")
         given = [key for key in _SHAPE if key in self.model_fields_set]
@@ -138,20 +135,15 @@ class PretrainSettings(PretrainNumbers):
         """The models that are read, by slot."""
         return {} if self.init is None else {"init": self.init}
 
-    def config(self, name: str, corpora: tuple[str, ...]) -> "PretrainConfig":
-        """The stage's config for the model of this name."""
-        rate = self.learning_rate or _RATES[self.form][self.init is not None]
-        masked = self.masked or _MASKED[self.form]
-        own = self.model_dump(exclude={"init"}) | {"corpora": corpora, "learning_rate": rate}
-        return PretrainConfig(**{**own, "name": name, "masked": masked})
+    @property
+    def rate(self) -> float:
+        """The learning rate, by form and start where none is given."""
+        return self.learning_rate or _RATES[self.form][self.init is not None]
 
-
-class PretrainConfig(PretrainNumbers):
-    """The stage's config, complete. name: the model's in the recipe, the log's `phase`."""
-
-    name: str
-    learning_rate: float
-    masked: float
+    @property
+    def share(self) -> float:
+        """The share of a text's tokens to be found again, by form where none is given."""
+        return self.masked or _MASKED[self.form]
 
     def head_count(self) -> int:
         """Attention heads of a model that starts from nothing."""
@@ -200,24 +192,17 @@ def run(work: Work) -> Path:
         )
         if not len(train):
             raise BadInput(_empty(config))
-        setting = loop.Setting(
-            directory=work.scratch / "checkpoints",
-            seed=work.seed,
-            precision=config.precision,
-            device=work.resources.device,
-            log_steps=config.log_steps,
-            progress=work.resources.progress,
-        )
-        task = Task(config.form, config.masked, config.infill, longest, config.batch_tokens)
+        task = Task(config.form, config.share, config.infill, longest, config.batch_tokens)
         budget = pretrain.Budget(
-            config.learning_rate,
+            config.rate,
             config.warmup,
             config.weight_decay,
-            config.decay == "cosine",
+            config.lr_schedule == "cosine",
             config.tokens,
             config.steps,
             config.measure_steps,
         )
+        setting = setting_of(work, config)
         log = pretrain.pretrain(
             config.name, model, tokenizer, train, held_out, task, budget, setting
         )

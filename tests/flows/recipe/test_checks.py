@@ -48,7 +48,7 @@ def test_no_phase_takes_every_scored_pair_for_a_positive(loss: str) -> None:
 
 def test_no_step_is_chosen_by_other_weights_than_are_left() -> None:
     pairs = {**STS, "name": "nli", "kind": "pairs"}
-    phase = {"name": "pairs", "rows": "nli", "loss": "info_nce", "start_share": 0.3}
+    phase = {"name": "pairs", "rows": "nli", "loss": "info_nce", "weight_interpolation": 0.3}
     train = {"phases": [phase], "choose": {"by": "STS-B"}}
     with pytest.raises(Misplaced, match=r"before the starting ones are blended in"):
         recipe([pairs], train)

@@ -20,6 +20,7 @@ MOVED = [
     (PHASE, "      loss: {name: strict}", 17, "loss", "`pairwise_logistic`"),
     (PHASE, "      start: backbone", 17, "start", "`backbone: base`"),
     (PHASE, "      start: previous", 17, "start", "`backbone: previous`"),
+    (PHASE, "      start_share: 0.3", 17, "start_share", "`weight_interpolation: 0.3`"),
     (PHASE, "      decay: false", 17, "decay", "`loss: {name: gaussian_decay, sigma_cosine: 0}`"),
     (PHASE, "      tau: 0.1", 17, "tau", "`loss: {name: gaussian_decay, tau: 0.1}`"),
     (PHASE, "      width: 0.1", 17, "width", "gaussian_decay, sigma_cosine: 0.1}`"),

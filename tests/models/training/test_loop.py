@@ -15,7 +15,7 @@ from training_run import same_weights, wait_for, without_rate
 
 from tercet.models.training import checkpoints
 from tercet.models.training.choosing import Choice
-from tercet.models.training.loop import Batch, Setting, adafactor, adamw, schedule
+from tercet.models.training.loop import Batch, Setting, adafactor, adamw, linear
 from tercet.models.training.loop import train as train_module
 from tercet.models.training.phase import Hyperparameters
 
@@ -151,8 +151,8 @@ def test_once_the_weights_are_lost_no_more_steps_are_taken(tmp_path: Path) -> No
 
 
 def test_no_warm_up_and_nothing_but_warm_up() -> None:
-    assert [schedule(step, 4, 0) for step in range(4)] == [1, 0.75, 0.5, 0.25]
-    assert [schedule(step, 4, 4) for step in range(4)] == [0, 0.25, 0.5, 0.75]
+    assert [linear(step, 4, 0) for step in range(4)] == [1, 0.75, 0.5, 0.25]
+    assert [linear(step, 4, 4) for step in range(4)] == [0, 0.25, 0.5, 0.75]
 
 
 def test_steps_run_on_through_the_epochs_and_the_log_has_means(tmp_path: Path) -> None:

@@ -63,12 +63,12 @@ def test_a_share_of_the_starting_weights_is_blended_in_once_even_after_a_restart
 ) -> None:
     before = load_encoder(tiny_backbone, "mean").state_dict()
     alone = trained(tiny_backbone, tiny_texts, tmp_path / "alone")
-    blend = trained(tiny_backbone, tiny_texts, tmp_path / "blend", start_share=0.25)
+    blend = trained(tiny_backbone, tiny_texts, tmp_path / "blend", weight_interpolation=0.25)
     for name, weight in blend.items():
         if weight.is_floating_point():
             wanted = 0.75 * alone[name] + 0.25 * before[name]
             assert torch.allclose(weight, wanted, atol=1e-6), name
     assert moved(alone, blend)
     # The training is finished: only its end is done again.
-    again = trained(tiny_backbone, tiny_texts, tmp_path / "blend", start_share=0.25)
+    again = trained(tiny_backbone, tiny_texts, tmp_path / "blend", weight_interpolation=0.25)
     assert same_weights(blend, again)

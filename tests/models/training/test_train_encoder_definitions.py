@@ -47,6 +47,6 @@ def test_the_projection_is_blended_as_the_encoder_that_it_fits(
         return kept.dense.weight.detach()
 
     start = projection_for(load_encoder(tiny_backbone, "mean"), 32, "auto").dense.weight.detach()
-    alone, blend = projection("alone"), projection("blend", start_share=0.25)
+    alone, blend = projection("alone"), projection("blend", weight_interpolation=0.25)
     assert not torch.equal(alone, start)
     assert torch.allclose(blend, 0.75 * alone + 0.25 * start, atol=1e-6)

@@ -12,7 +12,7 @@ from tercet.models.discriminators.calibration import Platt
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.training import discriminator_figures as figures
 from tercet.tasks.training.discriminator_figures import Cosines, emit_figures
-from tercet.tasks.training.judged_pairs import Judged, JudgedNumbers, labels_of, read_judged
+from tercet.tasks.training.judged_pairs import Judged, JudgedConfig, labels_of, read_judged
 
 Rows = list[dict[str, Any]]
 
@@ -34,7 +34,7 @@ def emitted(
         emit=tables.__setitem__,
         stage="fit_pair",
     )
-    judged = read_judged(work, corpora, JudgedNumbers(validation=0.3, test=0.3), "fit_pair: judge")
+    judged = read_judged(work, corpora, JudgedConfig(validation=0.3, test=0.3), "fit_pair: judge")
     generator = np.random.default_rng(1)
 
     def noisy(part: pa.Table, by: float) -> Any:

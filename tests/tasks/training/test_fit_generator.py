@@ -15,7 +15,7 @@ from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import fit_generator
-from tercet.tasks.training.fit_generator import FitGeneratorConfig, FitGeneratorSettings
+from tercet.tasks.training.fit_generator import FitGeneratorConfig
 from tercet.tasks.training.generator_pairs import PairsConfig
 
 
@@ -171,18 +171,18 @@ def test_a_tokenizer_of_another_model_is_refused(inits: dict[str, Path], tmp_pat
 
 def test_settings_that_contradict_each_other() -> None:
     with pytest.raises(ValidationError, match="t5 has no separator"):
-        FitGeneratorSettings(form="t5", init="x", separator="<sep>")
+        FitGeneratorConfig(form="t5", init="x", separator="<sep>")
     with pytest.raises(ValidationError, match="the key vaegpt is not for the form causal"):
-        FitGeneratorSettings.model_validate(
+        FitGeneratorConfig.model_validate(
             {"form": "causal", "init": "x", "vaegpt": {"noise_weight": 1.0}}
         )
     with pytest.raises(ValidationError, match="a model of form causal has no judge"):
-        FitGeneratorSettings(form="causal", init="x", judge="y")
+        FitGeneratorConfig(form="causal", init="x", judge="y")
     with pytest.raises(ValidationError, match="target_weight: 0 asks no judge"):
-        FitGeneratorSettings.model_validate(
+        FitGeneratorConfig.model_validate(
             {"form": "vaegpt", "init": "x", "judge": "y", "vaegpt": {"target_weight": 0}}
         )
     with pytest.raises(ValidationError, match="give either corpora or role"):
-        FitGeneratorSettings.model_validate(
+        FitGeneratorConfig.model_validate(
             {"form": "causal", "init": "x", "pairs": {"corpora": ["a"], "role": "general"}}
         )

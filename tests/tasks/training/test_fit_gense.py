@@ -20,7 +20,7 @@ from tercet.storage.rows import rows_of
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import fit_gense
-from tercet.tasks.training.fit_gense import FitGenseConfig, FitGenseSettings, GensePairs
+from tercet.tasks.training.fit_gense import FitGenseConfig, GensePairs
 from tercet.tasks.training.judged_pairs import Judged, read_judged
 
 TABLES = {"training_log", "discriminator_metrics", "reliability"}
@@ -217,11 +217,11 @@ def test_a_spoilt_checkpoint_is_refused(t5: Path, tmp_path: Path) -> None:
 
 
 def test_the_defaults_are_the_papers() -> None:
-    given = FitGenseSettings(form="gense", init="t5-base")
+    given = FitGenseConfig(form="gense", init="t5-base")
     assert (given.batch_size, given.learning_rate, given.epochs) == (256, 5e-5, 10)
     assert (given.choose_every, given.models()) == (500, {"init": "t5-base"})
     with pytest.raises(ValidationError, match="separator"):
-        FitGenseSettings.model_validate({"form": "gense", "init": "x", "separator": "<sep>"})
+        FitGenseConfig.model_validate({"form": "gense", "init": "x", "separator": "<sep>"})
 
 
 def test_it_learns_in_the_words_of_the_recipe(t5: Path, tmp_path: Path) -> None:

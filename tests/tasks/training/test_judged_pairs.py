@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from tercet.models import seeding
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.stage import BadInput, Resources, Work
-from tercet.tasks.training.judged_pairs import JUDGED, Judged, JudgedNumbers, read_judged
+from tercet.tasks.training.judged_pairs import JUDGED, Judged, JudgedConfig, read_judged
 
 Given = list[dict[str, object]]
 
@@ -35,7 +35,7 @@ def read(
         stage="fit_pair",
     )
     corpora = [name for name in ("nli", "more") if name not in numbers.get("dev", ())]
-    return read_judged(work, corpora, JudgedNumbers(**numbers), "fit_pair: judge"), emitted
+    return read_judged(work, corpora, JudgedConfig(**numbers), "fit_pair: judge"), emitted
 
 
 def pairs(judged: Judged) -> set[tuple[str, str, bool]]:
@@ -176,7 +176,7 @@ def test_a_corpus_of_one_kind_beside_others_is_refused(
 
 def test_something_must_be_left_to_fit_to() -> None:
     with pytest.raises(ValidationError, match="hold out every anchor"):
-        JudgedNumbers(validation=0.5, test=0.5)
+        JudgedConfig(validation=0.5, test=0.5)
 
 
 def test_with_a_dev_corpus_every_other_anchor_is_learnt_from(tmp_path: Path) -> None:

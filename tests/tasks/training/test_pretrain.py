@@ -15,7 +15,7 @@ from tercet.models.encoders.template_encoder import longest_input
 from tercet.storage.rows import rows_of
 from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import pretrain
-from tercet.tasks.training.pretrain import PretrainSettings
+from tercet.tasks.training.pretrain import PretrainConfig
 
 SMALL = {"layers": 1, "width": 32, "heads": 2, "vocabulary": 90, "max_length": 32}
 QUICK = {"batch_tokens": 256, "steps": 6, "measure_steps": 3, "log_steps": 2, "precision": "fp32"}
@@ -48,7 +48,7 @@ def order(tmp_path: Path, tiny_texts: list[str]) -> Order:
         given = {"form": "masked", **shape, **QUICK, **settings}
         if init is not None:
             given["init"] = str(init)
-        config = PretrainSettings(**given).config("small", corpora)
+        config = PretrainConfig(name="small", corpora=corpora, **given)
         emitted: dict[str, list[pa.Table]] = {}
         work = Work(
             config=config,
@@ -180,8 +180,8 @@ def test_a_model_that_cannot_be_gone_on_from_is_told(
 
 @pytest.mark.parametrize(("width", "heads"), [(32, 1), (64, 1), (100, 1), (200, 2), (256, 4)])
 def test_heads_divide_the_width(width: int, heads: int) -> None:
-    settings = PretrainSettings(form="masked", width=width)
-    assert settings.config("small", ("wiki",)).head_count() == heads
+    settings = PretrainConfig(form="masked", width=width)
+    assert settings.head_count() == heads
 
 
 @pytest.mark.parametrize("kind", ["Roberta", "MPNet", "Bert"])
