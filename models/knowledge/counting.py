@@ -49,14 +49,8 @@ class _Reader:
     """Reads on from a quantity, token by token; plain lists, since it goes one by one."""
 
     def __init__(self, tokens: Tokens, first: Ints, last: Ints) -> None:
-        self._buffer = tokens.buffer
-        self._starts = tokens.starts.tolist()
-        self._ends = tokens.ends.tolist()
-        self._plural = tokens.plural
-        self._stop = tokens.stop
-        self._kind = tokens.kind
-        self._folded = tokens.folded
-        self._code = tokens.code
+        self._tokens = tokens
+        self._starts, self._ends = tokens.starts.tolist(), tokens.ends.tolist()
         self._last = last
         at = np.full(len(self._starts) + 1, -1, dtype=np.int64)
         at[first] = np.arange(len(first))
@@ -83,24 +77,24 @@ class _Reader:
         return -1
 
     def _word(self, token: int) -> str:
-        return self._folded[self._code[token]] if token < len(self._starts) else ""
+        return self._tokens.folded[self._tokens.code[token]] if token < len(self._starts) else ""
 
     def _gap(self, place: int, token: int) -> bool:
         """Whether one space or hyphen alone parts the place from the token."""
         return (
             token < len(self._starts)
             and self._starts[token] == place + 1
-            and self._buffer[place] in " -"
+            and self._tokens.buffer[place] in " -"
         )
 
     def _noun(self, place: int, token: int, quantity: Quantity, *, any_number: bool) -> int:
-        hyphen = self._buffer[place] == "-"
+        hyphen = self._tokens.buffer[place] == "-"
         for _ in range(_ADJECTIVES + 1):
-            if not self._gap(place, token) or self._stop[token]:
+            if not self._gap(place, token) or self._tokens.stop[token]:
                 return -1
             if self._entity[token] >= 0:
                 break
-            if self._kind[token] != LOWER:
+            if self._tokens.kind[token] != LOWER:
                 return -1
             place, token, hyphen = self._ends[token], token + 1, False
         else:
@@ -117,6 +111,6 @@ class _Reader:
         if any_number or quantity.value == 1:
             return chain[-1]
         for entity in chain:
-            if self._plural[self._last[entity]]:
+            if self._tokens.plural[self._last[entity]]:
                 return entity
         return -1

@@ -241,13 +241,6 @@ def _read_groups(path: Path, header: tuple[str, ...]) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def _case(noun: str) -> int:
-    """LOWER, CAPITALISED or CAPITALS: what the text must at least have to match this noun."""
-    if noun == noun.lower():
-        return LOWER
-    return CAPITALS if kind_of(noun) == CAPITALS or noun.isupper() else CAPITALISED
-
-
 def _built(senses: _Senses, synonyms: tuple[Group, ...], antonyms: tuple[Group, ...]) -> Lexicon:
     numbers: dict[str, int] = {}
     sets: dict[tuple[int, ...], int] = {}
@@ -267,7 +260,10 @@ def _built(senses: _Senses, synonyms: tuple[Group, ...], antonyms: tuple[Group, 
         names: dict[int, None] = {}
         only_capitals = True
         for noun, kind in found:
-            case = LOWER if noun.islower() else _case(noun)
+            # What the text must at least have to match this noun.
+            case = LOWER if noun == noun.lower() else CAPITALISED
+            if case != LOWER and (noun.isupper() or kind_of(noun) == CAPITALS):
+                case = CAPITALS
             only_capitals = only_capitals and case == CAPITALS
             (plain if case == LOWER else names)[numbers.setdefault(kind, len(numbers))] = None
         ordinary.append(sets.setdefault(tuple(plain), len(sets)) if plain else -1)

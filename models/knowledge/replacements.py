@@ -246,7 +246,9 @@ class Replacements:
             some = order[low : low + _ROWS]
             steps = np.arange(width[some[-1]])
             met = rows.at(some[:, None], members, steps)
-            near = self._cosines(rows.node[some], met)
+            # (rows, many): cosines of each row's entity to those that it meets.
+            own = self._near[rows.node[some]].astype(np.float32)
+            near = np.einsum("id,ijd->ij", own, self._near[met].astype(np.float32))
             near[(steps >= width[some][:, None]) | (met == rows.node[some][:, None])] = -np.inf
             best = np.argsort(-near, axis=1, kind="stable")[:, :k]
             cosine = np.take_along_axis(near, best, axis=1)
@@ -271,12 +273,6 @@ class Replacements:
     @cached_property
     def _near(self) -> npt.NDArray[np.float16]:
         return _neighbourhoods(self.graph)
-
-    def _cosines(self, left: Ints, right: Ints) -> npt.NDArray[np.float32]:
-        """(rows, many) cosines of each row's entity to the row's others."""
-        own = self._near[left].astype(np.float32)
-        others = self._near[right].astype(np.float32)
-        return np.asarray(np.einsum("id,ijd->ij", own, others))
 
 
 def _neighbourhoods(graph: Graph) -> npt.NDArray[np.float16]:

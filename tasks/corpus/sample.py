@@ -158,10 +158,9 @@ def run(work: Work) -> None:
             f"and {max(context.values())} others in its document, so there are no anchors: widen "
             "sample.min_words and sample.max_words, lower sample.min_context_sentences, or add text"
         )
-    corpora = [(c.name, c.role) for c in config.corpora]
     shares = [
-        {"corpus": name, "role": role, "sentences": count, "anchors": taken}
-        for (name, role), count, taken in zip(corpora, counts, anchors, strict=True)
+        {"corpus": corpus.name, "role": corpus.role, "sentences": count, "anchors": taken}
+        for corpus, count, taken in zip(config.corpora, counts, anchors, strict=True)
     ]
     work.emit("anchor_shares", pa.Table.from_pylist(shares, schema=ANCHOR_SHARES))
     rules = [
@@ -175,7 +174,7 @@ def run(work: Work) -> None:
             "max_words": config.max_words,
             "company": context[name],
         }
-        for (name, _), values, taken in zip(corpora, held, anchors, strict=True)
+        for name, values, taken in zip(draws, held, anchors, strict=True)
         if taken
     ]
     work.emit("anchors", pa.Table.from_pylist(rules, schema=ANCHORS))

@@ -154,7 +154,7 @@ def _mentions(work: Work, sentences: pa.Table) -> pa.Table:
     from tercet.tasks.knowledge import extract
 
     ids, texts = sentences["sentence_id"].to_numpy(), sentences["text"].to_pylist()
-    found = read(texts, extract.lexicon_of(extract.ExtractConfig()))
+    found = read(texts, extract.lexicon_of("builtin", "extract"))
     return extract.mentions(found, ids).sort_by("mention_id")
 
 

@@ -86,7 +86,7 @@ def run(work: Work) -> None:
     Raises BadInput where the lexicon cannot be read.
     """
     config: ExtractConfig = work.config
-    lexicon = lexicon_of(config)
+    lexicon = lexicon_of(config.lexicon, "extract")
     sentences = work.inputs["sentences"]
     total, done = sentences.count("sentences"), 0
     for batch in sentences.batches("sentences", ["sentence_id", "text"], rows=BATCH_ROWS):
@@ -121,12 +121,12 @@ def run(work: Work) -> None:
         work.resources.progress(done, total, "sentences")
 
 
-def lexicon_of(config: ExtractConfig) -> Lexicon:
-    """The lexicon that a config names. Raises BadInput if it cannot be read."""
+def lexicon_of(lexicon: str, stage: str) -> Lexicon:
+    """The lexicon that a stage's config names. Raises BadInput if it cannot be read."""
     try:
-        return load_lexicon(None if config.lexicon == "builtin" else Path(config.lexicon))
+        return load_lexicon(None if lexicon == "builtin" else Path(lexicon))
     except ValueError as error:
-        raise BadInput(f"extract.lexicon: {error}") from None
+        raise BadInput(f"{stage}.lexicon: {error}") from None
 
 
 def mentions(found: Mentions, sentence_ids: seeding.Ids) -> pa.Table:

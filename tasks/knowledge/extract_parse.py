@@ -12,13 +12,12 @@ from pydantic import Field
 
 from tercet.models.knowledge.answers import Allowed, read
 from tercet.models.knowledge.extraction import Mentions
-from tercet.models.knowledge.lexicon import load_lexicon
 from tercet.models.knowledge.places import Fault
 from tercet.models.prompted.checks import without_thoughts
 from tercet.tasks.isolation import Rows, isolated, numbers, refused
-from tercet.tasks.knowledge.extract import MENTIONS, SENTENCE_CATEGORIES, mentions
+from tercet.tasks.knowledge.extract import MENTIONS, SENTENCE_CATEGORIES, lexicon_of, mentions
 from tercet.tasks.rejects import rejects
-from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.stage import Config, Stage, Work
 
 BATCH_ROWS = 4096
 # Characters of a faulty piece that a reject shows; the whole answer is in `generations`.
@@ -57,7 +56,8 @@ def run(work: Work) -> None:
     Raises BadInput where the lexicon cannot be read.
     """
     config: ExtractParseConfig = work.config
-    allowed = Allowed(config.categories, config.types, _nouns(config.lexicon))
+    nouns = frozenset(lexicon_of(config.lexicon, STAGE.name).nouns)
+    allowed = Allowed(config.categories, config.types, nouns)
     sentences = work.inputs["sentences"].table("sentences", ["sentence_id", "text"])
     generations = work.inputs["generations"]
     total, done = generations.count("generations"), 0
@@ -104,13 +104,6 @@ def _read(
         work.emit("sentence_categories", pa.table(columns, SENTENCE_CATEGORIES))
         if faults:
             work.emit("rejects", _rejects(faults, rows, said))
-
-
-def _nouns(lexicon: str) -> frozenset[str]:
-    try:
-        return frozenset(load_lexicon(None if lexicon == "builtin" else Path(lexicon)).nouns)
-    except ValueError as error:
-        raise BadInput(f"extract_parse.lexicon: {error}") from None
 
 
 def _rejects(faults: Sequence[Fault], rows: Rows, said: pa.Table) -> pa.Table:

@@ -117,7 +117,8 @@ def run(work: Work) -> None:
     rows = work.inputs["mentions"]
     mentions = rows.sql("mentions")
     with connection(work, threads=2, on_disk=True) as db:
-        types = [row[0] for row in db.execute(_types(mentions)).fetchall()]
+        typed = f"SELECT DISTINCT type FROM {mentions} WHERE kind = 'entity' ORDER BY type"
+        types = [row[0] for row in db.execute(typed).fetchall()]
         db.register(
             "given",
             pa.table(
@@ -142,10 +143,6 @@ def run(work: Work) -> None:
             for table in _tables(db, _SOFT, [bucket]):
                 work.emit("kg_edges", table.cast(KG_EDGES))
             work.resources.progress(bucket + 1, 1 << bits, "buckets of entities")
-
-
-def _types(mentions: str) -> str:
-    return f"SELECT DISTINCT type FROM {mentions} WHERE kind = 'entity' ORDER BY type"
 
 
 def _tables(

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from tercet.models.text.unicode import fold
@@ -51,7 +52,8 @@ def files_of(source: str) -> list[tuple[str, Path]]:
     if source.startswith(PACKAGE):
         source = str(package_file(source))
     if glob.has_magic(source) and not _is_there(source):
-        base = _fixed_part(source)
+        fixed = takewhile(lambda part: not glob.has_magic(part), Path(source).parts[:-1])
+        base = Path(*fixed)
         found = once(base, (path for path in matches(source) if path.is_file()))
         if not found:
             raise BadInput(
@@ -64,7 +66,15 @@ def files_of(source: str) -> list[tuple[str, Path]]:
             from tercet.tasks.corpus.sources.registry import known_sources
 
             raise BadInput(f"{source}: no such file{_where(source)}; give {known_sources()}")
-        named = _of_folder(path) if path.is_dir() else [(readable_name(path.parent, path), path)]
+        named = [(readable_name(path.parent, path), path)]
+        if path.is_dir():
+            kinds = kinds_of(path)
+            if not kinds:
+                known = ", ".join(FORMATS)
+                raise BadInput(
+                    f"{path} has no files that a reader knows ({known}): name another folder"
+                )
+            named = next(iter(kinds.values()))
     for _, path in named:
         format_of(path)
     return sorted(named)
@@ -82,15 +92,6 @@ def _is_there(source: str) -> bool:
 def _where(source: str) -> str:
     """Where a relative path is looked for, which is not the recipe's folder."""
     return "" if Path(source).is_absolute() else f" in {Path.cwd()}"
-
-
-def _of_folder(folder: Path) -> list[tuple[str, Path]]:
-    found = kinds_of(folder)
-    if not found:
-        raise BadInput(
-            f"{folder} has no files that a reader knows ({', '.join(FORMATS)}): name another folder"
-        )
-    return next(iter(found.values()))
 
 
 def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
@@ -111,15 +112,6 @@ def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
         form, _ = format_of(path)
         found.setdefault(form, []).append((readable_name(folder, path), path))
     return dict(sorted(found.items(), key=lambda kind: (-len(kind[1]), kind[0])))
-
-
-def _fixed_part(pattern: str) -> Path:
-    parts: list[str] = []
-    for part in Path(pattern).parts[:-1]:
-        if glob.has_magic(part):
-            break
-        parts.append(part)
-    return Path(*parts)
 
 
 def digest(corpus: CorpusConfig) -> str:

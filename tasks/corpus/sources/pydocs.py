@@ -124,11 +124,14 @@ def read(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
     what the code calls it, and, of a method, the summary of its class by that of the method.
     """
     documents = 0
-    for reading in _readings(corpus):
-        yield reading
-        documents += isinstance(reading, Document)
-        if documents == corpus.limit:
-            return
+    for package in packages_of(corpus):
+        folder = Path(str(_distribution(package).locate_file("")))
+        for name in chosen(source_files(package), corpus.files):
+            for reading in _file_readings(package, name, folder / name):
+                yield reading
+                documents += isinstance(reading, Document)
+                if documents == corpus.limit:
+                    return
 
 
 def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
@@ -142,13 +145,6 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
 def has_pairs(corpus: CorpusConfig) -> bool:
     """A docstring's summary goes with the paragraph behind it."""
     return True
-
-
-def _readings(corpus: CorpusConfig) -> Iterator[Reading]:
-    for package in packages_of(corpus):
-        folder = Path(str(_distribution(package).locate_file("")))
-        for name in chosen(source_files(package), corpus.files):
-            yield from _file_readings(package, name, folder / name)
 
 
 def _file_readings(package: str, name: str, path: Path) -> Iterator[Reading]:
@@ -241,21 +237,15 @@ def _descend(body: list[ast.stmt], name: str, found: list[Found]) -> None:
             _collect(statement.body, f"{name}.{statement.name}".lstrip("."), None, found)
         elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             qualified = f"{name}.{statement.name}".lstrip(".")
-            _collect(_own_docstring(statement), qualified, _parameters(statement), found)
+            given = statement.args
+            names = (one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs))
+            own = statement.body[:1] if isinstance(statement.body[0], ast.Expr) else []
+            _collect(own, qualified, tuple(n for n in names if n not in ("self", "cls")), found)
         elif isinstance(statement, ast.If | ast.Try | ast.With):
             for part in ("body", "handlers", "orelse", "finalbody"):
                 for inner in getattr(statement, part, []):
                     branch = inner.body if isinstance(inner, ast.ExceptHandler) else [inner]
                     _descend(branch, name, found)
-
-
-def _own_docstring(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
-    return function.body[:1] if isinstance(function.body[0], ast.Expr) else []
-
-
-def _parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, ...]:
-    given = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
-    return tuple(one.arg for one in given if one.arg not in ("self", "cls"))
 
 
 def _questions(

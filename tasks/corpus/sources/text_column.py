@@ -67,11 +67,8 @@ def text_column(where: str, columns: Sequence[str], sample: Iterable[Row]) -> st
 
 def _strings(column: str, rows: Sequence[Row]) -> list[str]:
     values = (row.values.get(column) for row in rows)
-    return [value[:_LONGEST] for value in values if isinstance(value, str) and _is_text(value)]
-
-
-def _is_text(value: str) -> bool:
-    return not missing(value) and bool(fold(value))
+    texts = (value for value in values if isinstance(value, str) and not missing(value))
+    return [value[:_LONGEST] for value in texts if fold(value)]
 
 
 def _by_name(columns: Mapping[str, object]) -> list[str]:
