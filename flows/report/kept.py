@@ -7,80 +7,57 @@ import yaml
 
 from tercet.flows.formatting import format_duration, shorten
 from tercet.flows.pages import charts
-from tercet.flows.pages.blocks import (
-    Block,
-    Chart,
-    Code,
-    Fold,
-    Grid,
-    Item,
-    Items,
-    Note,
-    Section,
-    Table,
-)
-from tercet.flows.pages.redaction import public_path, public_values
-from tercet.flows.report.subject import Row, Subject
+from tercet.flows.pages.blocks import Block, Chart, Code, Fold, Grid, Item, Items, Note, Section
+from tercet.flows.pages.redaction import public_values
+from tercet.flows.report.subject import Row, Subject, of_each_run
 from tercet.flows.results import transductive
 
-Cells = list[str | int | float | None]
 _EXAMPLES = 6
+_CONTAMINATION = """
+SELECT suite, task, level, count(DISTINCT text_id) AS "texts found",
+    count(DISTINCT text_id) FILTER (removed) AS removed,
+    array_to_string(list_distinct([format('{:.2f}', s) FOR s IN [min(score), max(score)]]), ' to ')
+        AS score
+FROM contamination GROUP BY suite, task, level ORDER BY suite, task, level
+"""
+_USAGE = """
+SELECT method, model, answers, failed, retries, prompt_tokens AS "tokens in",
+    n_tokens AS "tokens out", format('{:.0f}', n_tokens / nullif(seconds_busy, 0)) AS "tokens/s",
+    format('{:.4f}', cost) AS cost
+FROM usage WHERE run_id = $run ORDER BY "first"
+"""
 
 
-def contamination(subjects: Sequence[Subject]) -> Section:
+@of_each_run(
+    "Contamination",
+    "Training rows were not compared with evaluation sets. They are if the recipe names a suite "
+    "(`evaluate.suite`) or files of fact order.",
+    "Whether the training data contain texts that the models are evaluated on.",
+)
+def contamination(subject: Subject) -> list[Block]:
     """Texts of evaluation sets found among the training rows."""
-    title = "Contamination"
-    blocks: list[Block] = []
-    for subject in subjects:
-        named = f"Run {subject.name}: " if len(subjects) > 1 else ""
-        if not subject.reached("guard"):
-            text = (
-                f"{named}Training rows were not compared with evaluation sets. They are if the "
-                "recipe names a suite (`evaluate.suite`) or files of fact order."
-            )
-            blocks.append(Note(text, "missing"))
-            continue
-        found = subject.rows(
-            "SELECT suite, task, level, count(DISTINCT text_id) AS texts, "
-            "count(DISTINCT text_id) FILTER (removed) AS removed, "
-            "min(score) AS low, max(score) AS high "
-            "FROM contamination GROUP BY ALL ORDER BY suite, task, level"
+    if not subject.reached("guard"):
+        return []
+    caption = "Training texts that also occur in an evaluation set, by match level."
+    table = subject.table(_CONTAMINATION, caption, "lllrrr")
+    if not table:
+        return [Note("No text of the evaluation sets was found in training.")]
+    stayed = subject.value("SELECT count(*) FROM contamination WHERE NOT removed")
+    items = [
+        Item(
+            shorten(row["text"]),
+            f"{row['task']}: {shorten(row['evaluation_text'])}",
+            f"· {row['level']}",
+            "bad" if row["removed"] else "",
+            "removed" if row["removed"] else "kept",
         )
-        if not found:
-            blocks.append(Note(f"{named}No text of the evaluation sets was found in training."))
-            continue
-        rows: list[Cells] = [
-            [r["suite"], r["task"], r["level"], r["texts"], r["removed"], _range(r)] for r in found
-        ]
-        heads = ["suite", "task", "level", "texts found", "removed", "score"]
-        if any(r["removed"] < r["texts"] for r in found):
-            blocks.append(Note(f"{named}{transductive.WHY}", "warning"))
-        caption = f"{named}Training texts that also occur in an evaluation set, by match level."
-        blocks.append(Table(heads, rows, caption, "lllrrr"))
-        examples = subject.rows(
-            "SELECT task, level, score, removed, text, evaluation_text FROM contamination "
+        for row in subject.rows(
+            "SELECT task, level, removed, text, evaluation_text FROM contamination "
             f"ORDER BY level <> 'exact', text_id LIMIT {_EXAMPLES}"
         )
-        items = [
-            Item(
-                shorten(row["text"]),
-                f"{row['task']}: {shorten(row['evaluation_text'])}",
-                f"· {row['level']}",
-                "bad" if row["removed"] else "",
-                "removed" if row["removed"] else "kept",
-            )
-            for row in examples
-        ]
-        blocks.append(Fold(f"{len(items)} of them", [Items(items)]))
-    lead = "Whether the training data contain texts that the models are evaluated on."
-    return Section(title, blocks, lead)
-
-
-def _range(row: Row) -> str | None:
-    if row["low"] is None:
-        return None
-    low, high = f"{row['low']:.2f}", f"{row['high']:.2f}"
-    return low if low == high else f"{low} to {high}"
+    ]
+    notes = [Note(transductive.WHY, "warning")] if stayed else []
+    return [*notes, *table, Fold(f"{len(items)} of them", [Items(items)])]
 
 
 def cost(subjects: Sequence[Subject]) -> Section:
@@ -99,7 +76,10 @@ def cost(subjects: Sequence[Subject]) -> Section:
         )
         alt = "Time by step: " + "; ".join(f"{value['step']} {value['said']}" for value in values)
         shown.append(Chart(spec, _times(values), alt, named))
-        asked += _asked(subject, f"Run {subject.name}. " if several else "")
+        of_run = f"{named}. " if named else ""
+        caption = f"{of_run}This run's requests; answers already in the pool do not count."
+        run = {"run": subject.run_id}
+        asked += subject.table(_USAGE, caption, "llrrrrrrr", run, public_values)
     if not asked:
         asked = [Note("No language model was asked: rules made the candidates.", "missing")]
     return Section("Time and cost", [Grid(shown, least=24), *asked], "Where the time went.")
@@ -131,51 +111,19 @@ def _times(values: Sequence[Row]) -> str:
     )
 
 
-def _asked(subject: Subject, named: str) -> list[Block]:
-    rows = subject.rows(
-        "SELECT method, model, answers, failed, retries, prompt_tokens, n_tokens, cost, "
-        "n_tokens / nullif(seconds_busy, 0) AS rate FROM usage WHERE run_id = $run "
-        'ORDER BY "first"',
-        {"run": subject.run_id},
-    )
-    if not rows:
-        return []
-    told: list[Cells] = [
-        [
-            row["method"],
-            None if row["model"] is None else public_path(row["model"]),
-            row["answers"],
-            row["failed"],
-            row["retries"],
-            row["prompt_tokens"],
-            row["n_tokens"],
-            None if row["rate"] is None else f"{row['rate']:.0f}",
-            None if row["cost"] is None else f"{row['cost']:.4f}",
-        ]
-        for row in rows
-    ]
-    heads = ["method", "model", "answers", "failed", "retries", "tokens in", "tokens out"]
-    caption = f"{named}This run's requests; answers that were already in the pool do not count."
-    return [Table([*heads, "tokens/s", "cost"], told, caption, "llrrrrrrr")]
-
-
-def recipe(subjects: Sequence[Subject]) -> Section:
+@of_each_run(
+    "Recipe",
+    "",
+    "With all defaults filled in. To keep this machine's layout private, absolute paths are "
+    "shortened to file names, and keys are removed.",
+)
+def recipe(subject: Subject) -> list[Block]:
     """The run's recipe, with defaults filled in."""
-    blocks: list[Block] = []
-    for subject in subjects:
-        text = yaml.safe_dump(
-            public_values(plain(subject.recipe)), sort_keys=False, allow_unicode=True, width=100
-        ).rstrip()
-        code = Code(text, f"Recipe {subject.recipe.get('name', '')}")
-        if len(subjects) > 1:
-            blocks.append(Fold(f"Recipe of run {subject.name}", [code]))
-        else:
-            blocks.append(Fold(f"{len(text.splitlines())} lines of YAML", [code]))
-    lead = (
-        "With all defaults filled in. To keep this machine's layout private, absolute "
-        "paths are shortened to file names, and keys are removed."
-    )
-    return Section("Recipe", blocks, lead)
+    text = yaml.safe_dump(
+        public_values(plain(subject.recipe)), sort_keys=False, allow_unicode=True, width=100
+    ).rstrip()
+    code = Code(text, f"Recipe {subject.recipe.get('name', '')}")
+    return [Fold(f"{len(text.splitlines())} lines of YAML", [code])]
 
 
 def plain(value: Any) -> Any:

@@ -1,9 +1,7 @@
 """The knowledge graph in little: the most connected entities, and what stands beside them."""
 
-from collections.abc import Sequence
-
-from tercet.flows.pages.blocks import Block, Note, Section, Table
-from tercet.flows.report.subject import Subject
+from tercet.flows.pages.blocks import Block
+from tercet.flows.report.subject import Subject, of_each_run
 
 _ENTITIES = 12
 _NEIGHBOURS = 8
@@ -28,36 +26,23 @@ WITH soft AS (
     FROM hubs h JOIN kg_edges e ON e.source = h.source AND e.kind = 'hard'
     JOIN kg_nodes t ON t.node_id = e.target AND t.kind = 'type' GROUP BY h.source
 )
-SELECT n.text, any_value(y.type) AS type, n.count, r.neighbours,
-    string_agg(r.text || ' (' || r.count || ')', ', ' ORDER BY r.place) AS near
+SELECT n.text AS entity, any_value(y.type) AS type, n.count AS mentions, r.neighbours,
+    string_agg(r.text || ' (' || r.count || ')', ', ' ORDER BY r.place)
+        AS "beside it (sentences in common)"
 FROM ranked r JOIN kg_nodes n ON n.node_id = r.source LEFT JOIN types y ON y.source = r.source
 WHERE r.place <= {_NEIGHBOURS}
 GROUP BY n.text, n.count, r.neighbours, r.source ORDER BY r.neighbours DESC, n.text
 """
 
 
-def neighbourhoods(subjects: Sequence[Subject]) -> Section:
+@of_each_run(
+    "Knowledge graph",
+    "This run has made no knowledge graph.",
+    "What the corpus is about: entity swaps come from here. `tercet export graph FILE.graphml` "
+    "writes all of it for Gephi.",
+)
+def neighbourhoods(subject: Subject) -> list[Block]:
     """The most connected entities of the knowledge graph and their neighbours."""
-    blocks: list[Block] = []
-    for subject in subjects:
-        of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
-        rows = subject.rows(_QUERY)
-        if not rows:
-            blocks.append(Note(f"{of_run}This run has made no knowledge graph.", "missing"))
-            continue
-        blocks.append(
-            Table(
-                ["entity", "type", "mentions", "neighbours", "beside it (sentences in common)"],
-                [
-                    [row["text"], row["type"], row["count"], row["neighbours"], row["near"]]
-                    for row in rows
-                ],
-                f"{of_run}The entities that share a sentence with the most others.",
-                "llrrl",
-            )
-        )
-    lead = (
-        "What the corpus is about: entity swaps come from here. `tercet export graph "
-        "FILE.graphml` writes all of it for Gephi."
+    return subject.table(
+        _QUERY, "The entities that share a sentence with the most others.", "llrrl"
     )
-    return Section("Knowledge graph", blocks, lead)

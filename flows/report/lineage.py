@@ -6,32 +6,27 @@ import networkx as nx
 
 from tercet.flows.formatting import format_duration
 from tercet.flows.pages import charts
-from tercet.flows.pages.blocks import Block, Chart, Note, Section, Table
-from tercet.flows.report.subject import Row, Subject
+from tercet.flows.pages.blocks import Block, Cell, Chart, Table
+from tercet.flows.report.subject import Row, Subject, of_each_run
 
-Cells = list[str | int | float | None]
 _MEGABYTE = 1_000_000
 
 
-def lineage(subjects: Sequence[Subject]) -> Section:
+@of_each_run(
+    "Lineage",
+    "The run has reached no step yet.",
+    "Every figure on this page comes from these versions; `tercet show` describes each.",
+)
+def lineage(subject: Subject) -> list[Block]:
     """The version of each step, and its inputs."""
-    blocks: list[Block] = []
-    for subject in subjects:
-        if not subject.steps:
-            blocks.append(Note("The run has reached no step yet.", "missing"))
-            continue
-        of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
-        steps = {str(step["version"]): str(step["step"]) for step in subject.steps}
-        parents: dict[str, list[str]] = {}
-        for row in subject.rows("SELECT child, parent FROM lineage ORDER BY child, parent"):
-            if row["child"] in steps:
-                parents.setdefault(row["child"], []).append(row["parent"])
-        graph = _graph(subject, parents, steps)
-        if graph.number_of_edges():
-            blocks.append(_drawing(graph, of_run))
-        blocks.append(_versions(subject, parents, steps, of_run))
-    lead = "Every figure on this page comes from these versions; `tercet show` describes each."
-    return Section("Lineage", blocks, lead)
+    steps = {str(step["version"]): str(step["step"]) for step in subject.steps}
+    parents: dict[str, list[str]] = {}
+    for row in subject.rows("SELECT child, parent FROM lineage ORDER BY child, parent"):
+        if row["child"] in steps:
+            parents.setdefault(row["child"], []).append(row["parent"])
+    graph = _graph(subject, parents, steps)
+    drawing = [_drawing(graph)] if graph.number_of_edges() else []
+    return [*drawing, _versions(subject, parents, steps)] if steps else []
 
 
 def _graph(
@@ -58,7 +53,7 @@ def _graph(
     return reduced
 
 
-def _drawing(graph: "nx.DiGraph[str]", of_run: str) -> Chart:
+def _drawing(graph: "nx.DiGraph[str]") -> Chart:
     """Steps from top to bottom, each below all its inputs."""
     places: dict[str, tuple[float, int]] = {}
     for depth, layer in enumerate(nx.topological_generations(graph)):
@@ -86,23 +81,20 @@ def _drawing(graph: "nx.DiGraph[str]", of_run: str) -> Chart:
         if graph.in_degree(name)
     )
     caption = (
-        f"{of_run}Each step is below the steps that it is made from. Filled marks were made in "
+        "Each step is below the steps that it is made from. Filled marks were made in "
         "this run, hollow ones reused. Lines implied by others are left out."
     )
     return Chart(charts.flow(nodes, edges), caption, f"Which step is made from which: {told}.")
 
 
 def _versions(
-    subject: Subject,
-    parents: Mapping[str, Sequence[str]],
-    steps: Mapping[str, str],
-    of_run: str,
+    subject: Subject, parents: Mapping[str, Sequence[str]], steps: Mapping[str, str]
 ) -> Table:
     sizes = {
         (row["step"], row["version"]): row
         for row in subject.rows("SELECT step, version, created, rows, bytes FROM artifacts")
     }
-    rows: list[Cells] = []
+    rows: list[list[Cell]] = []
     for step in subject.steps:
         version = str(step["version"])
         made = sizes.get((step["step"], version), {})
@@ -121,7 +113,7 @@ def _versions(
             ]
         )
     heads = ["step", "version", "state", "made (UTC)", "took", "rows", "MB", "made from"]
-    caption = f"{of_run}A version is a digest of everything that a step's result depends on."
+    caption = "A version is a digest of everything that a step's result depends on."
     return Table(heads, rows, caption, "nnlnrrrl")
 
 

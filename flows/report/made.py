@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from tercet.flows.formatting import format_number
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
 from tercet.flows.report.reasons import BY_THRESHOLD, describe_reason
@@ -24,6 +23,16 @@ _COUNTS = (
     ),
     ("triplets", "SELECT count(*) FROM triplets"),
 )
+
+_ACCEPTANCE = """
+SELECT role, method, candidates,
+    format('{:.1f}', 100 * accepted / greatest(1, candidates)) AS "accepted %",
+    format('{:.1f}', 100 * used / greatest(1, candidates)) AS "used %",
+    format('{:.3f}', threshold) AS threshold, format('{:.3f}', similarity_p10) AS "10 %",
+    format('{:.3f}', similarity_median) AS median, format('{:.3f}', similarity_p90) AS "90 %"
+FROM acceptance ORDER BY acceptance.role DESC, acceptance.method
+"""
+_QUANTILES = "Acceptance by method; 10 %, median and 90 % are quantiles of the candidates' cosines."
 
 
 def counts(subject: Subject) -> list[tuple[str, int]]:
@@ -96,10 +105,13 @@ def scores(subjects: Sequence[Subject]) -> Section:
             methods.setdefault((row["role"], row["method"]), []).append(subject)
     if not methods:
         return Section(title, [Note(_NO_SCORES, "missing")])
+    tables: list[Block] = []
+    for subject in subjects:
+        of_run = f"Run {subject.name}. " if len(subjects) > 1 else ""
+        tables += subject.table(_ACCEPTANCE, of_run + _QUANTILES, "llrrrrrrr")
     bins = {subject.name: _bins(subject) for subject in subjects}
     starts = [row["start"] for found in bins.values() for row in found]
     if not starts:
-        tables: list[Block] = [_acceptance(subject, len(subjects) > 1) for subject in subjects]
         return Section(title, tables, _BY_A_JUDGE)
     domain = (min([0.0, *starts]), 1.0)
     shown: dict[str, list[Block]] = {}
@@ -109,7 +121,7 @@ def scores(subjects: Sequence[Subject]) -> Section:
     blocks: list[Block] = []
     for role, made in shown.items():
         blocks += [Note(f"{role.capitalize()}s", "head"), Grid(made, least=15)]
-    blocks += [_acceptance(subject, len(subjects) > 1) for subject in subjects]
+    blocks += tables
     bounds = (
         "Blue bars are within the threshold (the dashed line), orange ones beyond it. "
         if len(subjects) == 1
@@ -207,27 +219,3 @@ def _summed(rows: Sequence[Row]) -> list[Row]:
         for run in sorted({run for run, _ in found})
         for place in range(min(places), max(places) + 2)
     ]
-
-
-def _acceptance(subject: Subject, several: bool) -> Table:
-    rows = subject.rows("SELECT * FROM acceptance ORDER BY role DESC, method")
-    told_rows: list[list[str | int | float | None]] = [
-        [
-            row["role"],
-            row["method"],
-            row["candidates"],
-            f"{100 * row['accepted'] / max(1, row['candidates']):.1f}",
-            f"{100 * row['used'] / max(1, row['candidates']):.1f}",
-            *(
-                format_number(row[name], 3)
-                for name in ("threshold", "similarity_p10", "similarity_median", "similarity_p90")
-            ),
-        ]
-        for row in rows
-    ]
-    heads = ["role", "method", "candidates", "accepted %", "used %", "threshold", "10 %", "median"]
-    caption = (
-        "Acceptance by method; 10 %, median and 90 % are quantiles of the candidates' cosines."
-    )
-    of_run = f"Run {subject.name}. " if several else ""
-    return Table([*heads, "90 %"], told_rows, of_run + caption, "llrrrrrrr")

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from tercet.flows.formatting import format_number, format_range
 from tercet.flows.pages import charts, spaces
-from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
-from tercet.flows.report.subject import Row, Subject
+from tercet.flows.pages.blocks import Block, Cell, Chart, Fold, Grid, Note, Section, Table
+from tercet.flows.report.subject import Row, Subject, of_each_run
 from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
 from tercet.flows.results.figures import (
     Figure,
@@ -152,7 +152,7 @@ def _tables(found: Sequence[Figure], of_run: str) -> list[Block]:
 
 
 def _table(found: Sequence[Figure], caption: str = "") -> Table:
-    rows: list[list[str | int | float | None]] = []
+    rows: list[list[Cell]] = []
     strong = set()
     for place, figure in enumerate(found):
         gain, low, high = figure.gain()
@@ -178,55 +178,41 @@ def _table(found: Sequence[Figure], caption: str = "") -> Table:
     return Table(heads, rows, caption, "lrrrrrlll", frozenset(strong))
 
 
-def over_seeds(subjects: Sequence[Subject]) -> Section:
+@of_each_run(
+    "Seeds",
+    "Trained with fewer than two seeds: `seeds: 5` in the recipe trains and evaluates five.",
+    "The same recipe, trained with other random numbers.",
+)
+def over_seeds(subject: Subject) -> list[Block]:
     """The spread of the figures over seeds."""
     from tercet.models.measures import comparisons
 
-    title = "Seeds"
-    blocks: list[Block] = []
-    for subject in subjects:
-        named = f"Run {subject.name}" if len(subjects) > 1 else "This run"
-        found = of_tasks(read_figures(subject.connection))
-        drawn = seeds(found)
-        if len(drawn) < 2:
-            told = f"one seed ({drawn[0]})" if drawn else "no seed yet"
-            text = (
-                f"{named} trained with {told}: `seeds: 5` in the recipe trains and evaluates five."
-            )
-            blocks.append(Note(text, "missing"))
+    found = of_tasks(read_figures(subject.connection))
+    count = len(seeds(found))
+    if count < 2:
+        return []
+    points: list[Row] = []
+    rows: list[list[Cell]] = []
+    for figure in found:
+        values = figure.values()
+        if len(values) < 2 or not figure.headline:
             continue
-        points: list[Row] = []
-        rows: list[list[str | int | float | None]] = []
-        for figure in found:
-            values = figure.values()
-            if len(values) < 2 or not figure.headline:
-                continue
-            told_of = comparisons.summarise_seeds(list(values.values()))
-            known = told_of.low is not None and told_of.high is not None
-            ends = f"{told_of.low:.2f} to {told_of.high:.2f}" if known else "–"
-            rows.append(
-                [
-                    figure.name,
-                    f"{told_of.mean:.2f}",
-                    f"{told_of.sd:.2f}" if told_of.sd is not None else None,
-                    TOO_FEW if figure.few else ends,
-                    told_of.n,
-                ]
-            )
-            points += [
-                {"name": figure.name, "seed": str(seed), "value": value - told_of.mean}
-                for seed, value in values.items()
-            ]
-        spec = charts.strip(points, title="points from the mean over seeds")
-        alt = f"Each seed's distance from the mean of {len(drawn)} seeds, by figure."
-        caption = (
-            "Each mark is one training; its shape shows the seed. A gain smaller than this spread "
-            "is no evidence for a recipe."
-        )
-        blocks.append(Chart(spec, caption, alt, f"{named}, {len(drawn)} seeds"))
-        heads = ["figure", "mean", "sd", "95 % interval of the mean", "seeds"]
-        blocks.append(Table(heads, rows, "Student's t over the seeds' trainings.", "lrrrr"))
-    return Section(title, blocks, "The same recipe, trained with other random numbers.")
+        over = comparisons.summarise_seeds(list(values.values()))
+        ends = TOO_FEW if figure.few else format_range(over.low, over.high)
+        rows.append([figure.name, f"{over.mean:.2f}", format_number(over.sd), ends, over.n])
+        points += [
+            {"name": figure.name, "seed": str(seed), "value": value - over.mean}
+            for seed, value in values.items()
+        ]
+    spec = charts.strip(points, title="points from the mean over seeds")
+    alt = f"Each seed's distance from the mean of {count} seeds, by figure."
+    caption = (
+        "Each mark is one training; its shape shows the seed. A gain smaller than this spread is "
+        "no evidence for a recipe."
+    )
+    heads = ["figure", "mean", "sd", "95 % interval of the mean", "seeds"]
+    table = Table(heads, rows, "Student's t over the seeds' trainings.", "lrrrr")
+    return [Chart(spec, caption, alt, f"{count} seeds"), table]
 
 
 def space(subjects: Sequence[Subject]) -> Section:
@@ -235,7 +221,7 @@ def space(subjects: Sequence[Subject]) -> Section:
     several = len(subjects) > 1
     points: list[Row] = []
     moves: list[Row] = []
-    rows: list[list[str | int | float | None]] = []
+    rows: list[list[Cell]] = []
     for place, subject in enumerate(subjects):
         found = of_geometry(read_figures(subject.connection))
         sets = dict.fromkeys((f.metric.task, f.metric.subset) for f in found)

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.flows.pages import spaces
-from tercet.flows.pages.blocks import Block, Chart, Grid, Note, Section
-from tercet.flows.report.subject import Row, Subject
+from tercet.flows.pages.blocks import Block, Chart
+from tercet.flows.report.subject import Row, Subject, of_each_run
 
 MOST_POINTS = 1_500
 ANCHORS = 400
@@ -41,43 +41,33 @@ ORDER BY text_id
 """
 
 
-def plane(subjects: Sequence[Subject]) -> Section:
+@of_each_run(
+    "Sources and candidates",
+    "Too few candidates are embedded: the stage `embed` writes the vectors that this projection "
+    "needs.",
+    "Texts that are close in the evaluator's space are close here. Negatives right next to their "
+    "source teach little; those far from every source are easy.",
+)
+def plane(subject: Subject) -> list[Block]:
     """Sources and candidates by method."""
-    title = "Sources and candidates"
-    several = len(subjects) > 1
-    shown: list[Block] = []
-    for subject in subjects:
-        named = f"Run {subject.name}" if several else ""
-        rows = subject.rows(_POINTS) if subject.count("embeddings") else []
-        rows = [row for row in rows if np.isfinite(row["vector"]).all()]
-        if len(rows) < FEWEST:
-            text = f"{named or 'This run'} has too few embedded candidates: {_MISSING}"
-            shown.append(Note(text, "missing"))
-            continue
-        began = time.monotonic()
-        places = _places(np.array([row.pop("vector") for row in rows], dtype=np.float32))
-        seconds = time.monotonic() - began
-        points: list[Row] = [
-            {**row, "x": round(float(x), 2), "y": round(float(y), 2)}
-            for row, (x, y) in zip(rows, places, strict=True)
-        ]
-        names = legend(points)
-        told = ", ".join(f"{name['method']} {name['count']}" for name in names)
-        caption = (
-            f"{len(points):,} texts of {sum(p['role'] == 'source' for p in points):,} sources, "
-            f"drawn by digest; t-SNE of the evaluator's vectors, {seconds:.1f} s. Circles: "
-            "sources, triangles: positives, squares: negatives. Point at one to read it."
-        )
-        alt = f"Texts in the plane by method: {told}."
-        shown.append(Chart(spaces.cloud(points, names), caption, alt, named))
-    lead = (
-        "Texts that are close in the evaluator's space are close here. Negatives right next to "
-        "their source teach little; those far from every source are easy."
+    rows = [row for row in subject.rows(_POINTS) if np.isfinite(row["vector"]).all()]
+    if len(rows) < FEWEST:
+        return []
+    began = time.monotonic()
+    places = _places(np.array([row.pop("vector") for row in rows], dtype=np.float32))
+    seconds = time.monotonic() - began
+    points: list[Row] = [
+        {**row, "x": round(float(x), 2), "y": round(float(y), 2)}
+        for row, (x, y) in zip(rows, places, strict=True)
+    ]
+    names = legend(points)
+    told = ", ".join(f"{name['method']} {name['count']}" for name in names)
+    caption = (
+        f"{len(points):,} texts of {sum(p['role'] == 'source' for p in points):,} sources, drawn "
+        f"by digest; t-SNE of the evaluator's vectors, {seconds:.1f} s. Circles: sources, "
+        "triangles: positives, squares: negatives. Point at one to read it."
     )
-    return Section(title, [Grid(shown, least=24)] if several else shown, lead)
-
-
-_MISSING = "the stage `embed` writes the vectors that this projection needs."
+    return [Chart(spaces.cloud(points, names), caption, f"Texts in the plane by method: {told}.")]
 
 
 def legend(points: Sequence[Row]) -> list[Row]:

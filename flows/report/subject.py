@@ -1,15 +1,16 @@
 """A run as the report sees it: its tables by SQL, its records in the store, a short name."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any
 
 import duckdb
 
+from tercet.flows.pages.blocks import Block, Cell, Note, Section, Table
 from tercet.flows.results.queries import connect
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
@@ -32,6 +33,22 @@ class Subject:
         found = self.connection.execute(query, dict(parameters or {}))
         names = [column[0] for column in found.description or ()]
         return [dict(zip(names, map(_known, row), strict=True)) for row in found.fetchall()]
+
+    def table(
+        self,
+        query: str,
+        caption: str,
+        align: str,
+        parameters: Mapping[str, Any] | None = None,
+        shown: Callable[[Cell], Cell] = lambda cell: cell,
+    ) -> list[Block]:
+        """The rows of a query as a table, whose heads are its columns' names; none without rows.
+
+        shown: what becomes of each cell.
+        """
+        rows = self.rows(query, parameters)
+        cells = [[shown(cell) for cell in row.values()] for row in rows]
+        return [Table(list(rows[0]), cells, caption, align)] if rows else []
 
     def value(self, query: str) -> Any:
         """The one value of a query."""
@@ -118,3 +135,26 @@ def open_runs(store: Store, refs: Sequence[str | None]) -> Iterator[tuple[Subjec
 
 def _known(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+Build = Callable[[Subject], list[Block]]
+Part = Callable[[Sequence[Subject]], Section]
+
+
+def of_each_run(title: str, missing: str, lead: str) -> Callable[[Build], Part]:
+    """A section that shows each run by itself; `missing` stands for one of which it has nothing."""
+
+    def decorate(build: Build) -> Part:
+        @wraps(build)
+        def part(subjects: Sequence[Subject]) -> Section:
+            blocks: list[Block] = []
+            for subject in subjects:
+                found, name = build(subject), f"Run {subject.name}" if len(subjects) > 1 else ""
+                if name and found:
+                    blocks.append(Note(name, "head"))
+                blocks += found or [Note(": ".join(filter(None, (name, missing))), "missing")]
+            return Section(title, blocks, lead)
+
+        return part
+
+    return decorate
