@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import f1_score
 from sts_selftest import packaged_minilm
 
 from tercet.models.encoders.encoder import encode, load_encoder
@@ -96,13 +97,14 @@ def main() -> int:
             vectors = by_words(task) if who == WORDS else by_encoder(task, model, seconds)
             began = time.monotonic()
             found = task.outcome(vectors)
+            f1 = f1_score(found.labels, found.predictions, average=None)[-1]
             rows.append(
                 {
                     "task": name,
                     "model": who,
                     "run": run,
-                    "accuracy": f"{found.accuracy:.2f}",
-                    "f1": f"{found.f1:.2f}" if name == "MRPC" else "",
+                    "accuracy": f"{100 * found.right.mean():.2f}",
+                    "f1": f"{100 * f1:.2f}" if name == "MRPC" else "",
                     "examples": len(found.labels),
                     "chosen_c": " ".join(f"{c:g}" for c in found.chosen),
                     "encoding_s": f"{sum(seconds):.0f}",

@@ -38,20 +38,16 @@ def control_logits(
     fit: Pairs, others: Sequence[Pairs], c: float = 1.0
 ) -> Mapping[str, list[Floats]]:
     """Each control's logits of the other pairs, from a logistic regression on `fit`."""
+    from sklearn.linear_model import LogisticRegression
+
     found = {}
     for name in CONTROLS:
         if name == "cosine" and any(pairs.cosines is None for pairs in (fit, *others)):
             continue
         train, *rest = (_features(name, pairs) for pairs in (fit, *others))
-        model = _classifier(c).fit(train, fit.labels)
+        model = LogisticRegression(C=c, max_iter=1_000, tol=1e-4).fit(train, fit.labels)
         found[name] = [np.asarray(model.decision_function(x), dtype=np.float64) for x in rest]
     return found
-
-
-def _classifier(c: float) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    return LogisticRegression(C=c, max_iter=1_000, tol=1e-4)
 
 
 def _features(name: str, pairs: Pairs) -> Any:

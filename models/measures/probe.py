@@ -66,18 +66,6 @@ class Outcome:
         """1.0 where the prediction is right, else 0.0; of shape (n,)."""
         return np.asarray(self.predictions == self.labels, dtype=np.float64)
 
-    @property
-    def accuracy(self) -> float:
-        """Percent of the examples that are right."""
-        return 100.0 * float(self.right.mean())
-
-    @property
-    def f1(self) -> float:
-        """F1 of class 1 in percent; 0 where it is never predicted correctly."""
-        hits = int(((self.predictions == 1) & (self.labels == 1)).sum())
-        named = int((self.predictions == 1).sum() + (self.labels == 1).sum())
-        return 200.0 * hits / named if named else 0.0
-
 
 def pair_features(first: Any, second: Any) -> Any:
     """|u − v| beside u · v elementwise, of shape (n, 2d), dense or sparse as the vectors are."""

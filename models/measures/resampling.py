@@ -76,11 +76,11 @@ def spearman_of(x: npt.ArrayLike, y: npt.ArrayLike) -> Measure:
     Raises: ValueError as `metrics.spearman`.
     """
     metrics.spearman(x, y)
-    first, second = _Ranked(np.asarray(x)), _Ranked(np.asarray(y))
+    first, second = _ranked(np.asarray(x)), _ranked(np.asarray(y))
 
     def measure(counts: Counts) -> Floats:
-        a, variance_a = first.ranks(counts)
-        b, variance_b = second.ranks(counts)
+        a, variance_a = first(counts)
+        b, variance_b = second(counts)
         covariance = np.einsum("rn,rn,rn->r", counts, a, b)
         defined = (variance_a > 0) & (variance_b > 0)
         scale = np.sqrt(np.where(defined, variance_a * variance_b, 1.0))
@@ -174,28 +174,27 @@ def paired_test(after: Sampled, before: Sampled, level: float = 0.95) -> Interva
     return Interval(found.value, found.low, found.high, p)
 
 
-class _Ranked:
-    """A column made ready for its ranks in many resamples."""
+def _ranked(values: npt.NDArray[np.float64]) -> Callable[[Counts], tuple[Floats, Floats]]:
+    """From counts to mid-ranks minus their mean, (resamples, rows), and the sums of their squares.
 
-    def __init__(self, values: npt.NDArray[np.float64]) -> None:
-        self._order = np.argsort(values, kind="stable")
-        ordered = values[self._order]
-        new = np.append(True, ordered[1:] != ordered[:-1])
-        self._ends = np.append(np.flatnonzero(new)[1:], len(values)) - 1
-        self._group = np.empty(len(values), dtype=np.int64)
-        self._group[self._order] = np.cumsum(new) - 1
+    A value drawn c times after b smaller ones takes up the places b + 1 to b + c; all places have
+    the mean (rows + 1) / 2, whatever the ties.
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    new = np.append(True, ordered[1:] != ordered[:-1])
+    ends = np.append(np.flatnonzero(new)[1:], len(values)) - 1
+    group = np.empty(len(values), dtype=np.int64)
+    group[order] = np.cumsum(new) - 1
 
-    def ranks(self, counts: Counts) -> tuple[Floats, Floats]:
-        """Mid-ranks minus their mean, (resamples, rows), and the sums of their squares.
-
-        A value drawn c times after b smaller ones takes up the places b + 1 to b + c; all places
-        have the mean (rows + 1) / 2, whatever the ties.
-        """
-        upper = np.cumsum(counts[:, self._order], axis=1, dtype=np.int32)[:, self._ends]
+    def ranks(counts: Counts) -> tuple[Floats, Floats]:
+        upper = np.cumsum(counts[:, order], axis=1, dtype=np.int32)[:, ends]
         sizes = np.diff(upper, axis=1, prepend=0)
         middle = upper - (sizes + upper[:, -1:]) / 2
         squares = np.einsum("rg,rg,rg->r", sizes, middle, middle)
-        return np.take(middle, self._group, axis=1), squares
+        return np.take(middle, group, axis=1), squares
+
+    return ranks
 
 
 def _resamples(rows: int, resamples: int, seed: int) -> Iterator[Counts]:

@@ -40,14 +40,14 @@ from tercet.tasks.evaluation.items import (
     item_table,
     rescore,
 )
-from tercet.tasks.evaluation.label_scores import LabelTask, read_label_tasks
-from tercet.tasks.evaluation.retrieval import baseline_ranks, draw_pairs, no_pairs, ranks_of
+from tercet.tasks.evaluation.label_scores import read_label_tasks
+from tercet.tasks.evaluation.retrieval import baseline_ranks, draw_pairs, ranks_of
 from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
 from tercet.tasks.evaluation.suites.fact_order import OrderTask, find_case_files, read_cases
-from tercet.tasks.evaluation.suites.sts import ScoredTask
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.evaluation.suites.suite import KINDS, read_suite, revisions, suite_files
 from tercet.tasks.evaluation.suites.task import Scores, Task
+from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import Resources, Stage, Work
 
 # How many tasks the average of a suite is made of.
@@ -118,7 +118,11 @@ def run(work: Work) -> None:
     the tables of the untouched model: with it the gains over it too.
     """
     config: EvaluateConfig = work.config
-    tasks = [*_read_tasks(config), *_awareness(work), *_labels(work)]
+    tasks = _read_tasks(config)
+    if "awareness" in work.inputs:
+        tasks += read_awareness(work.inputs["awareness"].table("awareness_pairs"))
+    if "labels" in work.inputs:
+        tasks += read_label_tasks(work.inputs["labels"].table("labels"), config.splits)
     material = Material(_pairs(work), tasks)
     if not material.texts():
         return
@@ -225,18 +229,6 @@ def _read_tasks(config: EvaluateConfig) -> list[Task]:
     return [*suite, *own, *read_sets(config.sts_sets, config.splits)]
 
 
-def _awareness(work: Work) -> list[ScoredTask]:
-    if "awareness" not in work.inputs:
-        return []
-    return read_awareness(work.inputs["awareness"].table("awareness_pairs"))
-
-
-def _labels(work: Work) -> list[LabelTask]:
-    if "labels" not in work.inputs:
-        return []
-    return read_label_tasks(work.inputs["labels"].table("labels"), work.config.splits)
-
-
 def _pairs(work: Work) -> list[Pairs]:
     """At most `max_pairs` of each split and question; a split without any is a reject."""
     config: EvaluateConfig = work.config
@@ -253,7 +245,9 @@ def _pairs(work: Work) -> list[Pairs]:
         for split in config.splits:
             # Of halves the stage that cuts them says it, and why.
             if split not in there and task != HALVES:
-                work.emit("rejects", no_pairs(split))
+                why = f"the corpora have no document pairs in split {split}: retrieval was not "
+                why += "measured"
+                work.emit("rejects", rejects("evaluate", [None], "no_pairs", why, split))
         found += own
     return found
 

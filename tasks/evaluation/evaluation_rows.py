@@ -147,7 +147,12 @@ Columns:
 DOCUMENT_PAIRS = "document_pairs"
 HALVES = "halves"
 
-RETRIEVAL_METRICS = ("recall@1", "recall@10", "mrr")
+# From ranks to one value a query.
+_OF_RANKS: Mapping[str, Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float64]]] = {
+    "recall@1": lambda ranks: metrics.recall_at(ranks, 1),
+    "recall@10": lambda ranks: metrics.recall_at(ranks, 10),
+    "mrr": metrics.reciprocal_ranks,
+}
 
 # GenSE takes the pairs of STS-B scored above this as positives for alignment.
 _POSITIVE_SCORE = 4.0
@@ -210,19 +215,6 @@ def rank_table(
     return pa.table(columns, schema=RETRIEVAL_RANKS)
 
 
-def _sampled(
-    ranks: npt.NDArray[np.int32], metric: str, resamples: int, seed: int
-) -> resampling.Sampled:
-    """One of the `RETRIEVAL_METRICS`, in percent."""
-    values = {
-        "recall@1": metrics.recall_at(ranks, 1),
-        "recall@10": metrics.recall_at(ranks, 10),
-        "mrr": metrics.reciprocal_ranks(ranks),
-    }
-    measure = resampling.mean_of(100.0 * values[metric])
-    return resampling.sampled(measure, len(ranks), resamples, seed)
-
-
 def retrieval_rows(
     subject: Subject,
     pairs: Pairs,
@@ -237,12 +229,14 @@ def retrieval_rows(
     """
     found: dict[str, Interval] = {}
     gains: dict[str, Interval] = {}
-    for name in RETRIEVAL_METRICS:
-        after = _sampled(ranks, name, resamples, seed)
+    for name, value_of in _OF_RANKS.items():
+        after, *before = (
+            resampling.sampled(resampling.mean_of(100.0 * value_of(one)), len(one), resamples, seed)
+            for one in ((ranks,) if baseline is None else (ranks, baseline))
+        )
         found[name] = resampling.interval(after)
-        if baseline is not None:
-            before = _sampled(baseline, name, resamples, seed)
-            gains[f"{name}_gain"] = resampling.paired_test(after, before)
+        if before:
+            gains[f"{name}_gain"] = resampling.paired_test(after, *before)
     return [
         row(subject, pairs.data(), pairs.split, metric, value, len(ranks))
         for metric, value in {**found, **gains}.items()

@@ -13,7 +13,6 @@ from tercet.tasks.evaluation.document_pairs import pairs_of_split, questions_of_
 from tercet.tasks.evaluation.encoding import Encoded
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs
 from tercet.tasks.evaluation.suites.layout import Split
-from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput
 
 # A question with fewer pairs in a split is not measured there.
@@ -39,12 +38,6 @@ def draw_pairs(rows: Rows, splits: Sequence[Split], max_pairs: int, seed: int) -
             if len(ids) >= _LEAST.get(task, LEAST):
                 found.append(Pairs(split, ids, queries, answers, task))
     return found
-
-
-def no_pairs(split: str) -> pa.Table:
-    """A reject for a split without document pairs."""
-    detail = f"the corpora have no document pairs in split {split}: retrieval was not measured"
-    return rejects("evaluate", [None], "no_pairs", detail, split)
 
 
 def ranks_of(encoded: Encoded, pairs: Pairs) -> npt.NDArray[np.int32]:

@@ -190,9 +190,8 @@ def _read_sst(path: Path) -> Examples:
     rows = []
     for number, line in enumerate(lines(path), start=1):
         text, label = columns(line, 2, path, number)[:2]
-        check_texts([text], path, number)
-        rows.append((_blanks(text), _class(label, _TWO_CLASSES, path, number)))
-    return _examples(path, rows)
+        rows.append((str(number), label, text))
+    return _examples(path, rows, _TWO_CLASSES)
 
 
 def _read_trec(path: Path) -> Examples:
@@ -202,10 +201,8 @@ def _read_trec(path: Path) -> Examples:
         label, colon, rest = line.strip().partition(":")
         if not colon:
             raise BadInput(f"{path}, line {number}: there is no colon after the label.")
-        text = rest.partition(" ")[2]
-        check_texts([text], path, number)
-        rows.append((_blanks(text), _class(label, _TREC_CLASSES, path, number)))
-    return _examples(path, rows)
+        rows.append((str(number), label, rest.partition(" ")[2]))
+    return _examples(path, rows, _TREC_CLASSES)
 
 
 def _read_mrpc(path: Path) -> Examples:
@@ -213,26 +210,29 @@ def _read_mrpc(path: Path) -> Examples:
     table = lines(path)
     if table and table[0].split("\t")[0].strip() in _TWO_CLASSES:
         raise BadInput(f"{path}, line 1: the header (Quality, #1 ID, …) is missing.")
-    first, second, labels = [], [], []
+    rows = []
     for number, line in enumerate(table[1:], start=2):
         found = columns(line, 5, path, number)
-        check_texts(found[3:5], path, number)
-        first.append(_blanks(found[3]))
-        second.append(_blanks(found[4]))
-        labels.append(_class(found[0], _TWO_CLASSES, path, number))
-    _check_some(path, labels)
-    return Examples(tuple(first), np.array(labels, dtype=np.int64), tuple(second))
+        rows.append((str(number), found[0], found[3], found[4]))
+    return _examples(path, rows, _TWO_CLASSES)
 
 
-def _examples(path: Path, rows: Sequence[tuple[str, int]]) -> Examples:
-    _check_some(path, rows)
-    texts, labels = zip(*rows, strict=True)
-    return Examples(texts, np.array(labels, dtype=np.int64))
-
-
-def _check_some(path: Path, rows: Sequence[object]) -> None:
+def _examples(path: Path, rows: Sequence[tuple[str, ...]], classes: Sequence[str]) -> Examples:
+    """rows: a label, then one text or two, with the number of the line in front."""
     if not rows:
         raise BadInput(f"{path} holds no example: there is nothing to evaluate on.")
+    labels, sides = [], []
+    for number, label, *texts in rows:
+        check_texts(texts, path, int(number))
+        if label.strip() not in classes:
+            raise BadInput(
+                f"{path}, line {number}: the label {label.strip()!r} is none of "
+                f"{', '.join(classes)}."
+            )
+        labels.append(classes.index(label.strip()))
+        sides.append([_blanks(text) for text in texts])
+    first, *second = map(tuple, zip(*sides, strict=True))
+    return Examples(first, np.array(labels, dtype=np.int64), *second)
 
 
 def _check_classes(path: Path, train: Examples, classes: Sequence[str], least: int) -> None:
@@ -243,14 +243,6 @@ def _check_classes(path: Path, train: Examples, classes: Sequence[str], least: i
                 f"{path} holds {counts[label]} examples of class {name!r} where {least} are "
                 "needed: the file is incomplete."
             )
-
-
-def _class(text: str, classes: Sequence[str], path: Path, number: int) -> int:
-    if text.strip() not in classes:
-        raise BadInput(
-            f"{path}, line {number}: the label {text.strip()!r} is none of {', '.join(classes)}."
-        )
-    return classes.index(text.strip())
 
 
 def _blanks(text: str) -> str:
