@@ -236,7 +236,7 @@ def retrieval_rows(
         )
         found[name] = resampling.interval(after)
         if before:
-            gains[f"{name}_gain"] = resampling.paired_test(after, *before)
+            gains[f"{name}_gain"] = resampling.paired_test(after, before[0])
     return [
         row(subject, pairs.data(), pairs.split, metric, value, len(ranks))
         for metric, value in {**found, **gains}.items()
