@@ -12,23 +12,27 @@ import ast
 import hashlib
 import inspect
 import sys
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-from tercet.storage.fingerprint import DIGEST_LENGTH, file_digest
+from tercet.storage.fingerprint import DIGEST_LENGTH, SETTLED_SECONDS, file_digest
+from tercet.storage.store import Store, StoreError, json_bytes
 
 _NO_EFFECT = {"ctx", "kind", "type_comment", "type_ignores"}
 DATA_FILES = "DATA_FILES"
 UNVERSIONED = "UNVERSIONED"
 PARSING_TRIES = 5
+PARSED = "cache/code/parsed.json"
 
-Stamp = tuple[str, int, int]
+# Path, size, and the times of content and inode in nanoseconds.
+Stamp = tuple[str, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,34 @@ class _Module:
 
 
 _known: dict[tuple[str, Path], _Module] = {}
+
+
+@contextmanager
+def remembered(store: Store) -> Iterator[None]:
+    """Within the block only files are parsed that have changed since another process did so.
+
+    What was found is kept in the store's work directory, which need not be writable.
+    """
+    # What an earlier version of this module found counts for nothing.
+    by = file_digest(Path(__file__))
+    kept: Any = None
+    with suppress(StoreError):
+        kept = store.near.get_json(PARSED)
+    for name, path, module in kept["modules"] if kept and kept["by"] == by else ():
+        stamps = tuple((file, *numbers) for file, *numbers in module["stamps"])
+        found = _Module(stamps, module["digest"], tuple(module["imports"]))
+        _known.setdefault((name, Path(path)), found)
+    before = dict(_known)
+    yield
+    if _known != before:
+        settled = (time.time() - SETTLED_SECONDS) * 1e9
+        modules = [
+            (name, str(path), asdict(module))
+            for (name, path), module in _known.items()
+            if all(max(times) < settled for _, _, *times in module.stamps)
+        ]
+        with suppress(StoreError):
+            store.near.replace(PARSED, json_bytes({"by": by, "modules": modules}))
 
 
 def code_digests(
@@ -115,7 +147,12 @@ def _locate(name: str) -> Path | None:
     spec: ModuleSpec | None = None
     places: Sequence[str] | None = None
     parts = name.split(".")
-    for depth in range(1, len(parts) + 1):
+    # Of a package that is imported the finders need not be asked.
+    above = [".".join(parts[:depth]) for depth in range(len(parts))]
+    start = max(depth for depth, one in enumerate(above) if not depth or _imported(one))
+    if start:
+        places = _imported(above[start])
+    for depth in range(start + 1, len(parts) + 1):
         spec = _spec(".".join(parts[:depth]), places)
         if spec is None:
             return None
@@ -125,6 +162,11 @@ def _locate(name: str) -> Path | None:
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
     return Path(spec.origin)
+
+
+def _imported(package: str) -> Sequence[str] | None:
+    """The directories of a package that is imported."""
+    return list(getattr(sys.modules.get(package), "__path__", ())) or None
 
 
 def _spec(name: str, places: Sequence[str] | None) -> ModuleSpec | None:
@@ -193,8 +235,8 @@ def _stamp(path: Path) -> Stamp:
     try:
         stat = path.stat()
     except OSError:
-        return (str(path), -1, -1)
-    return (str(path), stat.st_mtime_ns, stat.st_size)
+        return (str(path), -1, -1, -1)
+    return (str(path), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
 
 
 def canonical_code(tree: ast.AST) -> str:

@@ -20,7 +20,7 @@ DIGEST_LENGTH = 16
 FILE_DIGEST_LENGTH = 32
 
 # A file changed twice within the clock's resolution keeps its times, so recent ones are not cached.
-_SETTLED_SECONDS = 2.0
+SETTLED_SECONDS = 2.0
 
 
 def canonical(value: Any) -> bytes:
@@ -110,7 +110,7 @@ def file_digest(path: Path, cache: Store | None = None) -> str:
             return str(known["digest"])
     with path.open("rb") as source:
         found = hashlib.file_digest(source, "sha256").hexdigest()[:FILE_DIGEST_LENGTH]
-    settled = time.time() - max(before.st_mtime, before.st_ctime) > _SETTLED_SECONDS
+    settled = time.time() - max(before.st_mtime, before.st_ctime) > SETTLED_SECONDS
     if cache is not None and settled and _cache_place(path, path.stat()) == place:
         # The store is read-only or full: the digest is still right.
         with suppress(StoreError):

@@ -45,8 +45,9 @@ def fingerprints(
     Raises: BadInput if a model or file named in the recipe does not exist.
     """
     found: dict[str, Fingerprint] = {}
-    for step in steps:
-        found[step.name] = _fingerprint(step, found, seed, store, fetch)
+    with code.remembered(store):
+        for step in steps:
+            found[step.name] = _fingerprint(step, found, seed, store, fetch)
     return found
 
 

@@ -229,7 +229,7 @@ def contents(store: Store) -> tuple[list[str], pa.Table]:
     sealed = sealed_names(store)
     rows = [table for name, table in unsealed.items() if name not in set(sealed)]
     files = [sealed_path(store, name) for name in sealed]
-    return files, pa.concat_tables([RESPONSES.empty_table(), *rows])
+    return files, pa.concat_tables([pa.Table.from_batches([], RESPONSES), *rows])
 
 
 def seal_left(store: Store) -> None:
@@ -269,7 +269,7 @@ def _write(store: Store, name: str, rows: pa.Table) -> None:
 
 def _table(journal: Path) -> pa.Table:
     """The journal's complete lines as a table."""
-    tables, waiting = [RESPONSES.empty_table()], []
+    tables, waiting = [pa.Table.from_batches([], RESPONSES)], []
     with journal.open("rb") as file:
         for row, _ in _read(file):
             if row is not None:

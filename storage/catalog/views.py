@@ -140,7 +140,7 @@ def _fill(
             if _have(entries, table):
                 _view(connection, name, whole(_union(store, entries, table)))
             elif table in known_schemas:
-                _table(connection, name, known_schemas[table].empty_table(), whole)
+                _table(connection, name, pa.Table.from_batches([], known_schemas[table]), whole)
             else:
                 _view(connection, name, _no_rows(snapshot, table))
         if table in in_store:
@@ -161,7 +161,7 @@ def _whole(connection: duckdb.DuckDBPyConnection, schema: pa.Schema | None) -> C
     if schema is None or not schema.metadata:
         return lambda query: query
     computed = {name.decode(): sql.decode() for name, sql in schema.metadata.items()}
-    connection.register("described", schema.empty_table())
+    connection.register("described", pa.Table.from_batches([], schema))
     described = connection.execute("DESCRIBE described").fetchall()
     connection.unregister("described")
     own = ", ".join(f"NULL::{kind} AS {_name(name)}" for name, kind, *_ in described)
@@ -195,7 +195,7 @@ def _show_sealed(connection: duckdb.DuckDBPyConnection, store: Store) -> None:
         if files:
             _view(connection, f"built.main.{name}", sql(f"SELECT * FROM {read_parquet_sql(files)}"))
         else:
-            _table(connection, f"built.main.{name}", METADATA[name].empty_table())
+            _table(connection, f"built.main.{name}", pa.Table.from_batches([], METADATA[name]))
 
 
 def _have(entries: Sequence[Entry], table: str) -> bool:

@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from tercet.models.losses import pairwise_logistic
 from tercet.models.losses.info_nce import InfoNce
 from tercet.models.losses.loss import Loss
 from tercet.storage import code
+from tercet.storage.store import open_store
 
 HERE = Path(code.__file__)
 
@@ -67,7 +69,12 @@ def test_the_frozen_digest_under_other_pythons(version: str, tmp_path: Path) -> 
     # Only the walk is of interest: the package's other modules need libraries.
     names = tmp_path / "tercet" / "storage"
     names.mkdir(parents=True)
-    (names / "fingerprint.py").write_text("DIGEST_LENGTH = 16\nfile_digest = None\n")
+    taken = {
+        "fingerprint": ("DIGEST_LENGTH", "SETTLED_SECONDS", "file_digest"),
+        "store": ("Store", "StoreError", "json_bytes"),
+    }
+    for module, all_of_it in taken.items():
+        (names / f"{module}.py").write_text(" = ".join(all_of_it) + " = object\n")
     shutil.copy(HERE, names / "code.py")
     program = (
         "import ast, hashlib, sys; from tercet.storage import code;"
@@ -180,6 +187,42 @@ def test_a_change_reaches_exactly_those_who_import_it(shop: Path) -> None:
     assert {stage: _digests(stage) for stage in ("two", "three")} == {
         stage: before[stage] for stage in ("two", "three")
     }
+
+
+def test_only_what_has_changed_is_parsed_again_by_another_process(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(str(tmp_path / "store"))
+    parsed: list[bytes] = []
+    parse = code._parsed
+    monkeypatch.setattr(code, "_parsed", lambda source: parsed.append(source) or parse(source))
+    monkeypatch.setattr(code, "SETTLED_SECONDS", 0.0)
+
+    def in_a_new_process() -> dict[str, str]:
+        parsed.clear()
+        code._known.clear()
+        with code.remembered(store):
+            return _digests("one")
+
+    first = in_a_new_process()
+    assert len(parsed) == len(first)
+    assert in_a_new_process() == first
+    assert parsed == []
+    (shop / "models/far.py").write_text("x = 2")
+    assert in_a_new_process() != first
+    assert parsed == [b"x = 2"]
+    (shop / "models/words.tsv").write_text("c\td\n")
+    second = in_a_new_process()
+    assert parsed == [(shop / "models/helper.py").read_bytes()]
+    (store.work / code.PARSED).write_text("{")
+    assert in_a_new_process() == second
+
+
+def test_what_has_just_been_written_is_parsed_again(shop: Path, tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "store"))
+    with code.remembered(store):
+        _digests("one")
+    assert json.loads((store.work / code.PARSED).read_text())["modules"] == []
 
 
 def test_the_modules_of_an_object_are_those_of_its_functions_and_classes() -> None:

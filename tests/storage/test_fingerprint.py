@@ -104,12 +104,12 @@ def test_a_file_is_read_again_when_it_changes(
     path = tmp_path / "weights.bin"
     path.write_bytes(b"one")
     os.utime(path, (1_000_000, 1_000_000))
-    monkeypatch.setattr(fingerprint, "_SETTLED_SECONDS", 0.05)
+    monkeypatch.setattr(fingerprint, "SETTLED_SECONDS", 0.05)
     time.sleep(0.1)
     first = fingerprint.file_digest(path, store)
     assert first == fingerprint.file_digest(path) == fingerprint.file_digest(path, store)
     assert len(store.list("cache/files")) == 1
-    monkeypatch.setattr(fingerprint, "_SETTLED_SECONDS", 3600.0)
+    monkeypatch.setattr(fingerprint, "SETTLED_SECONDS", 3600.0)
     path.write_bytes(b"two")
     assert fingerprint.file_digest(path, store) != first
     # Rewritten in place, of equal size, with its old time: the same inode says so by its own time.

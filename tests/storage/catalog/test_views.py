@@ -81,6 +81,15 @@ def test_tables_about_the_store(filled: Store) -> None:
     assert ask(now, "SELECT request_digest FROM responses") == []
 
 
+def test_the_catalog_needs_no_pandas(filled: Store) -> None:
+    program = (
+        "import sys; from tercet.storage.store import open_store; "
+        "from tercet.storage.catalog import views; store = open_store(sys.argv[1]); "
+        "views.write_catalog(store); views.connect(store); assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program, filled.location], check=True)
+
+
 def test_an_empty_store_has_the_known_tables(store: Store) -> None:
     schemas = {"triplets": pa.schema([("id", pa.uint64()), ("v", pa.list_(pa.float32()))])}
     now = connect(store, known_schemas=schemas)
