@@ -6,25 +6,21 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 
-from tercet.models.llm.client.exchange import (
-    ConnectionPool,
-    Endpoint,
-    RequestError,
-    exchange,
-    reachable,
-)
-from tercet.models.llm.client.in_flight import Caller, RequestQueue, Row, Server, a_word, recorded
+from tercet.models.llm.client.exchange import ConnectionPool, Endpoint, RequestError
+from tercet.models.llm.client.in_flight import Caller, RequestQueue, Row, Server, a_word
 from tercet.models.llm.client.pace import Pace, backoff
 from tercet.models.llm.client.stopping import hopeless, silence
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings
-from tercet.models.llm.wire import Completion, Text, Wire
+from tercet.models.llm.wire import Completion, Wire
 
 # Failures in succession, without an answer, after which an endpoint has to prove that it works.
 _DOUBTFUL = 8
 # Most seconds between two looks at an endpoint that is down.
 _LOOK = 10.0
+# Seconds after which it is looked again what may be sent, though nothing was answered.
+_TURN = 0.05
 
 
 class Dispatch:
@@ -43,7 +39,6 @@ class Dispatch:
         self._servers: list[Server] = []
         self._queue = RequestQueue(settings.list_size)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
         self._n_answers = self._n_given_up = self._open = 0
         # Time of the last answer, or of the start of the open work if that was later.
         self._good_at = 0.0
@@ -57,8 +52,9 @@ class Dispatch:
         self._loop, self._end = asyncio.get_running_loop(), end
         for endpoint in endpoints:
             pace = Pace(self._settings.concurrency, self._loop.time, random.random)
-            pool, shown = ConnectionPool(endpoint), endpoint.shown
-            self._servers.append(Server(endpoint, pool, pace, shown, self._wire.lists))
+            pool = ConnectionPool(endpoint, self._settings.key_env)
+            self._servers.append(Server(endpoint.shown, pool, pace, self._wire.lists))
+        self._tick()
 
     def submit(self, caller: Caller, rows: list[Row]) -> None:
         """Takes rows; each caller has a queue, and callers take turns."""
@@ -88,8 +84,6 @@ class Dispatch:
             return
         self.stopped = self._fault or error
         self._end.set()
-        if self._timer is not None:
-            self._timer.cancel()
         for task in self._tasks:
             if task is not asyncio.current_task(self._loop):
                 task.cancel()
@@ -101,8 +95,13 @@ class Dispatch:
         for server in self._servers:
             await server.pool.close()
 
+    def _tick(self) -> None:
+        self._turn()
+        if self.stopped is None:
+            self._loop.call_later(_TURN, self._tick)
+
     def _turn(self) -> None:
-        """Sends what may be sent now, and sets a timer for when more may be."""
+        """Sends what may be sent now, or stops."""
         if self.stopped is not None:
             return
         if self._fault is not None:
@@ -110,26 +109,9 @@ class Dispatch:
                 self.stop(self._fault)
             return
         now = self._loop.time()
-        if self._out_of_patience(now):
-            return
-        while self._send_one(now):
-            pass
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._open:
-            self._timer = self._loop.call_at(self._next_turn(now), self._turn)
-
-    def _next_turn(self, now: float) -> float:
-        patience_ends = self._good_at + self._settings.patience
-        times = [patience_ends if self._last and patience_ends > now else now + 1.0]
-        # Rows that are due and find no room are woken when room is made.
-        if (due := self._queue.next_due(now)) is not None:
-            times.append(due)
-        for server in self._servers:
-            if server.is_asked() and (at := server.pace.changes_at()) is not None:
-                times.append(at)
-        return max(min(times), now + 0.01)
+        if not self._out_of_patience(now):
+            while self._send_one(now):
+                pass
 
     def _out_of_patience(self, now: float) -> bool:
         """Stops if nothing was answered for long and no endpoint answers a probe either."""
@@ -150,18 +132,15 @@ class Dispatch:
         n_asked = sum(server.is_asked() for server in self._servers)
         for server in sorted(self._servers, key=Server.room, reverse=True):
             if rows := self._queue.take(server, n_asked > 1, now):
-                self._send(server, rows, now)
+                for row in rows:
+                    row.attempts += 1
+                    row.first_sent = row.first_sent or now
+                server.open += len(rows)
+                task = self._start(self._ask(server, rows, now))
+                rows[0].caller.tasks.add(task)
+                task.add_done_callback(rows[0].caller.tasks.discard)
                 return True
         return False
-
-    def _send(self, server: Server, rows: list[Row], now: float) -> None:
-        for row in rows:
-            row.attempts += 1
-            row.first_sent = row.first_sent or now
-        server.open += len(rows)
-        task = self._start(self._ask(server, rows, now))
-        rows[0].caller.tasks.add(task)
-        task.add_done_callback(rows[0].caller.tasks.discard)
 
     def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
@@ -172,12 +151,11 @@ class Dispatch:
     async def _ask(self, server: Server, rows: list[Row], sent_at: float) -> None:
         try:
             try:
-                said = await self._exchange(
-                    server, rows[0].request, [row.text for row in rows], self._settings.timeout
-                )
+                texts, timeout = [row.text for row in rows], self._settings.timeout
+                said = await server.pool.exchange(self._wire, rows[0].request, texts, timeout)
             except RequestError as error:
                 if self._fault is None:
-                    self._troubled(server, rows, error, sent_at)
+                    self._judge(server, rows, error, sent_at)
             else:
                 self._answered(server, rows, said)
         except Exception as fault:
@@ -186,12 +164,6 @@ class Dispatch:
             server.open -= len(rows)
             # After a cancellation, whoever cancelled is still at work.
             self._loop.call_soon(self._turn)
-
-    async def _exchange(
-        self, server: Server, request: Request, texts: Sequence[Text], timeout: float
-    ) -> list[Completion]:
-        to, key_env = server.endpoint, self._settings.key_env
-        return await exchange(server.pool, to, self._wire, request, texts, timeout, key_env)
 
     def _answered(self, server: Server, rows: list[Row], said: list[Completion]) -> None:
         server.pace.answered(len(rows))
@@ -202,18 +174,17 @@ class Dispatch:
         if told:
             self._deliver(server, [row for row, _ in told], [one for _, one in told], None)
         for row, one in zip(rows, said, strict=True):
-            if one.lacks:
-                self._said_nothing(server, row, one)
-
-    def _said_nothing(self, server: Server, row: Row, said: Completion) -> None:
-        """Asks again, unless the room for an answer was spent: more tries would spend it again."""
-        row.faults += 1
-        spent = said.finish_reason == "length"
-        if self._fault is None and not spent and row.faults < self._settings.tries:
-            self._alone([row], 0)
-            return
-        error = RequestError("erred", said.lacks).after(row.faults)
-        self._deliver(server, [row], [replace(said, raw="", finish_reason="failed")], error)
+            if not one.lacks:
+                continue
+            row.faults += 1
+            # Where the room for an answer was spent, more tries would spend it again.
+            spent = one.finish_reason == "length"
+            if self._fault is None and not spent and row.faults < self._settings.tries:
+                self._alone([row])
+            else:
+                error = RequestError("erred", one.lacks).after(row.faults)
+                failed = replace(one, raw="", finish_reason="failed")
+                self._deliver(server, [row], [failed], error)
 
     def _well(self, server: Server) -> None:
         server.is_well()
@@ -222,11 +193,33 @@ class Dispatch:
     def _deliver(
         self, server: Server, rows: list[Row], said: list[Completion], error: str | None
     ) -> None:
-        now = self._loop.time()
-        answers, fault = recorded(self._record, rows, said, self._model, server, now, error)
-        fault = self._fault or fault
-        if fault is not None:
-            self._drain(fault)
+        """Records the rows' answers, and gives them to their caller. error: why they failed."""
+        answers: list[Answer] = []
+        for row, one in zip(rows, said, strict=True):
+            answer = Answer(
+                place=row.request.place,
+                digest=row.request.digest,
+                model=self._model,
+                raw=one.raw,
+                finish_reason=one.finish_reason,
+                prompt_tokens=one.prompt_tokens,
+                n_tokens=one.n_tokens,
+                attempts=row.attempts,
+                seconds=self._loop.time() - row.first_sent,
+                endpoint=server.shown,
+                error=error,
+            )
+            answers.append(answer)
+            try:
+                self._record(row.request, answer)
+            except Exception as fault:
+                # Nothing new is sent. What is open is paid for, even what follows the answer that
+                # reaches a ceiling, and still recorded.
+                self._fault = self._fault or fault
+        if self._fault is not None:
+            for other in self._servers:
+                if other.probe is not None:
+                    other.probe.cancel()
             return
         caller = rows[0].caller
         if not caller.gone:
@@ -234,31 +227,32 @@ class Dispatch:
             self._open -= len(rows)
             caller.answers.put(answers)
 
-    def _drain(self, fault: Exception) -> None:
-        """Sends nothing new; open rows are paid for and still recorded, whatever comes of them."""
-        self._fault = fault
-        for server in self._servers:
-            if server.probe is not None:
-                server.probe.cancel()
-
-    def _troubled(
-        self, server: Server, rows: list[Row], error: RequestError, sent_at: float
-    ) -> None:
+    def _judge(self, server: Server, rows: list[Row], error: RequestError, sent_at: float) -> None:
+        """Finds out whose fault it was, and asks again or gives up."""
         if error.kind in ("refused", "withheld", "miscounted"):
-            self._judged(server, rows, error)
+            # The endpoint works, but rejects these rows, or this form of them.
+            server.pace.answered(len(rows))
+            self._well(server)
+            if error.kind == "refused":
+                self._refused(server, rows, error)
+            elif len(rows) == 1:
+                self._fail(server, rows[0], str(error))
+            else:
+                server.lists = server.lists and error.kind != "miscounted"
+                self._alone(rows)
             return
         self._last = f"{server.shown}: {error}"
         if error.kind == "busy":
-            self._pushed_back(server, rows, error, sent_at)
+            self._busy(server, rows, error, sent_at)
         elif error.kind == "down":
             for row in rows:
                 row.attempts -= 1
-            self._queue.back(rows, self._loop.time())
+            self._queue.back(rows)
             if error.unusable is not None and not server.has_spoken():
                 self._leave_out(server, error.unusable)
-                return
-            server.failed_at = self._loop.time()
-            self._doubt(server, down=True)
+            else:
+                server.failed_at = self._loop.time()
+                self._doubt(server, down=True)
         else:
             server.pace.erred(sent_at)
             server.failures += 1
@@ -266,34 +260,22 @@ class Dispatch:
             if server.failures >= _DOUBTFUL:
                 self._doubt(server, down=False)
 
-    def _judged(self, server: Server, rows: list[Row], error: RequestError) -> None:
-        """The endpoint works, but rejects these rows, or this form of them."""
-        server.pace.answered(len(rows))
-        self._well(server)
-        if error.kind == "refused":
-            self._refused(server, rows, error)
-        elif len(rows) == 1:
-            self._fail(server, rows[0], str(error))
-        else:
-            server.lists = server.lists and error.kind != "miscounted"
-            self._alone(rows, 0)
-
     def _refused(self, server: Server, rows: list[Row], error: RequestError) -> None:
         """Finds out whether the endpoint refuses these rows or everything."""
         if server.out is None and (unusable := server.refuses_all(rows, error)) is not None:
             self._leave_out(server, unusable)
         row = rows[0]
         if server.out is not None:
-            self._queue.back(rows, self._loop.time())
+            self._queue.back(rows)
         elif len(rows) > 1:
-            self._alone(rows, 0)
+            self._alone(rows)
         elif server.held or not server.has_spoken():
             # A probe tells which.
-            self._alone(rows, 0)
+            self._alone(rows)
             self._doubt(server, down=False, like=row.request)
         elif row.refused_by is None and sum(map(Server.is_asked, self._servers)) > 1:
             row.refused_by = server
-            self._alone(rows, 0)
+            self._alone(rows)
         else:
             self._fail(server, row, str(error))
 
@@ -303,34 +285,29 @@ class Dispatch:
         if all(other.out is not None for other in self._servers):
             raise Unusable(" ".join(str(other.out) for other in self._servers))
 
-    def _pushed_back(
-        self, server: Server, rows: list[Row], error: RequestError, sent_at: float
-    ) -> None:
+    def _busy(self, server: Server, rows: list[Row], error: RequestError, sent_at: float) -> None:
         """The endpoint is busy, or always claims to be for one row."""
-        now = self._loop.time()
-        row = rows[0]
-        again = any(one.pushes for one in rows)
+        row, again = rows[0], any(one.pushes for one in rows)
         known = len(rows) == 1 and row.faults >= self._settings.tries
         if to_blame := server.push_back(rows) or known:
             row.faults += 1
             server.pace.erred(sent_at)
         else:
             server.pace.pushed_back(sent_at, error.pause)
-        if len(rows) > 1:
-            if again:
-                self._alone(rows, 1)
-            else:
-                self._queue.back(rows, now)
-            return
-        if row.faults >= self._settings.tries:
+        if len(rows) > 1 and again:
+            self._alone(rows, 1)
+        elif len(rows) > 1:
+            self._queue.back(rows)
+        elif row.faults >= self._settings.tries:
             self._give_up(server, row, error)
-            return
-        wait = backoff(1 + row.faults, random.random())
-        self._queue.alone(row, now + max(wait, (error.pause or 0.0) if to_blame else 0.0))
-        server.busy_for.add(row)
-        # With nothing else to ask, a probe tells whether it is busy.
-        if again and not to_blame and server.open == 1 and self._queue.are_empty():
-            self._doubt(server, down=False)
+        else:
+            pause = (error.pause or 0.0) if to_blame else 0.0
+            wait = max(backoff(1 + row.faults, random.random()), pause)
+            self._queue.alone(row, self._loop.time() + wait)
+            server.busy_for.add(row)
+            # With nothing else to ask, a probe tells whether it is busy.
+            if again and not to_blame and server.open == 1 and self._queue.are_empty():
+                self._doubt(server, down=False)
 
     def _erred(self, server: Server, rows: list[Row], error: RequestError) -> None:
         """Asks the rows one by one, which shows whose fault it was."""
@@ -358,7 +335,8 @@ class Dispatch:
     def _fail(self, server: Server, row: Row, error: str) -> None:
         self._deliver(server, [row], [Completion("", "failed", 0, 0)], error)
 
-    def _alone(self, rows: list[Row], tried: int) -> None:
+    def _alone(self, rows: list[Row], tried: int = 0) -> None:
+        """Asks each row by itself, after a pause that grows with the tries."""
         now = self._loop.time()
         for row in rows:
             self._queue.alone(row, now + (backoff(tried, random.random()) if tried else 0.0))
@@ -383,10 +361,10 @@ class Dispatch:
                 try:
                     if down:
                         await asyncio.sleep(backoff(tried, random.random(), most=_LOOK))
-                        await reachable(server.pool, server.endpoint)
+                        await server.pool.reach()
                     else:
                         texts = self._wire.texts([word])
-                        await self._exchange(server, word, texts, seconds)
+                        await server.pool.exchange(self._wire, word, texts, seconds)
                 except RequestError as raised:
                     error = raised
                 if error is None or error.kind not in ("down", "erred"):
@@ -405,22 +383,17 @@ class Dispatch:
             if down:
                 server.pace.restart()
                 server.failed_at = float("-inf")
+            elif error is not None and error.kind == "busy":
+                self._last, server.failed_at = f"{server.shown}: {error}", self._loop.time()
+                server.pace.pushed_back(server.failed_at, error.pause)
+            elif error is not None and (unusable := server.refuses_words(error)) is not None:
+                self._leave_out(server, unusable)
             else:
-                self._proved(server, error)
+                server.has_proved()
+                self._well(server)
             server.failures = 0
             server.blamed.clear()
         except Exception as fault:
             self.stop(fault)
         finally:
             self._loop.call_soon(self._turn)
-
-    def _proved(self, server: Server, error: RequestError | None) -> None:
-        """Draws the conclusion from a probe. error: None for an answer."""
-        if error is not None and error.kind == "busy":
-            self._last, server.failed_at = f"{server.shown}: {error}", self._loop.time()
-            server.pace.pushed_back(server.failed_at, error.pause)
-        elif error is not None and (unusable := server.refuses_words(error)) is not None:
-            self._leave_out(server, unusable)
-        else:
-            server.has_proved()
-            self._well(server)

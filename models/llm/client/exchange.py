@@ -114,15 +114,18 @@ class RequestError(Exception):
 
 
 class ConnectionPool:
-    """Connections to an endpoint: one httpx client each, as many as are used at once.
+    """Asks an endpoint, over connections: one httpx client each, as many as are used at once.
 
     A client's pool scans all of its connections for each request: with 256 open that takes 5 ms a
     request, where a client with a single connection needs 1 ms. Idle connections are dropped after
     four seconds, since common servers close them after five: no request enters a connection that is
     being closed.
+
+    key_env: the environment variable of its key, for messages.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, key_env: str) -> None:
+        self._endpoint, self._key_env = endpoint, key_env
         url = httpx.URL(endpoint.url)
         # A proxy for other hosts is not for a server on this machine.
         self._outside = url.host not in ("127.0.0.1", "localhost", "::1")
@@ -133,19 +136,61 @@ class ConnectionPool:
         self._all: list[httpx.AsyncClient] = []
         self._free: list[httpx.AsyncClient] = []
 
+    async def exchange(
+        self, wire: Wire, request: Request, texts: Sequence[Text], timeout: float
+    ) -> list[Completion]:
+        """The answers to `texts`, which share `request`'s sampling and schema.
+
+        Raises RequestError, and Unusable if nothing can be sent at all.
+        """
+        endpoint = self._endpoint
+        body = json.dumps(wire.body(endpoint.model, request, texts)).encode()
+        try:
+            with self._connection() as http:
+                async with asyncio.timeout(timeout):
+                    response = await http.post(endpoint.at(wire.path), content=body)
+        except TimeoutError:
+            raise RequestError("erred", f"no answer within {timeout:g} s") from None
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise _down(error, endpoint) from None
+        except httpx.RequestError as error:
+            raise RequestError("erred", "connection lost", type(error).__name__) from None
+        if response.status_code != 200:
+            raise _refusal(response, endpoint, self._key_env)
+        try:
+            return wire.read(response.content, texts)
+        except Withheld as error:
+            raise RequestError("withheld", str(error)) from None
+        except Miscounted as error:
+            raise RequestError("miscounted" if len(texts) > 1 else "erred", str(error)) from None
+        except Malformed as error:
+            detail = error_told(response.content, endpoint.key)
+            raise RequestError("erred", str(error), detail) from None
+
+    async def reach(self) -> None:
+        """Returns if something listens, whatever it says. Raises RequestError (down)."""
+        try:
+            with self._connection() as http:
+                async with asyncio.timeout(_CONNECT):
+                    await http.get(self._endpoint.at("/models"))
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise _down(error, self._endpoint) from None
+        except (httpx.RequestError, TimeoutError):
+            return
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        for connection in self._all:
+            await connection.aclose()
+
     @contextmanager
-    def one(self) -> Iterator[httpx.AsyncClient]:
-        """A connection for exclusive use: the most recently used of the free ones."""
+    def _connection(self) -> Iterator[httpx.AsyncClient]:
+        """One for exclusive use: the most recently used of the free ones."""
         connection = self._free.pop() if self._free else self._another()
         try:
             yield connection
         finally:
             self._free.append(connection)
-
-    async def close(self) -> None:
-        """Closes all of them."""
-        for connection in self._all:
-            await connection.aclose()
 
     def _another(self) -> httpx.AsyncClient:
         try:
@@ -160,55 +205,6 @@ class ConnectionPool:
             raise no_proxy(error) from None
         self._all.append(connection)
         return connection
-
-
-async def reachable(pool: ConnectionPool, endpoint: Endpoint) -> None:
-    """Returns if something listens, whatever it says. Raises RequestError (down)."""
-    try:
-        with pool.one() as http:
-            async with asyncio.timeout(_CONNECT):
-                await http.get(endpoint.at("/models"))
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise _down(error, endpoint) from None
-    except (httpx.RequestError, TimeoutError):
-        return
-
-
-async def exchange(
-    pool: ConnectionPool,
-    endpoint: Endpoint,
-    wire: Wire,
-    request: Request,
-    texts: Sequence[Text],
-    timeout: float,
-    key_env: str,
-) -> list[Completion]:
-    """The answers to `texts`, which share `request`'s sampling and schema.
-
-    Raises RequestError, and Unusable if nothing can be sent at all.
-    """
-    body = json.dumps(wire.body(endpoint.model, request, texts)).encode()
-    try:
-        with pool.one() as http:
-            async with asyncio.timeout(timeout):
-                response = await http.post(endpoint.at(wire.path), content=body)
-    except TimeoutError:
-        raise RequestError("erred", f"no answer within {timeout:g} s") from None
-    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-        raise _down(error, endpoint) from None
-    except httpx.RequestError as error:
-        raise RequestError("erred", "connection lost", type(error).__name__) from None
-    if response.status_code != 200:
-        raise _refusal(response, endpoint, key_env)
-    try:
-        return wire.read(response.content, texts)
-    except Withheld as error:
-        raise RequestError("withheld", str(error)) from None
-    except Miscounted as error:
-        raise RequestError("miscounted" if len(texts) > 1 else "erred", str(error)) from None
-    except Malformed as error:
-        detail = error_told(response.content, endpoint.key)
-        raise RequestError("erred", str(error), detail) from None
 
 
 def no_proxy(error: Exception) -> Unusable:

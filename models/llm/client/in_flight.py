@@ -4,15 +4,15 @@ import asyncio
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 
-from tercet.models.llm.client.exchange import ConnectionPool, Endpoint, RequestError
+from tercet.models.llm.client.exchange import ConnectionPool, RequestError
 from tercet.models.llm.client.pace import Pace
 from tercet.models.llm.errors import Unusable
 from tercet.models.llm.messages import Answer, Request
-from tercet.models.llm.wire import Completion, Text
+from tercet.models.llm.wire import Text
 
 # Rows answered for each one pushed back, above which the row itself is too much.
 _ONE_IN = 4
@@ -55,28 +55,10 @@ class Row:
     heard: tuple[int, int] = (0, 0)
     refused_by: "Server | None" = None
 
-    def answered(
-        self, said: Completion, model: str, server: "Server", now: float, error: str | None
-    ) -> Answer:
-        """Its answer. error: why it failed, if it did."""
-        return Answer(
-            place=self.request.place,
-            digest=self.request.digest,
-            model=model,
-            raw=said.raw,
-            finish_reason=said.finish_reason,
-            prompt_tokens=said.prompt_tokens,
-            n_tokens=said.n_tokens,
-            attempts=self.attempts,
-            seconds=now - self.first_sent,
-            endpoint=server.shown,
-            error=error,
-        )
-
 
 @dataclass(eq=False)
 class Server:
-    """An endpoint's state.
+    """The state of the endpoint that is `shown` so.
 
     lists: it answers lists correctly. held: nothing is sent until `probe` has ended; out: why it is
     no longer asked.
@@ -85,10 +67,9 @@ class Server:
     in these failures; busy_for: the rows that it pushed back since its last answer.
     """
 
-    endpoint: Endpoint
+    shown: str
     pool: ConnectionPool
     pace: Pace
-    shown: str
     lists: bool
     open: int = 0
     held: bool = False
@@ -191,13 +172,13 @@ class RequestQueue:
         if caller not in self._callers:
             self._callers.append(caller)
 
-    def back(self, rows: Sequence[Row], now: float) -> None:
+    def back(self, rows: Sequence[Row]) -> None:
         """Puts rows back at the head of the queue, as if never sent."""
         caller = rows[0].caller
         if caller.gone:
             return
         if rows[0].alone:
-            self.alone(rows[0], now)
+            self.alone(rows[0], 0.0)
             return
         caller.waiting.extendleft(reversed(rows))
         self.join(caller, ())
@@ -210,10 +191,6 @@ class RequestQueue:
     def are_empty(self) -> bool:
         """Whether all queues are empty; some rows may wait alone."""
         return not any(caller.waiting for caller in self._callers)
-
-    def next_due(self, now: float) -> float | None:
-        """When the next lone row is due; None if there is none, or one is due already."""
-        return self._later[0][0] if self._later and self._later[0][0] > now else None
 
     def take(self, server: Server, elsewhere: bool, now: float) -> list[Row]:
         """The rows to send to the server next, as far as it has room.
@@ -255,28 +232,6 @@ class RequestQueue:
         for entry in passed:
             heapq.heappush(self._later, entry)
         return found
-
-
-def recorded(
-    record: Callable[[Request, Answer], None],
-    rows: Sequence[Row],
-    said: Sequence[Completion],
-    model: str,
-    server: Server,
-    now: float,
-    error: str | None,
-) -> tuple[list[Answer], Exception | None]:
-    """The rows' answers, each passed to `record`, and the first error that it raised."""
-    answers: list[Answer] = []
-    fault: Exception | None = None
-    for row, one in zip(rows, said, strict=True):
-        answers.append(row.answered(one, model, server, now, error))
-        # All of it is paid for, even what follows the answer that reaches a ceiling.
-        try:
-            record(row.request, answers[-1])
-        except Exception as raised:
-            fault = fault or raised
-    return answers, fault
 
 
 def a_word(like: Request) -> Request:

@@ -63,16 +63,6 @@ class Pace:
         doublings = min(13, int((now - self._doubling_since) / DOUBLING_SECONDS))
         return min(self.top, int(self._limit) << doublings)
 
-    def changes_at(self) -> float | None:
-        """When the limit next grows by time alone; None: not until something happens."""
-        now = self._clock()
-        if now < self._paused_until:
-            return self._paused_until
-        if self._doubling_since is None or self.limit() >= self.top:
-            return None
-        past = int((now - self._doubling_since) / DOUBLING_SECONDS)
-        return self._doubling_since + (past + 1) * DOUBLING_SECONDS
-
     def answered(self, rows: int) -> None:
         """`rows` open rows were answered."""
         self._outcomes.append(True)
