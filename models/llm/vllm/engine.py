@@ -5,7 +5,6 @@ ends. Between it and Tercet stands the supervisor, which ends it when Tercet is 
 """
 
 import contextlib
-import http.client
 import json
 import os
 import signal
@@ -16,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import psutil
 
 from tercet.models.llm.errors import Stopped, Unusable
@@ -216,11 +216,8 @@ class Engine:
                     f"(its log: {self.log})."
                 )
             # A server too busy to say what it serves is asked again.
-            if (
-                _page(self._port, "/health") is not None
-                and (listed := _answer(self._port, "/v1/models")) is not None
-            ):
-                foreign = self._foreign(listed[1])
+            if _is_healthy(self._port) and (listed := _page(self._port, "/v1/models")) is not None:
+                foreign = self._foreign(listed.content)
                 if foreign is None or process.poll() is None:
                     return foreign
             if time.monotonic() > deadline:
@@ -264,8 +261,14 @@ class Engine:
                 self._say(self._dead)
                 return
             self._say(f"vLLM died and is being restarted: {why}")
-            fault = self._restart()
-            if fault is not None:
+            try:
+                self._launch()
+                fault: object = self._await_health()
+            except (OSError, ValueError) as error:
+                fault = f"{type(error).__name__}: {error}."
+            if fault is None and not self._stopping.is_set():
+                self._say("vLLM answers again")
+            elif fault is not None:
                 self._dead = f"vLLM died and did not come back: {fault}"
                 self._say(self._dead)
                 return
@@ -280,22 +283,11 @@ class Engine:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_HEALTH_SECONDS)
                 return None
-            if _page(self._port, "/health") is not None:
+            if _is_healthy(self._port):
                 heard = time.monotonic()
             elif time.monotonic() - heard > _SILENT_SECONDS and not self._stopping.is_set():
                 _dismiss(process, in_haste=True)
                 return f"it did not answer for {_SILENT_SECONDS:g} s"
-
-    def _restart(self) -> str | None:
-        """None once the server is back, else why not."""
-        try:
-            self._launch()
-            fault = self._await_health()
-        except (OSError, ValueError) as error:
-            return f"{type(error).__name__}: {error}."
-        if fault is None and not self._stopping.is_set():
-            self._say("vLLM answers again")
-        return None if fault is None else str(fault)
 
     def _why(self) -> str:
         code = self._supervisor.poll() if self._supervisor is not None else None
@@ -384,20 +376,16 @@ def _free_port(wanted: int) -> int:
         return int(probe.getsockname()[1])
 
 
-def _page(port: int, path: str) -> bytes | None:
-    """What the server answers; None where it does not say yes."""
-    answer = _answer(port, path)
-    return answer[1] if answer is not None and answer[0] == 200 else None
-
-
-def _answer(port: int, path: str) -> tuple[int, bytes] | None:
-    """Status and body of the server's answer, asked directly (no proxy); None where none comes."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=5.0)
+def _page(port: int, path: str) -> httpx.Response | None:
+    """The server's answer, asked directly (no proxy); None where none comes."""
+    url = f"http://{HOST}:{port}{path}"
     try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    except (OSError, http.client.HTTPException):
+        # Without `verify` no certificates are read for each look.
+        return httpx.get(url, timeout=5.0, trust_env=False, verify=False)
+    except httpx.HTTPError:
         return None
-    finally:
-        connection.close()
+
+
+def _is_healthy(port: int) -> bool:
+    answer = _page(port, "/health")
+    return answer is not None and answer.is_success

@@ -187,7 +187,7 @@ def test_a_server_that_takes_too_long_is_ended(
     tiny_llm: Path, vllm_python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However late it is looked for, it has not answered yet.
-    monkeypatch.setattr("tercet.models.llm.vllm.engine._page", lambda port, path: None)
+    monkeypatch.setattr("tercet.models.llm.vllm.engine._is_healthy", lambda port: False)
     settings = EngineSettings(python=vllm_python, start_seconds=1.5)
     started = Engine(tiny_llm, LlmSettings(model=str(tiny_llm)), settings, tmp_path, print)
     with pytest.raises(Stopped, match=r"did not answer within 1\.5 s: raise run\.llm\.engine"):

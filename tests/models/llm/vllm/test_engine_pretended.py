@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from engines import SECONDS, engine, group, record, until
 
@@ -178,15 +179,15 @@ def test_a_pretended_server_that_is_too_busy_to_say_what_it_serves_is_asked_agai
 ) -> None:
     silences = ["/v1/models", "/v1/models"]
 
-    answer = engine_module._answer
+    page = engine_module._page
 
-    def late(port: int, path: str) -> tuple[int, bytes] | None:
+    def late(port: int, path: str) -> httpx.Response | None:
         if path not in silences:
-            return answer(port, path)
+            return page(port, path)
         silences.pop()
         return None
 
-    monkeypatch.setattr(engine_module, "_answer", late)
+    monkeypatch.setattr(engine_module, "_page", late)
     pretended[0].start()
     assert silences == []
 
