@@ -241,7 +241,8 @@ class Artifact:
                 tables[table].append(entry | {"digest": file.digest})
         schemas = {name: put_schema(self.store, schema) for name, schema in part.schemas.items()}
         models = []
-        for source in _tree(part.directory):
+        found = [] if part.directory is None else sorted(part.directory.rglob("*"))
+        for source in (path for path in found if path.is_file()):
             assert part.directory is not None
             path = f"{self.path}/files/{unique}/{source.relative_to(part.directory).as_posix()}"
             uploaded.append(path)
@@ -389,10 +390,6 @@ def _whole(store: Store, records: Sequence[Record]) -> list[Record]:
             for file in files
         )
     ]
-
-
-def _tree(folder: Path | None) -> list[Path]:
-    return [] if folder is None else sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _keys(step: str) -> str:
