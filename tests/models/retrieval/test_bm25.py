@@ -1,0 +1,73 @@
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tercet.models.retrieval import bm25
+from tercet.models.retrieval.rankings import NONE
+
+DOCUMENTS = [
+    "The pump feeds the boiler; a second pump stands by.",
+    "Boilers are inspected every year.",
+    "A valve closes when pumping stops.",
+    "",
+    "Die Pumpe speist den Kessel.",
+]
+
+
+def test_scores_are_those_of_the_formula() -> None:
+    """Lucene's BM25, written out; the words as bm25s cuts and Snowball stems them."""
+    words = [
+        ["pump", "feed", "boiler", "second", "pump", "stand"],
+        ["boiler", "inspect", "everi", "year"],
+        ["valv", "close", "when", "pump", "stop"],
+        [],
+        ["die", "pump", "speist", "den", "kessel"],
+    ]
+    mean = sum(map(len, words)) / len(words)
+    expected = []
+    for of_document in words:
+        counts, score = Counter(of_document), 0.0
+        for word in ("pump", "boiler"):
+            documents = sum(word in other for other in words)
+            idf = math.log(1 + (len(words) - documents + 0.5) / (documents + 0.5))
+            tf = counts[word]
+            score += idf * tf / (tf + 1.5 * (1 - 0.75 + 0.75 * len(of_document) / mean))
+        expected.append(score)
+    places, scores = bm25.search(bm25.build(DOCUMENTS), ["pumps and boilers"], 5)
+    found = {p: s for p, s in zip(places[0].tolist(), scores[0].tolist(), strict=True) if p != NONE}
+    assert found == pytest.approx({p: s for p, s in enumerate(expected) if s > 0}, abs=1e-5)
+    assert scores[0].tolist() == sorted(scores[0].tolist(), reverse=True)
+
+
+def test_what_shares_no_word_is_not_found() -> None:
+    index = bm25.build(DOCUMENTS)
+    places, scores = bm25.search(index, ["unrelated", "", "the of and"], 2)
+    assert (places == NONE).all()
+    assert (scores == 0).all()
+
+
+def test_another_language_is_neither_stemmed_nor_stripped() -> None:
+    places, _ = bm25.search(bm25.build(DOCUMENTS, english=False), ["den pumpe", "the"], 2)
+    assert places.tolist() == [[4, NONE], [0, NONE]]
+
+
+def test_of_equal_scores_the_smaller_place_comes_first() -> None:
+    places, _ = bm25.search(bm25.build(["some valve"] * 7), ["valve"], 3)
+    assert places.tolist() == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize("documents", [[], ["", " "], ["the"]])
+def test_documents_without_words(documents: list[str]) -> None:
+    places, _ = bm25.search(bm25.build(documents), ["valve"], 1)
+    assert places.tolist() == [[NONE]]
+
+
+def test_a_cut_ranking_is_the_head_of_the_whole() -> None:
+    rng = np.random.default_rng(1)
+    texts = [" ".join(f"w{n}" for n in rng.integers(0, 40, 12)) for _ in range(300)]
+    index = bm25.build(texts)
+    whole, _ = bm25.search(index, ["w1 w2 w3 w4"], 300)
+    cut, _ = bm25.search(index, ["w1 w2 w3 w4"], 20)
+    assert cut.tolist() == whole[:, :20].tolist()

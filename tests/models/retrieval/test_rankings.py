@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+import pytrec_eval
+
+from tercet.models.retrieval import rankings
+from tercet.models.retrieval.rankings import NONE
+
+
+def test_measures_are_those_of_trec_eval() -> None:
+    """On 1,000 rankings of random depth with graded, negative and missing judgements."""
+    rng = np.random.default_rng(7)
+    count, documents, depth = 1_000, 300, 150
+    ranking = np.full((count, depth), NONE, dtype=np.int64)
+    judged: list[dict[int, int]] = []
+    runs, qrels = {}, {}
+    for row in range(count):
+        found = rng.permutation(documents)[: rng.integers(0, depth + 1)]
+        ranking[row, : len(found)] = found
+        places = rng.permutation(documents)[: rng.integers(1, 60)]
+        grades = rng.integers(-1, 4, len(places))
+        grades[0] = rng.integers(1, 4)
+        judged.append(dict(zip(places.tolist(), grades.tolist(), strict=True)))
+        qrels[str(row)] = {str(place): grade for place, grade in judged[-1].items()}
+        runs[str(row)] = {str(place): float(-rank) for rank, place in enumerate(found)}
+    names = {
+        "ndcg@10": "ndcg_cut_10",
+        "recall@10": "recall_10",
+        "recall@100": "recall_100",
+        "map": "map",
+    }
+    theirs = pytrec_eval.RelevanceEvaluator(
+        qrels, {"ndcg_cut.10", "recall.10,100", "map", "recip_rank"}
+    ).evaluate(runs)
+    ours = rankings.measure(ranking, judged)
+    for row in range(count):
+        # pytrec_eval says nothing of a query for which nothing was found.
+        of_query = theirs.get(str(row), dict.fromkeys([*names.values(), "recip_rank"], 0.0))
+        for name, trec in names.items():
+            assert ours[name][row] == pytest.approx(of_query[trec], abs=1e-6), name
+        cut = of_query["recip_rank"] if of_query["recip_rank"] >= 0.1 - 1e-9 else 0.0
+        assert ours["mrr@10"][row] == pytest.approx(cut, abs=1e-6)
+
+
+def test_a_ranking_shorter_than_the_cuts() -> None:
+    found = rankings.measure(np.array([[4, 2, NONE]]), [{2: 1, 9: 1}])
+    assert found["recall@10"].tolist() == [0.5]
+    assert found["mrr@10"].tolist() == [0.5]
+
+
+def test_a_query_without_a_relevant_document_has_no_measure() -> None:
+    with pytest.raises(ValueError, match="query 1 has no relevant document"):
+        rankings.measure(np.array([[0], [1]]), [{0: 1}, {1: 0}])
+
+
+def test_ranks_are_fused_as_by_hand() -> None:
+    first, second = np.array([[5, 7, NONE]]), np.array([[7, 1, 3]])
+    # 7 has 1/62 + 1/61, 5 has 1/61, 1 has 1/62, and 3 has 1/63.
+    assert rankings.fuse(first, second).tolist() == [[7, 5, 1]]
+    assert rankings.fuse(np.array([[NONE]]), np.array([[NONE]])).tolist() == [[NONE]]
+    # Equal sums: the smaller place.
+    assert rankings.fuse(np.array([[9, 2]]), np.array([[2, 9]])).tolist() == [[2, 9]]
+
+
+def test_rankings_of_other_queries_are_not_fused() -> None:
+    with pytest.raises(ValueError, match="same queries"):
+        rankings.fuse(np.zeros((1, 3), np.int64), np.zeros((2, 3), np.int64))
