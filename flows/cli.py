@@ -212,14 +212,21 @@ def evaluate(
     models: Annotated[list[str], Argument(help="directories, hub names, or refs")],
     suite: Annotated[str | None, Option("--suite", help="a directory in SentEval's layout")] = None,
     tasks: Annotated[
-        str,
+        str | None,
         Option(
             "--tasks",
             help="from the suite: sts, transfer, reranking, pairs, all, or task names; "
-            "from the run: retrieval, awareness, fact_order, sts_sets; from a file of your own: "
-            "sts:FILE (two texts and a score), fact_order:FILE",
+            "from the run: retrieval, awareness, fact_order, sts_sets, retrieval_sets; "
+            "from a file of your own: "
+            "sts:FILE (two texts and a score), fact_order:FILE; default: sts, with --beir none",
         ),
-    ] = "sts",
+    ] = None,
+    beir: Annotated[
+        list[str] | None,
+        Option(
+            "--beir", help="a folder of queries and documents in BEIR's layout; may be repeated"
+        ),
+    ] = None,
     splits: Annotated[str, Option("--splits", help="test, dev or dev,test")] = "test",
     pooling: Annotated[
         str | None, Option("--pooling", help="mean, cls, cls+mean, mask, …; default: the model's")
@@ -234,14 +241,15 @@ def evaluate(
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
 ) -> None:
-    """Evaluate encoders on a suite or a run's pairs.
+    """Evaluate encoders on a suite, a run's pairs or queries of your own.
 
     Each score has its interval, each difference a paired test.
     """
     from tercet.flows.commands.evaluate import evaluate_encoders
 
     form = (pooling, precision, format_)
-    evaluate_encoders(models, suite, tasks, splits, *form, store, run_ref, prompt)
+    names = ("" if beir else "sts") if tasks is None else tasks
+    evaluate_encoders(models, suite, names, splits, *form, store, run_ref, prompt, beir or ())
 
 
 @app.command()

@@ -32,9 +32,10 @@ from tercet.models.precision import computed_in
 from tercet.storage.runs import TAG_PREFIX, UnknownRef
 from tercet.storage.store import MARKER, open_store
 from tercet.storage.tags import get_tag
-from tercet.tasks.evaluation.suites.fact_order import read_cases
+from tercet.tasks.evaluation.suites.beir import read_retrieval_sets
+from tercet.tasks.evaluation.suites.fact_order import name_after, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
-from tercet.tasks.evaluation.suites.own import StsSet
+from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.evaluation.suites.reranking import MTEB
 from tercet.tasks.evaluation.suites.sts_sets import describe_skipped, read_sets
 from tercet.tasks.evaluation.suites.suite import revisions, suite_files, task_names
@@ -59,8 +60,11 @@ def evaluate_encoders(
     store: str,
     run_ref: str | None = None,
     prompt: str | None = None,
+    beir: Sequence[str] = (),
 ) -> None:
     """Prints the scores of encoders on a suite and on a run's pairs, side by side.
+
+    beir: folders in BEIR's layout.
 
     csv and json give every row. With a run's pairs, its seed and settings apply to all tasks.
     Raises: BadInput for a missing model, suite, task or run, and for a model given twice.
@@ -75,14 +79,20 @@ def evaluate_encoders(
     of_run = [name for name in names if name in OF_A_RUN]
     of_suite = [n for n in names if n not in OF_A_RUN and not n.startswith(FILES)]
     # An empty list means the suite's default.
-    needed = of_suite or not (of_run or cases or sets)
+    needed = of_suite or not (of_run or cases or sets or beir)
     folder = _suite(suite, of_suite, chosen) if needed else None
     run = read_pairs(store, run_ref, of_run, chosen) if of_run else None
     cases |= {} if run is None else run.fact_order
     graded = {name: StsSet(source=file) for name, file in sets.items()}
     graded |= {} if run is None else run.sts_sets
+    queries = {name_after(folder.rstrip("/")): RetrievalSource(source=folder) for folder in beir}
+    if len(queries) < len(beir):
+        raise BadInput("--beir names two folders of one name: rename one.")
+    queries |= {} if run is None else run.retrieval_sets
     read_cases(cases, chosen)
+    asked_of = read_retrieval_sets(queries, chosen)
     left_out = [describe_skipped(task) for task in read_sets(graded, chosen) if task.skipped]
+    left_out += [said for task in asked_of if (said := task.left_out())]
     paths = _paths(models, store, run_ref)
 
     from tercet.flows.running.device import device
@@ -96,6 +106,7 @@ def evaluate_encoders(
         tasks=tuple(of_suite),
         fact_order=cases,
         sts_sets=graded,
+        retrieval_sets=queries,
         splits=tuple(chosen),
         pooling=mode,
         prompt=prompt,
@@ -287,7 +298,7 @@ def _shown(rows: Sequence[Mapping[str, Any]]) -> list[tuple[Name, str]]:
 def _legend(rows: Sequence[Mapping[str, Any]], models: Sequence[str], precision: str) -> list[str]:
     """Footnotes: what the figures mean, which models they are of, and on which texts."""
     lines = [
-        "Spearman, accuracy, F1, MAP, AP, recall and MRR × 100, with their 95 % bootstrap "
+        "Spearman, accuracy, F1, nDCG, MAP, AP, recall and MRR × 100, with their 95 % bootstrap "
         "intervals."
     ]
     if len(models) > 1:

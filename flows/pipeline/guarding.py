@@ -35,6 +35,7 @@ def guard_steps(resolved: Resolved) -> list[Step]:
         chosen_on=() if choose is None or choose.by not in STS_TASKS else (choose.by,),
         fact_order=tuple(recipe.evaluate.fact_order.items()),
         sts_sets=tuple(recipe.evaluate.sts_sets.items()),
+        retrieval_sets=tuple(recipe.evaluate.retrieval_sets.items()),
         **recipe.embed.model_dump(),
     )
     own_form = {"pooling": None, "prompt": None} if recipe.guard.encoder is not None else {}

@@ -196,7 +196,9 @@ def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> train.Train
     elif choose is not None and choose.by == "fact_order":
         shared["fact_order"] = recipe.evaluate.fact_order
     elif choose is not None and choose.by not in CHOOSERS:
-        shared["sts_sets"] = {choose.by: recipe.evaluate.sts_sets[choose.by]}
+        for key in ("sts_sets", "retrieval_sets"):
+            sets = getattr(recipe.evaluate, key)
+            shared[key] = {name: one for name, one in sets.items() if name == choose.by}
     elif choose is not None:
         shared["suite"] = recipe.evaluate.suite
     phase = phase.model_copy(update={"parts": parts})

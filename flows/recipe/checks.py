@@ -196,11 +196,12 @@ def _check_choice(recipe: Recipe) -> None:
                 *(*place, "by"),
             )
     elif choose.by not in CHOOSERS:
-        known = [*CHOOSERS, *recipe.evaluate.sts_sets]
+        known = [*CHOOSERS, *recipe.evaluate.sts_sets, *recipe.evaluate.retrieval_sets]
         if choose.by not in known:
             raise Misplaced(
                 f"there is no {choose.by!r} to choose by{suggest(choose.by, known)}; known: "
-                f"{', '.join(CHOOSERS)}, and the names under evaluate.sts_sets",
+                f"{', '.join(CHOOSERS)}, and the names under evaluate.sts_sets and "
+                "evaluate.retrieval_sets",
                 *(*place, "by"),
             )
     elif choose.by != "retrieval":

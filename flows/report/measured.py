@@ -20,7 +20,8 @@ from tercet.flows.results.metric_names import COUNTED
 NOTHING = (
     "Nothing was evaluated: the run has not reached the stage `evaluate`, or it has neither "
     "document pairs (`evaluate.retrieval`), nor halves (`evaluate.halves`), nor labels, nor a "
-    "suite (`evaluate.suite`), nor files of one's own (`evaluate.sts_sets`, `evaluate.fact_order`)."
+    "suite (`evaluate.suite`), nor files of one's own (`evaluate.retrieval_sets`, "
+    "`evaluate.sts_sets`, `evaluate.fact_order`)."
 )
 
 

@@ -19,8 +19,8 @@ from tercet.flows.results.metric_names import GAIN, SPELT, Metric
 BASE = "base"
 ENCODER = "encoder"
 _SUITES = (
-    "retrieval", "labels", "sts_sets", "sts", "fact_order", "awareness", "transfer", "reranking",
-    "pairs",
+    "retrieval_sets", "retrieval", "labels", "sts_sets", "sts", "fact_order", "awareness",
+    "transfer", "reranking", "pairs",
 )  # fmt: skip
 _METRICS = tuple(SPELT)
 

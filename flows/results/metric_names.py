@@ -14,6 +14,9 @@ SPELT = {
     "recall@1": "recall@1",
     "recall@10": "recall@10",
     "mrr": "MRR",
+    "ndcg@10": "nDCG@10",
+    "recall@100": "recall@100",
+    "mrr@10": "MRR@10",
     "spearman": "Spearman",
     "accuracy": "accuracy",
     "map": "MAP",
@@ -24,6 +27,7 @@ SPELT = {
 # The units counted in a suite's figures; by default: examples.
 COUNTED = {
     "retrieval": "queries",
+    "retrieval_sets": "queries",
     "sts": "pairs",
     "sts_sets": "pairs",
     "fact_order": "cases",
@@ -73,7 +77,7 @@ class Metric:
         if self.suite == "sts":
             task = "STS-B" if self.task in _YEARS else self.task
             return replace(self, task=f"{task} dev", subset="all")
-        if self.suite in ("fact_order", "labels", "sts_sets"):
+        if self.suite in ("fact_order", "labels", "sts_sets", "retrieval_sets"):
             return replace(self, task=f"{self.task} dev")
         return None
 

@@ -130,13 +130,16 @@ def _scores(metric: Metric, items: Sequence[Mapping[str, Any]]) -> "list[Scores]
     from tercet.tasks.evaluation.items import AVERAGES
     from tercet.tasks.evaluation.suites.task import Data, Part, Scores
 
-    kind = _METRICS.get(metric.suite)
+    # A retrieval set has several figures, each of values of its own.
+    kind = metric.name if metric.suite == "retrieval_sets" else _METRICS.get(metric.suite)
     if kind is None:
         return []
     average = metric.task == AVERAGES.get(metric.suite)
     parts: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
     for item in items:
         task = item["task"]
+        if (item.get("metric") or kind) != kind:  # older stores have no such column
+            continue
         if task == metric.task or (average and not task.endswith(" dev")):
             parts.setdefault(task, {}).setdefault(item["subset"], []).append(item)
     found = []

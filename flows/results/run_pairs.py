@@ -19,13 +19,14 @@ from tercet.tasks.evaluation.retrieval import draw_pairs
 from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
 from tercet.tasks.evaluation.suites.fact_order import name_after
 from tercet.tasks.evaluation.suites.layout import Split
-from tercet.tasks.evaluation.suites.own import StsSet
+from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.evaluation.suites.sts import ScoredTask
 from tercet.tasks.stage import BadInput, Resources
 
 RETRIEVAL, AWARENESS, FACT_ORDER, STS_SETS = "retrieval", "awareness", "fact_order", "sts_sets"
+RETRIEVAL_SETS = "retrieval_sets"
 # Tasks that are evaluated on a run's pairs or on the files that its recipe names, not on a suite.
-OF_A_RUN = (RETRIEVAL, AWARENESS, FACT_ORDER, STS_SETS)
+OF_A_RUN = (RETRIEVAL, AWARENESS, FACT_ORDER, STS_SETS, RETRIEVAL_SETS)
 # How a file of one's own is named where no run names it.
 OF_A_FILE = {FACT_ORDER: "fact_order", STS_SETS: "sts"}
 FILES = tuple(f"{prefix}:" for prefix in OF_A_FILE.values())
@@ -51,6 +52,7 @@ class RunPairs:
     awareness: Sequence[ScoredTask]
     fact_order: Mapping[str, str]
     sts_sets: Mapping[str, StsSet]
+    retrieval_sets: Mapping[str, RetrievalSource]
 
 
 def read_pairs(
@@ -81,6 +83,7 @@ def read_pairs(
         _awareness(store, run) if AWARENESS in wanted else [],
         _files(run, settings, FACT_ORDER) if FACT_ORDER in wanted else {},
         _files(run, settings, STS_SETS) if STS_SETS in wanted else {},
+        _files(run, settings, RETRIEVAL_SETS) if RETRIEVAL_SETS in wanted else {},
     )
 
 
@@ -127,7 +130,7 @@ def _settings(run: Mapping[str, Any]) -> EvaluateSettings:
     Defaults stand in where the recipe of another version of Tercet lacks a key.
     """
     said = run["recipe"].get("evaluate") or {}
-    keys = ("max_pairs", "max_length", "bootstrap", "precision", *OF_A_FILE)
+    keys = ("max_pairs", "max_length", "bootstrap", "precision", *OF_A_FILE, RETRIEVAL_SETS)
     return EvaluateSettings(**{key: said[key] for key in keys if key in said})
 
 

@@ -204,7 +204,7 @@ def _before_and_after(found: Sequence[Figure], recipe: Recipe) -> list[str]:
             "\nNothing was evaluated: the corpus has no document pairs (evaluate.retrieval), no "
             "texts are cut in two (evaluate.halves), no corpus names a column of labels, and the "
             "recipe names neither a directory of STS sets (evaluate.suite) nor files of your own "
-            "(evaluate.sts_sets, evaluate.fact_order)."
+            "(evaluate.retrieval_sets, evaluate.sts_sets, evaluate.fact_order)."
         ]
     width = max(42, *(len(_named(row[0])) for row in rows)) + 2
     lines = [f"\n{'':<{width}}{'before':>8}{'after':>8}   {'gain (95 % interval)':<26}{'n':>7}"]

@@ -109,7 +109,7 @@ def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
             f"No arm has the metric {str(metric)!r}: evaluate.suite is not set "
             "(--set evaluate.suite=DIRECTORY)."
         )
-    elif metric.suite in ("fact_order", "sts_sets"):
+    elif metric.suite in ("fact_order", "sts_sets", "retrieval_sets"):
         named = sorted({name for e in evaluations for name in getattr(e, metric.suite)})
         if metric.task.removesuffix(" dev") not in named:
             raise BadInput(

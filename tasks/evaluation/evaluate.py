@@ -43,6 +43,7 @@ from tercet.tasks.evaluation.items import (
 from tercet.tasks.evaluation.label_scores import read_label_tasks
 from tercet.tasks.evaluation.retrieval import baseline_ranks, draw_pairs, ranks_of
 from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
+from tercet.tasks.evaluation.suites.beir import find_retrieval_files, read_retrieval_sets
 from tercet.tasks.evaluation.suites.fact_order import OrderTask, find_case_files, read_cases
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.evaluation.suites.suite import KINDS, read_suite, revisions, suite_files
@@ -105,6 +106,7 @@ def externals(config: EvaluateConfig) -> dict[str, Path | str]:
     """
     names = list_tasks(config)
     own = find_case_files(config.fact_order) | find_set_files(config.sts_sets)
+    own |= find_retrieval_files(config.retrieval_sets, config.splits)
     if not names:
         return {**own}
     files = suite_files(suite_folder(config), names, config.splits)
@@ -225,8 +227,9 @@ def _read_tasks(config: EvaluateConfig) -> list[Task]:
     """Those of the suite, then those of files of one's own."""
     names = list_tasks(config)
     suite = read_suite(suite_folder(config), names, config.splits) if names else []
-    own = read_cases(config.fact_order, config.splits)
-    return [*suite, *own, *read_sets(config.sts_sets, config.splits)]
+    cases = read_cases(config.fact_order, config.splits)
+    graded = read_sets(config.sts_sets, config.splits)
+    return [*suite, *cases, *graded, *read_retrieval_sets(config.retrieval_sets, config.splits)]
 
 
 def _pairs(work: Work) -> list[Pairs]:
@@ -264,5 +267,5 @@ STAGE = Stage(
     run=run,
     libraries=("torch", "transformers", "sentence-transformers", "scikit-learn"),
     externals=externals,
-    locations=("suite", "fact_order", "sts_sets.*.source"),
+    locations=("suite", "fact_order", "sts_sets.*.source", "retrieval_sets.*.source"),
 )

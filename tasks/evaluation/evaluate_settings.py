@@ -9,7 +9,7 @@ from tercet.models.encoders.pooling import FormSettings
 from tercet.models.precision import Precision
 from tercet.tasks.evaluation.suites.fact_order import name_after
 from tercet.tasks.evaluation.suites.layout import Split
-from tercet.tasks.evaluation.suites.own import StsSet, TaskName
+from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet, TaskName
 from tercet.tasks.evaluation.suites.reranking import MTEB
 from tercet.tasks.evaluation.suites.sts import STS_TASKS
 from tercet.tasks.evaluation.suites.suite import task_names
@@ -42,6 +42,12 @@ class EvaluateSettings(FormSettings, Config):
         description="Files of graded pairs by name, or one file: Spearman of cosine and score.",
         json_schema_extra={"type": ["object", "string"]},
     )
+    retrieval_sets: dict[TaskName, RetrievalSource] = Field(
+        default_factory=dict,
+        description="Folders in BEIR's layout by name, or one folder: queries of one's own, ranked "
+        "among the set's documents by vectors, by BM25 and by both.",
+        json_schema_extra={"type": ["object", "string"]},
+    )
     splits: tuple[Split, ...] = Field(
         default=("test",), min_length=1, description="Splits to measure, each separately."
     )
@@ -61,7 +67,7 @@ class EvaluateSettings(FormSettings, Config):
         default=2_000, ge=100, le=100_000, description="Resamples behind an interval."
     )
 
-    @field_validator("fact_order", "sts_sets", mode="before")
+    @field_validator("fact_order", "sts_sets", "retrieval_sets", mode="before")
     @classmethod
     def _one_file(cls, given: Any) -> Any:
         """A file alone gives its task its own name."""
@@ -86,7 +92,7 @@ def list_tasks(config: EvaluateSettings) -> tuple[str, ...]:
 
 def measures_texts(config: EvaluateSettings) -> bool:
     """Whether it measures texts from outside the run, which training must not see."""
-    return bool(list_tasks(config) or config.fact_order or config.sts_sets)
+    return bool(list_tasks(config) or config.fact_order or config.sts_sets or config.retrieval_sets)
 
 
 def suite_folder(config: EvaluateSettings) -> Path:

@@ -60,20 +60,22 @@ Columns:
     model_version: version of the `train` artifact, or a digest of the weights
     phase: `base`, the untouched backbone; `encoder`, the last phase's; with `evaluate.phases:
         all` also the names of the earlier phases
-    suite: `retrieval`, `labels`, `sts_sets`, `sts`, `fact_order`, `transfer`, `reranking`,
-        `pairs` or `awareness`
+    suite: `retrieval`, `retrieval_sets`, `labels`, `sts_sets`, `sts`, `fact_order`, `transfer`,
+        `reranking`, `pairs` or `awareness`
     task: `document_pairs`, or a question of `questions`; `CORPUS.COLUMN probe`, a logistic
         regression on the vectors of training texts, and `CORPUS.COLUMN nearest`, the commonest
         label among the ten nearest training texts; `STS12` to `STS16`, `STS-B`, `SICK-R`, with `
         dev` appended for a dev split; `MR`, `CR`, `SUBJ`, `MPQA`, `SST-2`, `TREC`, `MRPC`; a
         reranking set or a file of pairs; a file of `evaluate.sts_sets` or `evaluate.fact_order`,
-        also with ` dev`; `entity`, `quantity` or `all` of `awareness`. `STS`, `transfer` and
-        `reranking` are the averages of the seven, the seven and the four, if all of them were
-        measured
+        also with ` dev`; a set of `evaluate.retrieval_sets` (by the encoder's vectors), the same
+        with ` bm25` (by words) or ` hybrid` (by both), also with ` dev`; `entity`, `quantity` or
+        `all` of `awareness`. `STS`, `transfer` and `reranking` are the averages of the seven, the
+        seven and the four, if all of them were measured
     subset: for `retrieval` the split; else `all`, for `sts` one correlation over a year's
         concatenated pairs; there also `mean` and `wmean` (plain and pair-weighted mean of its
         files), or one file; for `fact_order` also each kind of change, if there are several
-    metric: `recall@1`, `recall@10`, `mrr`; `spearman` (for `awareness` with the teacher's
+    metric: `recall@1`, `recall@10`, `mrr`; for `retrieval_sets` `ndcg@10`, `recall@10`,
+        `recall@100`, `map`, `mrr@10`; `spearman` (for `awareness` with the teacher's
         cosines); `accuracy` (also of `labels`), for MRPC also `f1`, for `fact_order` the share of
         cases in which the rewording is nearer than the changed text; `map`, mean over queries of
         average precision; `ap`, average precision; the same with `_gain`; `alignment`,

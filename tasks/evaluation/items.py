@@ -26,6 +26,7 @@ EVALUATION_ITEMS = pa.schema(
         ("suite", pa.string()),
         ("task", pa.string()),
         ("subset", pa.string()),
+        ("metric", pa.string()),
         ("item", pa.int32()),
         ("gold", pa.float64()),
         ("value", pa.float64()),
@@ -37,19 +38,21 @@ EVALUATION_ITEMS = pa.schema(
 
 Columns:
     model_version: as in `evaluations`
-    suite: `labels`, `sts_sets`, `sts`, `fact_order`, `transfer`, `reranking`, `pairs` or
-        `awareness`
+    suite: `labels`, `retrieval_sets`, `sts_sets`, `sts`, `fact_order`, `transfer`, `reranking`,
+        `pairs` or `awareness`
     task: as in `evaluations`; never an average
     subset: the file of a year of STS; for `fact_order` the kind of change; else `all`
+    metric: the figure that the value belongs to
     item: place in the file, from 0; for STS among the scored pairs, for `sts_sets` among the
         usable pairs of the split, for reranking among the queries with both kinds of candidates,
         for transfer among the test examples (for MR, CR, SUBJ and MPQA all, class 1 first), for
         `fact_order` among the cases of the split and kind, for `awareness` by `pair_id`, for
         `labels` by `doc_id`
     gold: the human score, the teacher's cosine, or a pair's label 0 or 1; NULL for `labels`,
-        `transfer`, `reranking` and `fact_order`
-    value: the pair's cosine; for `labels` and `transfer` 1 right, 0 wrong; for `reranking` the
-        query's average precision; for `fact_order` 1 in order, 0 not, 0.5 for a tie
+        `transfer`, `reranking`, `retrieval_sets` and `fact_order`
+    value: the pair's cosine; for `retrieval_sets` the query's measure; for `labels` and `transfer`
+        1 right, 0 wrong; for `reranking` the query's average precision; for `fact_order` 1 in
+        order, 0 not, 0.5 for a tie
     anchor_id: for `fact_order` the id of the anchor's text, which several cases may share; else
         NULL
 """
@@ -68,6 +71,7 @@ class Figure:
     metric: str
     sampled: Sampled
     n: int
+    fixed: bool = False
 
     @property
     def name(self) -> tuple[str, str, str, str]:
@@ -107,7 +111,8 @@ def item_table(subject: Subject, scores: Sequence[Scores]) -> pa.Table:
             n = len(part.values)
             gold = part.gold if part.gold is not None else pa.nulls(n, pa.float64())
             anchors = part.anchors if part.anchors is not None else pa.nulls(n, pa.uint64())
-            names = (subject.model_version, task.data.suite, task.data.task, part.subset)
+            data = task.data
+            names = (subject.model_version, data.suite, data.task, part.subset, task.metric)
             columns = [pa.repeat(pa.scalar(name), n) for name in names]
             columns += [np.arange(n, dtype=np.int32), gold, part.values, anchors]
             tables.append(pa.table(columns, schema=EVALUATION_ITEMS))
@@ -124,6 +129,7 @@ def rescore(scores: Sequence[Scores], items: pa.Table) -> list[Scores]:
         parts = []
         for part in task.parts:
             names = {"suite": task.data.suite, "task": task.data.task, "subset": part.subset}
+            names["metric"] = task.metric
             own = items
             for column, name in names.items():
                 own = own.filter(pc.equal(own[column], name))
@@ -147,7 +153,7 @@ def _task_figures(task: Scores, resamples: int, seed: int) -> list[Figure]:
     whole = single[0]
     if len(task.parts) > 1:
         whole = _sampled(task, task.metric, task.parts, "all", resamples, seed)
-    found = [Figure(data, "all", task.metric, whole, sum(sizes))]
+    found = [Figure(data, "all", task.metric, whole, sum(sizes), task.fixed)]
     if data.suite == "sts":
         settings = {"mean": None, "wmean": sizes}
         found += [
@@ -226,7 +232,7 @@ def gain_rows(
     known = {figure.name: figure for figure in before}
     rows = []
     for figure in after:
-        if figure.name in known:
+        if figure.name in known and not figure.fixed:
             test = resampling.paired_test(figure.sampled, known[figure.name].sampled)
             rows.append(
                 row(subject, figure.data, figure.subset, f"{figure.metric}_gain", test, figure.n)

@@ -54,7 +54,8 @@ remove`, rows with such a text are rejects of stage `guard`.
 Columns:
     text_id: id of the text, as in `embeddings`
     text: the training text
-    suite: `sts`, `transfer`, `reranking`, `pairs`, `sts_sets` or `fact_order`
+    suite: `sts`, `transfer`, `reranking`, `pairs`, `sts_sets`, `fact_order` or
+        `retrieval_sets`
     task: the task, as in `evaluations`
     level: `exact`, `near`, `ngram` or `embedding`, surest first
     score: `exact`: 1; `near`: share of the longer text's words that agree; `ngram`: share of the
@@ -208,7 +209,7 @@ SENTENCES = Stage(
     seeded=False,
     libraries=("torch", "transformers", "sentence-transformers"),
     externals=externals,
-    locations=("suite", "fact_order", "sts_sets.*.*.source"),
+    locations=("suite", "fact_order", "sts_sets.*.*.source", "retrieval_sets.*.*.source"),
 )
 TRIPLETS = replace(SENTENCES, each=None)
 LABELLED = TRIPLETS

@@ -13,9 +13,15 @@ from pydantic import Field
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.precision import Precision
 from tercet.models.text import overlap
+from tercet.tasks.evaluation.suites.beir import (
+    RetrievalTask,
+    find_retrieval_files,
+    has_judgements,
+    read_retrieval_sets,
+)
 from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
-from tercet.tasks.evaluation.suites.own import StsSet
+from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.evaluation.suites.suite import read_suite, revisions, suite_files
 from tercet.tasks.evaluation.suites.task import Task
@@ -64,9 +70,9 @@ class GuardSettings(Config):
 class GuardConfig(FormSettings, GuardSettings):
     """The settings with what else decides the result.
 
-    chosen_on: tasks whose dev split decides which checkpoint is kept. fact_order, sts_sets: names
-    and files of their tasks. The form, max_length and precision are those that the stored vectors
-    were made with.
+    chosen_on: tasks whose dev split decides which checkpoint is kept. fact_order, sts_sets,
+    retrieval_sets: names and files of their tasks. The form, max_length and precision are those
+    that the stored vectors were made with.
     """
 
     suite: Path
@@ -75,6 +81,7 @@ class GuardConfig(FormSettings, GuardSettings):
     chosen_on: tuple[str, ...] = ()
     fact_order: tuple[tuple[str, str], ...] = ()
     sts_sets: tuple[tuple[str, StsSet], ...] = ()
+    retrieval_sets: tuple[tuple[str, RetrievalSource], ...] = ()
     max_length: int = 128
     precision: Precision = "fp32"
     trust_remote_code: bool = False
@@ -103,9 +110,17 @@ def externals(config: GuardConfig) -> dict[str, Path | str]:
 def sentence_files(config: GuardConfig) -> dict[str, Path]:
     """The files that hold them, by their path inside the suite. Raises BadInput."""
     found = find_case_files(dict(config.fact_order)) | find_set_files(dict(config.sts_sets))
+    for name, one in config.retrieval_sets:
+        found |= find_retrieval_files({name: one}, _judged(one))
     for tasks, splits in _asked(config):
         found |= suite_files(config.suite.expanduser(), tasks, splits)
     return found
+
+
+def _judged(one: RetrievalSource) -> list[Split]:
+    """The splits for which a folder has judgements."""
+    both: tuple[Split, ...] = ("dev", "test")
+    return [split for split in both if has_judgements(one, split)]
 
 
 def _asked(config: GuardConfig) -> list[tuple[tuple[str, ...], tuple[Split, ...]]]:
@@ -138,9 +153,11 @@ def read_sentences(config: GuardConfig) -> Sentences:
         suites += read_suite(config.suite.expanduser(), *asked)
     both: tuple[Split, ...] = ("dev", "test")
     sets = read_sets(dict(config.sts_sets), both, required=False)
-    for task in (*suites, *read_cases(dict(config.fact_order), both), *sets):
+    asked_of = read_retrieval_sets(dict(config.retrieval_sets), both, required=False)
+    for task in (*suites, *read_cases(dict(config.fact_order), both), *sets, *asked_of):
         name = names.setdefault((task.suite, task.name), len(names))
-        for text in task.texts():
+        # The documents of a retrieval set may be the corpus; its queries are what nobody may see.
+        for text in task.queries if isinstance(task, RetrievalTask) else task.texts():
             owned.add((places.setdefault(text, len(places)), name))
     pairs = np.array(sorted(owned), dtype=np.int64).reshape(-1, 2)
     starts = np.searchsorted(pairs[:, 0], np.arange(len(places) + 1))

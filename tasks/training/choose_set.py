@@ -1,27 +1,47 @@
-"""The choice of a checkpoint by graded pairs of one's own, on those of split dev."""
+"""The choice of a checkpoint by a set of one's own, on its dev split: graded pairs or queries."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from tercet.models.retrieval import rankings
+from tercet.tasks.evaluation.encoding import Encoded
+from tercet.tasks.evaluation.suites.beir import find_retrieval_files, read_retrieval_sets
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.stage import Work
 from tercet.tasks.training.choose import Chooser, by_scores, encoder
 
 if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
     from tercet.tasks.training.choose import Measure
     from tercet.tasks.training.train import TrainConfig
 
 
 def _files(config: "TrainConfig") -> dict[str, Path]:
-    return find_set_files(config.sts_sets)
+    retrieval = find_retrieval_files(config.retrieval_sets, ("dev",))
+    return find_set_files(config.sts_sets) | retrieval
 
 
 def _measure(work: Work, config: "TrainConfig") -> tuple[str, "Measure"]:
-    """Spearman of cosine and grade, in percent."""
+    """Spearman of cosine and grade, or nDCG@10 of queries, in percent."""
     assert config.choose is not None
+    encode = encoder(work, config.precision)
+    if config.retrieval_sets:
+        (queries,) = read_retrieval_sets(config.retrieval_sets, ("dev",))
+        rows = {text: row for row, text in enumerate(dict.fromkeys(queries.texts()))}
+
+        def measure(model: "SentenceTransformer") -> float | None:
+            vectors = encode(model, list(rows))
+            if not np.isfinite(vectors).all():
+                return None
+            ranking = queries.rank(Encoded(vectors, rows))
+            return 100.0 * float(rankings.measure(ranking, queries.judged)["ndcg@10"].mean())
+
+        return f"retrieval_sets {config.choose.by} dev all ndcg@10", measure
     (task,) = read_sets(config.sts_sets, ("dev",))
-    name = f"sts_sets {config.choose.by} dev all spearman"
-    return name, by_scores(task, encoder(work, config.precision))
+    return f"sts_sets {config.choose.by} dev all spearman", by_scores(task, encode)
 
 
 OWN_SET = Chooser(_files, _measure)

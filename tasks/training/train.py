@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.losses.registry import LOSSES
 from tercet.models.precision import Precision
-from tercet.tasks.evaluation.suites.own import StsSet
+from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.stage import Config, Stage, Work
 from tercet.tasks.training.choosers import CHOOSERS, chooser_of
 from tercet.tasks.training.fitting import fitted
@@ -40,7 +40,8 @@ class ChooseConfig(Config):
         default="retrieval",
         description="retrieval: MRR over the dev document pairs; STS-B, SICK-R: Spearman on the "
         "dev set of evaluate.suite; fact_order: share of the dev cases of evaluate.fact_order; a "
-        "name of evaluate.sts_sets: Spearman on its dev pairs.",
+        "name of evaluate.sts_sets: Spearman on its dev pairs; of evaluate.retrieval_sets: nDCG@10 "
+        "on its dev queries, whose documents are all encoded each time.",
         json_schema_extra={"examples": list(CHOOSERS)},
     )
 
@@ -115,6 +116,10 @@ class TrainConfig(EncoderSettings):
     sts_sets: dict[str, StsSet] = Field(
         default_factory=dict, description="The set that `choose.by` names: of evaluate.sts_sets."
     )
+    retrieval_sets: dict[str, RetrievalSource] = Field(
+        default_factory=dict,
+        description="The set that `choose.by` names: of evaluate.retrieval_sets.",
+    )
     max_pairs: int = Field(
         default=2_000, ge=2, description="Document pairs that `choose` reads: evaluate.max_pairs."
     )
@@ -164,5 +169,11 @@ STAGE = Stage(
     libraries=("torch", "transformers", "sentence-transformers"),
     uses=uses,
     externals=externals,
-    locations=("phase.backbone", "suite", "fact_order", "sts_sets.*.source"),
+    locations=(
+        "phase.backbone",
+        "suite",
+        "fact_order",
+        "sts_sets.*.source",
+        "retrieval_sets.*.source",
+    ),
 )

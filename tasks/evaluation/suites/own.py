@@ -35,3 +35,20 @@ class StsSet(Config):
     @classmethod
     def _file_alone(cls, given: Any) -> Any:
         return {"source": given} if isinstance(given, str) else given
+
+
+class RetrievalSource(Config):
+    """A folder in BEIR's layout; in a recipe, the folder alone or with its splits."""
+
+    model_config = ConfigDict(json_schema_extra={"type": ["object", "string"]})
+
+    source: str = Field(
+        min_length=1, description="A folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv."
+    )
+    dev: str = Field(default="dev", description="The judgements to choose on: qrels/dev.tsv.")
+    test: str = Field(default="test", description="The judgements to report: qrels/test.tsv.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _folder_alone(cls, given: Any) -> Any:
+        return {"source": given} if isinstance(given, str) else given

@@ -61,6 +61,7 @@ class Scores:
     metric: `spearman` and `ap` compare values with gold; any other is the mean of the values.
     labels: the true classes (0 and 1) of a two-class task that also has an F1.
     averaged: it is one of those that the group's average is made of.
+    fixed: no encoder changes it, so that it has no gain.
     """
 
     data: Data
@@ -68,6 +69,7 @@ class Scores:
     parts: tuple[Part, ...]
     labels: npt.NDArray[np.int64] | None = None
     averaged: bool = False
+    fixed: bool = False
 
 
 class Task:

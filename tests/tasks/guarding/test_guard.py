@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from beir_folder import write_beir
 
 from tercet.flows.pipeline.fingerprints import without
 from tercet.models import seeding, weights
@@ -14,7 +15,7 @@ from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.corpus_tables import SENTENCES
 from tercet.tasks.corpus.labelled import LABELLED
-from tercet.tasks.evaluation.suites.own import StsSet
+from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.guarding import guard
 from tercet.tasks.guarding import vectors as guard_vectors
 from tercet.tasks.guarding.guard import CONTAMINATION
@@ -366,4 +367,21 @@ def test_graded_pairs_of_ones_own_are_looked_for_in_both_splits(tmp_path: Path) 
     made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
     assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
         (text, "sts_sets", "ours") for text in texts[:3]
+    }
+
+
+def test_queries_of_ones_own_are_looked_for_and_their_documents_are_not(tmp_path: Path) -> None:
+    documents = {"1": CLEAN[0], "2": EXACT}
+    queries = {"q": TEST[0], "r": TEST[1]}
+    grades = {"test": [("q", "1", 1)], "dev": [("r", "2", 1)]}
+    folder = write_beir(tmp_path / "ours", documents, queries, grades)
+    sets = (("ours", RetrievalSource(source=str(folder))),)
+    config = GuardConfig(suite=Path(), tasks=(), retrieval_sets=sets)
+    assert len(externals(config)) == 4
+    stripped = without(config.model_dump(mode="json"), guard.SENTENCES.locations)
+    assert stripped["retrieval_sets"] == [["ours", {"dev": "dev", "test": "test"}]]
+    inputs = {"sentences": sentence_rows(tmp_path, [TEST[0], TEST[1], *CLEAN])}
+    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
+        (text, "retrieval_sets", "ours") for text in TEST[:2]
     }

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from beir_folder import write_beir
 from train_stage import call, inputs
 
 from tercet.flows.pipeline.compile import compile_steps
@@ -15,7 +16,7 @@ from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.retrieval import draw_pairs
-from tercet.tasks.evaluation.suites.own import StsSet
+from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.stage import BadInput
 from tercet.tasks.training import train
 from tercet.tasks.training.phases import PhaseConfig
@@ -222,4 +223,25 @@ def test_the_step_with_the_best_correlation_on_a_set_of_ones_own(
     assert {row["dev_metric"] for row in log} == {"sts_sets ours dev all spearman"}
     assert all(-100 <= row["dev_value"] <= 100 for row in log)
     # The weights kept are those of the best measurement.
+    assert len({row["dev_value"] for row in log}) > 1
+
+
+def test_the_step_that_answers_ones_own_queries_best(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    documents = {str(place): text for place, text in enumerate(tiny_texts[:60])}
+    queries = {f"q{place}": tiny_texts[place + 60] for place in range(30)}
+    judged = [(f"q{place}", str(place), 1) for place in range(30)]
+    folder = write_beir(tmp_path / "ours", documents, queries, {"valid": judged})
+    source = RetrievalSource(source=str(folder), dev="valid")
+    config = TrainConfig(
+        phase=PHASE, choose=ChooseConfig(every=3, by="ours"), retrieval_sets={"ours": source}
+    )
+    assert train.externals(config) == {
+        f"retrieval_sets/ours/{name}": folder / name
+        for name in ("corpus.jsonl", "queries.jsonl", "qrels/valid.tsv")
+    }
+    _, log, _ = call(STAGE, config, inputs, tiny_backbone, tmp_path / "work")
+    assert {row["dev_metric"] for row in log} == {"retrieval_sets ours dev all ndcg@10"}
+    assert all(0 <= row["dev_value"] <= 100 for row in log)
     assert len({row["dev_value"] for row in log}) > 1

@@ -1,0 +1,252 @@
+"""Retrieval sets as folders in BEIR's layout: queries, documents, and who answers what.
+
+`corpus.jsonl` (`_id`, `title`, `text`), `queries.jsonl` (`_id`, `text`) and `qrels/SPLIT.tsv`
+(query, document, grade; or TREC's four columns), each plain or compressed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from tercet.models.retrieval import bm25, nearest, rankings
+from tercet.tasks.corpus.sources import tables
+from tercet.tasks.corpus.sources.streams import COMPRESSIONS, lines
+from tercet.tasks.evaluation.suites.layout import Split, content_digest
+from tercet.tasks.evaluation.suites.own import RetrievalSource
+from tercet.tasks.evaluation.suites.task import Data, Part, Scores, Task
+from tercet.tasks.rejects import rejects
+from tercet.tasks.stage import BadInput
+
+if TYPE_CHECKING:
+    from tercet.tasks.evaluation.encoding import Encoded
+
+SUITE = "retrieval_sets"
+# Behind the name of a set whose documents are ranked otherwise than by the encoder's vectors.
+BM25, HYBRID = "bm25", "hybrid"
+
+# Longer than any document, and than any judgement, in bytes.
+_MAX_BYTES, _MAX_LINE = 1 << 26, 1 << 16
+_TREC = 4
+_ENDS = ("", *COMPRESSIONS)
+# How deep rankings go: as far as trec_eval looks by custom. Documents whose vectors are held.
+_DEPTH, _BLOCK = 1_000, 16_384
+
+
+@dataclass(frozen=True)
+class RetrievalTask(Task):
+    """Queries to be answered from documents.
+
+    documents: title and text, as MTEB joins them. judged: for each query the grades by place in
+    `documents`; a judged document that is not there has a place below 0: it counts as relevant and
+    cannot be found, as trec_eval has it. absent: how many of those. unjudged: queries of
+    `queries.jsonl` without a relevant document in this split, which are not asked.
+    """
+
+    name: str
+    split: Split
+    queries: tuple[str, ...]
+    documents: tuple[str, ...]
+    judged: tuple[dict[int, int], ...]
+    absent: int = 0
+    unjudged: int = 0
+    suite = SUITE
+
+    def texts(self) -> list[str]:
+        return [*self.queries, *self.documents]
+
+    def digest(self) -> str:
+        grades = ([f"{place} {grade}" for place, grade in of.items()] for of in self.judged)
+        return content_digest((self.queries, self.documents, *grades))
+
+    def scores(self, encoded: "Encoded") -> list[Scores]:
+        """The measures of each query by vectors, by BM25, and by both (reciprocal rank fusion)."""
+        by_vectors = self.rank(encoded)
+        by_words, _ = bm25.search(bm25.build(self.documents), self.queries, by_vectors.shape[1])
+        data, end = self.data(), self.title.removeprefix(self.name)
+        ways = {
+            self.name: by_vectors,
+            f"{self.name} {BM25}": by_words,
+            f"{self.name} {HYBRID}": rankings.fuse(by_vectors, by_words),
+        }
+        return [
+            Scores(
+                Data(SUITE, task + end, data.text_form, data.data_digest),
+                metric,
+                (Part("all", values),),
+                fixed=ranking is by_words,
+            )
+            for task, ranking in ways.items()
+            for metric, values in rankings.measure(ranking, self.judged).items()
+        ]
+
+    def rank(self, encoded: "Encoded") -> rankings.Places:
+        """The ranking of the documents by cosine, 1,000 deep."""
+        blocks = (
+            encoded.of(self.documents[start : start + _BLOCK])
+            for start in range(0, len(self.documents), _BLOCK)
+        )
+        depth = min(_DEPTH, len(self.documents))
+        places, _ = nearest.search(encoded.of(self.queries), blocks, depth)
+        return places
+
+    def rejects(self) -> pa.Table | None:
+        said = self.left_out()
+        return None if said is None else rejects("evaluate", [None], "no_document", said, None)
+
+    def left_out(self) -> str | None:
+        """How many relevant documents are not there; None if all are."""
+        if not self.absent:
+            return None
+        return (
+            f"{self.title}: {self.absent:,} relevant documents are not in corpus.jsonl and count "
+            "as not found"
+        )
+
+
+def find_retrieval_files(
+    sets: Mapping[str, RetrievalSource], splits: Sequence[Split]
+) -> dict[str, Path]:
+    """The files by what they are called among a stage's externals. Raises BadInput."""
+    return {
+        f"{SUITE}/{name}/{inside}": path
+        for name, one in sets.items()
+        for split in splits
+        for inside, path in beir_files(Path(one.source).expanduser(), getattr(one, split)).items()
+    }
+
+
+def has_judgements(one: RetrievalSource, split: Split) -> bool:
+    """Whether the folder has the file of judgements for a split."""
+    qrels = Path(one.source).expanduser() / "qrels"
+    return any((qrels / f"{getattr(one, split)}.tsv{end}").is_file() for end in _ENDS)
+
+
+def read_retrieval_sets(
+    sets: Mapping[str, RetrievalSource], splits: Sequence[Split], required: bool = True
+) -> list[RetrievalTask]:
+    """The queries of these splits, one task for each set and split, test before dev.
+
+    required: a split without judgements is an error; else it is left out.
+    Raises: BadInput as `read_beir`.
+    """
+    order: Sequence[Split] = ("test", "dev")
+    found = []
+    for name, one in sets.items():
+        folder = Path(one.source).expanduser()
+        for split in order:
+            if split in splits and (required or has_judgements(one, split)):
+                found.append(read_beir(name, folder, split, getattr(one, split)))
+    return found
+
+
+def beir_files(folder: Path, judgements: str) -> dict[str, Path]:
+    """The three files of a set by their path in the folder, without the compression.
+
+    Raises: BadInput for one that is not there, and for one that is there twice.
+    """
+    found = {}
+    for name in ("corpus.jsonl", "queries.jsonl", f"qrels/{judgements}.tsv"):
+        there = [path for end in _ENDS if (path := folder / (name + end)).is_file()]
+        if len(there) > 1:
+            raise BadInput(
+                f"{str(folder)!r} holds {there[0].name} and {there[1].name}: remove one."
+            )
+        if not there:
+            have = sorted(path.name.split(".")[0] for path in (folder / "qrels").glob("*.tsv*"))
+            splits = f" (qrels has the splits {', '.join(have)})" if have else ""
+            raise BadInput(
+                f"{name} is missing from the retrieval set {str(folder)!r}{splits}: a folder in "
+                "BEIR's layout has corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv, plain or "
+                "compressed."
+            )
+        found[name] = there[0]
+    return found
+
+
+def read_beir(name: str, folder: Path, split: Split, judgements: str) -> RetrievalTask:
+    """The queries with relevant documents in `qrels/JUDGEMENTS.tsv`, in `queries.jsonl`'s order.
+
+    Raises: BadInput that names file and line for a line of another form, an id that occurs twice,
+        a judged query that is not there, and a split without a relevant document.
+    """
+    corpus, asked, qrels = beir_files(folder, judgements).values()
+    documents = _texts(corpus, titled=True)
+    place_of = {document: place for place, document in enumerate(documents)}
+    queries = _texts(asked, titled=False)
+    grades: dict[str, dict[int, int]] = {}
+    absent: dict[str, int] = {}
+    for number, query, document, grade in _judgements(qrels):
+        if query not in queries:
+            raise BadInput(
+                f"{qrels}, line {number}: the query {query!r} is not in {asked.name}: add it, or "
+                "remove the line."
+            )
+        place = place_of.get(document)
+        if place is None:
+            place = absent.setdefault(document, -2 - len(absent))
+        grades.setdefault(query, {})[place] = grade
+    used = [query for query in queries if any(g > 0 for g in grades.get(query, {}).values())]
+    if not used:
+        raise BadInput(f"{qrels} has no document with a grade above 0, so nothing can be found.")
+    relevant = {place for query in used for place, grade in grades[query].items() if grade > 0}
+    if all(place < 0 for place in relevant):
+        raise BadInput(
+            f"None of the {len(relevant)} relevant documents of {qrels} is in {corpus}: their ids "
+            "belong to another corpus."
+        )
+    return RetrievalTask(
+        name,
+        split,
+        tuple(queries[query] for query in used),
+        tuple(documents.values()),
+        tuple(grades[query] for query in used),
+        sum(place < 0 for place in relevant),
+        len(queries) - len(used),
+    )
+
+
+def _texts(path: Path, titled: bool) -> dict[str, str]:
+    """The texts of a file by their ids, in its order; documents with their titles before them."""
+    found: dict[str, str] = {}
+    for row in tables.rows(path, _MAX_BYTES):
+        where = f"{path}, line {row.number}"
+        if row.fault:
+            raise BadInput(f"{where}: {row.fault[1]}: correct the line or remove it.")
+        key, text = row.values.get("_id"), row.values.get("text")
+        title = row.values.get("title") if titled else ""
+        if isinstance(key, int):
+            key = str(key)
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise BadInput(f"{where}: an object with the texts `_id` and `text` is needed.")
+        if key in found:
+            raise BadInput(f"{where}: the id {key!r} occurs a second time: ids are to be distinct.")
+        if not titled and not text.strip():
+            raise BadInput(f"{where}: the query {key!r} is empty.")
+        found[key] = f"{title or ''} {text}".strip()
+    if not found:
+        raise BadInput(f"{path} is empty.")
+    return found
+
+
+def _judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
+    """Line, query, document and grade of each judgement; blank lines are none."""
+    for line in lines(path, _MAX_LINE):
+        cells = [cell.strip() for cell in line.text.split("\t")]
+        if len(cells) == 1:
+            cells = line.text.split()
+        if not line.fault and not any(cells):
+            continue
+        if not line.fault and len(cells) == _TREC:
+            cells = [cells[0], *cells[2:]]
+        grade = cells[2] if not line.fault and len(cells) == _TREC - 1 else ""
+        try:
+            yield line.number, cells[0], cells[1], int(grade)
+        except ValueError:
+            if line.number > 1:
+                raise BadInput(
+                    f"{path}, line {line.number}: query, document and a whole number, separated "
+                    f"by tabs, are needed, not {line.text[:80]!r}."
+                ) from None
