@@ -104,8 +104,7 @@ class _Batch:
         place = len(self.sources)
         self.sources.append((document.source, document.path, document.label))
         pairs = [text for pair in document.pairs for text in pair]
-        body = ["\n".join(sentences) for sentences in document.paragraphs]
-        self.bodies.append("\n\n".join([*body, *pairs]))
+        self.bodies.append(document.text())
         self.corpora.append(corpus)
         previous = -1
         for item in items:

@@ -1,6 +1,6 @@
 """What a corpus is, and what its reader yields: documents and faults."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, model_validator
@@ -223,10 +223,22 @@ class Question(NamedTuple):
     sentences: list[str]
 
 
+class Heading(NamedTuple):
+    """A heading: the paragraph of its document that it is, its level (1: the highest), its text.
+
+    Those in force where a document begins, which is not its file's first, have the paragraph -1.
+    """
+
+    paragraph: int
+    level: int
+    text: str
+
+
 class Document(NamedTuple):
     """One document as read: its sentences by paragraph, its natural pairs (query, answer).
 
     label: what the corpus's column `labels` says of it, if anything.
+    title: of its file or its row, if there is one. headings: in their order.
     """
 
     source: str
@@ -235,6 +247,22 @@ class Document(NamedTuple):
     pairs: list[tuple[str, str]]
     questions: tuple[Question, ...] = ()
     label: str | None = None
+    title: str | None = None
+    headings: tuple[Heading, ...] = ()
+
+    def text(self) -> str:
+        """All that it says, pairs included; its digest is the document's id."""
+        body = ["\n".join(sentences) for sentences in self.paragraphs]
+        return "\n\n".join([*body, *(text for pair in self.pairs for text in pair)])
+
+
+def open_headings(headings: Iterable[Heading]) -> list[Heading]:
+    """Those in force behind them all: a heading ends those before it of its level or below."""
+    found: list[Heading] = []
+    for heading in headings:
+        found = [one for one in found if one.level < heading.level]
+        found.append(heading)
+    return found
 
 
 class Fault(NamedTuple):

@@ -12,7 +12,14 @@ from pathlib import Path
 from tercet.models.text.unicode import fold
 from tercet.storage.store import MARKER
 from tercet.tasks.corpus.sources import prose
-from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
+from tercet.tasks.corpus.sources.corpora import (
+    CorpusConfig,
+    Document,
+    Fault,
+    Heading,
+    Reading,
+    open_headings,
+)
 from tercet.tasks.corpus.sources.markdown import plain_lines
 from tercet.tasks.corpus.sources.matching import matches, once, readable_name
 from tercet.tasks.corpus.sources.reader import Reader, Table
@@ -223,36 +230,54 @@ def _lines(name: str, read: Iterator[Line], max_bytes: int, split: bool) -> Iter
 
 
 def _prose(name: str, read: Iterator[Line], max_bytes: int) -> Iterator[Reading]:
-    """A document is a file, or every 20 paragraphs of a longer one, so that a book can be split."""
+    """A document is a file, or every 20 paragraphs of a longer one, so that a book can be split.
+
+    The title is the one in front matter, else the first heading if it is of level 1.
+    """
     gathered: list[list[str]] = []
+    headings: list[Heading] = []
+    title: str | None = None
     start = 1
     open_lines: list[str] = []
     held = 0
 
-    def close_paragraph() -> None:
-        nonlocal held
-        sentences = prose.sentences(fold(" ".join(open_lines)))
+    def close_paragraph(level: int | None = None) -> None:
+        nonlocal held, title
+        text = fold(" ".join(open_lines))
+        sentences = prose.sentences(text)
+        if sentences and level is not None and len(open_lines) == 1:
+            if title is None:
+                title = text if level == 1 and not headings else ""
+            headings.append(Heading(len(gathered), level, text))
         open_lines.clear()
         held = 0
         if sentences:
             gathered.append(sentences)
 
+    def document() -> Document:
+        path = f"{name}:{start}"
+        return Document(name, path, gathered, [], title=title or None, headings=tuple(headings))
+
     for line in read:
         if line.fault:
             yield line_fault(name, line, max_bytes)
+            continue
+        if line.heading == 0:
+            title = fold(line.text)
             continue
         if fold(line.text):
             open_lines.append(line.text)
             held += len(line.text)
             if held <= max_bytes:
                 continue
-        close_paragraph()
+        close_paragraph(line.heading)
         if len(gathered) == PARAGRAPHS_PER_DOCUMENT:
-            yield Document(name, f"{name}:{start}", gathered, [])
+            yield document()
             gathered, start = [], line.number + 1
+            headings = [one._replace(paragraph=-1) for one in open_headings(headings)]
     close_paragraph()
     if gathered:
-        yield Document(name, f"{name}:{start}", gathered, [])
+        yield document()
 
 
 def line_fault(name: str, line: Line, max_bytes: int) -> Fault:

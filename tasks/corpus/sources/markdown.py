@@ -1,4 +1,4 @@
-"""Markdown as plain lines of prose: without its marks, code, tables and front matter."""
+"""Markdown as plain lines of prose, headings told: without marks, code, tables, front matter."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,9 @@ from tercet.tasks.corpus.sources.streams import Line
 # What opens a fence has none of its marks behind it: "```x``` prints x" is a line of text.
 _FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,}(?=[^~]*$))")
 _CLOSING = re.compile(r"\s*(`{3,}|~{3,})")
-_HEADING = re.compile(r"\s*#{1,6}\s+")
+_HEADING = re.compile(r"\s*(#{1,6})\s+")
+_UNDERLINE = re.compile(r"\s{0,3}(=+|-+)\s*$")
+_TITLE = re.compile(r"title\s*[:=]\s*(?P<quote>[\"']?)(?P<title>[^\s>|].*?)(?P=quote)\s*$", re.I)
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
 _QUOTE = re.compile(r"\s*>+\s?")
 _TABLE = re.compile(r"\s*\|.*\|?\s*$")
@@ -28,7 +30,10 @@ _FRONT, _CODE = 1_000, 5_000
 
 
 def plain_lines(lines: Iterable[Line]) -> Iterator[Line]:
-    """The lines without Markdown; headings and list items become paragraphs of their own."""
+    """The lines without Markdown; headings and list items become paragraphs of their own.
+
+    A blank line behind a heading tells its level; the title in front matter comes first.
+    """
     rest = _behind_front_matter(iter(lines))
     while (line := next(rest, None)) is not None:
         text = line.text
@@ -45,9 +50,11 @@ def plain_lines(lines: Iterable[Line]) -> Iterator[Line]:
                 yield line._replace(text="", fault="")
             yield line._replace(text=_plain(text))
             if alone:
-                yield line._replace(text="", fault="")
+                yield line._replace(text="", fault="", heading=len(alone[1]))
         else:
-            yield line._replace(text="")
+            under = _UNDERLINE.match(text)
+            level = None if under is None else 1 if "=" in under[1] else 2
+            yield line._replace(text="", heading=level)
 
 
 def _code(lines: Iterator[Line], fence: str) -> tuple[list[Line], bool]:
@@ -68,7 +75,11 @@ def _behind_front_matter(lines: Iterator[Line]) -> Iterator[Line]:
         for line in islice(lines, _FRONT):
             held.append(line)
             if line.text.strip() in (mark, "..."):
-                held = []
+                named = ((one, _TITLE.match(one.text)) for one in held if not one.fault)
+                titles = [
+                    one._replace(text=said["title"], heading=0) for one, said in named if said
+                ]
+                held = titles[:1]
                 break
     yield from held
     yield from lines

@@ -42,12 +42,17 @@ _DAMAGE = (zlib.error, EOFError, gzip.BadGzipFile, pa.ArrowException)
 
 
 class Line(NamedTuple):
-    """A line without its end. A long one holds its beginning only; `quotes` counts all its `\"`."""
+    """A line without its end. A long one holds its beginning only; `quotes` counts all its `\"`.
+
+    heading: of a blank line, the level (1 to 6) of the heading that the line above it is; 0: the
+        line itself is the file's title and no text.
+    """
 
     number: int
     text: str
     fault: LineFault
     quotes: int
+    heading: int | None = None
 
 
 def format_of(path: Path) -> tuple[str, str]:

@@ -7,13 +7,15 @@ from typing import NamedTuple
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import prose
 from tercet.tasks.corpus.sources.cells import label_of, missing, text_fault
-from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Heading, Reading
 from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.separated import RowFault
 from tercet.tasks.corpus.sources.tables import Row, first_rows
 from tercet.tasks.corpus.sources.text_column import text_column
 from tercet.tasks.stage import BadInput
 
+# The column with a row's title, whatever its case.
+_TITLE = "title"
 # The reason where a row's text stays and its pair does not.
 INCOMPLETE = "incomplete_pair"
 
@@ -81,8 +83,10 @@ def read_tables(corpus: CorpusConfig, tables: Iterable[Table]) -> Iterator[Readi
         sample = first_rows(table.all_rows)
         if table.columns and sample:
             chosen = wanted_columns(corpus, table, sample)
-            rows = table.rows(chosen.named())
-            yield from _documents(corpus, table.name, chosen, rows, table.words_are_words)
+            title = _title_column(table.columns)
+            named = chosen.named()
+            rows = table.rows(named if title in (None, *named) else [*named, title])
+            yield from _documents(corpus, table.name, chosen, title, rows, table.words_are_words)
         else:  # empty, or all its rows are at fault
             for row in sample and table.all_rows():
                 if row.fault:
@@ -109,8 +113,18 @@ def refuse_columns(corpus: CorpusConfig, what: str) -> None:
             )
 
 
+def _title_column(columns: Sequence[str]) -> str | None:
+    found = [column for column in columns if column.strip().lower() == _TITLE]
+    return found[0] if len(found) == 1 else None
+
+
 def _documents(
-    corpus: CorpusConfig, name: str, columns: Columns, rows: Iterable[Row], words_are_words: bool
+    corpus: CorpusConfig,
+    name: str,
+    columns: Columns,
+    titles: str | None,
+    rows: Iterable[Row],
+    words_are_words: bool,
 ) -> Iterator[Reading]:
     """A document or a fault for each row; both for one that lacks only a text of its pair."""
     text, query, answer, labels = columns
@@ -131,7 +145,13 @@ def _documents(
         if query is not None and answer is not None and not lost:
             pairs = [(fold(str(values[query])), fold(str(values[answer])))]
         label = None if labels is None else label_of(values.get(labels))
-        yield Document(name, where, paragraphs, pairs, label=label)
+        title = None
+        if titles is not None and not text_fault(values, titles) and not missing(values[titles]):
+            title = fold(str(values[titles]))
+        # Where the title is one of the texts, it is their first paragraph.
+        first = len(given) > 1 and given[0] == titles
+        headings = (Heading(0, 1, title),) if first and title is not None else ()
+        yield Document(name, where, paragraphs, pairs, label=label, title=title, headings=headings)
         if lost:
             yield Fault(name, where, INCOMPLETE, lost[1], lost[2])
 

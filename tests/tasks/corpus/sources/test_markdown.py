@@ -74,6 +74,39 @@ def test_what_stands_in_a_fence_and_what_behind_it(text: str, lines: list[str]) 
     assert prose_of(text) == lines
 
 
+def told(path: Path, text: str) -> list[tuple[str | None, list[tuple[int, int, str]]]]:
+    path.write_text(text)
+    found = list(files.read(CorpusConfig(name="n", source=str(path)), 10_000))
+    documents = [one for one in found if isinstance(one, Document)]
+    return [(one.title, [tuple(heading) for heading in one.headings]) for one in documents]
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "headings"),
+    [
+        ("# *Birds*\nText.\n## Herons\nText.", "Birds", [(0, 1, "Birds"), (2, 2, "Herons")]),
+        ("---\ntitle: 'All birds'\n---\n# Herons\nText.", "All birds", [(0, 1, "Herons")]),
+        ('+++\ntitle = "All birds"\n+++\nText.', "All birds", []),
+        ("Birds\n=====\nText.\n\nHerons\n---\nMore.", "Birds", [(0, 1, "Birds"), (2, 2, "Herons")]),
+        # Of a level that others are above of, or none at all.
+        ("## Herons\nText.\n# Gulls\nText.", None, [(0, 2, "Herons"), (2, 1, "Gulls")]),
+        ("Two lines\nof text\n---\n\n---\nText.\n#hashtag", None, []),
+        ("---\ntitle: >-\n  Folded\n---\n```\n# comment\n```\nText.", None, []),
+    ],
+)
+def test_title_and_headings_are_told(
+    tmp_path: Path, text: str, title: str | None, headings: list[tuple[int, int, str]]
+) -> None:
+    assert told(tmp_path / "a.md", text) == [(title, headings)]
+
+
+def test_a_later_document_of_a_file_knows_the_headings_that_it_stands_under(tmp_path: Path) -> None:
+    text = "# Birds\n## Gulls\nOne.\n## Herons\n" + "A paragraph.\n\n" * 30 + "### Food\nFish."
+    assert told(tmp_path / "a.md", text)[1] == (
+        "Birds", [(-1, 1, "Birds"), (-1, 2, "Herons"), (14, 3, "Food")],
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("mark", ["a`", "*x ", "[", "<!--", "![[", "**a "])
 def test_a_long_line_of_marks_is_read(mark: str) -> None:
     # In time that grows with the line, not with its square: 40,000 backticks took hours.

@@ -81,3 +81,17 @@ def test_a_text_of_its_own_outlives_either_text_of_the_pair(tmp_path: Path) -> N
     documents, faults = read(path, text="t", query="q", answer="a")
     assert [(document.paragraphs, document.pairs) for document in documents] == 2 * [([[BODY]], [])]
     assert [reason for _, reason in faults] == [*["incomplete_pair"] * 2, "missing_text"]
+
+
+@pytest.mark.parametrize(
+    ("names", "headings"),
+    [({"text": "body"}, []), ({"query": "Title", "answer": "body"}, [(0, 1, "Herons & co")])],
+)
+def test_the_column_title_is_the_title_and_a_heading_where_it_is_read_as_text(
+    names: dict[str, str], headings: list[tuple[int, int, str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"Title,body\nHerons  & co,{BODY}\n,{BODY}\n")
+    documents, _ = read(path, **names)
+    assert [document.title for document in documents] == ["Herons & co", None]
+    assert [list(document.headings) for document in documents] == [headings, []]
