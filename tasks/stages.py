@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from tercet.tasks.corpus import ingest, labelled, sample
+from tercet.tasks.corpus import ingest, labelled, passages, sample
 from tercet.tasks.evaluation import (
     awareness,
     define,
@@ -37,6 +37,7 @@ def stages() -> tuple[Stage, ...]:
         ingest.STAGE,
         ingest.PRETRAIN,
         sample.STAGE,
+        passages.STAGE,
         labelled.STAGE,
         extract.STAGE,
         extract_generate.STAGE,

@@ -20,7 +20,7 @@ _ON_DEMAND = ("guard.sentences", "guard.document_pairs", "guard.triplets", "fit_
 def compile_steps(resolved: Resolved) -> tuple[Step, ...]:
     """The recipe's steps, each after its inputs."""
     steps = [
-        *corpus_steps(resolved.recipe),
+        *corpus_steps(resolved),
         *model_steps(resolved),
         *generator_measures(resolved),
         *knowledge_steps(resolved.recipe),

@@ -1,8 +1,8 @@
 """Steps from files to sentences, and to labelled rows."""
 
 from tercet.flows.pipeline.step import Step
-from tercet.flows.recipe.model import Recipe
-from tercet.tasks.corpus import ingest, labelled, sample
+from tercet.flows.recipe.resolved import Resolved
+from tercet.tasks.corpus import ingest, labelled, passages, sample
 from tercet.tasks.corpus.sources.corpora import IngestConfig, PretrainIngestConfig
 
 # Held out of the corpora of role pretrain, to measure the loss on; the recipe's own shares may
@@ -10,9 +10,10 @@ from tercet.tasks.corpus.sources.corpora import IngestConfig, PretrainIngestConf
 PRETRAIN_DEV = 0.02
 
 
-def corpus_steps(recipe: Recipe) -> list[Step]:
-    """The steps behind all sentences and anchors, pretraining texts and labelled rows, if any."""
-    steps, settings = [], recipe.ingest.model_dump()
+def corpus_steps(resolved: Resolved) -> list[Step]:
+    """The steps behind all sentences, anchors and passages, pretraining texts and labelled rows."""
+    recipe = resolved.recipe
+    steps, settings = [], recipe.ingest.model_dump(exclude={"passages"})
     if corpora := list(recipe.unlabelled):
         shares = [
             sample.CorpusShare(
@@ -24,6 +25,16 @@ def corpus_steps(recipe: Recipe) -> list[Step]:
         anchors = sample.SampleConfig(corpora=shares, **recipe.sample.model_dump())
         steps.append(Step("ingest", ingest.STAGE, texts))
         steps.append(Step("sample", sample.STAGE, anchors, {"sentences": ("ingest",)}))
+        if (wanted := recipe.ingest.passages) is not None:
+            cut = passages.PassagesConfig(
+                **wanted.model_dump(),
+                corpora=corpora,
+                max_line_bytes=recipe.ingest.max_line_bytes,
+            )
+            backbone = resolved.models.get(("backbone",))
+            models = {} if backbone is None else {"tokenizer": backbone.model}
+            documents = {"documents": ("ingest",)}
+            steps.append(Step("passages", passages.STAGE, cut, documents, models))
     # Nothing of theirs reaches the others.
     if corpora := [corpus for corpus in recipe.corpora if corpus.role == "pretrain"]:
         own = PretrainIngestConfig(corpora=corpora, **settings | {"dev": PRETRAIN_DEV, "test": 0.0})

@@ -48,6 +48,12 @@ def check_keys(recipe: Recipe) -> None:
             )
         if corpus.kind and (fault := columns_fault(corpus.kind, corpus.columns) or ""):
             raise Misplaced(fault, "corpora", index, "columns")
+    if recipe.ingest.passages is not None and not recipe.unlabelled:
+        raise Misplaced(
+            "no corpus has documents to cut into passages: leave `passages` out, or add a corpus "
+            "of role domain or general",
+            *("ingest", "passages"),
+        )
     _check_purpose(recipe)
     for method in recipe.synthesise:
         _check_method(recipe, method)

@@ -9,8 +9,9 @@ from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.losses.registry import LOSSES
+from tercet.tasks.corpus.passages import ReadSettings
 from tercet.tasks.corpus.sample import SampleSettings
-from tercet.tasks.corpus.sources.corpora import CorpusConfig, IngestSettings
+from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.evaluation.awareness import AwarenessConfig
 from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings
 from tercet.tasks.evaluation.measure_generators import MeasureGeneratorsSettings
@@ -168,8 +169,8 @@ class Recipe(Config):
         None, description="the model that training starts from; required with `train`"
     )
     corpora: list[CorpusConfig] = Field(min_length=1, description="Where text comes from")
-    ingest: IngestSettings = Field(
-        IngestSettings(), description="Which texts are used, and the splits"
+    ingest: ReadSettings = Field(
+        ReadSettings(), description="Which texts are used, the splits, and passages"
     )
     models: dict[str, ModelSettings] = Field(
         default_factory=dict,

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from tercet.flows.pipeline.step import Step
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows, joined
-from tercet.tasks.corpus import ingest, ingest_warnings
+from tercet.tasks.corpus import ingest, ingest_warnings, passages, passages_warnings
 from tercet.tasks.evaluation import evaluate, evaluate_warnings
 from tercet.tasks.guarding import guard, guard_warnings
 from tercet.tasks.knowledge import extract, extract_parse, extract_warnings
@@ -29,6 +29,7 @@ Find: TypeAlias = Callable[[Work, Rows, Sequence[BaseModel]], Iterator[StageWarn
 # By the stage's name; whatever it makes, a stage that trains has a table `training_log`.
 _FIND: Mapping[str, Find] = {
     ingest.STAGE.name: ingest_warnings.find,
+    passages.STAGE.name: passages_warnings.find,
     extract.STAGE.name: extract_warnings.find,
     extract_parse.STAGE.name: extract_warnings.find,
     synthesise.NAME: answer_warnings.find_repeated,

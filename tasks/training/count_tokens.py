@@ -11,6 +11,7 @@ from pydantic import Field
 
 from tercet.tasks.connections import connection
 from tercet.tasks.stage import BadInput, Stage, Work
+from tercet.tasks.tokenizer import load_tokenizer
 from tercet.tasks.training.fitting import MadeModel
 
 TOKEN_FREQUENCIES = pa.schema(
@@ -63,7 +64,7 @@ def run(work: Work) -> Path:
     from tercet.models.losses.token_frequencies import vocabulary_size, write_frequencies
 
     config: CountTokensConfig = work.config
-    tokenizer = _tokenizer(work)
+    tokenizer = load_tokenizer(work.models["tokenizer"], f"count_tokens.{config.name}")
     with connection(work) as db:
         db.register("tokens", pa.RecordBatchReader.from_batches(_TOKENS, _tokens(work, tokenizer)))
         found = db.sql(
@@ -83,31 +84,6 @@ def run(work: Work) -> Path:
     frequencies = np.zeros(vocabulary_size(tokenizer))
     frequencies[found["token_id"].to_numpy()] = shares
     return write_frequencies(work.scratch / MODEL_FOLDER, frequencies, tokenizer)
-
-
-def _tokenizer(work: Work) -> Any:
-    """The model's own, as the encoder will use it."""
-    from transformers import AutoTokenizer
-
-    from tercet.models.pretraining.forms import transformer_folder
-
-    folder = work.models["tokenizer"]
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            str(transformer_folder(folder)), trust_remote_code=False
-        )
-    except (OSError, ValueError, KeyError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise BadInput(
-            f"count_tokens.{work.config.name}: no tokenizer can be loaded from {folder}: {reason}"
-        ) from error
-    # Without its files transformers makes one that has only special tokens.
-    if len(tokenizer) <= len(tokenizer.all_special_tokens):
-        raise BadInput(
-            f"count_tokens.{work.config.name}: no tokenizer can be loaded from {folder}: its "
-            "tokenizer.json is missing, or the files that it is made from"
-        )
-    return tokenizer
 
 
 def _tokens(work: Work, tokenizer: Any) -> Iterator[pa.RecordBatch]:

@@ -85,7 +85,9 @@ def read_tables(corpus: CorpusConfig, tables: Iterable[Table]) -> Iterator[Readi
             chosen = wanted_columns(corpus, table, sample)
             title = _title_column(table.columns)
             named = chosen.named()
-            rows = table.rows(named if title in (None, *named) else [*named, title])
+            if title is not None and title not in named:
+                named.append(title)
+            rows = table.rows(named)
             yield from _documents(corpus, table.name, chosen, title, rows, table.words_are_words)
         else:  # empty, or all its rows are at fault
             for row in sample and table.all_rows():

@@ -1,0 +1,208 @@
+"""Stage `passages`: the corpora's documents, read once more, as passages to search in.
+
+Documents are read and cut in lots of bounded size; what stays in memory is an id a document and
+one a passage.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from tercet.models import seeding
+from tercet.models.text.lengths import count_words
+from tercet.tasks.corpus import ingest
+from tercet.tasks.corpus.cutting import Count, Passage, cut
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, IngestSettings, Reading
+from tercet.tasks.corpus.sources.registry import reader_of
+from tercet.tasks.rejects import Rejects
+from tercet.tasks.stage import Config, Stage, Work
+from tercet.tasks.tokenizer import load_tokenizer
+
+PASSAGES = pa.schema(
+    [
+        ("passage_id", pa.uint64()),
+        ("doc_id", pa.uint64()),
+        ("text", pa.string()),
+        ("context", pa.string()),
+        ("corpus", pa.string()),
+        ("source", pa.string()),
+        ("path", pa.string()),
+        ("position", pa.int32()),
+        ("n_tokens", pa.int32()),
+        ("split", pa.string()),
+    ]
+)
+"""Table `passages`. The documents of `documents`, cut at headings, paragraphs and sentences to at
+most `ingest.passages.tokens`; among equal passages only the first is kept. Headings are in no
+`text`, so a document of nothing but headings has no passage.
+
+All sentences of a document are there, also those that `sentences` lacks for their length or since
+they stand elsewhere too: a passage of train may share words with test.
+
+Columns:
+    passage_id: id of what an encoder reads: the context, a line break and the text, as one text;
+        where there is no context, the text
+    doc_id: → `documents.doc_id`
+    text: its own words: sentences with a blank between them, paragraphs with a line break
+    context: title of the file or row and the headings above it, joined by ` > `; empty if there
+        are none, or with `ingest.passages.context: false`
+    corpus: the corpus's name in the recipe
+    source: as in `documents`
+    path: the place of its document, as in `documents`
+    position: number of the passage in its document, from 0; those that stand elsewhere too are
+        counted, so there are gaps
+    n_tokens: tokens of text and context by the backbone's tokenizer, special ones aside; words in a
+        recipe without a backbone
+    split: that of the document
+"""
+
+# Characters and documents that are cut at once, at most, but for a longer document.
+_LOT, _MOST = 1_000_000, 5_000
+
+
+class PassageSettings(Config):
+    """How documents are cut into passages."""
+
+    tokens: int = Field(
+        default=200,
+        ge=16,
+        le=8192,
+        description="Most tokens in a passage with its context, by the backbone's tokenizer, "
+        "special ones aside; words in a recipe without a backbone",
+    )
+    overlap: int = Field(
+        default=0,
+        ge=0,
+        description="At most so many tokens of a passage's end, in whole sentences, also begin the "
+        "next one; up to half of `tokens`",
+    )
+    context: bool = Field(
+        default=True,
+        description="Whether a passage is read with the title and the headings above it; false: "
+        "neither is kept",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "PassageSettings":
+        if self.overlap > self.tokens // 2:
+            raise ValueError(
+                f"overlap is more than half of tokens: lower it to {self.tokens // 2} or less"
+            )
+        return self
+
+
+class ReadSettings(IngestSettings):
+    """Which texts come in, and whether their documents are cut into passages."""
+
+    passages: PassageSettings | None = Field(
+        default=None,
+        description="Makes the table `passages`; `{}` for the defaults, null: no passages",
+    )
+
+
+class PassagesConfig(PassageSettings):
+    """And the corpora, as `ingest` reads them."""
+
+    corpora: list[CorpusConfig] = Field(min_length=1)
+    max_line_bytes: int
+
+
+def passage_text(context: str, text: str) -> str:
+    """What an encoder reads of a passage."""
+    return f"{context}\n{text}" if context else text
+
+
+def run(work: Work) -> None:
+    """Emits `passages`; a reject for each document that is not in `documents` or comes again."""
+    documents = work.inputs["documents"].table("documents", ["doc_id", "split"]).sort_by("doc_id")
+    ids, splits = documents["doc_id"].to_numpy(), documents["split"].to_pylist()
+    left = np.ones(len(ids), dtype=np.bool_)
+    rejects = Rejects("passages", work.emit, work.resources.part_rows)
+    seen: set[int] = set()
+    rows: list[tuple[Any, ...]] = []
+    for corpus, document, passages in _cut(work):
+        doc_id = seeding.text_id(document.text())
+        place = int(np.searchsorted(ids, np.uint64(doc_id)))
+        if place == len(ids) or ids[place] != doc_id or not left[place]:
+            if passages:
+                detail = f"{document.path}: {len(passages)} passages"
+                rejects.add(doc_id, "document_left_out", detail, passages[0].text)
+            continue
+        left[place] = False
+        of_document = (corpus, document.source, document.path)
+        for position, (context, text, n_tokens) in enumerate(passages):
+            passage_id = seeding.text_id(passage_text(context, text))
+            if passage_id in seen:
+                rejects.add(passage_id, "duplicate", f"{document.path}: passage", text)
+                continue
+            seen.add(passage_id)
+            own = (passage_id, doc_id, text, context, *of_document, position, n_tokens)
+            rows.append((*own, splits[place]))
+        if len(rows) >= work.resources.part_rows:
+            _emit(work, rows)
+            rows = []
+            work.resources.progress(len(ids) - int(left.sum()), len(ids), "documents")
+    _emit(work, rows)
+    rejects.flush()
+
+
+def _cut(work: Work) -> Iterator[tuple[str, Document, list[Passage]]]:
+    """Every document of the corpora, with its corpus's name and its passages."""
+    config: PassagesConfig = work.config
+    count = _counter(work)
+    for corpus in config.corpora:
+        for lot in _lots(reader_of(corpus.source).read(corpus, config.max_line_bytes)):
+            found = cut(lot, config.tokens, config.overlap, config.context, count)
+            for document, passages in zip(lot, found, strict=True):
+                yield corpus.name, document, passages
+
+
+def _lots(readings: Iterator[Reading]) -> Iterator[list[Document]]:
+    """The documents, some at once: bounded by their characters and by their number."""
+    lot: list[Document] = []
+    size = 0
+    for reading in readings:
+        if isinstance(reading, Document):
+            lot.append(reading)
+            size += sum(len(text) for paragraph in reading.paragraphs for text in paragraph)
+            if size >= _LOT or len(lot) == _MOST:
+                yield lot
+                lot, size = [], 0
+    if lot:
+        yield lot
+
+
+def _counter(work: Work) -> Count:
+    if "tokenizer" not in work.models:
+        return lambda texts: [count_words(text) for text in texts]
+    tokenizer = load_tokenizer(work.models["tokenizer"], "ingest.passages")
+
+    def count(texts: Sequence[str]) -> list[int]:
+        if not texts:
+            return []
+        read = tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+        return [len(ids) for ids in read]
+
+    return count
+
+
+def _emit(work: Work, rows: Sequence[tuple[Any, ...]]) -> None:
+    if rows:
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        work.emit("passages", pa.table(columns, schema=PASSAGES))
+
+
+STAGE = Stage(
+    name="passages",
+    config=PassagesConfig,
+    tables={"passages": PASSAGES},
+    run=run,
+    seeded=False,
+    libraries=("blingfire", "transformers", "tokenizers"),
+    externals=ingest.externals,
+    locations=ingest.STAGE.locations,
+    uses=ingest.readers,
+)

@@ -1,0 +1,17 @@
+"""A model's tokenizer, or one sentence on why there is none."""
+
+from pathlib import Path
+
+import pytest
+
+from tercet.tasks.stage import BadInput
+from tercet.tasks.tokenizer import load_tokenizer
+
+
+def test_a_models_own_is_loaded(tiny_backbone: Path) -> None:
+    assert load_tokenizer(tiny_backbone, "k").tokenize("The old file") == ["the", "old", "file"]
+
+
+def test_a_folder_without_one_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^ingest\.passages: no tokenizer can be loaded from"):
+        load_tokenizer(tmp_path, "ingest.passages")
