@@ -205,7 +205,8 @@ def _ranks(encoder: Any, queries: Sequence[str], answers: Sequence[str]) -> "Ran
     from tercet.models.measures import metrics
 
     own = np.arange(len(queries))
-    return metrics.answer_ranks(encode(encoder, queries), encode(encoder, answers), own)
+    asked, found = encode(encoder, queries, side="query"), encode(encoder, answers, side="document")
+    return metrics.answer_ranks(asked, found, own)
 
 
 def _retrieval(original: "Ranks", ranks: "Ranks", seed: int) -> list[_Row]:

@@ -12,12 +12,13 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import Router, Transformer
 from transformers.utils import logging as transformers_logging
 
 from tercet.models import freed_memory
 from tercet.models.encoders import forms, missing_weights, own_modules, soundness
 from tercet.models.encoders.pooling import CNN, PoolingMode, cnn_form
+from tercet.models.encoders.prompts import SIDES, Prompts, Side, prompt_of
 from tercet.models.encoders.template_encoder import ENDLESS, TemplateEncoder, longest_input
 from tercet.models.encoders.token_cnn import TokenCnn
 from tercet.models.precision import Precision, computed_in
@@ -49,6 +50,7 @@ def load_encoder(
     trust_remote_code: bool = False,
     prompt: str | None = None,
     cnn_seed: int | None = None,
+    prompts: Prompts | None = None,
 ) -> SentenceTransformer:
     """The encoder at `path`, in fp32 and in eval mode.
 
@@ -60,6 +62,7 @@ def load_encoder(
         more than its positions allow.
     cnn_seed: draws the weights of pooling "token_cnn" where an encoder has none, which is where its
         training starts, unless the pooling names a seed of its own; None: that is refused.
+    prompts: of queries and of documents, in place of the model's own.
     trust_remote_code: whether code that came with the model may run. Modules of ours are loaded
         without it, and never from the files beside the weights.
     Raises ValueError with one sentence when no encoder can be loaded from there.
@@ -118,6 +121,10 @@ def load_encoder(
     if isinstance(model[0], TemplateEncoder):
         # Raises where the template leaves a sentence no token.
         model[0].preprocess([""])
+    if prompts is not None:
+        model.prompts.update(prompts.given())
+        for side in SIDES:
+            check_room(model, side, model.max_seq_length)
     if model.truncate_dim is not None:
         # The library cuts in its own `encode` alone.
         model.register_forward_hook(cut)
@@ -148,16 +155,21 @@ def encode(
     precision: Precision = "fp32",
     progress: Callable[[int], None] = lambda done: None,
     normalise: bool = True,
+    side: Side | None = None,
 ) -> Vectors:
     """Vectors of shape (texts, dimension), in the order of the texts.
 
-    Texts go through the model's own preprocessing, with its default prompt, are sorted by length
-    and put into batches of about `batch_size` * 16 tokens, so that little is padded. `progress`
-    gets the number of texts done.
+    Texts go through the model's own preprocessing, are sorted by length and put into batches of
+    about `batch_size` * 16 tokens, so that little is padded. `progress` gets the number of texts
+    done.
     precision: "bf16" computes under autocast, which moves cosines by up to 4e-3; fp32 where the
         processor lacks it.
     normalise: to length one; else as the model gives them, which is what classifiers are fitted on.
+    side: with the model's prompt for queries or for documents, as sentence-transformers'
+        `encode_query` and `encode_document`; None: with its default prompt.
     """
+    given = side_arguments(model, side)
+    task = {name: value for name, value in given.items() if name == "task"}
     vectors = np.zeros((len(texts), dimension(model)), dtype=np.float32)
     was_training, device = model.training, model.device.type
     in_bf16 = computed_in(precision, device) == "bf16"
@@ -169,8 +181,8 @@ def encode(
             torch.inference_mode(),
             torch.autocast(device, torch.bfloat16, enabled=in_bf16),
         ):
-            for rows, features in _batches(model, texts, batch_size):
-                output = model(_on(features, model.device))["sentence_embedding"].float()
+            for rows, features in _batches(model, texts, batch_size, given):
+                output = model(_on(features, model.device), **task)["sentence_embedding"].float()
                 if normalise:
                     output = torch.nn.functional.normalize(output, dim=-1)
                 vectors[rows] = output.cpu().numpy()
@@ -181,9 +193,31 @@ def encode(
     return vectors
 
 
-def default_prompt(model: SentenceTransformer) -> str | None:
-    """The text that the model puts before each input by default."""
-    return model.prompts.get(model.default_prompt_name or "") or None
+def distinct_side(model: SentenceTransformer, side: Side | None) -> Side | None:
+    """The side, or None where the model encodes it as it does texts on neither."""
+    prompt, plain = (prompt_of(model.prompts, model.default_prompt_name, s) for s in (side, None))
+    routes = any(isinstance(module, Router) for module in model.modules())
+    return side if routes or prompt != plain else None
+
+
+def side_arguments(model: SentenceTransformer, side: Side | None) -> dict[str, Any]:
+    """What the model's preprocessing is given beside texts of a side: prompt, perhaps task."""
+    own = distinct_side(model, side)
+    given = {"prompt": prompt_of(model.prompts, model.default_prompt_name, own) or None}
+    return given if own is None else {**given, "task": own}
+
+
+def check_room(model: SentenceTransformer, side: Side | None, longest: float | None) -> None:
+    """Raises ValueError where the side's own prompt leaves a text no token of so many."""
+    own = distinct_side(model, side)
+    if own is None or longest is None or longest >= ENDLESS:
+        return
+    features = model.preprocess([""], **side_arguments(model, own), max_length=int(longest))
+    if _is_padded(features, 1) and int(features["attention_mask"].sum()) >= longest:
+        raise ValueError(
+            f"The prompt before each {own} leaves a text no room in {longest} tokens: raise "
+            f"max_length, or shorten prompts.{own}"
+        )
 
 
 def _on(features: dict[str, Any], device: torch.device) -> dict[str, Any]:
@@ -191,29 +225,28 @@ def _on(features: dict[str, Any], device: torch.device) -> dict[str, Any]:
 
 
 def _batches(
-    model: SentenceTransformer, texts: Sequence[str], batch_size: int
+    model: SentenceTransformer, texts: Sequence[str], batch_size: int, given: dict[str, Any]
 ) -> Iterator[tuple[npt.NDArray[np.int64], dict[str, Any]]]:
     """Row numbers and padded features, longest texts first."""
     if not len(texts):
         return
-    prompt = default_prompt(model)
-    if _is_padded(model.preprocess([texts[0]], prompt=prompt), 1):
-        yield from _batches_by_tokens(model, texts, prompt, batch_size * _TOKENS_PER_TEXT)
+    if _is_padded(model.preprocess([texts[0]], **given), 1):
+        yield from _batches_by_tokens(model, texts, given, batch_size * _TOKENS_PER_TEXT)
         return
     # Static embeddings and flattened inputs: unpadded features cannot be cut into rows either.
     for start in range(0, len(texts), batch_size):
         some = list(texts[start : start + batch_size])
-        yield np.arange(start, start + len(some)), model.preprocess(some, prompt=prompt)
+        yield np.arange(start, start + len(some)), model.preprocess(some, **given)
 
 
 def _batches_by_tokens(
-    model: SentenceTransformer, texts: Sequence[str], prompt: str | None, budget: int
+    model: SentenceTransformer, texts: Sequence[str], given: dict[str, Any], budget: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], dict[str, Any]]]:
     """The same where features are padded to (texts, tokens): so many tokens a batch."""
     by_letters = np.argsort([-len(text) for text in texts], kind="stable")
     for first in range(0, len(texts), _BLOCK):
         block = np.sort(by_letters[first : first + _BLOCK])
-        features = model.preprocess([texts[int(row)] for row in block], prompt=prompt)
+        features = model.preprocess([texts[int(row)] for row in block], **given)
         mask = features["attention_mask"]
         lengths = mask.sum(dim=1).numpy()
         order = np.argsort(-lengths, kind="stable")

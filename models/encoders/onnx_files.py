@@ -58,8 +58,13 @@ class OnnxEncoder:
         """It never trains."""
         return self
 
-    def __call__(self, features: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Features of shape (batch, tokens) to sentence embeddings of shape (batch, dimension)."""
+    def __call__(
+        self, features: Mapping[str, torch.Tensor], task: str | None = None
+    ) -> dict[str, torch.Tensor]:
+        """Features of shape (batch, tokens) to sentence embeddings of shape (batch, dimension).
+
+        task: of no consequence to the graph.
+        """
         given = {name: features[name].numpy() for name in self._inputs}
         return {EMBEDDING: torch.from_numpy(self._session.run([EMBEDDING], given)[0])}
 

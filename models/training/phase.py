@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field
 
+from tercet.models.encoders.prompts import Side
 from tercet.models.losses.loss import Params
 from tercet.models.training.drawing import Drawing
 
@@ -93,6 +94,8 @@ class PartRows:
     drawing: how the column positive is drawn from the anchor in each epoch; None: it is as it is.
     teacher: gives the loss's label, its cosine of anchor and negative as they stand in the batch;
         None: the label is the rows'.
+    sides: of a search, by column of text: which of the encoder's prompts stands before it; a column
+        that is not there gets the default prompt.
     """
 
     name: str
@@ -104,6 +107,7 @@ class PartRows:
     slots: Mapping[str, Path] = field(default_factory=dict)
     drawing: Drawing | None = None
     teacher: Teacher | None = None
+    sides: Mapping[str, Side] = field(default_factory=dict)
 
     def count(self) -> int:
         """Rows in an epoch: a group counts once."""

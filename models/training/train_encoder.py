@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tercet.models import seeding
 from tercet.models.encoders import own_modules
-from tercet.models.encoders.encoder import default_prompt, longest
+from tercet.models.encoders.encoder import check_room, longest, side_arguments
 from tercet.models.losses.loss import Loss
 from tercet.models.losses.registry import loss_named
 from tercet.models.training import batches as batching
@@ -173,13 +173,15 @@ class _Part:
                 "take another loss, or rows that have it"
             )
         self._texts = [*loss.texts, *(c for c in loss.optional if c in here)]
-        self._labels = dict(loss.labels)
+        self._labels, self._sides = dict(loss.labels), part.sides
         group = ["group"] if "group" in here else []
         columns = ["row_id", *self._texts, *self._labels, *group]
         self._rows = part.rows.sort_by("row_id").select(columns).combine_chunks()
         self._name, self._seed, self._purpose = part.name, seed, f"batches of {name}"
         self._model, self._hyper = model, hyper
         self._longest = min(hyper.max_length, longest(model))
+        for side in part.sides.values():
+            check_room(model, side, self._longest)
         self._teacher = None
         if part.teacher is not None:
             self._teacher = load_teacher(part.teacher, self._longest, device)
@@ -206,11 +208,15 @@ class _Part:
                 batching.repeat_words(text, self._seed, row_id, number)
                 for text, row_id in zip(texts["anchor"], rows["row_id"].to_pylist(), strict=True)
             ]
-        # The prompt that the encoder is used with; without it, another encoder would be trained.
-        given = {"prompt": default_prompt(self._model), "max_length": self._longest}
-        # Of an optional column a row may lack the text, and a batch may have none at all.
-        there = [[text for text in texts[name] if text is not None] for name in self._texts]
-        features = [self._model.preprocess(column, **given) for column in there if column]
+        features = []
+        for name in self._texts:
+            # Of an optional column a row may lack the text, and a batch may have none at all.
+            there = [text for text in texts[name] if text is not None]
+            # The prompt that the encoder is used with; without it, another would be trained.
+            given = side_arguments(self._model, self._sides.get(name))
+            if there:
+                made = self._model.preprocess(there, **given, max_length=self._longest)
+                features.append(made)
         if self._teacher is not None:
             labels = cosines(self._teacher, texts["anchor"], texts["negative"])
             return rows.num_rows, (features, labels)

@@ -50,7 +50,7 @@ def part(rows: pa.Table, loss: str = "gaussian_decay", **changes: Any) -> PartRo
     """A part with its loss's own numbers, some of them changed."""
     fields = {
         key: changes.pop(key)
-        for key in ("name", "weight", "share", "slots", "drawing", "teacher")
+        for key in ("name", "weight", "share", "slots", "drawing", "teacher", "sides")
         if key in changes
     }
     name = fields.pop("name", loss)
