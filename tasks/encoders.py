@@ -23,6 +23,7 @@ def load_encoder(work: Work, slot: str, cnn_seed: int | None = None, key: str = 
             getattr(config, "trust_remote_code", False),
             config.prompt,
             cnn_seed=cnn_seed,
+            prompts=getattr(config, "prompts", None),
         )
     except ValueError as error:
         raise BadInput(f"{key}: {error}" if key else str(error)) from error

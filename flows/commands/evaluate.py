@@ -28,6 +28,7 @@ from tercet.flows.terminal import text_table
 from tercet.flows.terminal.progress import reporter
 from tercet.models import weights
 from tercet.models.encoders.pooling import PoolingMode, check_prompt, read_pooling
+from tercet.models.encoders.prompts import Prompts
 from tercet.models.precision import computed_in
 from tercet.storage.runs import TAG_PREFIX, UnknownRef
 from tercet.storage.store import MARKER, open_store
@@ -110,6 +111,7 @@ def evaluate_encoders(
         splits=tuple(chosen),
         pooling=mode,
         prompt=prompt,
+        prompts=Prompts() if run is None else run.prompts,
         max_length=None if run is None else run.max_length,
         precision=precise,
         bootstrap=EvaluateConfig().bootstrap if run is None else run.bootstrap,

@@ -32,7 +32,10 @@ def training_steps(resolved: Resolved) -> list[Step]:
     if not recipe.train.phases and recipe.whiten is None:
         return []
     measured = recipe.evaluate.model_dump(exclude={"phases", "halves", "halves_min_words"})
-    measured["trust_remote_code"] = recipe.train.trust_remote_code
+    measured |= {
+        "trust_remote_code": recipe.train.trust_remote_code,
+        "prompts": recipe.prompts,
+    }
     base, model = evaluate.EvaluateConfig(**measured), resolved.models["backbone",].model
     steps = [Step("evaluate.base", evaluate.STAGE, base, _MEASURES, {"model": model})]
     for seed in range(recipe.seed, recipe.seed + recipe.seeds):
@@ -162,6 +165,7 @@ def _whiten_step(
         corpora=tuple(corpus.name for corpus in recipe.unlabelled if corpus.role == "domain"),
         model_seed=own,
         trust_remote_code=recipe.train.trust_remote_code,
+        prompts=recipe.prompts,
     )
     name = _of_seed(recipe, "whiten", seed)
     return Step(name, whiten.STAGE, config, guarded("sentences"), {"encoder": encoder})
@@ -202,7 +206,8 @@ def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> train.Train
     elif choose is not None:
         shared["suite"] = recipe.evaluate.suite
     phase = phase.model_copy(update={"parts": parts})
-    return train.TrainConfig(**shared, phase=phase, model_seed=seed, teachers=teachers)
+    shared |= {"prompts": recipe.prompts, "teachers": teachers}
+    return train.TrainConfig(**shared, phase=phase, model_seed=seed)
 
 
 def _models_read(phase: PhaseConfig, part: PartConfig) -> dict[str, str]:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from tercet.flows.recipe.moved_keys import refuse_moved
+from tercet.models.encoders.prompts import Prompts
 from tercet.models.generators.settings import GeneratorSettings
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
@@ -218,6 +219,9 @@ class Recipe(Config):
     )
     whiten: WhitenSettings | None = Field(
         None, description="whitening of the encoder's vectors; null: none"
+    )
+    prompts: Prompts = Field(
+        Prompts(), description="What stands before queries and documents of a search"
     )
     evaluate: MeasuredSettings = Field(
         MeasuredSettings(), description="What the encoder is measured on"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tercet.models.encoders.prompts import Prompts
 from tercet.models.precision import Precision
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
@@ -53,6 +54,7 @@ class RunPairs:
     fact_order: Mapping[str, str]
     sts_sets: Mapping[str, StsSet]
     retrieval_sets: Mapping[str, RetrievalSource]
+    prompts: Prompts
 
 
 def read_pairs(
@@ -84,6 +86,7 @@ def read_pairs(
         _files(run, settings, FACT_ORDER) if FACT_ORDER in wanted else {},
         _files(run, settings, STS_SETS) if STS_SETS in wanted else {},
         _files(run, settings, RETRIEVAL_SETS) if RETRIEVAL_SETS in wanted else {},
+        Prompts.model_validate(run["recipe"].get("prompts") or {}),
     )
 
 

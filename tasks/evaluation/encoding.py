@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tercet.models.encoders.pooling import pooling_name
+from tercet.models.encoders.prompts import SIDES, Side, Sided
 from tercet.storage.fingerprint import tree_digest
 from tercet.tasks.stage import BadInput, Work
 
@@ -19,50 +20,72 @@ _IN_MEMORY = 1 << 29
 
 @dataclass(frozen=True)
 class Encoded:
-    """The vectors of distinct texts, as the model gives them, and the row of each text."""
+    """The vectors of distinct texts, as the model gives them, and the row of each text on its side.
+
+    A text has one row for all of its sides that the model does not tell apart.
+    """
 
     vectors: npt.NDArray[np.float32]
-    rows: Mapping[str, int]
+    rows: Mapping[Sided, int]
 
-    def own(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def own(self, texts: Sequence[str], side: Side | None = None) -> npt.NDArray[np.float32]:
         """Vectors of these texts as the model gives them, of shape (texts, d)."""
-        return np.asarray(self.vectors[[self.rows[text] for text in texts]])
+        return np.asarray(self.vectors[[self.rows[text, side] for text in texts]])
 
-    def of(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+    def of(self, texts: Sequence[str], side: Side | None = None) -> npt.NDArray[np.float32]:
         """Vectors of these texts, of length one."""
-        found = self.own(texts)
+        return self.at([(text, side) for text in texts])
+
+    def at(self, texts: Sequence[Sided]) -> npt.NDArray[np.float32]:
+        """Vectors of these texts, each on its side, of length one."""
+        found = np.asarray(self.vectors[[self.rows[sided] for sided in texts]])
         lengths = np.linalg.norm(found, axis=1, keepdims=True)
         return np.asarray(found / np.maximum(lengths, 1e-12))
 
 
-def encode_texts(work: Work, model: Any, texts: Iterable[str]) -> tuple[Encoded, str]:
-    """Vectors of the distinct texts, and the pooling that made them. model: of the slot `model`.
+def encode_texts(work: Work, model: Any, texts: Iterable[Sided]) -> tuple[Encoded, str]:
+    """Vectors of the distinct texts on their sides, and the pooling that made them.
+
+    model: of the slot `model`.
 
     Those of a large suite lie in a file in `scratch`, of which the system keeps in memory what it
     has room for.
     Raises: BadInput where a vector is not finite.
     """
-    from tercet.models.encoders.encoder import encode
+    from tercet.models.encoders.encoder import distinct_side, encode
     from tercet.models.encoders.forms import pooling_of
 
-    rows = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    distinct = list(rows)
+    own: Mapping[Side | None, Side | None] = {
+        side: distinct_side(model, side) for side in (None, *SIDES)
+    }
+    asked = list(dict.fromkeys(texts))
+    # Each side by itself: a block has one prompt.
+    by_side = {
+        side: list(dict.fromkeys(text for text, on in asked if own[on] == side))
+        for side in dict.fromkeys(own.values())
+    }
+    distinct: list[Sided] = [(text, side) for side, some in by_side.items() for text in some]
+    blocks = [
+        (side, some[start : start + _BLOCK])
+        for side, some in by_side.items()
+        for start in range(0, len(some), _BLOCK)
+    ]
     vectors = np.empty((0, 0), dtype=np.float32)
-    faulty = 0
-    for start in range(0, len(distinct), _BLOCK):
-        some = distinct[start : start + _BLOCK]
+    faulty = start = 0
+    for side, some in blocks:
 
         def tell(done: int, before: int = start) -> None:
             work.resources.progress(before + done, len(distinct), "texts")
 
         size, precision = work.resources.batch_size, work.config.precision
-        made = encode(model, some, size, precision, tell, normalise=False)
+        made = encode(model, some, size, precision, tell, normalise=False, side=side)
         if start == 0:
             shape = (len(distinct), made.shape[1])
             vectors = np.empty(shape, dtype=np.float32)
             if vectors.nbytes > _IN_MEMORY:
                 vectors = np.memmap(work.scratch / "vectors", np.float32, "w+", shape=shape)
         vectors[start : start + len(some)] = made
+        start += len(some)
         faulty += int((~np.isfinite(made).all(axis=1)).sum())
     if faulty:
         raise BadInput(
@@ -70,6 +93,8 @@ def encode_texts(work: Work, model: Any, texts: Iterable[str]) -> tuple[Encoded,
             f"{len(distinct)} texts: its weights are damaged or its training diverged."
         )
     mode = pooling_of(model)
+    places = {sided: place for place, sided in enumerate(distinct)}
+    rows = {(text, side): places[text, own[side]] for text, side in asked}
     return Encoded(vectors, rows), "model" if mode is None else pooling_name(mode)
 
 

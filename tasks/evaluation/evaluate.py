@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pydantic import Field
 
+from tercet.models.encoders.prompts import Prompts, Sided
 from tercet.storage.rows import joined
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.evaluation.encoding import Encoded, encode_texts, model_version
@@ -68,6 +69,7 @@ class EvaluateConfig(EvaluateSettings):
         description="Recorded with each figure: encoder, or the name of an earlier phase.",
     )
     trust_remote_code: bool = False
+    prompts: Prompts = Prompts()
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,10 @@ class Material:
     pairs: Sequence[Pairs]
     tasks: Sequence[Task]
 
-    def texts(self) -> list[str]:
-        """The texts of all of them, repetitions included."""
-        texts = [text for pairs in self.pairs for text in (*pairs.queries, *pairs.answers)]
-        return texts + [text for task in self.tasks for text in task.texts()]
+    def texts(self) -> list[Sided]:
+        """The texts of all of them on their sides, repetitions included."""
+        texts = [text for pairs in self.pairs for text in pairs.texts()]
+        return texts + [text for task in self.tasks for text in task.sided_texts()]
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,8 @@ def _rows(
         baseline = None if before is None else before.ranks[place]
         resamples = work.config.bootstrap
         rows += retrieval_rows(subject, pairs, found.ranks[place], baseline, resamples, work.seed)
-        sides = (pairs.queries, pairs.answers, [*pairs.queries, *pairs.answers])
+        texts = pairs.texts()
+        sides = (texts[: len(pairs.ids)], texts[len(pairs.ids) :], texts)
         rows += geometry_rows(subject, pairs.data(), pairs.split, encoded, *sides, work.seed)
     rows += [figure.row(subject) for figure in found.figures]
     rows += stsb_geometry(subject, material.tasks, encoded, work.seed)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tercet.models import seeding
+from tercet.models.encoders.prompts import Side, Sided
 from tercet.models.measures import metrics, resampling
 from tercet.models.measures.resampling import Interval
 from tercet.tasks.evaluation.encoding import Encoded
@@ -187,6 +188,17 @@ class Pairs:
     answers: list[str]
     task: str = DOCUMENT_PAIRS
 
+    @property
+    def sides(self) -> tuple[Side | None, Side | None]:
+        """Of queries and of answers; neither half of a text is a query."""
+        return (None, None) if self.task == HALVES else ("query", "document")
+
+    def texts(self) -> list[Sided]:
+        """The queries, then the answers, each on its side."""
+        of_queries, of_answers = self.sides
+        queries: list[Sided] = [(text, of_queries) for text in self.queries]
+        return queries + [(text, of_answers) for text in self.answers]
+
     def data(self) -> Data:
         """Form and digest of the texts."""
         digest = hashlib.sha256(self.ids.astype("<u8").tobytes())
@@ -204,7 +216,10 @@ def rank_table(
     first: dict[str, int] = {}
     for place, text in enumerate(pairs.answers):
         first.setdefault(text, place)
-    places, similarities = metrics.nearest(encoded.of(pairs.queries), encoded.of(list(first)))
+    of_queries, of_answers = pairs.sides
+    places, similarities = metrics.nearest(
+        encoded.of(pairs.queries, of_queries), encoded.of(list(first), of_answers)
+    )
     columns = {
         "model_version": pa.array([subject.model_version] * len(ranks), pa.string()),
         "pair_id": pairs.ids,
@@ -250,9 +265,9 @@ def geometry_rows(
     data: Data,
     subset: str,
     encoded: Encoded,
-    first: Sequence[str],
-    second: Sequence[str],
-    texts: Sequence[str],
+    first: Sequence[Sided],
+    second: Sequence[Sided],
+    texts: Sequence[Sided],
     seed: int,
 ) -> list[dict[str, Any]]:
     """Alignment of the pairs, uniformity and isotropy of the distinct texts, if there are enough.
@@ -261,15 +276,20 @@ def geometry_rows(
     """
     rows = []
     if first:
-        value = metrics.alignment(encoded.of(first), encoded.of(second))
+        value = metrics.alignment(encoded.at(first), encoded.at(second))
         rows.append(row(subject, data, subset, "alignment", value, len(first)))
-    distinct = list(dict.fromkeys(texts))
+    # Of one vector on both sides, if the encoder does not tell them apart.
+    by_row: dict[int, Sided] = {}
+    for sided in texts:
+        by_row.setdefault(encoded.rows[sided], sided)
+    distinct = list(by_row.values())
     if len(distinct) > UNIFORMITY_TEXTS:
-        draws = seeding.draws(seed, "uniformity", seeding.text_ids(distinct))
+        ids = seeding.text_ids([text for text, _ in distinct])
+        draws = seeding.draws(seed, "uniformity", ids)
         chosen = np.argsort(draws, kind="stable")[:UNIFORMITY_TEXTS]
         distinct = [distinct[i] for i in np.sort(chosen)]
     if len(distinct) > 1:
-        vectors = encoded.of(distinct)
+        vectors = encoded.at(distinct)
         for name, measure in _SPREADS.items():
             rows.append(row(subject, data, subset, name, measure(vectors), len(distinct)))
     return rows
@@ -302,9 +322,16 @@ def stsb_geometry(
         if isinstance(task, ScoredTask) and (task.suite, task.name) == ("sts", "STS-B"):
             part = task.parts[0]
             near = np.flatnonzero(part.scores > _POSITIVE_SCORE)
-            first, second = [part.first[i] for i in near], [part.second[i] for i in near]
-            texts = (encoded, first, second, task.texts())
-            rows += geometry_rows(subject, task.data(), "all", *texts, seed)
+            first, second, texts = (
+                [(text, None) for text in some]
+                for some in (
+                    [part.first[i] for i in near],
+                    [part.second[i] for i in near],
+                    task.texts(),
+                )
+            )
+            of = (encoded, first, second, texts)
+            rows += geometry_rows(subject, task.data(), "all", *of, seed)
     return rows
 
 

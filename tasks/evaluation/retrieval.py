@@ -44,7 +44,9 @@ def ranks_of(encoded: Encoded, pairs: Pairs) -> npt.NDArray[np.int32]:
     """Rank of each query's answer among the distinct answers of the split."""
     places = {text: place for place, text in enumerate(dict.fromkeys(pairs.answers))}
     own = np.array([places[text] for text in pairs.answers], dtype=np.int64)
-    return metrics.answer_ranks(encoded.of(pairs.queries), encoded.of(list(places)), own)
+    of_queries, of_answers = pairs.sides
+    queries, answers = encoded.of(pairs.queries, of_queries), encoded.of(list(places), of_answers)
+    return metrics.answer_ranks(queries, answers, own)
 
 
 def baseline_ranks(rows: Rows, pairs: Pairs) -> npt.NDArray[np.int32]:

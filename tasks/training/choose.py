@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tercet.models.encoders.prompts import SIDES, Side
 from tercet.models.measures import metrics
 from tercet.models.precision import Precision
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
@@ -84,7 +85,13 @@ def _by_retrieval(pairs: pa.Table, encode: "Callable[..., Vectors]") -> "Measure
     texts = [*queries, *places]
 
     def measure(model: "SentenceTransformer") -> float | None:
-        vectors = encode(model, texts)
+        from tercet.models.encoders.encoder import distinct_side
+
+        if any(distinct_side(model, side) for side in SIDES):
+            sides = (encode(model, queries, "query"), encode(model, list(places), "document"))
+            vectors = np.concatenate(sides)
+        else:
+            vectors = encode(model, texts)
         if not np.isfinite(vectors).all():
             return None
         ranks = metrics.answer_ranks(vectors[: len(queries)], vectors[len(queries) :], own)
@@ -111,10 +118,12 @@ def by_scores(task: sts.ScoredTask, encode: "Callable[..., Vectors]") -> "Measur
 def encoder(work: Work, precision: "Precision") -> "Callable[..., Vectors]":
     """How texts are encoded to be measured."""
 
-    def encoded(model: "SentenceTransformer", texts: list[str]) -> "Vectors":
+    def encoded(
+        model: "SentenceTransformer", texts: list[str], side: Side | None = None
+    ) -> "Vectors":
         from tercet.models.encoders.encoder import encode
 
-        return encode(model, texts, work.resources.batch_size, precision)
+        return encode(model, texts, work.resources.batch_size, precision, side=side)
 
     return encoded
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tercet.models.encoders.prompts import SIDES
 from tercet.models.retrieval import rankings
 from tercet.tasks.evaluation.encoding import Encoded
 from tercet.tasks.evaluation.suites.beir import find_retrieval_files, read_retrieval_sets
@@ -30,10 +31,14 @@ def _measure(work: Work, config: "TrainConfig") -> tuple[str, "Measure"]:
     encode = encoder(work, config.precision)
     if config.retrieval_sets:
         (queries,) = read_retrieval_sets(config.retrieval_sets, ("dev",))
-        rows = {text: row for row, text in enumerate(dict.fromkeys(queries.texts()))}
+        # The queries, then the documents.
+        asked = list(dict.fromkeys(queries.sided_texts()))
+        rows = {sided: row for row, sided in enumerate(asked)}
 
         def measure(model: "SentenceTransformer") -> float | None:
-            vectors = encode(model, list(rows))
+            sides = ([text for text, on in asked if on == side] for side in SIDES)
+            made = (encode(model, *each) for each in zip(sides, SIDES, strict=True))
+            vectors = np.concatenate(list(made))
             if not np.isfinite(vectors).all():
                 return None
             ranking = queries.rank(Encoded(vectors, rows))

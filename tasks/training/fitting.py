@@ -109,6 +109,7 @@ def fitted(
             trust_remote_code=config.trust_remote_code,
             prompt=config.prompt,
             cnn_seed=seed,
+            prompts=getattr(config, "prompts", None),
         )
         trained = train_encoder(
             model, hyper, parts, setting_of(work, config, choice, seed), mini_batch

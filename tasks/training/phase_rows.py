@@ -6,6 +6,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tercet.models.encoders.pooling import FormSettings
+from tercet.models.encoders.prompts import Side
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.models.text.halves import LEAST, halves
 from tercet.models.training.drawing import Drawing
@@ -139,7 +140,15 @@ def part_rows(
         slots,
         None if part.rows.draw is None else _drawing(work, part.rows.draw, phase),
         teacher,
+        sides_of(part.rows),
     )
+
+
+def sides_of(rows: RowsConfig) -> dict[str, Side]:
+    """The side of a search that each column of these rows is on; empty where they have none."""
+    if rows.source != "document_pairs":
+        return {}
+    return {"anchor": "query", "positive": "query" if rows.positive == "anchor" else "document"}
 
 
 def _drawing(work: Work, draw: DrawConfig, phase: str) -> Drawing:

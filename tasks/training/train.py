@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from tercet.models.encoders.pooling import FormSettings
+from tercet.models.encoders.prompts import Prompts
 from tercet.models.losses.registry import LOSSES
 from tercet.models.precision import Precision
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
@@ -104,6 +105,7 @@ class TrainConfig(EncoderSettings):
     """One phase, with the seed that this training draws from, of several over the same rows."""
 
     phase: PhaseConfig
+    prompts: Prompts = Prompts()
     model_seed: int | None = Field(
         default=None, description="Draws batches and dropout; null: the run's seed."
     )

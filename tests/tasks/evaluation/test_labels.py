@@ -122,7 +122,7 @@ def test_either_way_tells_separate_labels_apart_and_none_mixed_ones(tmp_path: Pa
     noise = draw.normal(size=(len(texts), 8)).astype(np.float32)
     apart = noise.copy()
     apart[:, 0] += [9.0 if int(text.split()[2]) % 2 else -9.0 for text in texts]
-    rows = {text: row for row, text in enumerate(texts)}
+    rows = {(text, None): row for row, text in enumerate(texts)}
 
     def accuracies(vectors: np.ndarray) -> dict[str, float]:
         scores = task.scores(Encoded(vectors, rows))

@@ -12,13 +12,16 @@ from train_stage import call, inputs
 from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.resolve import resolve
+from tercet.models.encoders.encoder import load_encoder
+from tercet.models.encoders.prompts import Prompts
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS
 from tercet.tasks.evaluation.document_pairs import pairs_of_split
 from tercet.tasks.evaluation.retrieval import draw_pairs
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
-from tercet.tasks.stage import BadInput
+from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training import train
+from tercet.tasks.training.choosers import chooser_of
 from tercet.tasks.training.phases import PhaseConfig
 from tercet.tasks.training.train import ChooseConfig, TrainConfig
 
@@ -73,6 +76,39 @@ def test_no_change_of_a_test_pair_moves_a_weight(
     assert [row["dev_value"] for row in log] != [value for _, value, _ in logs[0]]
     assert {row["dev_metric"] for row in log} == {"retrieval document_pairs dev mrr"}
     assert {row["seed"] for row in log} == {3}
+
+
+def test_the_choice_searches_with_the_prompts_of_the_encoder(
+    tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    before = ("the old file ", "red ")
+    plain = load_encoder(tiny_backbone)
+    sided = load_encoder(tiny_backbone, prompts=Prompts(query=before[0], document=before[1]))
+    texts = tiny_texts[:80]
+    written = [before[place % 2] + text for place, text in enumerate(texts)]
+
+    def measured(model: Any, name: str, texts: list[str]) -> list[float | None]:
+        folder = tmp_path / name
+        table = pairs(tmp_path, texts, "dev")
+        queries, answers = (
+            {str(n): text for n, text in enumerate(table[side].to_pylist())}
+            for side in ("query", "answer")
+        )
+        write_beir(folder, answers, queries, {"dev": [(key, key, 1) for key in queries]})
+        given = with_pairs({}, tmp_path / f"{name}.parquet", table)
+        sets = {"own": RetrievalSource(source=str(folder))}
+        found = []
+        for by in ("retrieval", "own"):
+            choose = ChooseConfig(by=by)
+            config = TrainConfig(phase=PHASE, choose=choose, retrieval_sets=sets)
+            work = Work(config, 3, given, {}, {}, Resources(), tmp_path, lambda *_: None)
+            _, measure = chooser_of(by).measure(work, config)
+            found.append(measure(model))
+        return found
+
+    found = measured(sided, "sided", texts)
+    assert found == pytest.approx(measured(plain, "written", written), abs=1e-4)
+    assert found != pytest.approx(measured(plain, "plain", texts), abs=1e-2)
 
 
 def sts(folder: Path, split: str, texts: list[str]) -> None:

@@ -139,6 +139,14 @@ def test_document_pairs_of_the_train_split(inputs: dict[str, Rows], tmp_path: Pa
     }
     assert rows_from(given, tmp_path, **source, corpora=["docs"])["row_id"].to_pylist() == [2, 4]
 
+    def sides(**rows: Any) -> Any:
+        part = PartConfig.model_validate({"name": "p", "rows": rows, "loss": "info_nce"})
+        return part_rows(work_on(given, tmp_path), "main", part).sides
+
+    assert sides(**source) == {"anchor": "query", "positive": "document"}
+    assert sides(**source, positive="anchor") == {"anchor": "query", "positive": "query"}
+    assert sides(**{"from": "triplets"}) == sides(**{"from": "anchors"}) == {}
+
 
 def test_rows_of_a_labelled_corpus(inputs: dict[str, Rows], tmp_path: Path) -> None:
     labelled = pa.table(
