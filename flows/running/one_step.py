@@ -60,10 +60,10 @@ def make_artifact(
     handle: RunHandle, step: Step, own: Fingerprint, artifact: Artifact, progress: Progress
 ) -> dict[str, Any]:
     began = time.monotonic()
-    told = _tell(handle, step, warnings.find_before)
     standing = artifact.plan()
     recalled = _recalled(handle, step, own, standing)
     order = _order(handle, step, own, recalled, progress)
+    told = _tell(handle, step, order.models, warnings.find_before)
     if standing is None:
         planned = None if step.stage.plan is None else order.planned_specs()
         proposed = parts.specs(step, planned, order.inputs, [a.version for a in recalled])
@@ -90,7 +90,7 @@ def make_artifact(
         Threads(handle.llm.cancel).map(order, pending, progress)
     else:
         handle.executor.map(order, pending, show)
-    told += _tell(handle, step, warnings.find_after)
+    told += _tell(handle, step, order.models, warnings.find_after)
     return artifact.finish(
         {
             "step": step.name,
@@ -108,11 +108,14 @@ def make_artifact(
 
 
 def _tell(
-    handle: RunHandle, step: Step, find: Callable[..., list[dict[str, Any]]]
+    handle: RunHandle,
+    step: Step,
+    models: Mapping[str, Path],
+    find: Callable[..., list[dict[str, Any]]],
 ) -> list[dict[str, Any]]:
     """Looks for warnings of the step, and says them as they are found."""
     limit = handle.plan.recipe.run.memory_limit
-    found = find(step, handle.plan.steps, lambda made: artifact_of(handle, made), limit)
+    found = find(step, handle.plan.steps, lambda made: artifact_of(handle, made), models, limit)
     for warning in found:
         handle.say(sentence(warning))
     return found

@@ -6,6 +6,7 @@ columns, or the first rows.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
@@ -43,30 +44,44 @@ _LOG = "training_log"
 
 
 def find_before(
-    step: Step, steps: Sequence[Step], artifact_of: Callable[[str], Artifact], memory_limit: str
+    step: Step,
+    steps: Sequence[Step],
+    artifact_of: Callable[[str], Artifact],
+    models: Mapping[str, Path],
+    memory_limit: str,
 ) -> list[dict[str, Any]]:
     """What its inputs say of a step that takes long, before it is made.
 
-    steps: of the whole run. artifact_of: the finished artifact of a step's name.
+    steps: of the whole run. artifact_of: the finished artifact of a step's name. models: the
+        directories of the step's models.
     """
     if not isinstance(step.config, TrainConfig):
         return []
-    work = _work(step, artifact_of, memory_limit)
+    work = _work(step, artifact_of, models, memory_limit)
     return _rows(step, train_warnings.find_before(work, [one.config for one in steps]))
 
 
 def find_after(
-    step: Step, steps: Sequence[Step], artifact_of: Callable[[str], Artifact], memory_limit: str
+    step: Step,
+    steps: Sequence[Step],
+    artifact_of: Callable[[str], Artifact],
+    models: Mapping[str, Path],
+    memory_limit: str,
 ) -> list[dict[str, Any]]:
     """What the rows of a step say once all its parts are made."""
     find = train_warnings.find_lost if _LOG in step.stage.tables else _FIND.get(step.stage.name)
     if find is None:
         return []
-    work, made = _work(step, artifact_of, memory_limit), artifact_of(step.name).rows()
+    work, made = _work(step, artifact_of, models, memory_limit), artifact_of(step.name).rows()
     return _rows(step, find(work, made, [one.config for one in steps]))
 
 
-def _work(step: Step, artifact_of: Callable[[str], Artifact], memory_limit: str) -> Work:
+def _work(
+    step: Step,
+    artifact_of: Callable[[str], Artifact],
+    models: Mapping[str, Path],
+    memory_limit: str,
+) -> Work:
     inputs = {
         slot: joined([artifact_of(name).rows() for name in names])
         for slot, names in step.inputs.items()
@@ -75,7 +90,7 @@ def _work(step: Step, artifact_of: Callable[[str], Artifact], memory_limit: str)
         config=step.config,
         seed=0,
         inputs=inputs,
-        models={},
+        models=models,
         spec={},
         resources=Resources(memory_limit=memory_limit),
         scratch=artifact_of(step.name).scratch(),

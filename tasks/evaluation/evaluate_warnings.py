@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel
 
+from tercet.models.encoders.prompts import has_sides
 from tercet.storage.rows import Rows, quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.cut_texts import find_cut
@@ -29,6 +30,7 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
         yield from _unusable(work, made)
         yield from _at_ceiling(work, made)
         yield from _cut(work)
+        yield from _without_sides(work, made)
     elif config.phase == "encoder" and config.model_seed is None:
         yield from _without_gain(work, made, configs)
 
@@ -81,6 +83,26 @@ def _at_ceiling(work: Work, made: Rows) -> Iterator[StageWarning]:
         said += "no gain shows"
         remedy = "measure on harder questions, or on more candidates"
         yield StageWarning("ceiling", name, round(value * n / 100), n, said, remedy)
+
+
+def _without_sides(work: Work, made: Rows) -> Iterator[StageWarning]:
+    """An encoder with prompts for a search, of which nothing that is measured is one."""
+    if "model" not in work.models or not has_sides(work.models["model"], work.config.prompts):
+        return
+    with connection(work) as db:
+        total, sided = db.execute(
+            f"""SELECT count(*), count(*) FILTER (
+                suite IN ('retrieval', 'retrieval_sets') AND task <> '{HALVES}')
+            FROM {made.sql("evaluations")}"""
+        ).fetchall()[0]
+    if total and not sided:
+        said = f"the encoder has prompts for queries and documents, and none of {total:,} figures "
+        said += "is of a search, so that all are of its default prompt"
+        remedy = (
+            "name queries of your own under evaluate.retrieval_sets, or the columns `query` and "
+        )
+        remedy += "`answer` of a corpus"
+        yield StageWarning("no_side", None, total, total, said, remedy)
 
 
 def _without_gain(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:

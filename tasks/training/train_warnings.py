@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BaseModel
 
+from tercet.models.encoders.prompts import has_sides
 from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.storage.rows import Rows, quoted
 from tercet.tasks.connections import connection
@@ -22,6 +23,7 @@ from tercet.tasks.cut_texts import find_cut
 from tercet.tasks.scoring import select_warnings
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Work
+from tercet.tasks.training.phase_rows import sides_of
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig, PhaseConfig
 from tercet.tasks.training.train import TrainConfig
 from tercet.tasks.warning import StageWarning
@@ -34,6 +36,10 @@ _MENDS: Mapping[str, str] = {
 }
 _TAUGHT = (
     "name the teacher beside the loss, `models: {teacher: evaluator}`, or write `sigma_cosine: 0`"
+)
+_SIDED = (
+    "train on `rows: document_pairs` too if it is to search, or do without its prompts: "
+    '`prompts: {query: "", document: ""}`'
 )
 _TEXTS = {_PAIRS: ("query", "answer"), "anchors": ("text",)}
 
@@ -56,8 +62,12 @@ def find_before(work: Work, configs: Sequence[BaseModel]) -> Iterator[StageWarni
         if rows < FEW_BATCHES * size:
             yield _few(work, configs, parts, rows, size)
             break
+    backbone = work.models.get("backbone")
+    sided = backbone is not None and has_sides(backbone, work.config.prompts)
     for part in phase.parts:
         yield from _cut(work, part, phase.max_length)
+        if sided and not sides_of(part.rows):
+            yield _without_side(part, _rows(part, work))
         if _decays(part):
             labels = _labels(part, work)
             lacking, total = labels.null_count, len(labels)
@@ -217,6 +227,12 @@ def _cut(work: Work, part: PartConfig, longest: int) -> Iterator[StageWarning]:
     yield from find_cut(work, part.name, columns, f"{table} WHERE {where}", longest, said, "train")
 
 
+def _without_side(part: PartConfig, rows: int) -> StageWarning:
+    said = f"the encoder has prompts for queries and documents, which none of the {rows:,} "
+    said += f"{_rows_of(part)} that train {part.name!r} is read with: they have no such sides"
+    return StageWarning("no_side", part.name, rows, rows, said, _SIDED)
+
+
 def _undecayed(part: PartConfig, lacking: str, count: int, total: int) -> StageWarning:
     said = f"{lacking} {_rows_of(part)} that train {part.name!r} have no teacher's cosine of "
     said += "their negative, which counts in full, without decay"
@@ -230,6 +246,8 @@ def _repeating(part: PartConfig, total: int) -> StageWarning:
 
 
 def _rows_of(part: PartConfig) -> str:
+    if part.rows.source == "anchors":
+        return "anchors"
     return "triplets" if part.rows.source in OF_TRIPLETS else f"rows of {part.rows.source!r}"
 
 

@@ -37,7 +37,8 @@ def found(tmp_path: Path) -> Any:
         made = rows_of(files)
         inputs = {"baseline": made} if trained else {}
         of_step = EvaluateConfig.model_validate(config.pop("evaluate", {}))
-        work = Work(of_step, 0, inputs, {}, {}, Resources(), tmp_path, lambda name, rows: None)
+        models = {"model": tmp_path}
+        work = Work(of_step, 0, inputs, models, {}, Resources(), tmp_path, lambda name, rows: None)
         configs = [
             SelectConfig.model_validate(settings)
             if name == "select"
@@ -60,6 +61,16 @@ def test_a_measure_at_its_ceiling_before_training_is_told(found: Any) -> None:
     # Three questions show no ceiling.
     assert found(figure("recall@1", 100.0, n=3)) == []
     assert found(figure("recall@1", 99.45), trained=True, train={}) == []
+
+
+def test_an_encoder_with_prompts_of_which_no_search_is_measured_is_told(found: Any) -> None:
+    settings = {"prompts": {"query": "query: "}}
+    rows = [figure("mrr", 50.0, task="halves"), figure("spearman", 80.0, suite="sts")]
+    (warning,) = found(*rows, evaluate=settings)
+    assert (warning.kind, warning.count, warning.total) == ("no_side", 2, 2)
+    assert found(*rows) == []
+    assert found(*rows, trained=True, evaluate=settings) == []
+    assert found(*rows, figure("mrr", 50.0), evaluate=settings) == []
 
 
 def test_what_is_worth_a_try_names_what_the_run_has(found: Any) -> None:

@@ -1,5 +1,6 @@
 """What is told of a training: few rows, texts that are cut, no teacher, a lost loss."""
 
+import json
 import math
 from dataclasses import asdict
 from pathlib import Path
@@ -30,16 +31,21 @@ BLANK = {"anchor": "text", "positive": "text"}
 
 
 def found(
-    folder: Path, phase: dict[str, Any], tables: dict[str, dict[str, Any]], **select: Any
+    folder: Path,
+    phase: dict[str, Any],
+    tables: dict[str, dict[str, Any]],
+    prompts: Any = None,
+    **select: Any,
 ) -> list[StageWarning]:
     """What is told of a phase whose rows come from these tables of one earlier step."""
     files = {name: [folder / f"{name}.parquet"] for name in tables}
     for name, columns in tables.items():
         pq.write_table(pa.table(columns), files[name][0])
     rows = rows_of(files)
-    config = TrainConfig(phase=PhaseConfig.model_validate(phase))
+    config = TrainConfig(phase=PhaseConfig.model_validate(phase), prompts=prompts or {})
+    models = {"backbone": folder}
     slots = dict.fromkeys(("triplets", "labelled", "document_pairs"), rows)
-    work = Work(config, 0, slots, {}, {}, Resources(), folder, lambda name, rows: None)
+    work = Work(config, 0, slots, models, {}, Resources(), folder, lambda name, rows: None)
     return list(find_before(work, [config, SelectConfig.model_validate(select)]))
 
 
@@ -179,6 +185,27 @@ def test_texts_that_are_longer_than_max_length_are_told(
     warnings = found(tmp_path, phase, {"document_pairs": table})
     assert [(one.kind, one.count, one.total) for one in warnings] == [("cut", 10, 200)] * cut
     assert found(tmp_path, phase | {"max_length": 33}, {"document_pairs": table}) == []
+
+
+def test_rows_that_do_not_use_the_prompts_of_the_encoder_are_told(tmp_path: Path) -> None:
+    pairs = {"query": ["a"] * 900, "answer": ["b"] * 900, "split": ["train"] * 900}
+    tables = {"triplets": triplets(*["a"] * 900), "document_pairs": pairs}
+    parts = [{"name": rows, "rows": rows, "loss": "info_nce"} for rows in tables]
+    phase = {"parts": parts, "batch_size": 8}
+    assert found(tmp_path, phase, tables) == []
+    prompts = {"query": "query: "}
+    (warning,) = found(tmp_path, phase, tables, prompts=prompts)
+    assert (warning.kind, warning.key, warning.count) == ("no_side", "triplets", 900)
+    assert sentence({"step": "train", **asdict(warning)}) == (
+        "train: the encoder has prompts for queries and documents, which none of the 900 triplets "
+        "that train 'triplets' is read with: they have no such sides: train on `rows: "
+        'document_pairs` too if it is to search, or do without its prompts: `prompts: {query: "", '
+        'document: ""}`.'
+    )
+    own = {"prompts": prompts, "default_prompt_name": None}
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(own))
+    assert found(tmp_path, phase, tables) == [warning]
+    assert found(tmp_path, phase, tables, prompts={"query": ""}) == []
 
 
 def lost(folder: Path, *trainings: tuple[str, list[float | None], int | None]) -> list[str]:
