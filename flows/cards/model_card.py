@@ -16,6 +16,7 @@ from tercet.flows.pages.redaction import public_path, public_values
 from tercet.flows.results.encoder_form import Reformed, form_of, needs_trust
 from tercet.flows.results.few import TOO_FEW
 from tercet.flows.results.figures import Figure, of_geometry, read_figures
+from tercet.models.encoders.prompts import Prompts, has_sides
 from tercet.models.measures.comparisons import summarise_seeds
 from tercet.storage.artifacts import Artifact
 from tercet.storage.runs import Run
@@ -82,6 +83,7 @@ def model_card(
         "template": template,
         "reformed": reformed,
         "trusted": needs_trust(folder),
+        "sided": has_sides(folder, Prompts()),
         "normalised": (folder / "2_Normalize").is_dir(),
         "whitened": config_of_step if _is_whitened(artifact.step) else None,
         "figures_table": _figures_table(found),

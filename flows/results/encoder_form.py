@@ -12,6 +12,7 @@ from tercet.models.encoders.pooling import (
     pooling_name,
     template_of,
 )
+from tercet.models.encoders.prompts import Prompts, has_sides
 from tercet.storage.artifacts import Artifact, open_artifact
 from tercet.storage.runs import Run
 from tercet.storage.store import Store
@@ -104,10 +105,16 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
 def how_to_load(folder: Path) -> list[str]:
     """The lines of Python that load an encoder's directory and encode a text."""
     trust = ", trust_remote_code=True" if needs_trust(folder) else ""
+    encoded = ['model.encode(["a sentence of your field"])']
+    if has_sides(folder, Prompts()):
+        encoded = [
+            'model.encode_query(["a question of your field"])',
+            'model.encode_document(["a text that answers it"])',
+        ]
     return [
         "from sentence_transformers import SentenceTransformer",
         f"model = SentenceTransformer({str(folder)!r}{trust})",
-        'model.encode(["a sentence of your field"])',
+        *encoded,
     ]
 
 

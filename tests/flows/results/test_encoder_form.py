@@ -16,6 +16,7 @@ from tercet.flows.results.encoder_form import measured_form, needs_trust, reform
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.encoders.own_modules import save_encoder
 from tercet.models.encoders.pooling import FormSettings, PoolingMode
+from tercet.models.encoders.prompts import Prompts
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.runs import resolve_run
 from tercet.storage.store import Store, open_store
@@ -42,6 +43,23 @@ def _measured(tmp_path: Path, backbone: Path, **evaluations: dict[str, Any]) -> 
     make_artifact(store, "evaluate.base", "ffff", {}, {"components": other})
     make_run(store, "birds", {**steps, "evaluate.base": ("ffff", "made", {})})
     return store
+
+
+def test_an_encoder_with_prompts_says_how_its_sides_are_encoded(
+    tmp_path: Path, tiny_backbone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = _measured(tmp_path, tiny_backbone, encoder={"pooling": "mean"})
+    folder = open_artifact(store, "train", "bbbb").model_dir()
+    assert folder is not None
+    sided = load_encoder(tiny_backbone, "cls", prompts=Prompts(query="find: "))
+    save_encoder(sided, folder)
+    export("train", str(tmp_path / "out"), store.location, None)
+    card, out = (tmp_path / "out" / "README.md").read_text(), capsys.readouterr().out
+    for said in (card, out):
+        assert 'model.encode_query(["a question of your field"])' in said
+        assert 'model.encode_document(["a text that answers it"])' in said
+        assert "model.encode(" not in said
+    assert load_encoder(tmp_path / "out").prompts == {"query": "find: ", "document": ""}
 
 
 def _form(store: Store) -> FormSettings:
