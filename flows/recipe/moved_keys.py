@@ -1,17 +1,19 @@
 """Keys of earlier recipes that have moved."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.tasks.synthesis.methods import PROMPTED_NAMES
 
-# By their last names of today; `*` stands for each item of a list.
+# By their last names of today; `*` stands for each item of a list or a mapping.
 _RENAMED = {
     ("sample", "company"): "min_context_sentences",
     ("corpora", "*", "company"): "min_context_sentences",
     ("ingest", "rare"): "max_shingle_frequency",
+    ("models", "*", "pretrain", "decay"): "lr_schedule",
+    ("train", "phases", "*", "start_share"): "weight_interpolation",
 }
 # Under their names of today.
 _OF_THE_LOSS = {
@@ -28,21 +30,15 @@ _OF_THE_ROWS = ("corpora", "max_rows")
 def refuse_moved(content: Mapping[str, Any]) -> None:
     """Raises Misplaced for a key that has moved, naming its new place."""
     for place, name in [*_RENAMED.items(), *_renamed_of_prompted(content)]:
-        for old in _there(content, place):
-            raise Misplaced(f"this key is now called {name}: write `{name}`", *old)
+        for old, value in _find(content, place):
+            raise Misplaced(
+                f"this key is now called {name}: write `{name}: {_written(value)}`", *old
+            )
     if "start" in content:
         mend = "leave it out, since the first phase starts from the recipe's backbone"
         if content["start"] == "evaluator":
             mend = "write `backbone: evaluator` in the first phase of `train.phases`"
         raise Misplaced(f"this key has moved: {mend}", "start")
-    models = content.get("models")
-    for name, made in models.items() if isinstance(models, Mapping) else ():
-        given = made.get("pretrain") if isinstance(made, Mapping) else None
-        if isinstance(given, Mapping) and "decay" in given:
-            raise Misplaced(
-                f"this key is now called lr_schedule: write `lr_schedule: {given['decay']}`",
-                *("models", name, "pretrain", "decay"),
-            )
     train = content.get("train")
     if not isinstance(train, Mapping):
         return
@@ -70,15 +66,19 @@ def _renamed_of_prompted(content: Mapping[str, Any]) -> list[tuple[Place, str]]:
     ]
 
 
-def _there(content: Any, place: Place) -> Iterator[Place]:
-    """The places of a recipe that a place with `*` means."""
+def _find(content: Any, place: Place) -> Iterator[tuple[Place, Any]]:
+    """The places of a recipe that a place with `*` means, and what stands there."""
     if not place:
-        yield ()
-    elif place[0] == "*" and isinstance(content, list):
-        for index, item in enumerate(content):
-            yield from ((index, *rest) for rest in _there(item, place[1:]))
-    elif isinstance(content, Mapping) and place[0] in content:
-        yield from ((place[0], *rest) for rest in _there(content[place[0]], place[1:]))
+        yield (), content
+        return
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(content, Mapping):
+        items = content.items()
+    elif isinstance(content, list):
+        items = enumerate(content)
+    for key, value in items:
+        if place[0] in (key, "*"):
+            yield from (((key, *rest), found) for rest, found in _find(value, place[1:]))
 
 
 def _refuse_moved_of_phase(phase: Mapping[str, Any], place: Place) -> None:
@@ -88,12 +88,6 @@ def _refuse_moved_of_phase(phase: Mapping[str, Any], place: Place) -> None:
     if "start" in phase:
         said = "base" if phase["start"] == "backbone" else "previous"
         raise Misplaced(f"this key has moved: write `backbone: {said}`", *place, "start")
-    if "start_share" in phase:
-        raise Misplaced(
-            "this key is now called weight_interpolation: write "
-            f"`weight_interpolation: {_written(phase['start_share'])}`",
-            *(*place, "start_share"),
-        )
     if "decay" in phase:
         raise Misplaced(
             "this key is gone: write `loss: {name: gaussian_decay, sigma_cosine: 0}` for no decay, "

@@ -87,7 +87,7 @@ def test_a_key_that_has_moved_names_its_new_place(
 )
 def test_of_a_prompted_method_per_sentence_is_called_per_unit(write, method: str, own: str) -> None:
     told = fault(write(GOOD), overrides=[f"synthesise.{method}={{{own}}}"])
-    assert told.endswith("this key is now called per_unit: write `per_unit`."), told
+    assert told.endswith("this key is now called per_unit: write `per_unit: 2`."), told
 
 
 def test_a_moved_key_that_was_typed_is_told_as_typed(write) -> None:
@@ -105,4 +105,4 @@ RENAMED = {
 @pytest.mark.parametrize(("old", "new"), RENAMED.items())
 def test_a_renamed_key_names_the_new_one(write, old: str, new: str) -> None:
     told = fault(write(GOOD), overrides=[f"{old}=1"])
-    assert told == f"--set {old}=1: {old}: this key is now called {new}: write `{new}`."
+    assert told == f"--set {old}=1: {old}: this key is now called {new}: write `{new}: 1`."
