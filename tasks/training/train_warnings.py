@@ -38,8 +38,8 @@ _TAUGHT = (
     "name the teacher beside the loss, `models: {teacher: evaluator}`, or write `sigma_cosine: 0`"
 )
 _SIDED = (
-    "train on `rows: document_pairs` too if it is to search, or do without its prompts: "
-    '`prompts: {query: "", document: ""}`'
+    "train on `rows: document_pairs` for search, or do without its prompts by `prompts: {query: "
+    '"", document: ""}`'
 )
 _TEXTS = {_PAIRS: ("query", "answer"), "anchors": ("text",)}
 
@@ -228,8 +228,8 @@ def _cut(work: Work, part: PartConfig, longest: int) -> Iterator[StageWarning]:
 
 
 def _without_side(part: PartConfig, rows: int) -> StageWarning:
-    said = f"the encoder has prompts for queries and documents, which none of the {rows:,} "
-    said += f"{_rows_of(part)} that train {part.name!r} is read with: they have no such sides"
+    said = f"the encoder has prompts for queries and documents, and the {rows:,} {_rows_of(part)} "
+    said += f"that train {part.name!r}, which have no such sides, are read without them"
     return StageWarning("no_side", part.name, rows, rows, said, _SIDED)
 
 

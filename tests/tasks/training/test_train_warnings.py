@@ -197,9 +197,9 @@ def test_rows_that_do_not_use_the_prompts_of_the_encoder_are_told(tmp_path: Path
     (warning,) = found(tmp_path, phase, tables, prompts=prompts)
     assert (warning.kind, warning.key, warning.count) == ("no_side", "triplets", 900)
     assert sentence({"step": "train", **asdict(warning)}) == (
-        "train: the encoder has prompts for queries and documents, which none of the 900 triplets "
-        "that train 'triplets' is read with: they have no such sides: train on `rows: "
-        'document_pairs` too if it is to search, or do without its prompts: `prompts: {query: "", '
+        "train: the encoder has prompts for queries and documents, and the 900 triplets that train "
+        "'triplets', which have no such sides, are read without them: train on `rows: "
+        'document_pairs` for search, or do without its prompts by `prompts: {query: "", '
         'document: ""}`.'
     )
     own = {"prompts": prompts, "default_prompt_name": None}
