@@ -41,6 +41,9 @@ READ_DOCUMENTS = pa.schema([("source", pa.string()), ("path", pa.string()), ("la
 SENTENCE, QUERY, ANSWER = range(3)
 BATCH_ITEMS = 20_000
 
+# The reason of the one reject that shows what HTML was taken out of a corpus.
+HTML = "html"
+
 Item: TypeAlias = tuple[str, int, int, int]
 Progress: TypeAlias = Callable[[int, int | None, str], None]
 
@@ -61,6 +64,8 @@ class Gathered:
     words: list[tuple[Any, Any]] = field(default_factory=list)
     # What was left out of each corpus, by reason: rows that could not be read, sentences too long.
     faults: list[Counter[str]] = field(default_factory=list)
+    # Of each corpus, the documents that HTML was taken out of.
+    cleaned: list[int] = field(default_factory=list)
 
     def close(self) -> None:
         kinds: dict[str, npt.DTypeLike] = {
@@ -147,6 +152,11 @@ class _Batch:
         counts[1] += len(self.items)
 
 
+def example_id(corpus: str) -> int:
+    """The row id of the reject that shows the first text in HTML of a corpus."""
+    return seeding.text_id(corpus, HTML)
+
+
 def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progress) -> Gathered:
     """The first pass: reads every corpus, writes what is usable, keeps ids and shingles."""
     gathered = Gathered()
@@ -162,6 +172,7 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
         for number, corpus in enumerate(config.corpora):
             faults: Counter[str] = Counter()
             gathered.faults.append(faults)
+            gathered.cleaned.append(0)
             usable = 0
             for reading in reader_of(corpus.source).read(corpus, config.max_line_bytes):
                 if isinstance(reading, Fault):
@@ -172,6 +183,11 @@ def gather(config: IngestConfig, folder: Path, rejects: Rejects, progress: Progr
                     detail = f"{reading.path}: {reading.detail}"
                     rejects.add(row_id, reading.reason, detail, reading.text)
                     continue
+                if reading.html:
+                    gathered.cleaned[-1] += 1
+                    if gathered.cleaned[-1] == 1:
+                        detail = f"{reading.path}: the first text of {corpus.name!r} in HTML"
+                        rejects.add(example_id(corpus.name), HTML, detail, reading.html)
                 standing = _within_bounds(reading, config, rejects, faults)
                 usable += len(standing)
                 if standing or reading.pairs:

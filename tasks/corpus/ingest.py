@@ -274,7 +274,7 @@ STAGE = Stage(
         "corpus_outcomes": outcomes.CORPUS_OUTCOMES,
     },
     run=run,
-    libraries=("blingfire",),
+    libraries=("blingfire", "selectolax"),
     externals=externals,
     # The content of a corpus is digested; what else is named here only `sample` looks at.
     locations=tuple(

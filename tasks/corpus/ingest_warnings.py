@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import connection
+from tercet.tasks.corpus.gather import HTML, example_id
 from tercet.tasks.corpus.outcomes import LARGE_CLUSTER, NOTHING_KEPT, PARTED
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.corpus.sources.streams import conversion
@@ -73,6 +74,7 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
         counts, name = found[corpus.name], corpus.name
         yield from _unreadable(name, counts, corpus.source)
         yield from _unused(name, counts)
+        yield from _cleaned(name, counts, work, made)
         yield from _repeated(name, counts)
         yield from _kept_out(name, counts)
         for warning in _held_out(name, counts, {"test": config.test, "dev": config.dev}):
@@ -116,6 +118,20 @@ def _unused(name: str, counts: _Counts) -> Iterator[StageWarning]:
         remedy = " and ".join(mends) or "leave it out, or give it texts that no other corpus has"
         read = documents.total()
         yield StageWarning("unused", name, read, read, said, remedy)
+
+
+def _cleaned(name: str, counts: _Counts, work: Work, made: Rows) -> Iterator[StageWarning]:
+    """Of texts that HTML was taken out of; one of them is shown as it was."""
+    count = counts["text", HTML]
+    if not count:
+        return
+    with connection(work) as db:
+        query = f"SELECT text FROM {made.sql('rejects')} WHERE row_id = ? AND reason = ?"
+        (example,) = db.execute(query, [example_id(name), HTML]).fetchall()[0]
+    read = _of(counts, "document").total()
+    said = f"corpus {name!r}: HTML was taken out of {count:,} of {read:,} texts"
+    remedy = "see that their sentences are whole, or clean the source yourself"
+    yield StageWarning(HTML, name, count, read, said, remedy, example)
 
 
 def _repeated(name: str, counts: _Counts) -> Iterator[StageWarning]:

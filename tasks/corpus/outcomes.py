@@ -22,9 +22,10 @@ what was left out, why. What a user should know of it is in `warnings`.
 
 Columns:
     corpus: the corpus's name in the recipe
-    unit: `document`, `sentence`, `pair`, or `row` (what a reader could not use); `parted`:
-        documents as they would stand with `ingest.max_shingle_frequency: 1`, if few are in test or
-        a cluster is too large
+    unit: `document`, `sentence`, `pair`, or `row` (what a reader could not use); `text`: of these
+        only those are counted that HTML was taken out of, the outcome `html`; `parted`: documents
+        as they would stand with `ingest.max_shingle_frequency: 1`, if few are in test or a cluster
+        is too large
     outcome: a split, for what is kept; else the reason of `rejects`. Of documents also
         `large_cluster`: in train, since `ingest.largest_cluster` sends them there; and
         `nothing_kept`: in no table
@@ -67,6 +68,7 @@ def outcomes(
         found: Counter[tuple[str, str]] = Counter()
         for reason, count in gathered.faults[number].items():
             found[_UNIT_OF.get(reason, "row"), reason] += count
+        found["text", gather.HTML] = gathered.cleaned[number]
         own = gathered.corpus_of_document == number
         found["document", NOTHING_KEPT] = int(np.sum(own & ~kept))
         found["document", LARGE_CLUSTER] = int(np.sum(own & kept & large))

@@ -239,6 +239,7 @@ class Document(NamedTuple):
 
     label: what the corpus's column `labels` says of it, if anything.
     title: of its file or its row, if there is one. headings: in their order.
+    html: the beginning of a text of it that was written in HTML, before that was taken out.
     """
 
     source: str
@@ -249,6 +250,7 @@ class Document(NamedTuple):
     label: str | None = None
     title: str | None = None
     headings: tuple[Heading, ...] = ()
+    html: str = ""
 
     def text(self) -> str:
         """All that it says, pairs included; its digest is the document's id."""

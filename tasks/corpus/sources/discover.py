@@ -42,7 +42,7 @@ Prose: TypeAlias = bool | Literal["lines"]
 class Description:
     """What the first rows of a source show.
 
-    format: such as '.jsonl', 'pydocs' or 'hf'. compression: '', '.gz' or '.zst'.
+    format: such as '.jsonl', '.html and .md', 'pydocs' or 'hf'. compression: '', '.gz' or '.zst'.
     files: how many files the source means; None if it is not made of files.
     unit: what a row is: lines, rows, documents (of prose) or docstrings.
     columns: of a table, else (). text: the column found, or None.
@@ -192,7 +192,7 @@ def _files(source: str, limit: int | None) -> Description:
     others = list(files.kinds_of(Path(source)).items())[1:] if Path(source).is_dir() else []
     return Description(
         source=source,
-        format=form,
+        format=" and ".join(sorted({format_of(path)[0] for _, path in named})),
         compression=compression,
         files=len(named),
         unit="documents" if several else "lines" if form in PLAIN else "rows",
@@ -361,5 +361,5 @@ def _start(path: Path) -> _Start:
 def _row_lines(path: Path, form: str) -> Iterator[int]:
     """The number of the line in which each row begins, of the rows that are read."""
     if form in PLAIN:
-        return (line.number for line in lines(path, MAX_BYTES) if fold(line.text))
+        return (n.number for n in files.text_lines(path, MAX_BYTES) if fold(n.text))
     return (row.number for row in tables.rows(path, MAX_BYTES))

@@ -4,7 +4,7 @@ import errno
 import glob
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -20,11 +20,13 @@ from tercet.tasks.corpus.sources.corpora import (
     Reading,
     open_headings,
 )
+from tercet.tasks.corpus.sources.hypertext import page_lines, text_of
 from tercet.tasks.corpus.sources.markdown import plain_lines
 from tercet.tasks.corpus.sources.matching import matches, once, readable_name
 from tercet.tasks.corpus.sources.reader import Reader, Table
 from tercet.tasks.corpus.sources.streams import (
     FORMATS,
+    PAGES,
     PLAIN,
     SHOWN,
     Line,
@@ -50,8 +52,8 @@ def files_of(source: str) -> list[tuple[str, Path]]:
 
     Names are relative to the folder in front of the glob's first wild card, so that they do not
     depend on where the corpus lies. A file to which several names lead is one. A folder means its
-    files of the readable kind that it has most of, those of its folders included, hidden ones and
-    those of a store left out.
+    files of the readable kind that it has most of, pages in Markdown and HTML being one kind, those
+    of its folders included, hidden ones and those of a store left out.
 
     Raises:
         BadInput: no such file, no match, or no file of a kind that a reader knows.
@@ -118,6 +120,9 @@ def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
     for path in once(folder, (path for path in there if known_format(path) and path.is_file())):
         form, _ = format_of(path)
         found.setdefault(form, []).append((readable_name(folder, path), path))
+    pages = sorted((form for form in PAGES if form in found), key=lambda form: -len(found[form]))
+    for other in pages[1:]:
+        found[pages[0]] += found.pop(other)
     return dict(sorted(found.items(), key=lambda kind: (-len(kind[1]), kind[0])))
 
 
@@ -148,7 +153,7 @@ def check(corpus: CorpusConfig, max_bytes: int) -> None:
         refuse_columns(corpus, f"{corpus.source} has lines of text")
     for name, path in named:
         if format_of(path)[0] in PLAIN:
-            empty = empty and not any(fold(line.text) for line in lines(path, max_bytes))
+            empty = empty and not any(fold(line.text) for line in text_lines(path, max_bytes))
             continue
         table = table_of(corpus, name, path, max_bytes)
         header = header or bool(table.columns)
@@ -185,7 +190,7 @@ def tables(corpus: CorpusConfig, max_bytes: int) -> Iterator[Table]:
     """
     for name, path in files_of(corpus.source):
         form, _ = format_of(path)
-        table = None if form == ".md" else table_of(corpus, name, path, max_bytes)
+        table = None if form in PAGES else table_of(corpus, name, path, max_bytes)
         if table is None or (form in PLAIN and len(table.columns) == 1):
             raise BadInput(
                 f"{path}: lines of text have no columns, which the labelled corpus "
@@ -211,12 +216,20 @@ def _readings(corpus: CorpusConfig, max_bytes: int) -> Iterator[Reading]:
         form, _ = format_of(path)
         if form not in PLAIN:
             yield from read_tables(corpus, [table_of(corpus, name, path, max_bytes)])
-        elif form == ".md" and corpus.prose is not False:
-            yield from _prose(name, plain_lines(lines(path, max_bytes)), max_bytes)
+        elif form in PAGES and corpus.prose is not False:
+            read = text_lines(path, max_bytes)
+            yield from _prose(name, plain_lines(read) if form == ".md" else read, max_bytes)
         elif corpus.prose is True:
-            yield from _prose(name, lines(path, max_bytes), max_bytes)
+            yield from _prose(name, text_lines(path, max_bytes), max_bytes, text_of)
         else:
-            yield from _lines(name, lines(path, max_bytes), max_bytes, corpus.prose == "lines")
+            read = text_lines(path, max_bytes)
+            yield from _lines(name, read, max_bytes, corpus.prose == "lines")
+
+
+def text_lines(path: Path, max_bytes: int) -> Iterator[Line]:
+    """The lines of a file without columns; of a page in HTML, those of its text."""
+    read = page_lines if format_of(path)[0] == ".html" else lines
+    return read(path, max_bytes)
 
 
 def _lines(name: str, read: Iterator[Line], max_bytes: int, split: bool) -> Iterator[Reading]:
@@ -224,15 +237,18 @@ def _lines(name: str, read: Iterator[Line], max_bytes: int, split: bool) -> Iter
     for line in read:
         if line.fault:
             yield line_fault(name, line, max_bytes)
-        elif text := fold(line.text):
-            sentences = prose.sentences(text) if split else [text]
-            yield Document(name, f"{name}:{line.number}", [sentences], [])
+        elif paragraphs := prose.paragraphs(text := text_of(line.text), split):
+            html = "" if text == line.text else line.text[:SHOWN]
+            yield Document(name, f"{name}:{line.number}", paragraphs, [], html=html)
 
 
-def _prose(name: str, read: Iterator[Line], max_bytes: int) -> Iterator[Reading]:
+def _prose(
+    name: str, read: Iterator[Line], max_bytes: int, clean: Callable[[str], str] = str
+) -> Iterator[Reading]:
     """A document is a file, or every 20 paragraphs of a longer one, so that a book can be split.
 
-    The title is the one in front matter, else the first heading if it is of level 1.
+    The title is the one in front matter or in HTML's head, else the first heading if it is of level
+    1. clean: takes HTML out of a paragraph, which may become several.
     """
     gathered: list[list[str]] = []
     headings: list[Heading] = []
@@ -240,23 +256,27 @@ def _prose(name: str, read: Iterator[Line], max_bytes: int) -> Iterator[Reading]
     start = 1
     open_lines: list[str] = []
     held = 0
+    html = ""
 
     def close_paragraph(level: int | None = None) -> None:
-        nonlocal held, title
-        text = fold(" ".join(open_lines))
-        sentences = prose.sentences(text)
-        if sentences and level is not None and len(open_lines) == 1:
+        nonlocal held, title, html
+        text = " ".join(open_lines)
+        cleaned = clean(text)
+        paragraphs = prose.paragraphs(cleaned, split=True)
+        if paragraphs and level is not None and len(open_lines) == 1:
+            said = fold(cleaned)
             if title is None:
-                title = text if level == 1 and not headings else ""
-            headings.append(Heading(len(gathered), level, text))
+                title = said if level == 1 and not headings else ""
+            headings.append(Heading(len(gathered), level, said))
+        html = html or (text[:SHOWN] if cleaned != text else "")
         open_lines.clear()
         held = 0
-        if sentences:
-            gathered.append(sentences)
+        gathered.extend(paragraphs)
 
     def document() -> Document:
         path = f"{name}:{start}"
-        return Document(name, path, gathered, [], title=title or None, headings=tuple(headings))
+        told = tuple(headings)
+        return Document(name, path, gathered, [], (), None, title or None, told, html)
 
     for line in read:
         if line.fault:
@@ -271,9 +291,9 @@ def _prose(name: str, read: Iterator[Line], max_bytes: int) -> Iterator[Reading]
             if held <= max_bytes:
                 continue
         close_paragraph(line.heading)
-        if len(gathered) == PARAGRAPHS_PER_DOCUMENT:
+        if len(gathered) >= PARAGRAPHS_PER_DOCUMENT:
             yield document()
-            gathered, start = [], line.number + 1
+            gathered, start, html = [], line.number + 1, ""
             headings = [one._replace(paragraph=-1) for one in open_headings(headings)]
     close_paragraph()
     if gathered:
@@ -284,6 +304,7 @@ def line_fault(name: str, line: Line, max_bytes: int) -> Fault:
     detail = {
         "not_utf8": "the line is not UTF-8",
         "line_too_long": f"the line is longer than {max_bytes} bytes",
+        "page_too_long": f"the page is longer than {max_bytes} bytes: raise ingest.max_line_bytes",
     }[line.fault]
     return Fault(name, f"{name}:{line.number}", line.fault, detail, line.text[:SHOWN])
 

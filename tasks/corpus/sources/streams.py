@@ -14,12 +14,13 @@ import pyarrow as pa
 
 from tercet.tasks.stage import BadInput
 
-LineFault: TypeAlias = Literal["", "not_utf8", "line_too_long"]
+LineFault: TypeAlias = Literal["", "not_utf8", "line_too_long", "page_too_long"]
 
 CHUNK = 1 << 18
 SHOWN = 200  # characters of a rejected row's text that are kept
 KEPT_OF_LONG = 4 * SHOWN  # bytes: a character has at most four
-PLAIN = (".txt", ".md")  # text without columns
+PAGES = (".md", ".html")
+PLAIN = (".txt", *PAGES)  # text without columns
 SEPARATED = (".csv", ".tsv")
 FORMATS = (*PLAIN, ".jsonl", *SEPARATED, ".parquet")
 COMPRESSIONS = (".gz", ".zst")
@@ -74,7 +75,9 @@ def known_format(path: Path) -> tuple[str, str] | None:
     """As `format_of`, or None if no reader knows the suffix."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else ""
-    return (suffixes[-1], compression) if suffixes and suffixes[-1] in FORMATS else None
+    form = suffixes[-1] if suffixes else ""
+    form = ".html" if form == ".htm" else form
+    return (form, compression) if form in FORMATS else None
 
 
 @contextmanager
@@ -157,7 +160,7 @@ def _raw_lines(path: Path, stream: BinaryIO, max_bytes: int) -> Iterator[tuple[b
 
     for chunk in with_line_feeds(stream):
         if first:
-            chunk, first = _text_start(path, chunk), False
+            chunk, first = text_start(path, chunk), False
         pieces = chunk.split(b"\n")
         for piece in pieces[:-1]:
             take(piece)
@@ -183,7 +186,7 @@ def with_line_feeds(stream: BinaryIO) -> Iterator[bytes]:
         yield b"\n" * len(returns)
 
 
-def _text_start(path: Path, chunk: bytes) -> bytes:
+def text_start(path: Path, chunk: bytes) -> bytes:
     """The first chunk without UTF-8's byte order mark; anything but text is an error."""
     for mark, encoding in _BOMS:
         if chunk.startswith(mark):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tercet.models.text.lengths import UNSPACED, count_words
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources.cells import missing
+from tercet.tasks.corpus.sources.hypertext import text_of
 from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.corpus.sources.tables import NO_ROWS, Row
 from tercet.tasks.stage import BadInput
@@ -21,6 +22,8 @@ NAMES = (
 _LEAST = 1.0
 # The value of markup or code against that of prose.
 _MARKUP = 0.1
+# And that of prose in HTML.
+_HTML = 0.24
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 # A word: letters, with marks around them, or with an apostrophe or a hyphen within.
 _WORD = re.compile(
@@ -92,9 +95,12 @@ def _likeness(values: Sequence[str], rows: int) -> float:
 
 
 def _like_prose(value: str) -> float:
-    said = value.strip()
+    plain = text_of(value)
+    said = plain.strip()
+    if not said:
+        return 0.0
     pieces = UNSPACED.sub(" a ", said).split()
     share = sum(_WORD.fullmatch(piece) is not None for piece in pieces) / len(pieces)
     code = said[0] in "{[<" and said[-1] in "}]>"
-    weight = _MARKUP if code or _TAG.search(said) else 1.0
+    weight = _MARKUP if code or _TAG.search(said) else 1.0 if plain == value else _HTML
     return weight * share**2 * math.log2(1 + count_words(" ".join(said.split())))

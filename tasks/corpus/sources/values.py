@@ -5,11 +5,12 @@ from itertools import groupby, islice
 from typing import NamedTuple
 
 from tercet.models.text.unicode import fold
-from tercet.tasks.corpus.sources import prose
+from tercet.tasks.corpus.sources import hypertext, prose
 from tercet.tasks.corpus.sources.cells import label_of, missing, text_fault
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Heading, Reading
 from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.separated import RowFault
+from tercet.tasks.corpus.sources.streams import SHOWN
 from tercet.tasks.corpus.sources.tables import Row, first_rows
 from tercet.tasks.corpus.sources.text_column import text_column
 from tercet.tasks.stage import BadInput
@@ -133,9 +134,10 @@ def _documents(
     split = corpus.prose is not False
     pair = [column for column in (query, answer) if column is not None]
     needed = [answer or ""] if text is None else [text]
+    texts = [column for column in (text, query, answer, titles) if column is not None]
     for row in rows:
         where = f"{name}:{row.number}"
-        values = row.values
+        values, html = _without_html(row.values, texts)
         fault = row.fault or _first_fault(values, needed, words_are_words)
         if fault:
             yield Fault(name, where, *fault)
@@ -153,9 +155,22 @@ def _documents(
         # Where the title is one of the texts, it is their first paragraph.
         first = len(given) > 1 and given[0] == titles
         headings = (Heading(0, 1, title),) if first and title is not None else ()
-        yield Document(name, where, paragraphs, pairs, label=label, title=title, headings=headings)
+        yield Document(name, where, paragraphs, pairs, (), label, title, headings, html)
         if lost:
             yield Fault(name, where, INCOMPLETE, lost[1], lost[2])
+
+
+def _without_html(
+    values: dict[str, object], columns: Sequence[str]
+) -> tuple[dict[str, object], str]:
+    """The values with these columns as plain text, and the beginning of one that was HTML."""
+    html = ""
+    for column in columns:
+        value = values.get(column)
+        if isinstance(value, str) and (text := hypertext.text_of(value)) != value:
+            values = values | {column: text}
+            html = html or value[:SHOWN]
+    return values, html
 
 
 def _first_fault(

@@ -11,8 +11,10 @@ import pytest
 
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus import ingest_warnings
+from tercet.tasks.corpus.gather import HTML, example_id
 from tercet.tasks.corpus.outcomes import CORPUS_OUTCOMES
 from tercet.tasks.corpus.sources.corpora import IngestConfig
+from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.warning import StageWarning, sentence
 
@@ -33,6 +35,7 @@ def found(tmp_path: Path) -> Any:
         documents: int = 5,
         others: Mapping[tuple[str, str], int] | None = None,
         texts: Sequence[str] = (TEXT,),
+        html: str | None = None,
     ) -> list[StageWarning]:
         counts = {("pair", outcome): n for outcome, n in pairs.items()}
         counts |= {("document", "train"): documents} | dict(others or {})
@@ -40,9 +43,12 @@ def found(tmp_path: Path) -> Any:
             {"corpus": "tickets", "unit": unit, "outcome": outcome, "n": n}
             for (unit, outcome), n in counts.items()
         ]
-        files = {name: [tmp_path / f"{name}.parquet"] for name in ("corpus_outcomes", "sentences")}
+        names = ("corpus_outcomes", "sentences", "rejects")
+        files = {name: [tmp_path / f"{name}.parquet"] for name in names}
         pq.write_table(pa.Table.from_pylist(rows, CORPUS_OUTCOMES), files["corpus_outcomes"][0])
         pq.write_table(pa.table({"text": list(texts)}), files["sentences"][0])
+        shown = rejects("ingest", [example_id("tickets")] if html else [], HTML, "a.csv:1", html)
+        pq.write_table(shown, files["rejects"][0])
         work = Work(CONFIG, 0, {}, {}, {}, Resources(), tmp_path, lambda name, rows: None, "ingest")
         return list(ingest_warnings.find(work, rows_of(files), []))
 
@@ -136,6 +142,14 @@ def test_a_split_that_was_asked_for_and_holds_next_to_nothing_is_told(found: Any
     assert [one.message for one in found({}, others=empty)] == [
         "test has 0 of 900 sentences, too few to measure on",
         "dev has 0 of 900 sentences, too few to measure on",
+    ]
+
+
+def test_html_that_was_taken_out_is_told_with_an_example(said: Any) -> None:
+    counts = {("text", "html"): 3}
+    assert said({}, documents=40, others=counts, html="One.<br>Two.") == [
+        "ingest: corpus 'tickets': HTML was taken out of 3 of 40 texts, such as 'One.<br>Two.': "
+        "see that their sentences are whole, or clean the source yourself."
     ]
 
 

@@ -66,6 +66,12 @@ def test_names_are_looked_at_in_order(names: tuple[str, str], wanted: str) -> No
         assert chosen(**{names[0]: PROSE, names[1]: longer}) == wanted
 
 
+def test_long_texts_in_html_go_before_their_titles() -> None:
+    pages = [f'<div class="row"><p>{text}<br>{text} {text} {text}</p></div>' for text in PROSE]
+    assert chosen(title=PROSE, body=pages) == "body"
+    assert chosen(title=PROSE, body=[page[:60] for page in pages]) == "title"
+
+
 def test_ids_under_a_name_of_two_words_are_no_text() -> None:
     assert chosen(message_id=OTHERS["sha"], notes=PROSE) == "notes"
 

@@ -1,0 +1,158 @@
+"""What counts as HTML, and what is left of it."""
+
+import gzip
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from tercet.tasks.corpus.sources import files
+from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Heading, Reading
+from tercet.tasks.corpus.sources.discover import describe
+from tercet.tasks.corpus.sources.hypertext import page_text, text_of
+
+PAGE = """\
+<!DOCTYPE html>
+<html><head><title>Herons &amp; storks</title><style>p { color: red }</style>
+<script>var text = "<p>No text.</p>";</script></head>
+<body><nav><a href="/">Home</a> <a href="/all">All birds</a></nav>
+<h1>The grey heron</h1>
+<p>It waits in <b>shal</b>low
+water.<br>It is patient.</p>
+<ul><li>It eats fish.</li><li>It sleeps standing.</li></ul>
+<pre>import heron</pre>
+<table><tr><td>One cell here.</td><td>Another cell here.</td></tr></table>
+<p>An escaped tag, &amp;lt;b&amp;gt;, and a List<String> where a < b.
+</body></html>
+"""
+PARAGRAPHS = [
+    ["The grey heron"],
+    ["It waits in shallow water.", "It is patient."],
+    ["It eats fish."],
+    ["It sleeps standing."],
+    ["One cell here."],
+    ["Another cell here."],
+    ["An escaped tag, &lt;b&gt;, and a List<String> where a < b."],
+]
+
+
+def read(source: Path, max_bytes: int = 10_000, **more: object) -> list[Reading]:
+    config = CorpusConfig.model_validate({"name": "c", "source": str(source), **more})
+    return list(files.read(config, max_bytes))
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("It ends here.<br>The next line.", "It ends here.\nThe next line."),
+        ("One.<br/><br/>Two.", "One.\n\nTwo."),
+        ("One.<p>Two.<p>Three.", "One.\n\nTwo.\n\nThree."),
+        ("<p>One text.", "One text."),
+        ('<div class="quoted">See the ticket.', "See the ticket."),
+        ("Sent from my phone</div>", "Sent from my phone"),
+        ("A <b>bold</b> word and a < b.", "A bold word and a < b."),
+        ("Tea&nbsp;and R&amp;D &#39;here&#39;", "Tea\xa0and R&D 'here'"),
+        ("&amp;lt; and &lt;br&gt;", "&lt; and <br>"),
+        ("Yes<script>if (a < b) { x('</p>') }\n\nrun()</script><p>No</p>", "Yes\n\nNo"),
+        ("<p>The type is List<String>.</p>", "The type is List<String>."),
+    ],
+)
+def test_html_is_taken_out(text: str, plain: str) -> None:
+    assert text_of(text) == plain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It holds if a < b and c > d.",
+        "A List<String> or a map<a, b> of std::pair<i, b>.",
+        'File "<stdin>", line 1, in <module>',
+        "The <p> tag begins a paragraph, a <div> does not.",
+        "Write `<br>` or '</p>' to end a line.",
+        "if x <b and y> 3 then <b",
+        "<title> is what a browser shows.",
+        "AT&T sells Q&A; see R&Dx; too.",
+        "\ud800 <br>",
+    ],
+)
+def test_what_only_looks_like_html_stays(text: str) -> None:
+    assert text_of(text) == text
+
+
+@pytest.mark.parametrize("name", ["page.html", "page.HTM", "page.html.gz"])
+def test_a_page_is_read(tmp_path: Path, name: str) -> None:
+    data = PAGE.encode()
+    if name.endswith(".gz"):
+        data = gzip.compress(data)
+    (tmp_path / name).write_bytes(data)
+    (document,) = read(tmp_path / name)
+    assert isinstance(document, Document)
+    assert (document.paragraphs, document.html) == (PARAGRAPHS, "")
+    assert document.title == "Herons & storks"
+    assert document.headings == (Heading(0, 1, "The grey heron"),)
+
+
+def test_a_folder_of_markdown_and_pages_is_one_kind(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(PAGE)
+    (tmp_path / "c.htm").write_text(PAGE)
+    (tmp_path / "b.md").write_text("# Storks\n\nThey stand on chimneys.\n")
+    (tmp_path / "requirements.txt").write_text("numpy\n")
+    assert [one.source for one in read(tmp_path)] == ["a.html", "b.md", "c.htm"]
+    found = describe(str(tmp_path))
+    assert (found.format, found.files, found.left_out) == (".html and .md", 3, {".txt": 1})
+    assert (found.rows, found.unit) == (3, "documents")
+
+
+def test_html_in_fields_and_lines_is_taken_out_and_remembered(tmp_path: Path) -> None:
+    row = "<p>It ends here.<br>The next line.</p>"
+    (tmp_path / "a.csv").write_text(f"id,body\n1,{row}\n2,A plain text of a < b.\n3,<p></p>\n")
+    (tmp_path / "a.txt").write_text(f"{row}\nA plain text of a < b.\n<br>\n")
+    for name, more in (("a.csv", {}), ("a.txt", {"prose": "lines"})):
+        first, second, *faults = read(tmp_path / name, **more)
+        assert isinstance(first, Document)
+        assert isinstance(second, Document)
+        assert first.paragraphs == [["It ends here.", "The next line."]]
+        assert (first.html, second.html) == (row, "")
+        assert second.paragraphs == [["A plain text of a < b."]]
+        assert [one.reason for one in faults if isinstance(one, Fault)] == (
+            ["missing_text"] if name == "a.csv" else []
+        )
+
+
+def test_html_in_prose_parts_paragraphs(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("One of <b>two</b>\nlines.<p>Another.\n\nA third.\n")
+    (document,) = read(tmp_path / "a.txt", prose=True)
+    assert isinstance(document, Document)
+    assert document.paragraphs == [["One of two lines."], ["Another."], ["A third."]]
+    assert document.html == "One of <b>two</b> lines.<p>Another."
+
+
+def test_a_page_of_fifty_megabytes_is_refused_in_bounded_memory(tmp_path: Path) -> None:
+    with (tmp_path / "a.html").open("wb") as file:
+        for _ in range(50):
+            file.write(b"<p>word</p>" * 95_000)
+    tracemalloc.start()
+    (fault,) = read(tmp_path / "a.html", 1_000_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(fault, Fault)
+    assert fault.reason == "page_too_long"
+    assert fault.detail == "the page is longer than 1000000 bytes: raise ingest.max_line_bytes"
+    assert peak < 10_000_000
+
+
+def test_a_page_that_is_not_utf8_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_bytes("<p>Brücke</p>".encode("latin-1"))
+    (fault,) = read(tmp_path / "a.html")
+    assert isinstance(fault, Fault)
+    assert fault.reason == "not_utf8"
+
+
+@pytest.mark.parametrize("tags", ["<div>", "<div>x</div>", "<b>x", "<", "<a href=", "<p a a"])
+def test_a_megabyte_of_tags_is_read(tags: str) -> None:
+    # In time that grows with the text, not with its square: 200,000 open elements took minutes.
+    begun = time.perf_counter()
+    page_text(tags * (1_000_000 // len(tags)))
+    page_text("<div>" * 90_000 + "</div>" * 90_000)
+    assert time.perf_counter() - begun < 20
