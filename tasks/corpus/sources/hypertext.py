@@ -10,7 +10,7 @@ from tercet.models.text.unicode import encodable
 from tercet.tasks.corpus.sources.streams import CHUNK, KEPT_OF_LONG, Line, open_bytes, text_start
 
 # Elements that begin a line of their own, of the HTML standard and older ones.
-_BLOCKS = (
+BLOCKS = (
     "address|article|aside|blockquote|body|caption|center|dd|details|dialog|div|dl|dt|fieldset|"
     "figcaption|figure|footer|form|h1|h2|h3|h4|h5|h6|head|header|hr|html|legend|li|main|menu|ol|"
     "optgroup|option|p|section|summary|table|tbody|td|tfoot|th|thead|title|tr|ul"
@@ -26,14 +26,14 @@ _INLINE = (
     "samp|small|span|strike|strong|sub|sup|time|tt|u|var|wbr"
 )
 _OTHERS = "area|base|col|colgroup|embed|link|meta|param|rp|rt|source|track"
-_KNOWN = "|".join((_BLOCKS, _NO_TEXT, _EMPTY, _INLINE, _OTHERS))
+_KNOWN = "|".join((BLOCKS, _NO_TEXT, _EMPTY, _INLINE, _OTHERS))
 _ATTRIBUTES = (
     r"""(?:\s+[a-z_:@][-\w:.@]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'=<>`]++))?+)*+\s*+/?>"""
 )
-_TAG = re.compile(rf"<(?P<end>/?)(?P<name>{_KNOWN})(?![-\w:])(?P<more>{_ATTRIBUTES})", re.I)
+TAG = re.compile(rf"<(?P<end>/?)(?P<name>{_KNOWN})(?![-\w:])(?P<more>{_ATTRIBUTES})", re.I)
 _UNKNOWN = re.compile(rf"<(?!/?(?:{_KNOWN})(?![-\w:])|/?[a-z]\w*+[-:]|!--|!doctype)", re.I)
 _ENTITY = re.compile(r"&(?:[a-z][a-z0-9]{1,30}|#[0-9]{1,7}|#x[0-9a-f]{1,6});", re.I)
-_ALONE = frozenset("|".join((_BLOCKS, _NO_TEXT, _EMPTY)).split("|"))
+_ALONE = frozenset("|".join((BLOCKS, _NO_TEXT, _EMPTY)).split("|"))
 _QUOTES = "`'\""
 # Elements within each other, above which only their tags are taken out: a parser's time grows with
 # their square. Those that need no end do not count.
@@ -57,7 +57,7 @@ def holds_html(text: str) -> bool:
     opened: set[str] = set()
     closed: set[str] = set()
     indent = len(text) - len(text.lstrip())
-    for tag in _TAG.finditer(text):
+    for tag in TAG.finditer(text):
         start, end = tag.span()
         if text[start - 1 : start] and text[start - 1] in _QUOTES:
             continue
@@ -78,6 +78,11 @@ def text_of(text: str) -> str:
     """
     if "<" in text and encodable(text) and holds_html(text):
         return page_text(text)
+    return decoded(text)
+
+
+def decoded(text: str) -> str:
+    """The text with its entities decoded once."""
     return _ENTITY.sub(lambda found: unescape(found[0]), text) if "&" in text else text
 
 
@@ -95,11 +100,11 @@ def _blocks(markup: str) -> Iterator[tuple[int | None, str]]:
     from selectolax.lexbor import LexborHTMLParser
 
     markup = _UNKNOWN.sub("&lt;", markup.translate(_NO_MARKS))
-    if max(accumulate(map(_step, _TAG.finditer(markup))), default=0) > _DEEP:
-        markup = _TAG.sub(_BLOCK, markup)
+    if max(accumulate(map(_step, TAG.finditer(markup))), default=0) > _DEEP:
+        markup = TAG.sub(_BLOCK, markup)
     page = LexborHTMLParser(markup)
     page.strip_tags(_NO_TEXT.split("|"))
-    for mark, names in ((_BLOCK, _BLOCKS), (_LINE, "br")):
+    for mark, names in ((_BLOCK, BLOCKS), (_LINE, "br")):
         for node in page.css(names.replace("|", ",")):
             node.insert_before(mark)
             node.insert_after(mark)

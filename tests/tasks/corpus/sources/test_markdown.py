@@ -107,7 +107,46 @@ def test_a_later_document_of_a_file_knows_the_headings_that_it_stands_under(tmp_
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("mark", ["a`", "*x ", "[", "<!--", "![[", "**a "])
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("[![CI](https://a/b.svg)](https://a) ![x][y]\n\nText.", ["Text."]),
+        ("[![CI][badge]][link]\n[![Doc](x)](y)\n\nText.", ["Text."]),
+        ("- [Install](#install)\n- [Use](#use) | [More](#more)\n\nText.", ["Text."]),
+        # Links are text in a paragraph or a heading.
+        ("See\n[the guide](x)\nfor more.", ["See", "the guide", "for more."]),
+        ("[The guide](x)\nhas more.", ["The guide", "has more."]),
+        ("# [Herons](x)\nText.", ["Herons", "Text."]),
+        ("- [Guide](x): how to begin.", ["Guide: how to begin."]),
+        ("[a]: https://example.org\n[b c]: <x> \"A title\"\nText.", ["Text."]),
+        ("[Note]: this is a text.", ["[Note]: this is a text."]),
+        ("[^1]: Foot", ["[^1]: Foot"]),
+        ("{% include 'x' %}\n{{< tip >}}\nUse {{ name }}now.", ["Use now."]),
+        ("Write `{{ name }}` for it.", ["Write {{ name }} for it."]),
+        ('<p align="center">\n  <img src="x"> Badge\n</p>\n\nText.', ["Text."]),
+        ("<details>\n<summary>More</summary>\n\nText.\n\n</details>", ["Text."]),
+        ("<style>\na {}\n\nb {}\n</style>\nText.", ["Text."]),
+        ("<!-- a\n\nb -->\nText.", ["Text."]),
+        ("<!-- a --> Text.", [" Text."]),
+        # Nothing closes it.
+        ("<!-- a\n\nText.", ["<!-- a", "Text."]),
+        ("<p id='a'>A b</p>\nText.\n<br>\nMore.\n</div>\nMost.", ["Text.", "More.", "Most."]),
+        ("A List<String> of <b>bold</b><br>words &amp;lt; at <https://a.b>.",
+         ["A List<String> of bold words &lt; at ."]),
+    ],
+)  # fmt: skip
+def test_what_is_no_text(text: str, lines: list[str]) -> None:
+    assert prose_of(text) == lines
+
+
+@pytest.mark.parametrize(
+    "mark",
+    ["x [a](b) ", "{{", "{%", "<!-- ", "<a@", "[](", "a`", "*x ", "[", "<!--", "![[", "**a "],
+)
 def test_a_long_line_of_marks_is_read(mark: str) -> None:
     # In time that grows with the line, not with its square: 40,000 backticks took hours.
     assert prose_of(mark * 10_000)
+
+
+def test_many_comments_that_nothing_closes_are_read() -> None:
+    assert len(prose_of("<!-- a\n" * 50_000)) == 50_000
