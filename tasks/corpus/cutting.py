@@ -118,13 +118,13 @@ def _packed(run: Sequence[_Sentence], room: int, overlap: int) -> Iterator[tuple
             size += run[stop].size
             stop += 1
         if stop < len(run):
-            first, whole = _paragraph(run, stop)
+            first, whole = _paragraph(run, stop, room)
             if end < first and whole <= room:
                 stop = first
         yield _joined(run[start:stop]), sum(one.size for one in run[start:stop])
         begun, start, end = start, stop, stop
         if end < len(run):
-            first, whole = _paragraph(run, end)
+            first, whole = _paragraph(run, end, room)
             needed = whole if first == end and whole <= room else run[end].size
             left = min(overlap, room - needed)
             while start > begun + 1 and run[start - 1].size <= left:
@@ -132,14 +132,16 @@ def _packed(run: Sequence[_Sentence], room: int, overlap: int) -> Iterator[tuple
                 left -= run[start].size
 
 
-def _paragraph(run: Sequence[_Sentence], index: int) -> tuple[int, int]:
-    """Where the paragraph of a sentence begins, and its size."""
-    first = last = index
-    while first and run[first - 1].paragraph == run[index].paragraph:
+def _paragraph(run: Sequence[_Sentence], index: int, room: int) -> tuple[int, int]:
+    """Where the paragraph of a sentence begins, and its size; of one without room, a part of it."""
+    first, last, size = index, index, 0
+    while first and size <= room and run[first - 1].paragraph == run[index].paragraph:
         first -= 1
-    while last < len(run) and run[last].paragraph == run[index].paragraph:
+        size += run[first].size
+    while last < len(run) and size <= room and run[last].paragraph == run[index].paragraph:
+        size += run[last].size
         last += 1
-    return first, sum(one.size for one in run[first:last])
+    return first, size
 
 
 def _joined(run: Sequence[_Sentence]) -> str:

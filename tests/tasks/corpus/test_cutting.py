@@ -89,6 +89,13 @@ def test_a_longer_paragraph_is_cut_at_sentences_and_its_rest_takes_what_follows(
     ]
 
 
+def test_a_paragraph_of_very_many_sentences_takes_seconds_not_minutes() -> None:
+    # Looked through once a passage, it would take 10 ** 9 steps.
+    found = passages([[f"{number}." for number in range(120_000)]], 16, 4)
+    assert len(found) == 10_000
+    assert found[-1].text.endswith(" 119999.")
+
+
 def test_overlap_is_whole_sentences() -> None:
     sentences = [words(size, sign) for size, sign in ((9, "a"), (5, "b"), (9, "c"), (9, "d"))]
     a, b, c, d = sentences
