@@ -37,11 +37,16 @@ Stamp = tuple[str, int, int, int]
 
 @dataclass(frozen=True)
 class _Module:
-    """The digest of one source file ("" if it is unversioned), and what it may import."""
+    """The digest of one source file ("" if it is unversioned), and what it may import.
+
+    settled: it had not been written for a while when it was read, so that another content would
+    show in its stamp.
+    """
 
     stamps: tuple[Stamp, ...]
     digest: str
     imports: tuple[str, ...]
+    settled: bool = True
 
 
 _known: dict[tuple[str, Path], _Module] = {}
@@ -55,30 +60,33 @@ def remembered(store: Store) -> Iterator[None]:
     """
     # What an earlier version of this module found counts for nothing.
     by = file_digest(Path(__file__))
-    kept: Any = None
-    with suppress(StoreError):
-        kept = store.near.get_json(PARSED)
-    for name, path, module in kept["modules"] if kept and kept["by"] == by else ():
-        stamps = tuple((file, *numbers) for file, *numbers in module["stamps"])
-        found = _Module(stamps, module["digest"], tuple(module["imports"]))
-        _known.setdefault((name, Path(path)), found)
+    # What cannot be read, or is not of this form, is as good as not there.
+    with suppress(StoreError, KeyError, TypeError, ValueError):
+        kept: Any = store.near.get_json(PARSED)
+        for name, path, module in kept["modules"] if kept and kept["by"] == by else ():
+            stamps = tuple((file, *numbers) for file, *numbers in module["stamps"])
+            found = _Module(stamps, module["digest"], tuple(module["imports"]))
+            _known.setdefault((name, Path(path)), found)
     before = dict(_known)
     yield
     if _known != before:
-        settled = (time.time() - SETTLED_SECONDS) * 1e9
         modules = [
             (name, str(path), asdict(module))
             for (name, path), module in _known.items()
-            if all(max(times) < settled for _, _, *times in module.stamps)
+            if module.settled
         ]
         with suppress(StoreError):
             store.near.replace(PARSED, json_bytes({"by": by, "modules": modules}))
 
 
 def code_digests(
-    modules: Sequence[str], within: Sequence[str] = ("tercet.tasks", "tercet.models")
+    modules: Sequence[str],
+    within: Sequence[str] = ("tercet.tasks", "tercet.models"),
+    apart: Sequence[str] = (),
 ) -> dict[str, str]:
     """Digests of these modules and of all that they import under `within`, directly or not.
+
+    apart: packages that do not count, nor what is imported through them alone.
 
     Imports inside functions, relative imports and parent packages count; imports under ``if
     TYPE_CHECKING`` and unversioned modules do not. Raises ValueError if one of `modules` does not
@@ -102,9 +110,13 @@ def code_digests(
         digests[name] = module.digest
         parents = [name.rsplit(".", count)[0] for count in range(1, name.count(".") + 1)]
         for wanted in (*module.imports, *parents):
-            if any(wanted == root or wanted.startswith(root + ".") for root in within):
+            if _is_within(wanted, within) and not _is_within(wanted, apart):
                 waiting.append(wanted)
     return dict(sorted(digests.items()))
+
+
+def _is_within(name: str, packages: Sequence[str]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
 def modules_of(value: object) -> set[str]:
@@ -139,6 +151,10 @@ def declared(value: object) -> Any:
         return {str(key): declared(member) for key, member in value.items()}
     if isinstance(value, tuple | list):
         return [declared(member) for member in value]
+    if callable(value):
+        # What wraps a function, such as a method of an object or a cache, else an object's class.
+        wrapped = getattr(value, "__func__", getattr(value, "__wrapped__", type(value)))
+        return declared(wrapped)
     return value
 
 
@@ -210,7 +226,9 @@ def _read(name: str, path: Path) -> _Module:
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
     digest = "" if _assigned(tree, UNVERSIONED) else found[:DIGEST_LENGTH]
-    module = _Module(tuple(stamps), digest, tuple(_imports(tree, package)))
+    lately = (time.time() - SETTLED_SECONDS) * 1e9
+    settled = all(max(times) < lately for _, _, *times in stamps)
+    module = _Module(tuple(stamps), digest, tuple(_imports(tree, package)), settled)
     _known[name, path] = module
     return module
 

@@ -152,6 +152,8 @@ class Stage:
     libraries: distributions whose version changes the result, hence part of the fingerprint.
     uses: the objects that a config chooses from registries (losses, readers), whose code is part
         of the step's version; a text is the name of a module that runs elsewhere for the step.
+    apart: packages that its modules import and that cannot change its rows, whose code is no part
+        of the step's version.
     externals: what the config names and the store does not hold: a path (its content is digested)
         or a digest, by name.
     locations: keys of the config that only say where an external lies and enter no fingerprint:
@@ -177,6 +179,7 @@ class Stage:
     seeded: bool = True
     libraries: Sequence[str] = ()
     uses: Callable[[Any], Iterable[object]] = uses_nothing
+    apart: Sequence[str] = ()
     externals: Callable[[Any], Mapping[str, Path | str]] = no_externals
     locations: Sequence[str] = ()
     recalls: bool = False

@@ -81,7 +81,7 @@ def closure(step: Step) -> dict[str, str]:
         if module := getattr(chosen, "module", ""):
             roots.add(module)
             within.add(module.partition(".")[0])
-    return code.code_digests(sorted(roots), sorted(within)) | methods
+    return code.code_digests(sorted(roots), sorted(within), step.stage.apart) | methods
 
 
 def part_key(

@@ -208,6 +208,8 @@ SENTENCES = Stage(
     each="sentences",
     seeded=False,
     libraries=("torch", "transformers", "sentence-transformers"),
+    # It reads the texts of tasks, and measures nothing on them.
+    apart=("tercet.models.measures", "tercet.models.retrieval"),
     externals=externals,
     locations=("suite", "fact_order", "sts_sets.*.*.source", "retrieval_sets.*.*.source"),
 )

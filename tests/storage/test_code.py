@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -214,12 +214,14 @@ def test_only_what_has_changed_is_parsed_again_by_another_process(
     (shop / "models/words.tsv").write_text("c\td\n")
     second = in_a_new_process()
     assert parsed == [(shop / "models/helper.py").read_bytes()]
-    (store.work / code.PARSED).write_text("{")
-    assert in_a_new_process() == second
+    for damage in ("{", "[1]", '{"a": 1}', "3"):
+        (store.work / code.PARSED).write_text(damage)
+        assert in_a_new_process() == second
 
 
 def test_what_has_just_been_written_is_parsed_again(shop: Path, tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "store"))
+    code._known.clear()
     with code.remembered(store):
         _digests("one")
     assert json.loads((store.work / code.PARSED).read_text())["modules"] == []
@@ -231,6 +233,27 @@ def test_the_modules_of_an_object_are_those_of_its_functions_and_classes() -> No
     )
     assert code.modules_of(loss) == {InfoNce.__module__, pairwise_logistic.__name__}
     assert code.modules_of((loss, len, 3, "os", Path)) == code.modules_of(loss)
+
+
+class _Called:
+    """An object whose instances and methods are called like functions."""
+
+    def __call__(self) -> None: ...
+
+    def run(self) -> None: ...
+
+
+@cache
+def _cached() -> None: ...
+
+
+def test_what_is_called_is_declared_by_a_name() -> None:
+    name = f"{__name__}._Called"
+    assert code.declared(_Called()) == name
+    assert code.declared((_Called().run, partial(_cached))) == [
+        f"{name}.run",
+        [f"{__name__}._cached", [], {}],
+    ]
 
 
 def test_a_comment_changes_nothing_and_a_data_file_does(shop: Path) -> None:

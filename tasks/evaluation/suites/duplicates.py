@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tercet.tasks.evaluation.suites.layout import content_digest, named_file, table_rows, text_in
+from tercet.tasks.evaluation.suites.layout import content_digest, named_file
+from tercet.tasks.evaluation.suites.table_rows import table_rows, text_in
 from tercet.tasks.evaluation.suites.task import Kind, Part, Scores, Task, distinct_cosines
 from tercet.tasks.stage import BadInput
 

@@ -20,9 +20,8 @@ from tercet.tasks.evaluation.suites.layout import (
     Split,
     content_digest,
     locate,
-    table_rows,
-    text_in,
 )
+from tercet.tasks.evaluation.suites.table_rows import table_rows, text_in
 from tercet.tasks.evaluation.suites.task import Part, Scores, Task
 from tercet.tasks.stage import BadInput
 

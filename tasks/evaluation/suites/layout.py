@@ -2,12 +2,11 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeGuard
+from typing import Literal, TypeGuard
 
 from tercet.models.text.unicode import encodable
-from tercet.tasks.corpus.sources import tables
 from tercet.tasks.package_files import PACKAGE, file_path
 from tercet.tasks.stage import BadInput
 
@@ -15,9 +14,6 @@ Split = Literal["dev", "test"]
 
 # The folders of a suite: SentEval's, and two of ours.
 FOLDERS = ("STS", "SICK", "MR", "CR", "SUBJ", "MPQA", "SST", "TREC", "MRPC", "reranking", "pairs")
-
-# Longer than any row, such as a query with its candidates, in bytes.
-_MAX_BYTES = 1 << 26
 
 _SPACED_END = re.compile(r"\s[.?!]$")
 _JOINED_END = re.compile(r"[^\s.?!][.?!]$")
@@ -84,33 +80,6 @@ def locate(file: str, what: str, holds: str) -> Path:
             f"{holds}, or {PACKAGE}PACKAGE/FILE."
         )
     return path
-
-
-def table_rows(
-    path: Path, needed: Sequence[str] = (), optional: Sequence[str] = ()
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The values of each row of a table by column, with the row's place for messages.
-
-    Raises: BadInput for a column that is not there, and for a row that cannot be read.
-    """
-    names = tables.columns_of(path, _MAX_BYTES) if needed else []
-    missing = [column for column in needed if column not in names]
-    if missing:
-        raise BadInput(f"{path} has no column {missing[0]!r}: it needs {', '.join(needed)}.")
-    wanted = [*needed, *(column for column in optional if column in names)]
-    for row in tables.rows(path, _MAX_BYTES, wanted or None):
-        where = f"{path}, line {row.number}"
-        if row.fault is not None:
-            raise BadInput(f"{where}: {row.fault[1]}.")
-        yield where, row.values
-
-
-def text_in(values: Mapping[str, Any], column: str, where: str) -> str:
-    """The text in a row's column. Raises BadInput if there is none."""
-    value = values.get(column)
-    if not is_text(value):
-        raise BadInput(f"{where}: {column} holds no text.")
-    return value
 
 
 def columns(line: str, least: int, path: Path, number: int) -> list[str]:

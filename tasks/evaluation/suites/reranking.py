@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tercet.models.measures.metrics import average_precision
-from tercet.tasks.evaluation.suites.layout import content_digest, is_text, named_file, table_rows
+from tercet.tasks.evaluation.suites.layout import content_digest, is_text, named_file
+from tercet.tasks.evaluation.suites.table_rows import table_rows
 from tercet.tasks.evaluation.suites.task import Kind, Part, Scores, Task, check_spread
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import BadInput
