@@ -40,7 +40,7 @@ def format_bytes(count: int) -> str:
 
 def format_number(value: float | None, digits: int = 2, sign: str = "") -> str | None:
     """With this many decimals; sign: `+` for a difference. None stays None."""
-    return None if value is None else f"{value:{sign}.{digits}f}"
+    return None if value is None else f"{value:{sign}.{digits}f}".replace("-", "−")
 
 
 def format_range(
@@ -49,7 +49,7 @@ def format_range(
     """Both ends of an interval; None if one is unknown."""
     if low is None or high is None:
         return None
-    return f"{low:{sign}.{digits}f} to {high:{sign}.{digits}f}"
+    return f"{low:{sign}.{digits}f} to {high:{sign}.{digits}f}".replace("-", "−")
 
 
 def shorten(text: str | None, most: int = LONGEST) -> str:

@@ -123,7 +123,7 @@ def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
         seconds = earlier_times.seconds(look.store, step, own.components, rows)
         elsewhere = seconds is None
         if elsewhere:
-            seconds = first_seconds(step, look.run_plan.steps)
+            seconds = first_seconds(step, look.run_plan.every)
         if seconds is not None and planned.parts is not None:
             done, total = planned.parts
             seconds *= 1 - done / total

@@ -44,6 +44,7 @@ REASONS = {
     "no_pairs": "a split without pairs",
     "no_question": "no question mark at its end",
     "no_positive": "no rule rewords it",
+    "document_left_out": "its document is not among those that were kept",
     "no_document": "relevant documents that are not there",
     "no_ranking": "queries with nothing to rank",
     "no_score": "no score",

@@ -167,8 +167,14 @@ class Kind:
     def find(self, root: Path, splits: Sequence[Split]) -> list[str]:
         """The names of the tasks of which the suite has a file."""
         if self.paths is not None:
-            of = self.paths
-            return [n for n in self.tasks if any((root / p).is_file() for p in of(n, splits))]
+            return [name for name in self.tasks if self._is_there(root, name, splits)]
         there = list(named_files(root, self.name, self.suffixes))
         known = [name for name in self.tasks if name in there]
         return [*known, *(f"{self.name}:{name}" for name in there if name not in known)]
+
+    def _is_there(self, root: Path, name: str, splits: Sequence[Split]) -> bool:
+        """Whether a file of the task is there, or the folder of a year of STS, which lacks some."""
+        assert self.paths is not None
+        files = [root / path for path in self.paths(name, splits)]
+        of_year = any(f.parent.name.startswith(f"{name}-") and f.parent.is_dir() for f in files)
+        return of_year or any(file.is_file() for file in files)
