@@ -7,6 +7,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from tercet.models.english.words import word_set
 from tercet.models.text.lengths import count_words, is_unspaced
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import files, prose, pydocs, separated, tables
@@ -35,6 +36,14 @@ MAX_BYTES = 1_000_000
 _COUNTED = 8_000_000  # bytes behind the sample that are read to see how rows are spread
 PROSE_SENTENCES = 1.5  # sentences a line, on average, from which lines count as prose
 
+# Words of English that hardly another language has.
+_COMMON = word_set(
+    """the of and to that it with his this but from have you they which she their been has would
+    there when who more if out said what its your into than them can only other our could these
+    some we i be not are for by"""
+)
+_WORDS = 100  # fewer of them show no language
+
 Prose: TypeAlias = bool | Literal["lines"]
 
 
@@ -55,7 +64,9 @@ class Description:
     dialect: how the fields of a separated file are written, if not as usual.
     unspaced: whether most texts are in a script that puts no spaces between words.
     not_utf8: how many of the rows looked at, `looked_at`, could not be decoded.
-    left_out: of a folder, how many files of other kinds it holds.
+    left_out: of a folder, how many files of other kinds it holds. unread: how many of kinds that no
+        reader knows, and hidden ones.
+    english: the share of words that are among the most common of English; None of few words.
     lengths: the words of each sentence looked at.
     repeated: columns that would be the pair if fewer of their questions were the same.
     """
@@ -72,6 +83,7 @@ class Description:
     looked_at: int
     lengths: tuple[int, ...]
     unspaced: bool
+    english: float | None
     compression: str = ""
     files: int | None = None
     columns: tuple[str, ...] = ()
@@ -81,6 +93,7 @@ class Description:
     pair: tuple[str, str] | None = None
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
     repeated: FilledPair | None = None
     dialect: str | None = None
 
@@ -189,7 +202,8 @@ def _files(source: str, limit: int | None) -> Description:
         is_prose = read["mean_sentences"] >= PROSE_SENTENCES
     rows, exact = _count_documents(named, readings) if several else _count_rows(named, first, form)
     # Of a folder, the files of all kinds but the most frequent one.
-    others = list(files.kinds_of(Path(source)).items())[1:] if Path(source).is_dir() else []
+    folder = Path(source) if Path(source).is_dir() else None
+    others = list(files.kinds_of(folder).items())[1:] if folder else []
     return Description(
         source=source,
         format=" and ".join(sorted({format_of(path)[0] for _, path in named})),
@@ -200,6 +214,7 @@ def _files(source: str, limit: int | None) -> Description:
         exact=exact,
         prose=is_prose,
         left_out={kind: len(paths) for kind, paths in others},
+        unread=files.unread(folder) if folder else {},
         **seen,
         **read,
     )
@@ -292,9 +307,15 @@ def _read(readings: Sequence[Reading]) -> dict[str, Any]:
         "mean_sentences": len(texts) / max(len(documents), 1),
         "lengths": lengths,
         "unspaced": 2 * sum(map(is_unspaced, texts)) > len(texts),
+        "english": _english(texts),
         "not_utf8": faults.count("not_utf8"),
         "looked_at": len(readings),
     }
+
+
+def _english(texts: Sequence[str]) -> float | None:
+    words = [word.strip(",.;:!?()\"'").lower() for text in texts for word in text.split()]
+    return sum(word in _COMMON for word in words) / len(words) if len(words) >= _WORDS else None
 
 
 def _count_documents(named: list[tuple[str, Path]], readings: list[Reading]) -> tuple[int, bool]:

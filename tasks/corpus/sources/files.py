@@ -4,6 +4,7 @@ import errno
 import glob
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import takewhile
@@ -124,6 +125,27 @@ def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
     for other in pages[1:]:
         found[pages[0]] += found.pop(other)
     return dict(sorted(found.items(), key=lambda kind: (-len(kind[1]), kind[0])))
+
+
+def unread(folder: Path) -> dict[str, int]:
+    """How many files of a folder no reader knows, by suffix, the most frequent first.
+
+    And how many that a reader would know are `hidden`, git's own aside. Stores are left out.
+    """
+    found: Counter[str] = Counter()
+    for place, folders, names in os.walk(folder):
+        if MARKER in names and "artifacts" in folders:
+            folders.clear()
+            continue
+        folders[:] = [name for name in folders if name != ".git"]
+        inside = any(part.startswith(".") for part in Path(place).relative_to(folder).parts)
+        for name in names:
+            known = known_format(Path(name)) is not None
+            if inside or name.startswith("."):
+                found["hidden"] += known
+            elif not known:
+                found[Path(name).suffix.lower() or "without a suffix"] += 1
+    return {kind: count for kind, count in found.most_common() if count}
 
 
 def digest(corpus: CorpusConfig) -> str:

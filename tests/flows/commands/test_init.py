@@ -103,6 +103,35 @@ def test_files_of_another_kind_are_told(tmp_path: Path, capsys: pytest.CaptureFi
     assert "(.md): 1 file, 1 .txt left out, " in capsys.readouterr().out
 
 
+def test_files_that_no_reader_knows_and_hidden_ones_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    others = ["deep/b.RST", "c.json", "Makefile", ".d.md", ".e/f.txt", ".git/g.txt", ".h/i.png"]
+    for name in ("z.md", "a.rst", *others):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("\n\n".join(LINES))
+    write_recipe(str(tmp_path), str(tmp_path / "mine.yaml"))
+    shown = capsys.readouterr().out
+    for said in ("2 .rst", "2 hidden", "1 .json", "1 without a suffix"):
+        assert f", {said} left out, " in shown
+    assert ".png" not in shown
+
+
+GERMAN = "Am Ufer {} steht ein alter Reiher, der auf Fische wartet, und die Kinder sehen ihm zu."
+
+
+@pytest.mark.parametrize(("line", "told"), [(GERMAN, True), (LINES[0] + " {}", False)])
+def test_a_text_in_another_language_is_told(
+    line: str, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus = tmp_path / "herons.txt"
+    corpus.write_text("\n".join(line.format(number) for number in range(40)))
+    write_recipe(str(corpus), str(tmp_path / "recipe.yaml"))
+    shown = capsys.readouterr().out
+    assert ("Only 0% of its words are among the most common of English." in shown) == told
+    assert ("set backbone and evaluator.model to an encoder that knows" in shown) == told
+
+
 def test_a_file_that_exists_is_never_touched(tmp_path: Path) -> None:
     corpus, output = tmp_path / "herons.txt", tmp_path / "recipe.yaml"
     corpus.write_text("\n".join(LINES))
