@@ -241,7 +241,7 @@ def evaluate(
     store: StoreOption = _STORE,
     run_ref: RunOption = None,
 ) -> None:
-    """Evaluate encoders on a suite, a run's pairs or queries of your own.
+    """Evaluate encoders on a suite, a run's pairs or your queries.
 
     Each score has its interval, each difference a paired test.
     """

@@ -40,9 +40,9 @@ def test_format_bytes(count: int, text: str) -> None:
 
 def test_figures_that_are_unknown_stay_so() -> None:
     assert format_number(None) is None
-    assert format_number(-1.234, sign="+") == "-1.23"
+    assert format_number(-1.234, sign="+") == "−1.23"
     assert format_range(1.0, None) is None
-    assert format_range(-1.0, 2.0, digits=1, sign="+") == "-1.0 to +2.0"
+    assert format_range(-1.0, 2.0, digits=1, sign="+") == "−1.0 to +2.0"
 
 
 def test_a_long_text_ends_in_an_ellipsis() -> None:

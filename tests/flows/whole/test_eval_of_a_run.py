@@ -192,7 +192,7 @@ def test_what_cannot_be_measured_is_one_sentence(tmp_path: Path) -> None:
         ({"tasks": ""}, "needs --suite DIR"),
         (
             {"tasks": "retreival"},
-            "no task 'retreival' .* or retrieval or awareness or fact_order or sts_sets of a run",
+            "no task 'retreival' .* or fact_order or sts_sets or retrieval_sets of a run",
         ),
     ):
         with pytest.raises(BadInput, match=said):

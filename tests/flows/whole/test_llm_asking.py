@@ -253,7 +253,7 @@ def test_rules_know_nothing_of_language_models(tmp_path: Path) -> None:
     plan = prepare(RunArguments("quickstart", str(tmp_path / "store")))
     found = fingerprints(plan.steps, plan.recipe.seed, open_store(str(tmp_path / "store")))
     for name, one in found.items():
-        llm = [m for m in one.modules if ".llm" in m or "prompt" in m or m.endswith("asking")]
+        llm = [m for m in one.modules if ".llm" in m or ".prompted" in m or m.endswith("asking")]
         known = {"tercet.models.llm", "tercet.models.llm.errors"}
         if name == "parse":
             # It judges what any generator wrote, by what language models get wrong.
