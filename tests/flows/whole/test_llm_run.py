@@ -332,9 +332,10 @@ def test_a_real_endpoint_is_asked_twice_only_what_was_open(
         counted = re.findall(r"^vllm:request_success_total\{.*\} ([\d.]+)$", metrics, re.MULTILINE)
         # The server's own count, of requests that it ended and of those that the kill broke off.
         assert answers(store) == 300
-        # Where the model of random weights said nothing, the same run asked again.
+        # Where the model of random weights said nothing, the same run asked again; so the kill may
+        # have lost more than one request of each of the 16 rows in flight.
         ((sent,),) = query(store, "SELECT sum(attempts) FROM responses")
-        assert 300 <= sum(float(count) for count in counted) <= sent + 16
+        assert 300 <= sum(float(count) for count in counted) <= sent + 2 * 16
         # Extraction by a schema, from the same server: what stops by itself is JSON.
         said = llm_recipe(
             tiny,
