@@ -16,7 +16,6 @@ from tercet.models.text import overlap
 from tercet.tasks.evaluation.suites.beir import (
     RetrievalTask,
     find_retrieval_files,
-    has_judgements,
     read_retrieval_sets,
 )
 from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_cases
@@ -110,17 +109,10 @@ def externals(config: GuardConfig) -> dict[str, Path | str]:
 def sentence_files(config: GuardConfig) -> dict[str, Path]:
     """The files that hold them, by their path inside the suite. Raises BadInput."""
     found = find_case_files(dict(config.fact_order)) | find_set_files(dict(config.sts_sets))
-    for name, one in config.retrieval_sets:
-        found |= find_retrieval_files({name: one}, _judged(one))
+    found |= find_retrieval_files(dict(config.retrieval_sets), ("test", "dev"))
     for tasks, splits in _asked(config):
         found |= suite_files(config.suite.expanduser(), tasks, splits)
     return found
-
-
-def _judged(one: RetrievalSource) -> list[Split]:
-    """The splits for which a folder has judgements."""
-    both: tuple[Split, ...] = ("dev", "test")
-    return [split for split in both if has_judgements(one, split)]
 
 
 def _asked(config: GuardConfig) -> list[tuple[tuple[str, ...], tuple[Split, ...]]]:
@@ -153,7 +145,7 @@ def read_sentences(config: GuardConfig) -> Sentences:
         suites += read_suite(config.suite.expanduser(), *asked)
     both: tuple[Split, ...] = ("dev", "test")
     sets = read_sets(dict(config.sts_sets), both, required=False)
-    asked_of = read_retrieval_sets(dict(config.retrieval_sets), both, required=False)
+    asked_of = read_retrieval_sets(dict(config.retrieval_sets), both)
     for task in (*suites, *read_cases(dict(config.fact_order), both), *sets, *asked_of):
         name = names.setdefault((task.suite, task.name), len(names))
         # The documents of a retrieval set may be the corpus; its queries are what nobody may see.

@@ -118,33 +118,36 @@ def find_retrieval_files(
     return {
         f"{SUITE}/{name}/{inside}": path
         for name, one in sets.items()
-        for split in splits
+        for split in _judged(one, splits)
         for inside, path in beir_files(Path(one.source).expanduser(), getattr(one, split)).items()
     }
 
 
-def has_judgements(one: RetrievalSource, split: Split) -> bool:
-    """Whether the folder has the file of judgements for a split."""
-    qrels = Path(one.source).expanduser() / "qrels"
-    return any((qrels / f"{getattr(one, split)}.tsv{end}").is_file() for end in _ENDS)
-
-
 def read_retrieval_sets(
-    sets: Mapping[str, RetrievalSource], splits: Sequence[Split], required: bool = True
+    sets: Mapping[str, RetrievalSource], splits: Sequence[Split]
 ) -> list[RetrievalTask]:
-    """The queries of these splits, one task for each set and split, test before dev.
+    """The queries of those of the splits that a set has, a task each, test before dev.
 
-    required: a split without judgements is an error; else it is left out.
-    Raises: BadInput as `read_beir`.
+    Raises: BadInput as `read_beir`, and for a set that has none of the splits.
     """
+    return [
+        read_beir(name, Path(one.source).expanduser(), split, getattr(one, split))
+        for name, one in sets.items()
+        for split in _judged(one, splits)
+    ]
+
+
+def _judged(one: RetrievalSource, splits: Sequence[Split]) -> list[Split]:
+    """Those of the splits whose judgements are there; if none are, the first, which is missed."""
     order: Sequence[Split] = ("test", "dev")
-    found = []
-    for name, one in sets.items():
-        folder = Path(one.source).expanduser()
-        for split in order:
-            if split in splits and (required or has_judgements(one, split)):
-                found.append(read_beir(name, folder, split, getattr(one, split)))
-    return found
+    asked = [split for split in order if split in splits]
+    qrels = Path(one.source).expanduser() / "qrels"
+    found = [
+        split
+        for split in asked
+        if any((qrels / f"{getattr(one, split)}.tsv{end}").is_file() for end in _ENDS)
+    ]
+    return found or asked[:1]
 
 
 def beir_files(folder: Path, judgements: str) -> dict[str, Path]:

@@ -12,6 +12,7 @@ from evaluation_stage import compare, encoder, model, run_stage, words
 
 from tercet.flows.pipeline.fingerprints import without
 from tercet.tasks.evaluation.evaluate import STAGE, EvaluateConfig, externals
+from tercet.tasks.stage import BadInput
 
 __all__ = ["encoder", "model"]
 
@@ -96,3 +97,14 @@ def test_the_files_are_part_of_the_version_and_their_place_is_not(folder: Path) 
     }
     stripped = without(config.model_dump(mode="json"), STAGE.locations)
     assert stripped["retrieval_sets"] == {"ours": {"dev": "dev", "test": "test"}}
+
+
+def test_a_split_without_judgements_is_left_out_and_a_set_without_any_is_refused(
+    tmp_path: Path, encoder: SimpleNamespace, model: Path, folder: Path
+) -> None:
+    out = measured(tmp_path, model, folder, splits=["dev", "test"])
+    assert {task for task, _ in figures(out["evaluations"])} == {
+        "ours", "ours bm25", "ours hybrid",
+    }  # fmt: skip
+    with pytest.raises(BadInput, match=r"qrels/dev.tsv is missing"):
+        measured(tmp_path, model, folder, splits=["dev"])
