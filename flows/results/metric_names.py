@@ -11,11 +11,11 @@ GEOMETRY = ("alignment", "uniformity", "isotropy")
 RETRIEVAL = ("recall@1", "recall@10", "mrr")
 # Every metric as people write it, in the order of listing.
 SPELT = {
+    "ndcg@10": "nDCG@10",
     "recall@1": "recall@1",
     "recall@10": "recall@10",
-    "mrr": "MRR",
-    "ndcg@10": "nDCG@10",
     "recall@100": "recall@100",
+    "mrr": "MRR",
     "mrr@10": "MRR@10",
     "spearman": "Spearman",
     "accuracy": "accuracy",
