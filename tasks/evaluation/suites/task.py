@@ -4,6 +4,7 @@ A kind of tasks is a module with a class of them and functions that read them. T
 directory are listed in `suite.py`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from tercet.models.measures.metrics import TIE
 from tercet.models.seeding import Ids
 from tercet.tasks.evaluation.suites.layout import (
     Split,
+    content_digest,
     named_file,
     named_files,
     needed,
@@ -73,7 +75,7 @@ class Scores:
     fixed: bool = False
 
 
-class Task:
+class Task(ABC):
     """Texts with what is known of them. suite: its kind, as in the table `evaluations`."""
 
     suite: str
@@ -86,24 +88,24 @@ class Task:
         plain = self.split == "test" or self.suite == "awareness"
         return self.name if plain else f"{self.name} {self.split}"
 
+    @abstractmethod
     def texts(self) -> list[str]:
         """All texts, repetitions included."""
-        raise NotImplementedError
 
     def sided_texts(self) -> list[Sided]:
         """The same, each with the side of a search that it is encoded on."""
         return [(text, None) for text in self.texts()]
 
     def digest(self) -> str:
-        """Digest over texts and judgements, 16 hex digits: the same for the same data anywhere."""
-        raise NotImplementedError
+        """Digest over texts, and judgements if there are any, 16 hex digits: the same anywhere."""
+        return content_digest([self.texts()])
 
+    @abstractmethod
     def scores(self, encoded: "Encoded") -> list[Scores]:
         """One value per pair, query or example.
 
         Raises: BadInput that names the task, where the encoder cannot be scored on it.
         """
-        raise NotImplementedError
 
     def rejects(self) -> pa.Table | None:
         """A reject for what was left out of its files; None if nothing was."""
