@@ -12,14 +12,12 @@ from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.fitting import fitted, recipe_name
 from tercet.flows.recipe.text import check_output, recipe_text, write
 from tercet.flows.terminal.printable import printable
+from tercet.models.english.share import LEAST
 from tercet.tasks.corpus.sources.corpora import IngestSettings
 from tercet.tasks.corpus.sources.discover import Description, describe
 
 BASE = "quickstart"
 SHARE_OF_FILES = 0.7
-# Of English, abstracts have a share of common words of .23 to .30, code with its docstrings of .14;
-# German, French, Dutch and Danish have .00 to .09.
-ENGLISH = 0.1
 
 
 def write_recipe(corpus: str, output: str) -> None:
@@ -45,7 +43,7 @@ def write_recipe(corpus: str, output: str) -> None:
     short = _short(described, content.get("ingest", {}))
     if short is not None:
         typer.echo(short)
-    if described.english is not None and described.english < ENGLISH:
+    if described.english is not None and described.english < LEAST:
         typer.echo(
             f"Only {described.english:.0%} of its words are among the most common of English. If "
             "it is in another language: rules, lexicon and the default encoder are for English, so "

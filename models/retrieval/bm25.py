@@ -1,7 +1,7 @@
 """Search by words: BM25 as Lucene has it, with k1 = 1.5 and b = 0.75 (bm25s).
 
 Words are letters and digits, two at least, in lower case. English loses its stop words (bm25s'
-list) and is stemmed (Snowball); other languages are taken as they are.
+list) and is stemmed (Snowball); documents in another language are taken as they are.
 """
 
 from collections.abc import Sequence
@@ -10,25 +10,27 @@ from typing import Any
 
 import numpy as np
 
+from tercet.models.english.share import is_english
 from tercet.models.retrieval.rankings import NONE, Places, Scores
+
+# Documents from which the language is told.
+_SAMPLE = 1_000
 
 
 @dataclass(frozen=True)
 class Bm25:
-    """An index of documents by their words."""
+    """An index of documents by their words. english: without stop words, and stemmed."""
 
     index: Any
     english: bool
     documents: int
 
 
-def build(documents: Sequence[str], english: bool = True) -> Bm25:
-    """The index of these documents; each is found by its place.
-
-    english: whether stop words are left out and words stemmed.
-    """
+def build(documents: Sequence[str]) -> Bm25:
+    """The index of these documents; each is found by its place."""
     import bm25s
 
+    english = is_english(documents[:_SAMPLE])
     index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
     tokens = _words(documents, english)
     if any(tokens):

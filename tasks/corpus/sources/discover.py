@@ -7,7 +7,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from tercet.models.english.words import word_set
+from tercet.models.english.share import share_of_english
 from tercet.models.text.lengths import count_words, is_unspaced
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import files, prose, pydocs, separated, tables
@@ -35,14 +35,6 @@ _LABELLED, _LABELLED_CHARACTERS = 20_000, 8_000_000
 MAX_BYTES = 1_000_000
 _COUNTED = 8_000_000  # bytes behind the sample that are read to see how rows are spread
 PROSE_SENTENCES = 1.5  # sentences a line, on average, from which lines count as prose
-
-# Words of English that hardly another language has.
-_COMMON = word_set(
-    """the of and to that it with his this but from have you they which she their been has would
-    there when who more if out said what its your into than them can only other our could these
-    some we i be not are for by"""
-)
-_WORDS = 100  # fewer of them show no language
 
 Prose: TypeAlias = bool | Literal["lines"]
 
@@ -307,15 +299,10 @@ def _read(readings: Sequence[Reading]) -> dict[str, Any]:
         "mean_sentences": len(texts) / max(len(documents), 1),
         "lengths": lengths,
         "unspaced": 2 * sum(map(is_unspaced, texts)) > len(texts),
-        "english": _english(texts),
+        "english": share_of_english(texts),
         "not_utf8": faults.count("not_utf8"),
         "looked_at": len(readings),
     }
-
-
-def _english(texts: Sequence[str]) -> float | None:
-    words = [word.strip(",.;:!?()\"'").lower() for text in texts for word in text.split()]
-    return sum(word in _COMMON for word in words) / len(words) if len(words) >= _WORDS else None
 
 
 def _count_documents(named: list[tuple[str, Path]], readings: list[Reading]) -> tuple[int, bool]:
