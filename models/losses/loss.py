@@ -3,7 +3,8 @@
 Nothing here imports torch, so that a recipe can be checked without it.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,8 @@ class Loss:
         stands for a term that the batch has no number for.
     texts: the columns that the rows must have, in the order of `sentence_features`.
     optional: columns that follow them where the rows have them. Rows of a batch that lack such a
-        text are left out of its features, which are then fewer than the anchors.
+        text are left out of its features, which are then fewer than the anchors; rows with several
+        (`negative`, `negative_2` and so on) make them more.
     labels: the label's column and type, at most one. A missing float reaches the loss as NaN; lists
         reach it as rows that are filled up with -1.
     slots: model inputs by name, whose directories `build` gets.
@@ -66,6 +68,14 @@ class Loss:
     around: tuple[str, ...] = ()
     resolve: "Callable[[Any], Loss] | None" = None
     module: str = ""
+
+    def columns_of(self, columns: Sequence[str]) -> dict[str, list[str]]:
+        """Of these columns, those that each of its features is made of, in the features' order."""
+        found = {name: [name] for name in self.texts}
+        for name in self.optional:
+            own = [column for column in columns if re.fullmatch(rf"{name}(_\d+)?", column)]
+            found |= {name: own} if own else {}
+        return found
 
     def with_params(self, params: Params) -> "Loss":
         """The loss as it is with these hyperparameters."""

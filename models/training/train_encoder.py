@@ -172,7 +172,8 @@ class _Part:
                 f"{name}: the loss {loss.name} needs the column {missing[0]}, which the rows lack: "
                 "take another loss, or rows that have it"
             )
-        self._texts = [*loss.texts, *(c for c in loss.optional if c in here)]
+        self._features = loss.columns_of(here)
+        self._texts = list(chain.from_iterable(self._features.values()))
         self._labels, self._sides = dict(loss.labels), part.sides
         group = ["group"] if "group" in here else []
         columns = ["row_id", *self._texts, *self._labels, *group]
@@ -209,9 +210,9 @@ class _Part:
                 for text, row_id in zip(texts["anchor"], rows["row_id"].to_pylist(), strict=True)
             ]
         features = []
-        for name in self._texts:
+        for name, columns in self._features.items():
             # Of an optional column a row may lack the text, and a batch may have none at all.
-            there = [text for text in texts[name] if text is not None]
+            there = [text for column in columns for text in texts[column] if text is not None]
             # The prompt that the encoder is used with; without it, another would be trained.
             given = side_arguments(self._model, self._sides.get(name))
             if there:

@@ -8,8 +8,6 @@ from tercet.models import seeding
 from tercet.models.losses.loss import Loss
 from tercet.tasks.stage import BadInput
 
-_TEXTS = ("anchor", "positive", "negative")
-
 
 def shaped(rows: pa.Table, loss: Loss, max_rows: int | None, seed: int) -> pa.Table:
     """A seeded sample of the rows with the columns that the loss reads, in order of row_id.
@@ -31,8 +29,7 @@ def shaped(rows: pa.Table, loss: Loss, max_rows: int | None, seed: int) -> pa.Ta
             f"train: the loss {loss.name} needs {' and '.join(missing)}, which not all of its rows "
             "have: take other rows or another loss."
         )
-    texts = [name for name in _TEXTS if name in loss.texts or name in loss.optional]
-    kept = [name for name in texts if name in there]
+    kept = [name for columns in loss.columns_of(there).values() for name in columns]
     if "group" in rows.column_names:
         kept.append("group")
     columns = {name: rows[name] for name in ("row_id", *kept)}
