@@ -93,7 +93,7 @@ def evaluate_encoders(
     read_cases(cases, chosen)
     asked_of = read_retrieval_sets(queries, chosen)
     left_out = [describe_skipped(task) for task in read_sets(graded, chosen) if task.skipped]
-    left_out += [said for task in asked_of if (said := task.left_out())]
+    left_out += [said for task in asked_of for said in task.left_out().values()]
     paths = _paths(models, store, run_ref)
 
     from tercet.flows.running.device import device

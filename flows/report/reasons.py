@@ -47,6 +47,7 @@ REASONS = {
     "document_left_out": "its document is not among those that were kept",
     "html": "had HTML, which is taken out: no loss",
     "no_document": "relevant documents that are not there",
+    "no_judgement": "queries without a relevant document",
     "page_too_long": "a page of HTML longer than allowed",
     "no_ranking": "queries with nothing to rank",
     "no_score": "no score",

@@ -8,6 +8,7 @@ from tercet.flows.recipe.model import Recipe
 _SAID = """
 SELECT DISTINCT stage, reason, detail, text FROM rejects
 WHERE row_id IS NULL AND stage IN ('halves', 'labels', 'awareness', 'evaluate', 'define')
+    AND reason <> 'no_document' -- a warning
 ORDER BY ALL
 """
 _OF_A_SPLIT = ("no_halves", "no_pairs", "no_texts")

@@ -10,6 +10,8 @@ from tercet.tasks.connections import connection
 from tercet.tasks.cut_texts import find_cut
 from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES
+from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
+from tercet.tasks.evaluation.suites.beir import SUITE as RETRIEVAL_SETS
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.scoring.select_warnings import threshold_keys
 from tercet.tasks.stage import Work
@@ -20,7 +22,7 @@ from tercet.tasks.warning import StageWarning
 CEILING = 95.0
 # A figure of fewer questions tells a gain from chance no better than a coin.
 FEW = 30
-_MEASURES = "('recall@1', 'accuracy', 'spearman', 'map', 'ap')"
+_MEASURES = "('recall@1', 'ndcg@10', 'accuracy', 'spearman', 'map', 'ap')"
 
 
 def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
@@ -28,6 +30,7 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
     config: EvaluateConfig = work.config
     if "baseline" not in work.inputs:
         yield from _unusable(work, made)
+        yield from _absent(work, made)
         yield from _at_ceiling(work, made)
         yield from _cut(work)
         yield from _without_sides(work, made)
@@ -55,6 +58,19 @@ def _unusable(work: Work, made: Rows) -> Iterator[StageWarning]:
                 yield StageWarning("unusable", name, count, count + used, said, remedy, fault)
 
 
+def _absent(work: Work, made: Rows) -> Iterator[StageWarning]:
+    """Judged documents that a retrieval set lacks: no encoder finds them."""
+    with connection(work) as db:
+        found = db.execute(
+            f"""SELECT DISTINCT detail, replace(regexp_extract(detail, ': ([0-9,]+) ', 1), ',', '')
+            FROM {made.sql("rejects")} WHERE reason = 'no_document' ORDER BY ALL"""
+        ).fetchall()
+    for said, count in found:
+        name, number = said.split(": ")[0], int(count)
+        remedy = "add them to corpus.jsonl, or take their lines out of qrels"
+        yield StageWarning("no_document", name, number, number, said, remedy)
+
+
 def _cut(work: Work) -> Iterator[StageWarning]:
     """Pairs that are longer than `evaluate.max_length`; the model's own is not known here."""
     config: EvaluateConfig = work.config
@@ -74,7 +90,9 @@ def _at_ceiling(work: Work, made: Rows) -> Iterator[StageWarning]:
             f"""SELECT concat_ws(' ', task, nullif(subset, 'all'), metric), value, n
             FROM {made.sql("evaluations")}
             WHERE metric IN {_MEASURES} AND value >= {CEILING} AND n >= {FEW}
-                AND (subset = 'all' OR suite NOT IN ('sts', 'fact_order')) ORDER BY ALL"""
+                AND (subset = 'all' OR suite NOT IN ('sts', 'fact_order'))
+                AND (suite <> '{RETRIEVAL_SETS}' OR metric = 'ndcg@10'
+                    AND NOT regexp_matches(task, ' ({BM25}|{HYBRID})')) ORDER BY ALL"""
         ).fetchall()
     for name, value, n in found:
         said = (

@@ -98,17 +98,25 @@ class RetrievalTask(Task):
         return places
 
     def rejects(self) -> pa.Table | None:
-        said = self.left_out()
-        return None if said is None else rejects("evaluate", [None], "no_document", said, None)
-
-    def left_out(self) -> str | None:
-        """How many relevant documents are not there; None if all are."""
-        if not self.absent:
+        found = self.left_out()
+        if not found:
             return None
-        return (
-            f"{self.title}: {self.absent:,} relevant documents are not in corpus.jsonl and count "
-            "as not found"
-        )
+        return rejects("evaluate", [None] * len(found), list(found), list(found.values()), None)
+
+    def left_out(self) -> dict[str, str]:
+        """By the reason: relevant documents that are not there, queries that have none."""
+        found = {}
+        if self.absent:
+            found["no_document"] = (
+                f"{self.title}: {self.absent:,} relevant documents are not in corpus.jsonl and "
+                "count as not found"
+            )
+        if self.unjudged:
+            found["no_judgement"] = (
+                f"{self.title}: {self.unjudged:,} of {self.unjudged + len(self.queries):,} queries "
+                f"have no relevant document in the split {self.split} and are not asked"
+            )
+        return found
 
 
 def find_retrieval_files(
@@ -249,7 +257,8 @@ def _judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
             continue
         if not line.fault and len(cells) == _TREC:
             cells = [cells[0], *cells[2:]]
-        grade = cells[2] if not line.fault and len(cells) == _TREC - 1 else ""
+        whole = not line.fault and len(cells) == _TREC - 1 and all(cells)
+        grade = cells[2] if whole else ""
         try:
             yield line.number, cells[0], cells[1], int(grade)
         except ValueError:

@@ -42,6 +42,7 @@ def told(
         ("labels", None, "no_texts", "column 'x' has no value in split test", "test"),
         ("awareness", None, "too_few", "entity: 3 pairs, fewer than the 30 needed", None),
         ("define", None, "no_held_out", "none is held out", None),
+        ("evaluate", None, "no_judgement", "own: 1 of 2 queries have no relevant document", None),
     ],
 )
 def test_each_is_told_once_with_its_reason(
@@ -67,5 +68,9 @@ def test_rejects_of_rows_and_of_other_stages_are_none() -> None:
         ("awareness", 7, "no_pair", "why", None), ("ingest", None, "no_text", "why", None),
     ]  # fmt: skip
     assert told(rows, recipe()) == []
+    # The warnings have it, with what to do.
+    assert (
+        told([("evaluate", None, "no_document", "own: 1 relevant document", None)], recipe()) == []
+    )
     with duckdb.connect() as db:
         assert unmeasured.describe_unmeasured(db, recipe()) == []

@@ -33,7 +33,8 @@ def found(tmp_path: Path) -> Any:
     def _found(*rows: dict[str, Any], trained: bool = False, **config: Any) -> list[StageWarning]:
         files = {name: [tmp_path / f"{name}.parquet"] for name in ("evaluations", "rejects")}
         pq.write_table(pa.Table.from_pylist(list(rows), EVALUATIONS), files["evaluations"][0])
-        pq.write_table(REJECTS.empty_table(), files["rejects"][0])
+        left_out = [dict.fromkeys(REJECTS.names) | one for one in config.pop("rejects", [])]
+        pq.write_table(pa.Table.from_pylist(left_out, REJECTS), files["rejects"][0])
         made = rows_of(files)
         inputs = {"baseline": made} if trained else {}
         of_step = EvaluateConfig.model_validate(config.pop("evaluate", {}))
@@ -61,6 +62,24 @@ def test_a_measure_at_its_ceiling_before_training_is_told(found: Any) -> None:
     # Three questions show no ceiling.
     assert found(figure("recall@1", 100.0, n=3)) == []
     assert found(figure("recall@1", 99.45), trained=True, train={}) == []
+
+
+def test_a_search_is_at_its_ceiling_by_vectors_alone(found: Any) -> None:
+    own = {"suite": "retrieval_sets", "subset": "all"}
+    tasks = ("ours", "ours bm25", "ours hybrid", "ours bm25 dev")
+    rows = [figure("ndcg@10", 98.5, task=task, **own) for task in tasks]
+    (warning,) = found(*rows, figure("map", 98.0, task="ours", **own))
+    assert (warning.kind, warning.key, warning.count) == ("ceiling", "ours ndcg@10", 178)
+
+
+def test_judged_documents_that_are_not_there_are_counted(found: Any) -> None:
+    said = "ours: 1,203 relevant documents are not in corpus.jsonl and count as not found"
+    missing = {"stage": "evaluate", "reason": "no_document", "detail": said}
+    unasked = {"stage": "evaluate", "reason": "no_judgement", "detail": "ours: 3 of 9 queries"}
+    (warning,) = found(figure("mrr", 50.0), rejects=[missing, unasked])
+    assert (warning.kind, warning.key, warning.count) == ("no_document", "ours", 1203)
+    assert warning.message == said
+    assert "add them to corpus.jsonl" in warning.remedy
 
 
 def test_an_encoder_with_prompts_of_which_no_search_is_measured_is_told(found: Any) -> None:

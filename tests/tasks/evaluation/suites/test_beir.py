@@ -43,7 +43,7 @@ def test_compressed_files_and_trec_columns_are_the_same_set(tmp_path: Path) -> N
 
 
 def test_a_judged_document_that_is_not_there_is_counted_and_cannot_be_found(tmp_path: Path) -> None:
-    found = read_beir("own", folder(tmp_path, QRELS + "2\tgone\t1\n\n"), "test", "test")
+    found = read_beir("own", folder(tmp_path, QRELS + "2\tgone\t1\n\n\t\t\n"), "test", "test")
     assert found.absent == 1
     assert found.judged[0] == {1: 1, -2: 1}
 
@@ -52,6 +52,13 @@ def test_queries_without_a_relevant_document_are_not_asked(tmp_path: Path) -> No
     found = read_beir("own", folder(tmp_path, "1\ta\t1\n2\tb\t0\n"), "test", "test")
     assert found.queries == ("what feeds?",)
     assert found.unjudged == 1
+    assert found.left_out() == {
+        "no_judgement": "own: 1 of 2 queries have no relevant document in the split test and are "
+        "not asked"
+    }
+    rejects = found.rejects()
+    assert rejects is not None
+    assert rejects["reason"].to_pylist() == ["no_judgement"]
 
 
 @pytest.mark.parametrize(
@@ -60,6 +67,7 @@ def test_queries_without_a_relevant_document_are_not_asked(tmp_path: Path) -> No
         (QRELS + "3\ta\t1\n", r"line 5: the query '3' is not in queries.jsonl"),
         (QRELS + "1\tb\tgood\n", r"line 5: query, document and a whole number"),
         (QRELS + "1\tb\n", r"line 5: query, document and a whole number"),
+        (QRELS + "1\t\t1\n", r"line 5: query, document and a whole number"),
         ("1\ta\t0\n", "no document with a grade above 0"),
         ("", "no document with a grade above 0"),
         ("1\tx\t1\n2\ty\t1\n", "None of the 2 relevant documents"),
