@@ -153,12 +153,14 @@ def study(
 def init(
     corpus: Annotated[str, Argument(help="a file, folder, glob, pydocs, hf:NAME or lmf:FILE.xml")],
     output: Annotated[str, Option("-o", "--output", help="where to write")] = "recipe.yaml",
+    query: Annotated[str | None, Option("--query", help="the column of a pair's queries")] = None,
+    answer: Annotated[str | None, Option("--answer", help="the column that answers them")] = None,
     store: StoreOption = _STORE,
 ) -> None:
     """Write a commented recipe for a corpus."""
     from tercet.flows.commands.init import write_recipe
 
-    write_recipe(corpus, output)
+    write_recipe(corpus, output, query, answer)
 
 
 @app.command()

@@ -1,33 +1,44 @@
 """`tercet init`: a commented recipe for a corpus, from the quickstart's settings."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import typer
 import yaml
 
+from tercet.flows.formatting import shorten
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.fitting import fitted, recipe_name
+from tercet.flows.recipe.fitting import fitted, recipe_name, with_pair
 from tercet.flows.recipe.text import check_output, recipe_text, write
 from tercet.flows.terminal.printable import printable
+from tercet.flows.terminal.text_table import render
 from tercet.models.english.share import LEAST
 from tercet.tasks.corpus.sources.corpora import IngestSettings
 from tercet.tasks.corpus.sources.discover import Description, describe
 
 BASE = "quickstart"
+PAIR = ("query", "answer")
+MOST_COLUMNS, LONGEST_NAME = 30, 40
+MOST_PAIRS = 3
 SHARE_OF_FILES = 0.7
 
 
-def write_recipe(corpus: str, output: str) -> None:
+def write_recipe(
+    corpus: str, output: str, query: str | None = None, answer: str | None = None
+) -> None:
     """Inspects the corpus, writes the recipe, and prints the findings and the next commands.
 
-    Raises: BadInput for an unreadable corpus and for an output file that exists.
+    query, answer: the columns of a natural pair, instead of those that look most like one.
+
+    Raises: BadInput for an unreadable corpus, a column that is not there, and for an output file
+        that exists.
     """
     path = Path(output).expanduser()
     check_output(path)
-    described = describe(corpus)
+    described = with_pair(describe(corpus), query, answer)
     base = yaml.safe_load(recipe_file.find(BASE).read_text(encoding="utf-8"))
     content, chosen = fitted(base, described)
     content["name"] = recipe_name(corpus)
@@ -39,6 +50,8 @@ def write_recipe(corpus: str, output: str) -> None:
     write(path, recipe_text(content, heading, _more(described), _hints(described)))
     said = shlex.quote(str(path))
     typer.echo(printable(_found(described)))
+    for line in _columns(described):
+        typer.echo(printable(line))
     typer.echo(printable(chosen))
     short = _short(described, content.get("ingest", {}))
     if short is not None:
@@ -49,12 +62,8 @@ def write_recipe(corpus: str, output: str) -> None:
             "it is in another language: rules, lexicon and the default encoder are for English, so "
             "set backbone and evaluator.model to an encoder that knows the language."
         )
-    if (pair := described.repeated) is not None:
-        typer.echo(
-            f"{pair.query!r} and {pair.answer!r} look like a pair, but only {pair.distinct:,} of "
-            f"{pair.rows:,} values of {pair.query!r} differ: set corpora.0.query and "
-            "corpora.0.answer to take them."
-        )
+    for line in islice(_other_pairs(described), MOST_PAIRS):
+        typer.echo(printable(line))
     typer.echo(f"The recipe is in {path}. Next:")
     typer.echo(f"  tercet plan {said}")
     typer.echo(f"  tercet run {said}")
@@ -75,6 +84,55 @@ def _found(described: Description) -> str:
     words = f"{described.mean_words:.0f}"
     parts.append(f"{words} {'word' if words == '1' else 'words'} a sentence")
     return f"{described.source} ({kind}): {', '.join(parts)}."
+
+
+def _columns(described: Description) -> Iterator[str]:
+    """A line for each column of a table: how much of it is filled, and what it looks like."""
+    if not described.looks:
+        return
+    used = {described.text: "text"} | dict(zip(described.pair or (), PAIR, strict=False))
+    used |= dict.fromkeys(islice(described.labels, 1), "labels")
+    looked_at = described.looks[0].rows
+    names = ("column", "filled", "distinct", "words", "looks like", "read as")
+    rows = [
+        (
+            shorten(column.name, LONGEST_NAME),
+            f"{column.filled:,}",
+            f"{column.distinct:,}",
+            f"{column.words:.0f}" if column.words and column.looks != "number" else "",
+            f"a {column.looks}" if column.looks else "",
+            used.get(column.name, ""),
+        )
+        for column in described.looks[:MOST_COLUMNS]
+    ]
+    lines, _ = render(names, rows, right=(False, True, True, True, False, False))
+    yield f"Of {'its' if looked_at == described.rows else 'the first'} {looked_at:,} rows:"
+    yield from (f"  {line.rstrip()}" for line in lines)
+    if more := len(described.looks) - len(rows):
+        yield f"  and {more:,} more {'column' if more == 1 else 'columns'}"
+
+
+def _other_pairs(described: Description) -> Iterator[str]:
+    """A line for each pair that was not taken: why, and how to take it."""
+    looks = {column.name: column for column in described.looks}
+    for pair in described.pairs:
+        if (pair.query, pair.answer) == described.pair:
+            continue
+        said = f"{pair.query!r} and {pair.answer!r} look like a pair"
+        why = "."
+        if not pair.natural:
+            gone = pair.rows - pair.distinct
+            why = (
+                f", but only {pair.distinct:,} of {pair.rows:,} values of {pair.query!r} differ: "
+                f"the other {gone:,} would be left out as duplicate_query."
+            )
+        elif not pair.sure:
+            column = looks[pair.query]
+            why = f" by their values alone ({column.words:.0f} words, {column.distinct:,} differ)."
+        elif described.pair is not None:
+            why = f" too; {' and '.join(map(repr, described.pair))} were taken."
+        options = f"--query {shlex.quote(pair.query)} --answer {shlex.quote(pair.answer)}"
+        yield f"{said}{why} To take them: {options}"
 
 
 def _short(described: Description, ingest: Mapping[str, Any]) -> str | None:

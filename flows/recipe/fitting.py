@@ -4,12 +4,14 @@ What is chosen becomes the recipe, which the run records: nothing is decided lat
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from tercet.tasks.corpus.sources.discover import Description
 from tercet.tasks.corpus.sources.streams import conversion
+from tercet.tasks.stage import BadInput
 from tercet.tasks.synthesis.methods import RULE_NAMES
 
 # Methods that take the positive from the sentence's surroundings, which single sentences lack.
@@ -132,6 +134,24 @@ def corpus_entry(described: Description, beside: Sequence[Any]) -> dict[str, Any
     if described.format == ".txt":
         entry["prose"] = described.prose
     return entry
+
+
+def with_pair(described: Description, query: str | None, answer: str | None) -> Description:
+    """The description with these columns as the natural pair, if they are named.
+
+    Raises: BadInput for one without the other, and for a column that is not there.
+    """
+    if query is None and answer is None:
+        return described
+    if query is None or answer is None or query == answer:
+        raise BadInput("--query and --answer name the two columns of a pair: give both")
+    for column in (query, answer):
+        if column not in described.columns:
+            known = ", ".join(map(repr, described.columns))
+            its = f"its columns are {known}" if known else "it has no columns"
+            raise BadInput(f"{described.source} has no column {column!r}: {its}")
+    labels = {k: v for k, v in described.labels.items() if k not in (query, answer)}
+    return replace(described, pair=(query, answer), labels=labels)
 
 
 def recipe_name(source: str) -> str:

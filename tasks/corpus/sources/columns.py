@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tercet.tasks.corpus.sources.cells import label_of, missing
+from tercet.tasks.corpus.sources.looks import ASKED, Column
 from tercet.tasks.corpus.sources.tables import Row
 
 # Columns that hold a natural pair, the question first.
@@ -29,6 +30,8 @@ PAIRS = (
 # A pair's columns are filled in at least this share of the rows (a row without one is a reject),
 # and its questions differ as often.
 FILLED = 0.9
+# An answer that is found by its values has so many words on average.
+_ANSWER_WORDS = 5
 # Labels by these names come before other columns of few values.
 LABELS = (
     "label", "labels", "class", "category", "sentiment", "stars", "rating", "score", "topic",
@@ -42,40 +45,59 @@ LEAST_ROWS, LEAST_SHARE, LONGEST = 10, 0.01, 40
 
 
 class FilledPair(NamedTuple):
-    """Columns with the names of a pair, both filled in most rows. distinct: how many questions."""
+    """Columns that may be a pair, both filled in most rows. distinct: how many questions.
+
+    sure: whether their names say so, or question marks do; else the values alone look like it.
+    """
 
     query: str
     answer: str
     distinct: int
     rows: int
+    sure: bool = True
+
+    @property
+    def natural(self) -> bool:
+        """Whether hardly any row is left out since its question stands in an earlier one."""
+        return self.distinct >= FILLED * self.rows
 
 
-def pair_of(columns: Sequence[str], sample: Sequence[Row]) -> tuple[str, str] | None:
-    """The columns of a natural pair (question, answer) by their names, whatever their case."""
-    for pair in _filled(columns, sample):
-        if pair.distinct >= FILLED * len(sample):
-            return pair.query, pair.answer
-    return None
+def pairs_of(
+    columns: Sequence[str], sample: Sequence[Row], looks: Sequence[Column] = (), text: str = ""
+) -> list[FilledPair]:
+    """Columns that may be pairs (question, answer), the likeliest first: by both their names,
+    whatever their case, else a question or a title and the text that it may belong to.
 
-
-def repeated_pair(columns: Sequence[str], sample: Sequence[Row]) -> FilledPair | None:
-    """The columns that are no natural pair only since their questions are often the same."""
-    filled = _filled(columns, sample)
-    return next((pair for pair in filled if pair.distinct < FILLED * len(sample)), None)
-
-
-def _filled(columns: Sequence[str], sample: Sequence[Row]) -> Iterator[FilledPair]:
+    looks: of the columns. text: the column that holds the text.
+    """
     there = {column.lower(): column for column in columns}
-    for names in PAIRS:
-        if all(name in there for name in names):
-            query, answer = (there[name] for name in names)
-            questions = [
-                row.values[query]
-                for row in sample
-                if _text(row.values.get(query)) and _text(row.values.get(answer))
-            ]
-            if questions and len(questions) >= FILLED * len(sample):
-                yield FilledPair(query, answer, len(set(questions)), len(questions))
+    named = [
+        (there[query], there[answer], True)
+        for query, answer in PAIRS
+        if query in there and answer in there
+    ]
+    found: dict[tuple[str, str], FilledPair] = {}
+    for query, answer, sure in (*named, *_by_looks(looks, text)):
+        questions = [
+            row.values[query]
+            for row in sample
+            if _text(row.values.get(query)) and _text(row.values.get(answer))
+        ]
+        if questions and len(questions) >= FILLED * len(sample):
+            pair = FilledPair(query, answer, len(set(questions)), len(questions), sure)
+            found.setdefault((query, answer), pair)
+    return sorted(found.values(), key=lambda pair: not (pair.sure and pair.natural))
+
+
+def _by_looks(looks: Sequence[Column], text: str) -> Iterator[tuple[str, str, bool]]:
+    queries = [column for column in looks if column.looks in ("question", "title")]
+    queries.sort(key=lambda column: (column.looks != "question", not column.named))
+    for query in queries:
+        others = [column for column in looks if column.looks is None and column != query]
+        others.sort(key=lambda column: (column.name != text, -column.words))
+        if others and others[0].words >= max(_ANSWER_WORDS, query.words):
+            asked = query.looks == "question" and query.asked >= ASKED
+            yield query.name, others[0].name, query.named or asked
 
 
 def labels_of(

@@ -12,8 +12,9 @@ from tercet.models.text.lengths import count_words, is_unspaced
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import files, prose, pydocs, separated, tables
 from tercet.tasks.corpus.sources.cells import missing
-from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, pair_of, repeated_pair
+from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, pairs_of
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, Fault, Reading
+from tercet.tasks.corpus.sources.looks import Column, is_number, looks_of
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.sources.streams import (
     PLAIN,
@@ -46,7 +47,8 @@ class Description:
     format: such as '.jsonl', '.html and .md', 'pydocs' or 'hf'. compression: '', '.gz' or '.zst'.
     files: how many files the source means; None if it is not made of files.
     unit: what a row is: lines, rows, documents (of prose) or docstrings.
-    columns: of a table, else (). text: the column found, or None.
+    columns: of a table, else (); looks: the same with what they hold. text: the column found, or
+        None.
     packages: for pydocs, those that are installed, else ().
     paired: whether the documents come with natural pairs of themselves.
     rows: how many units, estimated unless `exact`.
@@ -60,7 +62,8 @@ class Description:
         reader knows, and hidden ones.
     english: the share of words that are among the most common of English; None of few words.
     lengths: the words of each sentence looked at.
-    repeated: columns that would be the pair if fewer of their questions were the same.
+    pairs: all columns that may be a pair, the likeliest first: the one taken, and those that are
+        not, since their questions repeat or their values alone look like it.
     """
 
     source: str
@@ -86,7 +89,8 @@ class Description:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
     unread: Mapping[str, int] = field(default_factory=dict)
-    repeated: FilledPair | None = None
+    looks: tuple[Column, ...] = ()
+    pairs: tuple[FilledPair, ...] = ()
     dialect: str | None = None
 
     @property
@@ -241,13 +245,16 @@ def _seen(where: str, columns: Sequence[str], rows: Iterator[Row]) -> dict[str, 
         named = ", ".join(map(repr, columns))
         raise BadInput(f"{where}: no column holds text; its columns, {named}, hold numbers alone")
     text = text_column(where, worded, first)
-    pair = pair_of(columns, sample[:SAMPLE])
+    looks = looks_of(columns, sample, text)
+    pairs = pairs_of(columns, sample, looks, text)
+    pair = next(((p.query, p.answer) for p in pairs if p.sure and p.natural), None)
     return {
         "columns": tuple(columns),
         "text": text,
         "pair": pair,
         "labels": labels_of(columns, sample, (text, *(pair or ()))),
-        "repeated": None if pair else repeated_pair(columns, sample[:SAMPLE]),
+        "looks": looks,
+        "pairs": tuple(pairs),
     }
 
 
@@ -255,17 +262,7 @@ def _numbers(column: str, sample: Sequence[Row]) -> bool:
     """Whether all values of a column are numbers; those of separated files come as strings."""
     values = [row.values.get(column) for row in sample]
     there = [value for value in values if not missing(value)]
-    return bool(there) and all(map(_number, there))
-
-
-def _number(value: object) -> bool:
-    try:
-        float(value)  # type: ignore[arg-type]
-    except OverflowError:
-        return True
-    except (TypeError, ValueError):
-        return False
-    return True
+    return bool(there) and all(map(is_number, there))
 
 
 def _prose_of(path: Path) -> Prose:

@@ -172,9 +172,72 @@ def test_a_pair_with_repeated_queries_is_told(
     assert recipe_file.load(str(output)).corpora[0].query is None
     (told,) = [line for line in capsys.readouterr().out.splitlines() if "a pair" in line]
     assert told == (
-        "'Subject' and 'Body' look like a pair, but only 20 of 40 values of 'Subject' differ: set "
-        "corpora.0.query and corpora.0.answer to take them."
+        "'Subject' and 'Body' look like a pair, but only 20 of 40 values of 'Subject' differ: the "
+        "other 20 would be left out as duplicate_query. To take them: --query Subject --answer Body"
     )
+
+
+def test_every_column_is_told_with_what_it_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, output = tmp_path / "papers.jsonl", tmp_path / "recipe.yaml"
+    rows = [
+        {
+            "id": i,
+            "asked": f"Does heron {i} wait?",
+            "abstract": line,
+            "of": "north" if i % 2 else "",
+        }
+        for i, line in enumerate(LINES)
+    ]
+    corpus.write_text("\n".join(map(json.dumps, rows)))
+    write_recipe(str(corpus), str(output))
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["Of", "its", "40", "rows:"] in shown
+    assert ["id", "40", "40", "a", "number"] in shown
+    assert ["asked", "40", "40", "4", "a", "question", "query"] in shown
+    assert ["abstract", "40", "40", "10", "answer"] in shown
+    assert ["of", "20", "1", "1", "a", "category"] in shown
+    recipe = recipe_file.load(str(output))
+    assert (recipe.corpora[0].query, recipe.corpora[0].answer) == ("asked", "abstract")
+    assert recipe.evaluate.retrieval
+
+
+def test_columns_that_are_named_are_the_pair(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, output = tmp_path / "notes.csv", tmp_path / "recipe.yaml"
+    corpus.write_text("line,story\n" + "".join(f'heron {i},"{x}"\n' for i, x in enumerate(LINES)))
+    write_recipe(str(corpus), str(output))
+    assert recipe_file.load(str(output)).corpora[0].query is None
+    shown = capsys.readouterr().out
+    assert "look like a pair by their values alone (2 words, 40 differ). To take them: --q" in shown
+    output.unlink()
+    done = tercet("init", str(corpus), "-o", str(output), "--query", "line", "--answer", "story")
+    assert done.returncode == 0
+    recipe = recipe_file.load(str(output))
+    assert (recipe.corpora[0].query, recipe.corpora[0].answer) == ("line", "story")
+    assert recipe.evaluate.retrieval
+    assert "look like a pair" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        (("line", None), "give both"),
+        ((None, "line"), "give both"),
+        (("line", "line"), "give both"),
+        (("lines", "story"), "has no column 'lines': its columns are 'line', 'story'"),
+    ],
+)
+def test_half_a_pair_and_columns_that_are_not_there_are_told(
+    pair: tuple[str | None, str | None], said: str, tmp_path: Path
+) -> None:
+    corpus, output = tmp_path / "notes.csv", tmp_path / "recipe.yaml"
+    corpus.write_text("line,story\n" + "".join(f'heron {i},"{x}"\n' for i, x in enumerate(LINES)))
+    with pytest.raises(BadInput, match=said):
+        write_recipe(str(corpus), str(output), *pair)
+    assert not output.exists()
 
 
 def test_numbers_are_no_text(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from tercet.tasks.corpus.sources.columns import labels_of, pair_of, repeated_pair
+from tercet.tasks.corpus.sources.columns import FilledPair, labels_of, pairs_of
+from tercet.tasks.corpus.sources.looks import looks_of
 from tercet.tasks.corpus.sources.tables import Row
 
 
@@ -16,22 +17,57 @@ def table(**columns: list[Any]) -> tuple[list[str], list[Row]]:
 TEXTS = [f"A text of its own, number {i}." for i in range(100)]
 
 
+def pairs(text: str = "", **columns: list[Any]) -> list[FilledPair]:
+    names, rows = table(**columns)
+    return pairs_of(names, rows, looks_of(names, rows, text) if text else (), text)
+
+
+def taken(text: str = "", **columns: list[Any]) -> list[tuple[str, str]]:
+    found = pairs(text, **columns)
+    return [(pair.query, pair.answer) for pair in found if pair.sure and pair.natural]
+
+
 def test_a_pair_is_found_by_its_names_whatever_their_case() -> None:
-    assert pair_of(*table(Title=TEXTS, Body=TEXTS)) == ("Title", "Body")
-    assert pair_of(*table(left=TEXTS, right=TEXTS)) is None
+    assert taken(Title=TEXTS, Body=TEXTS) == [("Title", "Body")]
+    assert taken(left=TEXTS, right=TEXTS) == []
 
 
 def test_a_question_that_is_often_missing_or_the_same_makes_no_pair() -> None:
-    assert pair_of(*table(title=[*TEXTS[:50], *[""] * 50], body=TEXTS)) is None
-    assert pair_of(*table(title=[*TEXTS[:50], *["NaN"] * 50], body=TEXTS)) is None
-    assert pair_of(*table(title=["Re: hello"] * 100, body=TEXTS)) is None
+    assert pairs(title=[*TEXTS[:50], *[""] * 50], body=TEXTS) == []
+    assert pairs(title=[*TEXTS[:50], *["NaN"] * 50], body=TEXTS) == []
+    assert taken(title=["Re: hello"] * 100, body=TEXTS) == []
 
 
 def test_a_pair_with_repeated_questions_is_known_as_such() -> None:
-    found = repeated_pair(*table(Title=[*TEXTS[:60], *TEXTS[:40]], Body=TEXTS))
-    assert found == ("Title", "Body", 60, 100)
-    assert repeated_pair(*table(title=TEXTS, body=TEXTS)) is None
-    assert repeated_pair(*table(title=[*TEXTS[:50], *[""] * 50], body=TEXTS)) is None
+    (found,) = pairs(Title=[*TEXTS[:60], *TEXTS[:40]], Body=TEXTS)
+    assert (found, found.natural) == (("Title", "Body", 60, 100, True), False)
+
+
+LONG = [f"It waits in the shallow water for fish number {i}. " * 3 for i in range(100)]
+ASKS = [f"Why does heron {i} wait?" for i in range(100)]
+SHORT = [f"heron {i} waits" for i in range(100)]
+
+
+def test_a_question_is_seen_by_its_marks_and_a_title_by_its_name() -> None:
+    assert taken("story", story=LONG, enquiry=ASKS) == [("enquiry", "story")]
+    assert taken("story", story=LONG, page_title=SHORT) == [("page_title", "story")]
+    both = taken("story", doc_title=SHORT, story=LONG, user_question=ASKS)
+    assert both == [("user_question", "story"), ("doc_title", "story")]
+
+
+def test_by_values_alone_a_title_is_suggested_and_not_taken() -> None:
+    (found,) = pairs("story", story=LONG, line=SHORT)
+    assert (found.query, found.answer, found.sure, found.natural) == ("line", "story", False, True)
+
+
+def test_a_pair_that_can_be_taken_stands_before_one_that_repeats() -> None:
+    found = pairs("body", title=["Re: hello"] * 100, body=LONG, enquiry=ASKS)
+    assert [(pair.query, pair.natural) for pair in found] == [("enquiry", True), ("title", False)]
+
+
+def test_questions_without_a_longer_text_are_no_pair() -> None:
+    assert pairs("question1", question1=ASKS, question2=ASKS[::-1]) == []
+    assert pairs("enquiry", enquiry=ASKS, said=["yes"] * 100) == []
 
 
 @pytest.mark.parametrize(
