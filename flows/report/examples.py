@@ -6,18 +6,21 @@ from typing import Any
 from tercet.flows.formatting import shorten
 from tercet.flows.pages.blocks import Grid, Item, Items, Note, Panel, Section, Tabs
 from tercet.flows.report.reasons import SPARE, describe_reason
-from tercet.flows.report.subject import Row, Subject
+from tercet.flows.report.subject import SHIPPED, Row, Subject
 
 USED = 4
 REFUSED = 6
 
-# Ids are digests, so the smallest ones are a random sample, the same every time.
+# Ids are digests, so the smallest ones are a random sample, the same every time. Of texts that come
+# with Tercet there are only as many as the user's own leave room for.
 _USED = f"""
-WITH used AS (
+WITH {SHIPPED}, used AS (
     SELECT positive_id AS candidate_id FROM triplets WHERE positive_id IS NOT NULL
     UNION SELECT negative_id FROM triplets WHERE negative_id IS NOT NULL
 ), chosen AS (
-    SELECT unnest(min(candidate_id, {USED})) AS candidate_id
+    SELECT unnest(min_by(
+        candidate_id, (sentence_id IN (FROM shipped), candidate_id), {USED}
+    )) AS candidate_id
     FROM candidates SEMI JOIN used USING (candidate_id) GROUP BY method
 )
 SELECT c.method, c.role, c.text, coalesce(c.anchor, s.text) AS anchor, v.value AS similarity,
@@ -26,11 +29,12 @@ FROM candidates c
 SEMI JOIN chosen USING (candidate_id)
 LEFT JOIN sentences s USING (sentence_id)
 LEFT JOIN scores v ON v.candidate_id = c.candidate_id AND v.measure = 'similarity'
-ORDER BY c.method, c.candidate_id
+ORDER BY c.method, c.sentence_id IN (FROM shipped), c.candidate_id
 """
-_REFUSED = """
-WITH faults AS (
-    SELECT c.method, r.reason, min(r.row_id, 2) AS ids
+_REFUSED = f"""
+WITH {SHIPPED}, faults AS (
+    SELECT c.method, r.reason,
+        min_by(r.row_id, (c.sentence_id IN (FROM shipped), r.row_id), 2) AS ids
     FROM rejects r JOIN candidates c ON c.candidate_id = r.row_id
     WHERE r.stage IN ('score', 'select', 'guard') GROUP BY c.method, r.reason
 ), chosen AS (SELECT method, reason, unnest(ids) AS candidate_id FROM faults)
@@ -41,12 +45,14 @@ JOIN candidates c USING (candidate_id)
 JOIN rejects r ON r.row_id = chosen.candidate_id AND r.reason = chosen.reason
 LEFT JOIN sentences s USING (sentence_id)
 LEFT JOIN scores v ON v.candidate_id = c.candidate_id AND v.measure = 'similarity'
-GROUP BY c.candidate_id, c.method, c.role, c.text, c.anchor, s.text, v.value, c.detail
-ORDER BY c.method, c.candidate_id
+GROUP BY c.candidate_id, c.sentence_id, c.method, c.role, c.text, c.anchor, s.text, v.value,
+    c.detail
+ORDER BY c.method, c.sentence_id IN (FROM shipped), c.candidate_id
 """
-_UNUSABLE = """
-WITH faults AS (
-    SELECT g.method, r.reason, min(r.row_id, 2) AS ids
+_UNUSABLE = f"""
+WITH {SHIPPED}, faults AS (
+    SELECT g.method, r.reason,
+        min_by(r.row_id, (g.sentence_id IN (FROM shipped), r.row_id), 2) AS ids
     FROM rejects r JOIN generations g ON g.generation_id = r.row_id
     WHERE r.stage = 'parse' GROUP BY g.method, r.reason
 ), chosen AS (SELECT method, reason, unnest(ids) AS generation_id FROM faults)
@@ -57,8 +63,8 @@ FROM chosen
 JOIN generations g USING (generation_id)
 JOIN rejects r ON r.row_id = chosen.generation_id AND r.reason = chosen.reason
 LEFT JOIN sentences s USING (sentence_id)
-GROUP BY g.generation_id, g.method, g.purpose, g.raw, g.passage, s.text, g.detail
-ORDER BY g.method, g.generation_id
+GROUP BY g.generation_id, g.sentence_id, g.method, g.purpose, g.raw, g.passage, s.text, g.detail
+ORDER BY g.method, g.sentence_id IN (FROM shipped), g.generation_id
 """
 
 
@@ -92,6 +98,7 @@ def examples(subjects: Sequence[Subject]) -> Section:
     lead = (
         "Choose a method. Each candidate has its anchor above and its outcome below. The examples "
         "are drawn by digest: always the same rows, and not picked by hand."
+        + (" Your own texts come first." if subject.shipped else "")
     )
     return Section(title, [Tabs("Method", panels)], lead)
 
@@ -103,7 +110,7 @@ def _rows(subject: Subject, asked: str) -> list[Row]:
         ("g.passage", subject.has("generations", "passage")),
     ):
         asked = asked if known else asked.replace(column, "NULL::VARCHAR")
-    return subject.rows(asked)
+    return subject.rows(asked, {"shipped": subject.shipped})
 
 
 _NOTHING = "There are no candidates: this run has no synthesis, or it has not reached `parse` yet."

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tercet.flows.pages import charts, spaces
 from tercet.flows.pages.blocks import Block, Chart, Fold, Grid, Note, Section, Table
+from tercet.flows.recipe.shipped import count_apart
 from tercet.flows.report.reasons import BY_THRESHOLD, describe_reason
 from tercet.flows.report.subject import Row, Subject
 
@@ -50,7 +51,10 @@ def funnel(subjects: Sequence[Subject]) -> Section:
         spec = charts.bars(values, of="what", amount="rows", said="said", title="rows")
         alt = "; ".join(f"{value['what']} {value['said']}" for value in values)
         title = f"Run {subject.name}" if len(subjects) > 1 else ""
-        shown.append(Chart(spec, "", f"Bars with row counts: {alt}.", title))
+        by_corpus = subject.rows("SELECT corpus, count(*) AS n FROM documents GROUP BY corpus")
+        apart = count_apart({row["corpus"]: row["n"] for row in by_corpus}, subject.shipped)
+        told = f"{apart}." if apart else ""
+        shown.append(Chart(spec, told, f"Bars with row counts: {alt}.", title))
     caption = (
         "Generations are the methods' raw outputs, candidates the usable ones. An anchor can have "
         "several of either, so the bars may grow before they shrink. Random sentences that replace "

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from tercet.flows.pages import spaces
 from tercet.flows.pages.blocks import Block, Chart
-from tercet.flows.report.subject import Row, Subject, of_each_run
+from tercet.flows.report.subject import SHIPPED, Row, Subject, of_each_run
 
 MOST_POINTS = 1_500
 ANCHORS = 400
@@ -17,11 +17,12 @@ STEPS = 600
 SEED = 42
 _SHAPES = {"positive": "triangle-up", "negative": "square"}
 
-# Sentence ids are digests, so the smallest are a random sample of anchors. Each text occurs once.
+# Sentence ids are digests, so the smallest are a random sample of anchors, the user's own first.
+# Each text occurs once.
 _POINTS = f"""
-WITH chosen AS (
-    SELECT DISTINCT sentence_id FROM candidates WHERE method <> 'random'
-    ORDER BY sentence_id LIMIT {ANCHORS}
+WITH {SHIPPED}, chosen AS (
+    SELECT sentence_id FROM candidates WHERE method <> 'random' GROUP BY sentence_id
+    ORDER BY sentence_id IN (FROM shipped), sentence_id LIMIT {ANCHORS}
 ), texts AS (
     SELECT s.sentence_id AS text_id, s.sentence_id, 'source' AS method, 'source' AS role, s.text
     FROM sentences s SEMI JOIN chosen USING (sentence_id)
@@ -50,7 +51,11 @@ ORDER BY text_id
 )
 def plane(subject: Subject) -> list[Block]:
     """Sources and candidates by method."""
-    rows = [row for row in subject.rows(_POINTS) if np.isfinite(row["vector"]).all()]
+    rows = [
+        row
+        for row in subject.rows(_POINTS, {"shipped": subject.shipped})
+        if np.isfinite(row["vector"]).all()
+    ]
     if len(rows) < FEWEST:
         return []
     began = time.monotonic()

@@ -11,12 +11,20 @@ from typing import Any
 import duckdb
 
 from tercet.flows.pages.blocks import Block, Cell, Note, Section, Table
+from tercet.flows.recipe.shipped import shipped_corpora
 from tercet.flows.results.queries import connect
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.store import Store
 
 Row = dict[str, Any]
+
+# For a query's WITH: the sentences and passages that come with Tercet. Where rows are shown as
+# examples the user's own stand first: `ORDER BY sentence_id IN (FROM shipped), …`.
+SHIPPED = """shipped AS (
+    SELECT sentence_id FROM sentences WHERE list_contains($shipped, corpus)
+    UNION ALL SELECT passage_id FROM passages WHERE list_contains($shipped, corpus)
+)"""
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,11 @@ class Subject:
         """The recipe recorded with the run."""
         found: Mapping[str, Any] = self.run.get("recipe") or {}
         return found
+
+    @cached_property
+    def shipped(self) -> list[str]:
+        """The names of the corpora that come with Tercet."""
+        return shipped_corpora(self.recipe)
 
     @property
     def steps(self) -> Sequence[Mapping[str, Any]]:

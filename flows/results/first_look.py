@@ -1,13 +1,14 @@
 """Examples of what training changed: some held-out queries, and one case of fact order."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import duckdb
 import numpy as np
 
 from tercet.flows.recipe.model import Recipe
+from tercet.flows.recipe.shipped import is_shipped, shipped_corpora
 from tercet.models import seeding
 from tercet.tasks.synthesis.methods import method_of
 from tercet.tasks.training.phases import OF_TRIPLETS
@@ -74,10 +75,15 @@ def _of_triplets(connection: duckdb.DuckDBPyConnection, recipe: Recipe, method: 
     return f"{same / all_:.0%} of the triplets are {method}" if same else None
 
 
-def first_look(connection: duckdb.DuckDBPyConnection, seed: int) -> list[str]:
+def first_look(
+    connection: duckdb.DuckDBPyConnection, seed: int, recipe: Mapping[str, Any]
+) -> list[str]:
     """Held-out queries with their nearest texts, and a changed fact, before and after training.
 
-    What is shown is drawn by the seed from all that moved, for better or worse.
+    What is shown is drawn by the seed from all that moved, for better or worse: from the user's own
+    texts, and where these leave room from those that come with Tercet.
+
+    recipe: as its run has recorded it.
     """
     versions = connection.execute(
         """SELECT DISTINCT phase, model_version FROM evaluations
@@ -87,10 +93,20 @@ def first_look(connection: duckdb.DuckDBPyConnection, seed: int) -> list[str]:
     models = dict(versions)
     if set(models) != {"base", "encoder"}:
         return []
-    return [*_queries(connection, models, seed), *_fact(connection, models, seed)]
+    files = (recipe.get("evaluate") or {}).get("fact_order") or {}
+    of_tercet = {task for task, file in files.items() if is_shipped(file)}
+    return [
+        *_queries(connection, models, seed, shipped_corpora(recipe)),
+        *_fact(connection, models, seed, of_tercet),
+    ]
 
 
-def _queries(connection: duckdb.DuckDBPyConnection, models: dict[str, str], seed: int) -> list[str]:
+def _queries(
+    connection: duckdb.DuckDBPyConnection,
+    models: dict[str, str],
+    seed: int,
+    shipped: Sequence[str],
+) -> list[str]:
     ranks = _rows(
         connection,
         f"""SELECT a.split, a.pair_id, b.nearest_id AS old, a.nearest_id AS new,
@@ -116,7 +132,9 @@ def _queries(connection: duckdb.DuckDBPyConnection, models: dict[str, str], seed
             _WIDTH,
         ),
     ]
-    shown = _drawn(moved, [row["pair_id"] for row in moved], seed)[:_QUERIES]
+    of_tercet = _pairs_of(connection, shipped) if shipped else set()
+    drawn = _drawn(moved, [row["pair_id"] for row in moved], seed)
+    shown = sorted(drawn, key=lambda row: row["pair_id"] in of_tercet)[:_QUERIES]
     ids = {row[key] for row in shown for key in ("pair_id", "old", "new")}
     pairs = connection.execute(
         "SELECT pair_id, query, answer FROM document_pairs WHERE list_contains($ids, pair_id)",
@@ -132,10 +150,25 @@ def _queries(connection: duckdb.DuckDBPyConnection, models: dict[str, str], seed
     return lines
 
 
-def _fact(connection: duckdb.DuckDBPyConnection, models: dict[str, str], seed: int) -> list[str]:
+def _pairs_of(connection: duckdb.DuckDBPyConnection, corpora: Sequence[str]) -> set[int]:
+    """The ids of the document pairs of these corpora."""
+    found = connection.execute(
+        """SELECT pair_id FROM document_pairs JOIN documents USING (doc_id)
+           WHERE list_contains($corpora, corpus)""",
+        {"corpora": corpora},
+    ).fetchall()
+    return {pair_id for (pair_id,) in found}
+
+
+def _fact(
+    connection: duckdb.DuckDBPyConnection,
+    models: dict[str, str],
+    seed: int,
+    of_tercet: Collection[str],
+) -> list[str]:
     cases = _rows(
         connection,
-        """SELECT anchor, rewording, changed,
+        """SELECT task, anchor, rewording, changed,
                b.rewording_similarity AS near_before, a.rewording_similarity AS near_after,
                b.changed_similarity AS far_before, a.changed_similarity AS far_after
            FROM fact_order_cases a JOIN fact_order_cases b
@@ -153,6 +186,7 @@ def _fact(connection: duckdb.DuckDBPyConnection, models: dict[str, str], seed: i
     moved = [case for case, (was, now) in zip(cases, right, strict=True) if was != now]
     gained = sum(now and not was for was, now in right)
     chosen = moved or cases
+    chosen = [case for case in chosen if case["task"] not in of_tercet] or chosen
     ids = seeding.text_ids([f"{case['anchor']} {case['changed']}" for case in chosen])
     case = _drawn(chosen, ids, seed)[0]
     told = f"{gained:,} of {len(cases):,} cases of fact order came right and "

@@ -1,5 +1,6 @@
 """The summary of a run: its results, where they are, and what to run next."""
 
+import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -8,6 +9,7 @@ import duckdb
 
 from tercet.flows.pipeline.training import trained_by
 from tercet.flows.recipe.model import ModelSettings, Recipe
+from tercet.flows.recipe.shipped import shipped_corpora
 from tercet.flows.results import (
     definitions,
     discriminators,
@@ -31,7 +33,7 @@ from tercet.storage.store import Store, open_store
 
 NEXT_QUERY = (
     "SELECT anchor, positive, negative, round(negative_similarity, 2) AS similarity "
-    "FROM triplets USING SAMPLE 5"
+    "FROM triplets{own} USING SAMPLE 5"
 )
 ACCEPTANCE_QUERY = "SELECT role, method, candidates, accepted, used, threshold FROM acceptance"
 
@@ -60,7 +62,8 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
             lines += _before_and_after(found, run_plan.recipe)
             lines += trained_on(connection, run_plan.recipe)
             lines += _over_seeds(found)
-            lines += first_look(connection, run_plan.recipe.seed)
+            lines += first_look(connection, run_plan.recipe.seed, run["recipe"])
+        own = _without_shipped(connection, run) if "select" in steps else ""
     made = {name: step["stage"] for name, step in steps.items()}
     last = "whiten" if "whiten" in made.values() else "train"
     if last in made.values():
@@ -72,13 +75,26 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         f"\nSame run again (reuses everything), or after a change to the recipe:\n  {command}"
     )
     if "select" in steps:
-        lines.append(f'Query next:\n  tercet sql "{NEXT_QUERY}"{option}')
+        query = NEXT_QUERY.format(own=own)
+        lines.append(f'Query next:\n  tercet sql "{query}"{option}')
         lines.append(f'Acceptance by method:\n  tercet sql "{ACCEPTANCE_QUERY}"{option}')
     else:
         lines.append(f'Query next:\n  tercet sql "SELECT * FROM run_steps"{option}')
     if asking := _define_next(run_plan.recipe, steps):
         lines.append(f"Entries by their description:\n  {asking}{option}")
     return "\n".join(lines)
+
+
+def _without_shipped(connection: duckdb.DuckDBPyConnection, run: runs.Run) -> str:
+    """What leaves triplets of texts that come with Tercet out of a query, if others are left."""
+    shipped = shipped_corpora(run["recipe"])
+    # Other names would have to be quoted for the shell.
+    if not shipped or not all(re.fullmatch(r"[\w .-]+", name) for name in shipped):
+        return ""
+    names = ", ".join(f"'{name}'" for name in shipped)
+    left_out = f" ANTI JOIN (FROM sentences WHERE corpus IN ({names})) USING (sentence_id)"
+    ((left,),) = connection.execute(f"SELECT count(*) FROM triplets{left_out}").fetchall()
+    return left_out if left else ""
 
 
 def _models(store: Store, steps: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -12,7 +12,7 @@ from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.language_model import writer
 from tercet.flows.pipeline.step import Step
 from tercet.flows.pipeline.step import schemas as step_schemas
-from tercet.flows.running import failed_rows, guessed
+from tercet.flows.running import failed_rows, guessed, own_documents
 from tercet.flows.running.executors import Executor, Processes
 from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_step import Progress, RunHandle, Say, make_artifact
@@ -170,7 +170,7 @@ def run_step(handle: RunHandle, step: Step, progress: Progress) -> StepResult:
             if manifest is None:
                 state = "resumed" if artifact.records() else "made"
                 manifest = make_artifact(handle, step, own, artifact, progress)
-    for line in guessed.lines(step):
+    for line in (*guessed.lines(step), *own_documents.lines(step, artifact)):
         handle.say(line)
     if handle.llm is not None and not _asked_next(handle.plan, step):
         handle.llm.release()

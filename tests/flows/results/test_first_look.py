@@ -47,7 +47,7 @@ def add_case(connection, item: int, old: tuple[float, float], new: tuple[float, 
 
 
 def test_moved_queries_are_counted_and_drawn_for_better_and_worse(connection) -> None:
-    lines = first_look(connection, 1)
+    lines = first_look(connection, 1, {})
     told = " ".join(lines[:3])
     assert "nearest for 7 of 30 test queries: for 4 their own answer, for 2 a wrong one" in told
     assert "3 of these, drawn by seed" in told
@@ -62,11 +62,11 @@ def test_moved_queries_are_counted_and_drawn_for_better_and_worse(connection) ->
     assert lines[place + 2].split() == ["after", "0.75", *"="[: new == number], "answer", str(new)]
     # Which are shown depends on the seed, and some show what went wrong.
     connection.execute("UPDATE evaluations SET seed = NULL")
-    assert first_look(connection, 2) == []
+    assert first_look(connection, 2, {}) == []
     shown = set()
     for seed in range(2, 12):
         connection.execute("UPDATE evaluations SET seed = ?", [seed])
-        found = first_look(connection, seed)
+        found = first_look(connection, seed, {})
         shown |= {line.split()[-1] for line in found if line.startswith("  query")}
     assert shown & {"5", "6"}
     assert shown & {"1", "2", "3", "4"}
@@ -74,10 +74,10 @@ def test_moved_queries_are_counted_and_drawn_for_better_and_worse(connection) ->
 
 def test_a_fact_with_both_cosines_before_and_after(connection) -> None:
     add_case(connection, 0, (0.9, 0.8), (0.9, 0.7))
-    lines = first_look(connection, 1)
+    lines = first_look(connection, 1, {})
     assert any(line.startswith("One of 1 cases of fact order, drawn by seed") for line in lines)
     add_case(connection, 1, (0.7, 0.8), (0.85, 0.6))
-    lines = first_look(connection, 1)
+    lines = first_look(connection, 1, {})
     place = next(i for i, line in enumerate(lines) if "cases of fact order" in line)
     assert lines[place].startswith("1 of 2 cases of fact order came right and 0 went wrong.")
     assert [line.split() for line in lines[-3:]] == [
@@ -87,9 +87,34 @@ def test_a_fact_with_both_cosines_before_and_after(connection) -> None:
     ]
 
 
+def test_the_users_own_queries_and_cases_stand_before_those_of_tercet(connection) -> None:
+    """Of seven queries that moved only the third and the sixth are of the user's documents."""
+    connection.execute("ALTER TABLE document_pairs ADD COLUMN doc_id INT")
+    connection.execute("UPDATE document_pairs SET doc_id = pair_id IN (3, 6)")
+    connection.execute("CREATE TABLE documents AS FROM (VALUES (0, 'plain'), (1, 'docs')) "
+                       "d(doc_id, corpus)")  # fmt: skip
+    for item in range(20):
+        add_case(connection, item, (0.7, 0.8), (0.85, 0.6))
+    connection.execute("UPDATE fact_order_cases SET task = 'mine' WHERE item = 7")
+    file = "package:tercet.recipes/fact_order.tsv"
+    recipe = {
+        "corpora": [{"name": "plain", "source": "package:tercet.recipes/plain_english.txt"}],
+        "evaluate": {"fact_order": {"ours": file, "mine": "mine.tsv"}},
+    }
+    for seed in (1, 2, 3):
+        connection.execute("UPDATE evaluations SET seed = ?", [seed])
+        lines = first_look(connection, seed, recipe)
+        queries = [line.split()[-1] for line in lines if line.startswith("  query")]
+        assert set(queries[:2]) == {"3", "6"}
+        assert queries[2] in {"1", "2", "4", "5", "7"}
+        assert [line.split()[-1] for line in lines[-3:]] == ["a7", "r7", "c7"]
+        # What is counted stays whole.
+        assert any("for 7 of 30 test queries" in line for line in lines)
+
+
 def test_lines_fit_a_terminal(connection) -> None:
     connection.execute("UPDATE document_pairs SET answer = repeat('long ', 100)")
-    assert max(map(len, first_look(connection, 1))) == 100
+    assert max(map(len, first_look(connection, 1, {}))) == 100
 
 
 def test_which_question_is_trained_on(connection) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import yaml
 
@@ -11,7 +12,13 @@ from tercet.flows.recipe.model import Recipe
 from tercet.flows.results import transductive
 from tercet.flows.results.figures import Figure, Value
 from tercet.flows.results.metric_names import Metric
-from tercet.flows.results.summary import _before_and_after, _define_next, _over_seeds
+from tercet.flows.results.summary import (
+    NEXT_QUERY,
+    _before_and_after,
+    _define_next,
+    _over_seeds,
+    _without_shipped,
+)
 
 SEED = 42
 ANCHORS = {"rows": "anchors", "loss": "info_nce"}
@@ -88,3 +95,26 @@ def test_a_dictionary_that_was_trained_on_is_asked_next(recipe: Any) -> None:
     trained = {"train.step1", "train.step2"}
     assert _define_next(recipe(ANCHORS, TERMS), trained) == said
     assert _define_next(recipe(TERMS, ANCHORS), trained) == f"{said} --model train.step1"
+
+
+def test_the_query_that_is_advised_shows_the_users_own_triplets_if_there_are_any() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE sentences AS FROM (VALUES (1, 'plain'), (2, 'docs')) "
+                       "s(sentence_id, corpus)")  # fmt: skip
+    connection.execute("CREATE TABLE triplets AS SELECT 1 AS sentence_id, 'a1' AS anchor, "
+                       "'p' AS positive, 'n' AS negative, 0.5 AS negative_similarity")  # fmt: skip
+    shipped = {"name": "plain", "source": "package:tercet.recipes/plain_english.txt"}
+    run: Any = {"recipe": {"corpora": [{"name": "docs", "source": "docs"}, shipped]}}
+
+    def anchors() -> set[str]:
+        query = NEXT_QUERY.format(own=_without_shipped(connection, run))
+        assert '"' not in query
+        return {row[0] for row in connection.execute(query).fetchall()}
+
+    assert anchors() == {"a1"}
+    # The second is of a sentence of the user's, the third of a passage.
+    connection.execute("INSERT INTO triplets SELECT n, 'a' || n, 'p', 'n', 0.5 FROM range(2, 4) "
+                       "t(n)")  # fmt: skip
+    assert anchors() == {"a2", "a3"}
+    shipped["name"] = 'pl"ain'
+    assert anchors() == {"a1", "a2", "a3"}
