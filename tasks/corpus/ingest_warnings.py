@@ -15,7 +15,9 @@ from tercet.tasks.corpus.outcomes import LARGE_CLUSTER, NOTHING_KEPT, PARTED
 from tercet.tasks.corpus.sources.corpora import IngestConfig
 from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.corpus.splits import SPLITS
+from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.stage import Work
+from tercet.tasks.training.train import TrainConfig
 from tercet.tasks.warning import StageWarning
 
 # A share of unreadable rows, of sentences that the splits keep out, or of pairs left out.
@@ -77,6 +79,8 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
         yield from _cleaned(name, counts, work, made)
         yield from _repeated(name, counts)
         yield from _kept_out(name, counts)
+        if corpus.query is not None:
+            yield from _unused_pairs(name, counts, configs)
         for warning in _held_out(name, counts, {"test": config.test, "dev": config.dev}):
             few.append(warning.message)
             yield warning
@@ -145,6 +149,23 @@ def _repeated(name: str, counts: _Counts) -> Iterator[StageWarning]:
             if unit == "pair":
                 remedy = "name a query and an answer whose texts differ from row to row"
             yield StageWarning("duplicates", name, lost.total(), found.total(), said, remedy)
+
+
+def _unused_pairs(
+    name: str, counts: _Counts, configs: Sequence[BaseModel]
+) -> Iterator[StageWarning]:
+    """Of a query and an answer that the recipe names, and then neither trains on nor measures."""
+    trainings = [config.phase for config in configs if isinstance(config, TrainConfig)]
+    measured = [config.retrieval for config in configs if isinstance(config, EvaluateConfig)]
+    sources = {part.rows.source for phase in trainings for part in phase.parts}
+    pairs = _of(counts, "pair")
+    made = sum(pairs[split] for split in SPLITS)
+    if made and (trainings or measured) and not any(measured) and "document_pairs" not in sources:
+        said = f"corpus {name!r}: its {made:,} pairs of query and answer are neither trained on "
+        said += "nor measured"
+        remedy = "set evaluate.retrieval: true, train a part on `rows: document_pairs`, or let "
+        remedy += "`tercet init` write a recipe with --query and --answer"
+        yield StageWarning("unused_pairs", name, made, pairs.total(), said, remedy)
 
 
 def _kept_out(name: str, counts: _Counts) -> Iterator[StageWarning]:

@@ -8,14 +8,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import BaseModel
 
 from tercet.storage.rows import rows_of
 from tercet.tasks.corpus import ingest_warnings
 from tercet.tasks.corpus.gather import HTML, example_id
 from tercet.tasks.corpus.outcomes import CORPUS_OUTCOMES
 from tercet.tasks.corpus.sources.corpora import IngestConfig
+from tercet.tasks.evaluation.evaluate import EvaluateConfig
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import Resources, Work
+from tercet.tasks.training.train import TrainConfig
 from tercet.tasks.warning import StageWarning, sentence
 
 CONFIG = IngestConfig.model_validate(
@@ -36,6 +39,8 @@ def found(tmp_path: Path) -> Any:
         others: Mapping[tuple[str, str], int] | None = None,
         texts: Sequence[str] = (TEXT,),
         html: str | None = None,
+        config: IngestConfig = CONFIG,
+        configs: Sequence[BaseModel] = (),
     ) -> list[StageWarning]:
         counts = {("pair", outcome): n for outcome, n in pairs.items()}
         counts |= {("document", "train"): documents} | dict(others or {})
@@ -49,8 +54,8 @@ def found(tmp_path: Path) -> Any:
         pq.write_table(pa.table({"text": list(texts)}), files["sentences"][0])
         shown = rejects("ingest", [example_id("tickets")] if html else [], HTML, "a.csv:1", html)
         pq.write_table(shown, files["rejects"][0])
-        work = Work(CONFIG, 0, {}, {}, {}, Resources(), tmp_path, lambda name, rows: None, "ingest")
-        return list(ingest_warnings.find(work, rows_of(files), []))
+        work = Work(config, 0, {}, {}, {}, Resources(), tmp_path, lambda name, rows: None, "ingest")
+        return list(ingest_warnings.find(work, rows_of(files), configs))
 
     return _found
 
@@ -131,6 +136,24 @@ def test_repetitions_are_told_where_they_are_half_of_all(found: Any) -> None:
     (warning,) = found({}, others=lost | {("sentence", "test"): 60})
     assert (warning.kind, warning.count, warning.total) == ("duplicates", 500, 1000)
     assert found({"train": 1000, "duplicate_query": 300}) == []
+
+
+def test_pairs_that_nothing_reads_are_told(said: Any) -> None:
+    corpus = {"name": "tickets", "source": "tickets.csv", "query": "subject", "answer": "body"}
+    config = IngestConfig.model_validate({"corpora": [corpus], "test": 0.2})
+    pairs, blind = {"train": 150, "test": 27}, EvaluateConfig(retrieval=False)
+    train = [
+        TrainConfig.model_validate({"phase": {"rows": rows}})
+        for rows in ("pairs", "document_pairs")
+    ]
+    assert said(pairs, config=config, configs=[train[0], blind]) == [
+        "ingest: corpus 'tickets': its 177 pairs of query and answer are neither trained on nor "
+        "measured: set evaluate.retrieval: true, train a part on `rows: document_pairs`, or let "
+        "`tercet init` write a recipe with --query and --answer."
+    ]
+    for read in ([train[0], EvaluateConfig(retrieval=True)], [train[1], blind], []):
+        assert said(pairs, config=config, configs=read) == []
+    assert said(pairs, configs=[train[0], blind]) == []
 
 
 def test_a_split_that_was_asked_for_and_holds_next_to_nothing_is_told(found: Any) -> None:
