@@ -332,6 +332,8 @@ def _count_rows(named: list[tuple[str, Path]], first: Path, form: str) -> tuple[
     if form == ".parquet":
         count = sum(tables.parquet_rows(path) for _, path in named)
         return count, True
+    if form == ".json":  # may be a single line
+        return sum(1 for _, path in named for _ in tables.rows(path, MAX_BYTES)), True
     start = _start(first)
     seen = takewhile(lambda line: start.whole or line <= start.breaks, _row_lines(first, form))
     counted = sum(1 for _ in seen)

@@ -107,8 +107,8 @@ def _where(source: str) -> str:
 def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
     """(relative name, path) of a folder's readable files by kind, the most frequent kind first.
 
-    Hidden ones are left out, and a store: its tables are no texts of the user's. Links to folders
-    are not followed.
+    Those in .json are the last, however many. Hidden ones are left out, and a store: its tables are
+    no texts of the user's. Links to folders are not followed.
     """
     there: list[Path] = []
     for place, folders, names in os.walk(folder):
@@ -124,7 +124,8 @@ def kinds_of(folder: Path) -> dict[str, list[tuple[str, Path]]]:
     pages = sorted((form for form in PAGES if form in found), key=lambda form: -len(found[form]))
     for other in pages[1:]:
         found[pages[0]] += found.pop(other)
-    return dict(sorted(found.items(), key=lambda kind: (-len(kind[1]), kind[0])))
+    # A folder's .json are settings as a rule, and a corpus where there is nothing else.
+    return dict(sorted(found.items(), key=lambda one: (one[0] == ".json", -len(one[1]), one[0])))
 
 
 def unread(folder: Path) -> dict[str, int]:

@@ -22,7 +22,8 @@ KEPT_OF_LONG = 4 * SHOWN  # bytes: a character has at most four
 PAGES = (".md", ".html")
 PLAIN = (".txt", *PAGES)  # text without columns
 SEPARATED = (".csv", ".tsv")
-FORMATS = (*PLAIN, ".jsonl", *SEPARATED, ".parquet")
+JSON = (".jsonl", ".json")
+FORMATS = (*PLAIN, *JSON, *SEPARATED, ".parquet")
 COMPRESSIONS = (".gz", ".zst")
 # What prints a file's content.
 _PRINTS = {".gz": "gzip -dc", ".zst": "zstd -dc"}

@@ -1,9 +1,9 @@
-"""Rows of tables in files (.jsonl, .csv, .tsv, .parquet), streamed, each with its fault if any.
+"""Rows of tables in files (.jsonl, .json, .csv, .tsv, .parquet), each with its fault if any.
 
-A .txt is read as a .tsv: many old data sets call a table with a header so.
+All but a .json are streamed. A .txt is read as a .tsv: many old data sets call a table with a
+header so.
 """
 
-import json
 import shutil
 import tempfile
 from collections import Counter
@@ -17,15 +17,14 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tercet.models.text.unicode import encodable, fold
-from tercet.tasks.corpus.sources import separated
+from tercet.tasks.corpus.sources import json_rows, separated
 from tercet.tasks.corpus.sources.separated import DialectSettings, RowFault
 from tercet.tasks.corpus.sources.streams import (
     CHUNK,
+    JSON,
     SHOWN,
     conversion,
     format_of,
-    lines,
     open_bytes,
     readable,
 )
@@ -88,7 +87,7 @@ def rows(
     form, _ = format_of(path)
     if _holds_nothing(path):
         return iter(())
-    if form == ".jsonl":
+    if form in JSON:
         return _json_rows(path, max_bytes)
     if form == ".parquet":
         return _parquet_rows(path, max_bytes, columns)
@@ -96,14 +95,14 @@ def rows(
 
 
 def columns_of(path: Path, max_bytes: int, dialect: DialectSettings | None = None) -> list[str]:
-    """The names of the table's columns; for .jsonl, the keys of its first rows."""
+    """The names of the table's columns; for JSON, the keys of its first rows."""
     form, _ = format_of(path)
     if _holds_nothing(path):
         return []
     if form == ".parquet":
         with _parquet_bytes(path) as source:
             return list(_parquet_file(path, source).schema_arrow.names)
-    if form == ".jsonl":
+    if form in JSON:
         sample = first_rows(partial(_json_rows, path, max_bytes))
         return list(dict.fromkeys(key for row in sample for key in row.values))
     found = separated.dialect_of(path, max_bytes, dialect)
@@ -117,37 +116,12 @@ def _holds_nothing(path: Path) -> bool:
 
 
 def _json_rows(path: Path, max_bytes: int) -> Iterator[Row]:
-    for line in lines(path, max_bytes):
-        shown = line.text[:SHOWN]
-        if line.fault == "line_too_long":
-            detail = f"the line is longer than {max_bytes} bytes"
-            yield Row(line.number, {}, (line.fault, detail, shown))
-        elif line.fault:
-            yield Row(line.number, {}, (line.fault, "the line is not UTF-8", shown))
-        elif line.text.strip():
-            try:
-                value = json.loads(line.text, object_pairs_hook=_object)
-            except (ValueError, RecursionError) as error:
-                if fold(line.text):  # else nothing that anybody sees
-                    yield Row(line.number, {}, ("bad_json", str(error)[:SHOWN], shown))
-                continue
-            if isinstance(value, dict):
-                yield Row(line.number, value, None)
-            else:
-                detail = f"the line holds a {type(value).__name__}, not an object"
-                yield Row(line.number, {}, ("bad_json", detail, shown))
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, each of whose keys can be written and stands once, or with the same value."""
-    read: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in read and read[key] != value:
-            raise ValueError(f"the key {key!r} stands twice")
-        if not encodable(key):
-            raise ValueError(f"the key {key!r} is not valid Unicode")
-        read[key] = value
-    return read
+    form, _ = format_of(path)
+    if form == ".jsonl":
+        yield from (Row(*read) for read in json_rows.of_lines(path, max_bytes))
+        return
+    for number, values, fault in json_rows.of_list(path):
+        yield Row(number, {}, fault) if fault else bounded(number, values, max_bytes)
 
 
 def _separated_rows(

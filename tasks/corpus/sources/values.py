@@ -112,7 +112,7 @@ def refuse_columns(corpus: CorpusConfig, what: str) -> None:
         if getattr(corpus, key) is not None:
             raise BadInput(
                 f"{what} and no columns: leave out `{key}` of corpus {corpus.name!r}, or name a "
-                ".jsonl, .csv, .tsv or .parquet file"
+                ".jsonl, .json, .csv, .tsv or .parquet file"
             )
 
 

@@ -50,6 +50,8 @@ def content(form: str, tmp_path: Path) -> bytes:
         return "\n".join(text.replace("\t", " ") for text in TEXTS).encode() + b"\n\n"
     if form == ".jsonl":
         return "".join(json.dumps({"id": 1, "text": text}) + "\n" for text in TEXTS).encode()
+    if form == ".json":
+        return json.dumps([{"id": 1, "text": text} for text in TEXTS], indent=1).encode()
     if form == ".csv":
         quoted = ['"' + text.replace('"', '""') + '"' for text in TEXTS]
         return ("id,text\r\n" + "".join(f"7,{text}\r\n" for text in quoted)).encode()
@@ -62,7 +64,7 @@ def content(form: str, tmp_path: Path) -> bytes:
     return (tmp_path / "made").read_bytes()
 
 
-@pytest.mark.parametrize("form", [".txt", ".jsonl", ".csv", ".tsv", ".parquet"])
+@pytest.mark.parametrize("form", [".txt", ".jsonl", ".json", ".csv", ".tsv", ".parquet"])
 @pytest.mark.parametrize("compression", ["", ".gz", ".zst"])
 def test_each_format_gives_the_same_texts(form: str, compression: str, tmp_path: Path) -> None:
     path = write(tmp_path / f"corpus{form}{compression}", content(form, tmp_path))
@@ -368,7 +370,7 @@ def test_a_store_in_a_folder_is_no_corpus(tmp_path: Path) -> None:
         (tmp_path / name).write_text("Some text is here.")
     found = files.files_of(str(tmp_path))
     assert [name for name, _ in found] == ["notes.md", "shop/more.md"]
-    assert describe(str(tmp_path)).left_out == {".txt": 1}
+    assert describe(str(tmp_path)).left_out == {".txt": 1, ".json": 1}
     assert files.digest(corpus(tmp_path)) == files.digest(corpus(tmp_path / "**/*.md"))
 
 

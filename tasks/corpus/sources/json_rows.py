@@ -1,0 +1,127 @@
+"""Rows of JSON: of files with an object a line, and of a file that is one list of objects."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tercet.models.text.unicode import encodable, fold
+from tercet.tasks.corpus.sources.streams import (
+    CHUNK,
+    SHOWN,
+    conversion,
+    lines,
+    open_bytes,
+    text_start,
+)
+from tercet.tasks.stage import BadInput
+
+# A file without lines is held as a whole, which takes some ten times its bytes.
+MOST_BYTES = 200_000_000
+_HINT = "write one row a line, as .jsonl, e.g. with jq -c '.[]'"
+
+# The number of a row, from 1, and its values, or why it cannot be used.
+Numbered = tuple[int, dict[str, Any], tuple[str, str, str] | None]
+
+
+def of_lines(path: Path, max_bytes: int) -> Iterator[Numbered]:
+    """The objects of a .jsonl, numbered by their lines; blank lines are left out."""
+    for line in lines(path, max_bytes):
+        shown = line.text[:SHOWN]
+        if line.fault == "line_too_long":
+            detail = f"the line is longer than {max_bytes} bytes"
+            yield line.number, {}, (line.fault, detail, shown)
+        elif line.fault:
+            yield line.number, {}, (line.fault, "the line is not UTF-8", shown)
+        elif line.text.strip():
+            try:
+                value = json.loads(line.text, object_pairs_hook=_object)
+            except (ValueError, RecursionError) as error:
+                if fold(line.text):  # else nothing that anybody sees
+                    yield line.number, {}, ("bad_json", str(error)[:SHOWN], shown)
+                continue
+            yield line.number, *_row(value, "the line", shown)
+
+
+def of_list(path: Path) -> Iterator[Numbered]:
+    """The objects of a .json, numbered by their place in its list.
+
+    Raises:
+        BadInput: the file is too large to be held, is no JSON, or has no list of objects, or
+            several.
+    """
+    for number, value in enumerate(_listed(path, _whole(path)), 1):
+        if isinstance(value, ValueError):
+            yield number, {}, ("bad_json", str(value)[:SHOWN], "")
+        else:
+            yield number, *_row(value, "the row", str(value)[:SHOWN])
+
+
+def _row(value: Any, what: str, shown: str) -> tuple[dict[str, Any], tuple[str, str, str] | None]:
+    if isinstance(value, dict):
+        return value, None
+    return {}, ("bad_json", f"{what} holds a {type(value).__name__}, not an object", shown)
+
+
+def _whole(path: Path) -> Any:
+    with open_bytes(path) as stream:
+        pieces = [text_start(path, stream.read(CHUNK))]
+        held = len(pieces[0])
+        while held <= MOST_BYTES and (piece := stream.read(CHUNK)):
+            pieces.append(piece)
+            held += len(piece)
+    if held > MOST_BYTES:
+        raise BadInput(
+            f"{path} holds more than {MOST_BYTES:,} bytes, and would be held as a whole: {_HINT}"
+        )
+    try:
+        said = b"".join(pieces).decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"{path} is not UTF-8: if it is Latin-1: {conversion(str(path))}") from None
+    if not fold(said):
+        return []
+    try:
+        return json.loads(said, object_pairs_hook=_object_or_why)
+    except (ValueError, RecursionError) as error:
+        hint = "look at it there"
+        if str(error).startswith("Extra data"):
+            hint = "if it has a row a line, let its name end in .jsonl"
+        raise BadInput(f"{path} is no JSON ({str(error)[:SHOWN]}): {hint}") from None
+
+
+def _listed(path: Path, value: Any) -> list[Any]:
+    """The list of rows: the value itself, or what a single key of it holds."""
+    if isinstance(value, list):
+        return value
+    there = value if isinstance(value, dict) else {}
+    found = {key: held for key, held in there.items() if _has_rows(held)}
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        known = ", ".join(map(repr, found))
+        raise BadInput(f"{path} has several lists of rows ({known}): write one of them as .jsonl")
+    raise BadInput(f"{path} holds no list of rows, that is of objects, nor a key with one: {_HINT}")
+
+
+def _has_rows(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(one, dict) for one in value)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, each of whose keys can be written and stands once, or with the same value."""
+    read: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in read and read[key] != value:
+            raise ValueError(f"the key {key!r} stands twice")
+        if not encodable(key):
+            raise ValueError(f"the key {key!r} is not valid Unicode")
+        read[key] = value
+    return read
+
+
+def _object_or_why(pairs: list[tuple[str, Any]]) -> dict[str, Any] | ValueError:
+    """The object, or why it cannot be used: other rows of its list can."""
+    try:
+        return _object(pairs)
+    except ValueError as error:
+        return error

@@ -1,0 +1,87 @@
+"""A .json as a table: a list of rows, or a key that holds one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tercet.tasks.corpus.sources import files, json_rows, tables
+from tercet.tasks.corpus.sources.discover import describe
+from tercet.tasks.stage import BadInput
+
+LIMIT = 2000
+ROWS = [{"id": n, "body": f"Heron {n} stands in the water and waits."} for n in range(40)]
+
+
+def read(path: Path, content: str | bytes) -> list[tuple[int, dict[str, Any], str | None]]:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    found = tables.rows(path, LIMIT)
+    return [(row.number, row.values, row.fault and row.fault[0]) for row in found]
+
+
+@pytest.mark.parametrize("given", [ROWS, {"data": ROWS}, {"n": 1, "tags": ["a"], "rows": ROWS}])
+def test_a_list_of_rows_is_found_where_it_stands(given: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    assert read(path, json.dumps(given)) == [(n, row, None) for n, row in enumerate(ROWS, 1)]
+    found = describe(str(path))
+    assert (found.format, found.text, found.rows, found.exact) == (".json", "body", 40, True)
+    assert tables.columns_of(path, LIMIT) == ["id", "body"]
+
+
+def test_a_row_that_cannot_be_used_costs_no_other(tmp_path: Path) -> None:
+    long = json.dumps("x" * (LIMIT + 1))
+    rows = ['{"a": "1"}', '"text"', '{"a": "1", "a": "2"}', f'{{"a": {long}}}', '{"a": "3"}']
+    assert read(tmp_path / "a.json", f"[{','.join(rows)}]") == [
+        (1, {"a": "1"}, None),
+        (2, {}, "bad_json"),
+        (3, {}, "bad_json"),
+        (4, {}, "line_too_long"),
+        (5, {"a": "3"}, None),
+    ]
+
+
+@pytest.mark.parametrize("content", ["", " \n", "[]", '{"rows": [], "others": [{"a": "b"}]}'])
+def test_no_row_is_no_error_of_the_file(content: str, tmp_path: Path) -> None:
+    assert len(read(tmp_path / "a.json", content)) == ("a" in content)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"a": "b"}\n{"a": "c"}', "if it has a row a line, let its name end in .jsonl"),
+        ('[{"a": "b"', "is no JSON .*look at it there"),
+        ("[" * 200_000, "is no JSON"),
+        ('{"name": "a", "files": ["b", "c"]}', "holds no list of rows, .*as .jsonl, e.g. with jq"),
+        ('"text"', "holds no list of rows"),
+        ('{"a": [{"b": 1}], "c": [{"d": 1}]}', r"several lists of rows \('a', 'c'\)"),
+        (b'[{"a": "caf\xe9"}]', "is not UTF-8: .*iconv -f latin1"),
+        ("[]".encode("utf-16"), "is UTF-16"),
+    ],
+)
+def test_what_is_no_table_is_told_in_a_sentence(
+    content: str | bytes, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match=said) as error:
+        read(tmp_path / "a.json", content)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_too_large_to_be_held_names_jsonl(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = json.dumps(ROWS)
+    monkeypatch.setattr(json_rows, "MOST_BYTES", len(whole))
+    assert len(read(tmp_path / "a.json", whole)) == 40
+    monkeypatch.setattr(json_rows, "MOST_BYTES", len(whole) - 1)
+    with pytest.raises(BadInput, match=r"holds more than 2,\d+ bytes, .*as .jsonl"):
+        read(tmp_path / "a.json", whole)
+
+
+def test_json_is_a_folders_corpus_only_where_there_is_nothing_else(tmp_path: Path) -> None:
+    for name in ("package.json", "more.json"):
+        (tmp_path / name).write_text('[{"text": "Herons wait in the water."}]')
+    assert len(files.files_of(str(tmp_path))) == 2
+    (tmp_path / "readme.md").write_text("Herons wait in the water.")
+    assert [name for name, _ in files.files_of(str(tmp_path))] == ["readme.md"]
+    assert describe(str(tmp_path)).left_out == {".json": 2}
