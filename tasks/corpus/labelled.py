@@ -33,6 +33,7 @@ from tercet.tasks.corpus.kinds.rows import layout_of, made_of
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.corpus.sources.reader import Table
 from tercet.tasks.corpus.sources.registry import reader_of
+from tercet.tasks.corpus.sources.values import without_html
 from tercet.tasks.rejects import Rejects
 from tercet.tasks.stage import BadInput, Config, Stage, Work
 
@@ -110,6 +111,8 @@ _TEXTS = ("anchor", "positive", "negative")
 _EACH_BY_ITSELF = """
 SELECT *, NULL::VARCHAR[] AS entries, NULL::VARCHAR AS reason, NULL::VARCHAR AS detail FROM read
 """
+# The reason of the one reject that shows what HTML was taken out of a corpus.
+HTML = "html"
 # A row that went into another one, and is neither kept nor rejected.
 _USED = "used"
 BATCH_ROWS = 20_000
@@ -235,16 +238,22 @@ def _usable(
 ) -> Iterator[Labelled]:
     kind = _kind_of(corpus)
     left = corpus.limit
+    told = False
     for table in reader_of(corpus.source).tables(corpus, config.max_line_bytes):
         columns = columns_of(corpus, kind, table)
         for row in islice(table.rows(list(columns.values())), left):
             left = None if left is None else left - 1
-            made = made_of(kind, columns, row)
+            where = f"{corpus.name}: {table.name}:{row.number}"
+            values, html = without_html(row.values, [columns[text] for text in kind.texts])
+            if html and not told:
+                told = True
+                row_id = seeding.text_id(corpus.name, HTML)
+                rejects.add(row_id, HTML, f"{where}: the first row in HTML", html)
+            made = made_of(kind, columns, row._replace(values=values))
             if isinstance(made, list):
                 yield from made
                 continue
             fault, text = made
-            where = f"{corpus.name}: {table.name}:{row.number}"
             faults[fault.reason] += 1
             row_id = seeding.text_id(corpus.name, where, fault.reason, text)
             rejects.add(row_id, fault.reason, f"{where}: {fault.detail}", text)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import hypertext, prose
@@ -137,7 +137,7 @@ def _documents(
     texts = [column for column in (text, query, answer, titles) if column is not None]
     for row in rows:
         where = f"{name}:{row.number}"
-        values, html = _without_html(row.values, texts)
+        values, html = without_html(row.values, texts)
         fault = row.fault or _first_fault(values, needed, words_are_words)
         if fault:
             yield Fault(name, where, *fault)
@@ -160,9 +160,7 @@ def _documents(
             yield Fault(name, where, INCOMPLETE, lost[1], lost[2])
 
 
-def _without_html(
-    values: dict[str, object], columns: Sequence[str]
-) -> tuple[dict[str, object], str]:
+def without_html(values: dict[str, Any], columns: Iterable[str]) -> tuple[dict[str, Any], str]:
     """The values with these columns as plain text, and the beginning of one that was HTML."""
     html = ""
     for column in columns:

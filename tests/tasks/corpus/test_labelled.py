@@ -33,6 +33,20 @@ def test_triplets_of_every_form(read: Run, tmp_path: Path, suffix: str, names: l
     assert repr(names[2]) in reject["detail"]
 
 
+def test_html_is_taken_out_and_the_first_of_it_is_kept(read: Run, tmp_path: Path) -> None:
+    rows = [["Tea &amp; cake<br>at five.", "a", "b"], ["List<String>", "<p>c</p>", "d"],
+            ["e", "<br>", "f"]]  # fmt: skip
+    path = write(tmp_path / "mine.csv", rows, TRIPLET)
+    made = read({"source": path, "kind": "triplets"})
+    assert short(made) == [
+        ("Tea & cake at five.", "a", "b", None),
+        ("List<String>", "c", "d", None),
+    ]
+    told = [(row["reason"], row["text"]) for row in made["rejects"]]
+    assert told == [("html", rows[0][0]), ("missing_text", "e f")]
+    assert made["rejects"][0]["detail"] == "c: mine.csv:2: the first row in HTML"
+
+
 def test_the_teachers_cosine_comes_along(read: Run, tmp_path: Path) -> None:
     rows = [["a", "b", "c", "0.5"], ["d", "e", "f", ""], ["g", "h", "i", "near"],
             ["j", "k", "l", "85"], ["m", "n", "o", "nan"]]  # fmt: skip
