@@ -24,6 +24,8 @@ Relation: TypeAlias = Literal["keeps", "alters", "topic", "other"]
 Need: TypeAlias = Literal["mentions", "sentence_categories", "graph", "documents", "pool"]
 # What a prompted method asks about: each anchor, or each paragraph with an anchor in it.
 Unit: TypeAlias = Literal["sentence", "passage"]
+# The table whose rows a method reads: sentences with their anchors, or passages.
+Each: TypeAlias = Literal["sentences", "passages"]
 # What answers are checked for beside what all are (`models/prompted/checks.py`).
 Check: TypeAlias = Literal["whole_source", "question", "new_entity", "new_number", "new_record"]
 
@@ -42,9 +44,9 @@ DETAIL = pa.struct(
 Columns:
     operation: `next_sentences`, `rest_of_paragraph`, `neighbour_paragraph`, `word_repetition`,
         `cutoff`, `telegram`, `word_shuffle`, `exchange_synonym`, `rewrite_number`, `swap_entity`,
-        `change_quantity`, `exchange_antonym`, `insert_negation`, `remove_negation`, `random` or
-        `mined`; of a prompted method what it was asked for, such as `paraphrase`, `contradict` or
-        `revise_entity`
+        `change_quantity`, `exchange_antonym`, `insert_negation`, `remove_negation`, `random`,
+        `mined`, `title` or `heading`; of a prompted method what it was asked for, such as
+        `paraphrase`, `contradict` or `revise_entity`, and of a query its kind
     old: the words replaced, joined by `; `; NULL if nothing was
     new: the words in their place
     mention_id: → `mentions.mention_id` of the first mention changed; NULL if none was
@@ -87,11 +89,12 @@ Columns:
     purpose: what it is meant to be: `positive` or `negative`
     relation: what the text does to the meaning: `keeps`, `alters`, `topic` (only about the same
         thing) or `other` (unrelated); null for extractions
-    sentence_id: → `sentences.sentence_id`, the anchor
+    sentence_id: → `sentences.sentence_id`, the anchor; of a query → `passages.passage_id`
     method: the method that wrote it
-    passage: the paragraph that was asked about; NULL where it was the sentence alone
+    passage: the paragraph or the passage that was asked about; NULL where it was the sentence
+        alone
     as_anchor: whether the answer is to be the anchor, and what was asked about its positive; NULL
-        for rules
+        for rules over sentences
     prompt: the prompt as sent, rendered for this row; the bare sentence for a generator; NULL for
         rules
     shots: the answers of the worked examples that were shown before the prompt; NULL without any
@@ -187,7 +190,8 @@ class MethodInput:
     """What one call of a method sees.
 
     sentences: whole documents, rows in document order (sentence_id, text, doc_id, paragraph,
-        n_words), of the train split only.
+        n_words), of the train split only; of a method over passages these (sentence_id, which is
+        the passage's id, text, context, doc_id).
     anchors: the rows of `sentences` to generate for, ascending.
     mentions: the mentions of these sentences, in any order; None where the method needs none.
     replacements: what the method's `open_graph` made of the knowledge graph, or None.
@@ -271,7 +275,9 @@ class Method:
         ours; its `params` are `Prompted`. Its own name is that of its file in `shots`.
     variables: what `values` holds, hence what a user's own prompt may name.
     checks: what the answers are checked for.
-    unit, as_anchor: as in `Prompted`.
+    unit, as_anchor: as in `Prompted`. Of a rule over passages the text is a query, the anchor.
+    each: the table whose rows it reads. From passages come queries: what it writes is the anchor,
+        and the passage its positive; of a rule the passage without its context.
     module: of an installed package's: the module that its entry point names, whose code is part of
         the versions that use it, with all that it imports of its package.
     """
@@ -289,6 +295,7 @@ class Method:
     module: str = ""
     unit: Unit = "sentence"
     as_anchor: bool = False
+    each: Each = "sentences"
 
     @property
     def prompted(self) -> bool:

@@ -22,7 +22,9 @@ def corpus_steps(resolved: Resolved) -> list[Step]:
             for corpus in corpora
         ]
         texts = IngestConfig(corpora=corpora, **settings)
-        anchors = sample.SampleConfig(corpora=shares, **recipe.sample.model_dump())
+        anchors = sample.SampleConfig(
+            corpora=shares, **recipe.sample.model_dump(exclude={"passages"})
+        )
         steps.append(Step("ingest", ingest.STAGE, texts))
         steps.append(Step("sample", sample.STAGE, anchors, {"sentences": ("ingest",)}))
         if (wanted := recipe.ingest.passages) is not None:

@@ -43,6 +43,8 @@ def _select_step(resolved: Resolved) -> Step:
         "sentences": ("ingest",),
         "document_pairs": ("ingest",),
     }
+    if resolved.has_queries:
+        inputs["passages"] = ("passages",)
     below = {"mined_below": recipe.mine.below} if recipe.mine is not None else {}
     given = {**asked, **below, "by_similarity": asked["similarity"] is not None}
     config = select.PairedConfig(**recipe.select.model_dump() | given)

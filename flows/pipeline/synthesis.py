@@ -24,14 +24,22 @@ def synthesis_steps(resolved: Resolved) -> list[Step]:
     sources = {"mentions": extracted, "sentence_categories": extracted}
     sources |= {"graph": "graph", "pool": "ingest"}
     for method, settings in methods.items():
+        described = resolved.methods.get(method) or METHODS[method]
         inputs = {"sentences": ("ingest",), "anchors": ("sample",)}
-        needs = (resolved.methods.get(method) or METHODS[method]).needs
-        inputs |= {slot: (sources[slot],) for slot in needs if slot in sources}
+        inputs |= {slot: (sources[slot],) for slot in described.needs if slot in sources}
         given = {"method": method, **settings.model_dump(exclude={"role"})}
         step = f"{synthesise.NAME}.{method}"
+        if described.each == "passages":
+            drawn = recipe.sample.passages
+            given["passages"] = drawn
+            inputs = {"passages": ("passages",)}
+            inputs |= {} if drawn is None else {"every_passage": ("passages",)}
         if method in resolved.writers:
             stage, config, models = _asked(resolved, method, given)
             steps.append(Step(step, stage, config, inputs, models))
+        elif described.each == "passages":
+            config = synthesise.OverPassagesConfig(**given)
+            steps.append(Step(step, synthesise.OVER_PASSAGES, config, inputs))
         else:
             config = synthesise.SynthesiseConfig(**given)
             steps.append(Step(step, synthesise.STAGE, config, inputs))
@@ -52,6 +60,9 @@ def _asked(
         assert recipe.llm is not None
         sampling = asking.sampling_of(recipe.llm, params).model_dump()
         given |= {"params": {**params, **sampling}, "llm": served(recipe.llm)}
+        if resolved.methods[method].each == "passages":
+            over = prompted.PromptedOverPassagesConfig(**given)
+            return prompted.OVER_PASSAGES, over, weights_of(recipe.llm)
         config = prompted.PromptedConfig(**given)
         return prompted.STAGE, config, weights_of(recipe.llm)
     settings, model = recipe.generators[name], resolved.models["generators", name, "model"]

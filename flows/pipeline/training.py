@@ -16,7 +16,7 @@ from tercet.models.losses.gaussian_decay import TEACHER
 from tercet.tasks.evaluation import define, evaluate
 from tercet.tasks.training import entry_matrix, train, whiten
 from tercet.tasks.training.choosers import CHOOSERS
-from tercet.tasks.training.phases import OF_TRIPLETS, PartConfig, PhaseConfig
+from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig, PhaseConfig
 
 Inputs = dict[str, tuple[str, ...]]
 # What `evaluate` reads of the corpora's own, where the recipe has it.
@@ -59,7 +59,7 @@ def training_steps(resolved: Resolved) -> list[Step]:
                     # One built with what exists already serves all seeds.
                     steps += [entries] if entries.name not in [s.name for s in steps] else []
             name, config = trained_by(recipe, seed, phase.name), _config(recipe, phase, own)
-            steps.append(Step(name, train.STAGE, config, _inputs(recipe, phase), models))
+            steps.append(Step(name, train.STAGE, config, _inputs(resolved, phase), models))
         steps += _define_steps(recipe, against, seed, own)
         phases = [phase.name for phase in recipe.train.phases]
         trained = {name: trained_by(recipe, seed, name) for name in phases}
@@ -221,19 +221,23 @@ def _models_read(phase: PhaseConfig, part: PartConfig) -> dict[str, str]:
     return {**({TEACHER: "evaluator"} if told else {}), **part.models}
 
 
-def _inputs(recipe: Recipe, phase: PhaseConfig) -> Inputs:
+def _inputs(resolved: Resolved, phase: PhaseConfig) -> Inputs:
     """The tables that the phase's own parts read."""
-    inputs: Inputs = {}
+    recipe, inputs = resolved.recipe, Inputs()
     for rows in (part.rows for part in phase.parts):
         if rows.reads_triplets:
             inputs |= {**guarded("triplets", "select")}
             inputs |= {"sentences": ("ingest",)} if rows.corpora else {}
+            if resolved.has_queries and rows.source in OF_TRIPLETS:
+                inputs["passages"] = ("passages",)
+        if rows.source == "queries":
+            inputs |= {**guarded("triplets", "select"), "passages": ("passages",)}
         if rows.source == "anchors":
             inputs |= {**guarded("sentences"), "anchors": ("sample",)}
         elif rows.source == "document_pairs":
             inputs |= guarded("document_pairs")
             inputs |= {"documents": ("ingest",)} if rows.corpora else {}
-        elif rows.source not in OF_TRIPLETS:
+        elif rows.source not in SOURCES:
             inputs |= guarded("labelled", "labelled")
     choose = recipe.train.choose
     if choose is not None and choose.by == "retrieval":

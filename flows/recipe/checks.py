@@ -5,9 +5,10 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
+from tercet.flows.recipe.asking_checks import check_asking
 from tercet.flows.recipe.misplaced import Misplaced, Place
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import GENSE, LLM, Resolved
+from tercet.flows.recipe.resolved import Resolved
 from tercet.flows.recipe.wording import of_parameter
 from tercet.models.encoders.pooling import CNN, cnn_form
 from tercet.models.generation import Method
@@ -16,14 +17,10 @@ from tercet.models.losses.token_reconstruction import NAME as RECONSTRUCTION
 from tercet.models.spelling import suggest
 from tercet.tasks.corpus.kinds.registry import columns_fault
 from tercet.tasks.corpus.sources.registry import reader_of
-from tercet.tasks.knowledge.extract import ExtractConfig
 from tercet.tasks.scoring.scorers import SCORERS
 from tercet.tasks.scoring.select_checks import find_faults
-from tercet.tasks.synthesis import fitted, prompted
-from tercet.tasks.synthesis.asking import sampling_of
-from tercet.tasks.synthesis.methods import check_params, method_of
+from tercet.tasks.synthesis.methods import METHODS, check_params, method_of
 from tercet.tasks.training.choosers import CHOOSERS
-from tercet.tasks.training.fit_gense import METHODS
 from tercet.tasks.training.phases import KINDS, OF_TRIPLETS, SOURCES, PartConfig, unfit
 
 # What a method may be called: its step's folder bears the name. The others stand for other things.
@@ -64,10 +61,7 @@ def check_keys(recipe: Recipe) -> None:
 def check_resolved(resolved: Resolved) -> None:
     """Checks what the models and corpora are used for. Raises Misplaced for the first fault."""
     recipe = resolved.recipe
-    _check_asking(resolved)
-    for method, name in resolved.writers.items():
-        if name != LLM:
-            _check_generator(resolved, method, name)
+    check_asking(resolved)
     for index, phase in enumerate(recipe.train.phases):
         for number, part in enumerate(phase.parts):
             _check_rows(resolved, phase.name, part, ("train", "phases", index, "parts", number))
@@ -129,6 +123,12 @@ def _check_method(recipe: Recipe, method: str) -> None:
             *("synthesise", method, *fault["loc"]),
         ) from None
     found = method_of(method, settings)
+    if found.each == "passages" and recipe.ingest.passages is None:
+        raise Misplaced(
+            f"{method} writes queries to passages, and there are none: set `ingest: {{passages: "
+            "{}}`, or leave it out",
+            *("synthesise", method),
+        )
     key = "as_anchor" if found.as_anchor else "unit" if found.unit == "passage" else None
     if recipe.select.pairing == "role" and key is not None:
         own = (key,) if key in settings.params else ()
@@ -148,7 +148,9 @@ def check_selection(recipe: Recipe, methods: Mapping[str, Method]) -> None:
             "tell apart: leave mine out, or set select.pairing to relation",
             "mine",
         )
-    if recipe.mine is not None and all(m.relation != "topic" for m in methods.values()):
+    if recipe.mine is not None and all(
+        m.relation != "topic" or m.each == "passages" for m in methods.values()
+    ):
         raise Misplaced(
             "mined negatives stand against positives on the topic, and no method makes any: add "
             "one such as rest_of_paragraph under `synthesise`, or leave mine out",
@@ -252,89 +254,6 @@ def _check_heads(recipe: Recipe) -> None:
         )
 
 
-def _check_asking(resolved: Resolved) -> None:
-    """Steps that ask the language model need one, and something that serves it."""
-    recipe = resolved.recipe
-    asking: list[Place] = [("synthesise", m) for m, who in resolved.writers.items() if who == LLM]
-    if recipe.extract_generate is not None:
-        asking.insert(0, ("extract_generate",))
-        if recipe.extract != ExtractConfig():
-            raise Misplaced(
-                "either rules extract (`extract`) or the language model (`extract_generate`)",
-                "extract_generate",
-            )
-    if asking and recipe.llm is None:
-        raise Misplaced(f"{asking[0][-1]} asks a language model: name it under `llm`", *asking[0])
-    for place in asking:
-        params = recipe.synthesise[str(place[-1])].params if place[1:] else {}
-        times = params.get("per_unit", 1)
-        if times > 1 and recipe.llm is not None and not sampling_of(recipe.llm, params).by_seed:
-            fault = f"at temperature 0 the model gives the same answer {times} times"
-            raise Misplaced(fault, *place, "per_unit")
-    if recipe.llm is not None and recipe.llm.name is not None and not recipe.run.llm.endpoints:
-        raise Misplaced(
-            "a model given only by name must be served by an endpoint: list run.llm.endpoints, "
-            "or give its files as `model`",
-            *("llm", "name"),
-        )
-    if LLM in recipe.generators:
-        raise Misplaced(
-            "llm is the name of the recipe's language model: give the generator another",
-            *("generators", LLM),
-        )
-
-
-def _check_generator(resolved: Resolved, method: str, name: str) -> None:
-    """The generator that a method names must exist, and be able to do what is asked."""
-    recipe, place = resolved.recipe, ("synthesise", method)
-    if name not in recipe.generators:
-        known = ", ".join([LLM, *recipe.generators])
-        raise Misplaced(
-            f"there is no generator {name!r}: choose one of {known}, or list it under `generators`",
-            *(*place, "generator"),
-        )
-    params, settings = recipe.synthesise[method].params, recipe.generators[name]
-    found = resolved.models["generators", name, "model"]
-    kind = recipe.synthesise[method].like or method
-    if found.form == GENSE and kind not in METHODS:
-        raise Misplaced(
-            f"the generator {name!r} is of form {GENSE}, which writes {' and '.join(METHODS)} "
-            "alone: name another",
-            *(*place, "generator"),
-        )
-    if params.get("prompt") and (kind in fitted.FROM_SENTENCE or found.form == GENSE):
-        what = "the words that it was fitted to" if found.form == GENSE else "the sentence alone"
-        raise Misplaced(
-            f"{method} gives a generator {what}, so this prompt would not be read: leave it "
-            + (f"out, or fit it to this file (prompts.{kind})" if found.form == GENSE else "out"),
-            *(*place, "prompt"),
-        )
-    if params.get("shots") not in (None, prompted.BUILTIN):
-        raise Misplaced(
-            f"a generator is shown no worked examples: leave shots out, or let {LLM} answer",
-            *(*place, "shots"),
-        )
-    if found.maker is None:
-        # Its files tell the rest.
-        return
-    if found.maker != "fit_generator":
-        raise Misplaced(
-            f"{settings.model} is made by {found.maker}, which fits no generator: name a model "
-            "that fit_generator makes",
-            *("generators", name, "model"),
-        )
-    times, made = params.get("per_unit", 1), found.settings
-    noise = found.form != GENSE and made.writes_with_noise
-    if times > 1 and not noise and not sampling_of(settings.decoding(), params).by_seed:
-        raise Misplaced(
-            f"at temperature 0 the generator writes the same text {times} times: give it a "
-            "higher temperature, or ask once",
-            *(*place, "per_unit"),
-        )
-    fitted.check_method(kind, name, follows_prompts=found.form == GENSE)
-    fitted.check_backend(name, settings.backend, "t5" if found.form == GENSE else str(found.form))
-
-
 def _has_pairs(recipe: Recipe) -> bool:
     """Whether some corpus has document pairs."""
     return any(reader_of(corpus.source).has_pairs(corpus) for corpus in recipe.unlabelled)
@@ -352,10 +271,20 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
             "meaning: list one under `synthesise`, or set the share `generated` to 0",
             *(*place_of_rows, "draw", "generated"),
         )
-    if rows.source in OF_TRIPLETS and not recipe.synthesise:
+    of_sentences = [m for m in resolved.methods.values() if m.each == "sentences"]
+    if rows.source in OF_TRIPLETS and not of_sentences:
+        made = "only queries are" if recipe.synthesise else "nothing is"
+        other = "rows: queries" if recipe.synthesise else "a labelled corpus or on rows: anchors"
         raise Misplaced(
-            f"the phase {phase!r} trains on {rows.source}, but nothing is synthesised: list "
-            "methods under `synthesise`, or train on a labelled corpus or on rows: anchors",
+            f"the phase {phase!r} trains on {rows.source}, but {made} synthesised: list "
+            f"methods under `synthesise`, or train on {other}",
+            *place_of_rows,
+        )
+    if rows.source == "queries" and not resolved.has_queries:
+        listed = ", ".join(name for name, one in METHODS.items() if one.each == "passages")
+        raise Misplaced(
+            f"the phase {phase!r} trains on queries, but no method writes any: list one under "
+            f"`synthesise` ({listed}), with `ingest: {{passages: {{}}}}`",
             *place_of_rows,
         )
     if rows.source == "document_pairs" and not _has_pairs(recipe):

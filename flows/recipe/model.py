@@ -11,7 +11,7 @@ from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
 from tercet.models.losses.registry import LOSSES
 from tercet.tasks.corpus.passages import ReadSettings
-from tercet.tasks.corpus.sample import SampleSettings
+from tercet.tasks.corpus.sample import SampledSettings
 from tercet.tasks.corpus.sources.corpora import CorpusConfig
 from tercet.tasks.evaluation.awareness import AwarenessConfig
 from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings
@@ -194,7 +194,9 @@ class Recipe(Config):
     graph: GraphConfig = Field(
         GraphConfig(), description="Has no keys: the graph follows from the mentions"
     )
-    sample: SampleSettings = Field(SampleSettings(), description="How many anchors")
+    sample: SampledSettings = Field(
+        SampledSettings(), description="How many anchors, and how many passages"
+    )
     synthesise: dict[str, MethodSettings] = Field(
         default_factory=dict, description="methods, each with its weight and parameters"
     )

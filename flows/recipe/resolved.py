@@ -83,3 +83,8 @@ class Resolved:
     scorers: Mapping[str, tuple[Scorer, Any]]
     methods: Mapping[str, Method]
     writers: Mapping[str, str]
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether methods write queries to passages, which become candidates and triplets."""
+        return any(method.each == "passages" for method in self.methods.values())

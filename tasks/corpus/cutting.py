@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from tercet.models.text.lengths import UNSPACED
+from tercet.models.text.passages import context_of
 from tercet.tasks.corpus.sources.corpora import Document, Heading, open_headings
 
 # The tokens of each text.
@@ -59,7 +60,7 @@ def _path(title: str | None, above: Sequence[Heading]) -> str:
     names = [heading.text for heading in above]
     if title is not None and names[:1] != [title]:
         names = [title, *names]
-    return " > ".join(names)
+    return context_of(names)
 
 
 def cut(

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from tercet.models import seeding
 from tercet.models.text.lengths import count_words
+from tercet.models.text.passages import passage_text
 from tercet.tasks.corpus import ingest
 from tercet.tasks.corpus.cutting import Count, Passage, cut
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, IngestSettings, Reading
@@ -108,11 +109,6 @@ class PassagesConfig(PassageSettings):
 
     corpora: list[CorpusConfig] = Field(min_length=1)
     max_line_bytes: int
-
-
-def passage_text(context: str, text: str) -> str:
-    """What an encoder reads of a passage."""
-    return f"{context}\n{text}" if context else text
 
 
 def run(work: Work) -> None:

@@ -95,6 +95,17 @@ class SampleSettings(Config):
         return self
 
 
+class SampledSettings(SampleSettings):
+    """And how many passages methods are asked about."""
+
+    passages: int | None = Field(
+        default=None,
+        ge=1,
+        description="Training passages that methods over passages write queries to, a seeded draw; "
+        "null: all",
+    )
+
+
 class SampleConfig(SampleSettings):
     """And the corpora to draw from, with their shares; others give no anchor."""
 

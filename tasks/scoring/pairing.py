@@ -223,7 +223,10 @@ def _refuse(db: Any, config: "PairedConfig") -> None:
             CASE reason
                 WHEN 'no_score' THEN 'it has no score'
                 WHEN 'held_out_text' THEN 'also in dev or test: ' || words
-                WHEN 'duplicate' THEN 'another method gave the same text in this role'
+                WHEN 'common_query' THEN printf('%d passages have it', sharing)
+                WHEN 'duplicate' THEN CASE WHEN query_id IS NULL
+                    THEN 'another method gave the same text in this role'
+                    ELSE 'another passage, or another method, has the same query' END
                 WHEN 'same_text' THEN 'it was paired with the same text in the other role'
                 WHEN 'below_p_min' THEN printf('probability %.4f, below %.4f',
                     CASE made_as WHEN 'positive' THEN p_true ELSE 1 - p_true END, p_min)
@@ -250,7 +253,7 @@ SELECT md5_number_lower(concat_ws(chr(31), sentence_id::VARCHAR,
     n.text AS negative, positive_id, negative_id, positive_method, negative_method,
     positive_similarity, negative_similarity
 FROM paired
-JOIN (SELECT sentence_id, text FROM @sentences) s USING (sentence_id)
+LEFT JOIN (SELECT sentence_id, text FROM @sentences) s USING (sentence_id)
 LEFT JOIN (SELECT candidate_id AS positive_id, any_value(text) AS text,
         any_value(anchor) AS anchor FROM @candidates
     WHERE candidate_id IN (SELECT positive_id FROM paired) GROUP BY ALL) p USING (positive_id)

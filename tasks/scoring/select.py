@@ -14,11 +14,12 @@ import pyarrow as pa
 from pydantic import Field
 
 from tercet.models.generation import Relation
-from tercet.storage.rows import Rows, quoted
+from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.scoring.held_out import find_held_out
 from tercet.tasks.scoring.pairing import QUERIES, RANDOM, pair
 from tercet.tasks.stage import BadInput, Config, Stage, Work
+from tercet.tasks.synthesis.queries import is_query
 
 TRIPLETS = pa.schema(
     [
@@ -41,7 +42,7 @@ TRIPLETS = pa.schema(
 Columns:
     triplet_id: id of the anchor, the positive's id (or `self`) and the negative's
     sentence_id: → `sentences.sentence_id`, the anchor, or a sentence of the passage that a
-        candidate with an anchor of its own is about
+        candidate with an anchor of its own is about; of a query → `passages.passage_id`
     relation: `alters`: the negative alters what the positive keeps; `topic`: the positive is only
         about the same thing; `keeps`: it keeps the meaning, and the negative, if any, is
         unrelated
@@ -59,6 +60,16 @@ Columns:
     negative_similarity: the negative's similarity, which training uses as the teacher's where the
         anchor stays as it is; NULL without a negative or an evaluator
 """
+
+# Passages that may have the same query. One of them keeps it; of more, none.
+SHARED = 3
+# A query's digest, whatever its letter case and spacing, and without a mark at its end.
+_QUERY = r"""md5_number_lower(regexp_replace(regexp_replace(lower(trim(anchor)), '\s+', ' ', 'g'),
+    '[\s.?!:]+$', ''))"""
+
+# Of a recipe without scorers, whose queries nothing judges.
+_UNSCORED = """(SELECT NULL::UBIGINT AS candidate_id, NULL::VARCHAR AS scorer,
+    NULL::VARCHAR AS measure, NULL::DOUBLE AS value WHERE FALSE)"""
 
 # The relations of which a probability says anything.
 JUDGED: Sequence[Relation] = ("keeps", "alters")
@@ -218,8 +229,10 @@ def run(work: Work) -> None:
 
 def _load(db: Any, work: Work) -> None:
     """Table `scored`: one row per candidate, without its text, with its scores if it has any."""
-    candidates, scores = work.inputs["candidates"], work.inputs["scores"]
+    candidates = work.inputs["candidates"]
+    scores = work.inputs["scores"].sql("scores") if "scores" in work.inputs else _UNSCORED
     config: SelectConfig = work.config
+    of_query = is_query(work.inputs["passages"]) if "passages" in work.inputs else "FALSE"
     asked = [
         f"({quoted(measure)}, {quoted(scorer)})"
         for measure, named in (("similarity", config.similarity), ("p_true", config.p_true))
@@ -229,17 +242,21 @@ def _load(db: Any, work: Work) -> None:
     db.execute(
         f"""CREATE TEMP TABLE scored AS
             SELECT candidate_id, sentence_id, anchor_id, role, relation, method, text_id, value,
-                CASE WHEN relation IN ({judged}) THEN p_true END AS p_true, words
+                CASE WHEN relation IN ({judged}) THEN p_true END AS p_true, words, query_id, sharing
             FROM (SELECT candidate_id, any_value(sentence_id) AS sentence_id,
                     any_value(role) AS role, any_value(relation) AS relation,
                     any_value(method) AS method,
                     any_value(md5_number_lower(anchor)) AS anchor_id,
-                    any_value(md5_number_lower(text)) AS text_id
+                    any_value(md5_number_lower(text)) AS text_id,
+                    any_value(CASE WHEN {of_query} THEN {_QUERY} END) AS query_id
                 FROM {candidates.sql("candidates")} GROUP BY candidate_id)
+            LEFT JOIN (SELECT {_QUERY} AS query_id, count(DISTINCT sentence_id) AS sharing
+                FROM {candidates.sql("candidates")} WHERE {of_query} GROUP BY query_id)
+            USING (query_id)
             LEFT JOIN (SELECT candidate_id,
                     any_value(value) FILTER (measure = 'similarity') AS value,
                     any_value(value) FILTER (measure = 'p_true') AS p_true
-                FROM {scores.sql("scores")}
+                FROM {scores}
                 WHERE NOT isnan(value) AND (measure, scorer) IN ({", ".join(asked)})
                 GROUP BY candidate_id)
             USING (candidate_id)
@@ -249,14 +266,16 @@ def _load(db: Any, work: Work) -> None:
     )
 
 
-def _scorers(db: Any, scores: Rows, measure: str, named: str | None) -> list[str]:
+def _scorers(db: Any, scores: str, measure: str, named: str | None) -> list[str]:
     """The one scorer whose measure counts; none where there are no such scores.
+
+    scores: their table, in SQL.
 
     Raises: BadInput where several have given the measure and none is named.
     """
     if named is not None:
         return [named]
-    query = f"SELECT DISTINCT scorer FROM {scores.sql('scores')} WHERE measure = ? ORDER BY scorer"
+    query = f"SELECT DISTINCT scorer FROM {scores} WHERE measure = ? ORDER BY scorer"
     found = [row[0] for row in db.execute(query, [measure]).fetchall()]
     if len(found) > 1:
         raise BadInput(f"select: {several(measure, found)}.")
@@ -315,7 +334,8 @@ def _judge(db: Any, config: PairedConfig) -> None:
     """Table `judged`: each candidate with the role it may serve in, or the reason why it has none.
 
     A text that several methods give in one role counts once; a candidate made for the role comes
-    before one that changed roles, and the method of more weight before the others.
+    before one that changed roles, and the method of more weight before the others. So does a query
+    that several passages have; what more than `SHARED` have finds none of them.
     """
     unscored = "value IS NULL" if config.by_similarity else "FALSE"
     db.execute(
@@ -325,11 +345,13 @@ def _judge(db: Any, config: PairedConfig) -> None:
             CASE WHEN nth = 1 THEN role END AS role,
             -- What was meant to keep the meaning and did not is merely another text.
             CASE WHEN role <> made_as THEN 'other' ELSE relation END AS relation)
-        FROM (SELECT *, row_number() OVER (PARTITION BY sentence_id, anchor_id, role, text_id
+        FROM (SELECT *, row_number() OVER (PARTITION BY role, query_id,
+                CASE WHEN query_id IS NULL THEN (sentence_id, anchor_id, text_id) END
                 ORDER BY reserved, made_as <> role, weight DESC, candidate_id) AS nth
         FROM (SELECT candidate_id, sentence_id, anchor_id, s.role AS made_as, relation, s.method,
-            text_id, value, p_true, weight, reserved, low, high, p_min, words,
+            text_id, value, p_true, weight, reserved, low, high, p_min, words, query_id, sharing,
             CASE WHEN words IS NOT NULL THEN 'held_out_text'
+                WHEN sharing > {SHARED} THEN 'common_query'
                 WHEN {unscored} THEN 'no_score'
                 WHEN p_min IS NOT NULL AND p_true IS NULL THEN 'no_score'
                 WHEN (CASE s.role WHEN 'positive' THEN p_true ELSE 1 - p_true END) < p_min

@@ -52,7 +52,8 @@ def find_faults(
             )
     named = scorers(score, evaluator)
     yield from _of_measures(named, select)
-    if methods and not filter_scorers("similarity", named):
+    compared = any(method.each == "sentences" for method in methods.values())
+    if compared and not filter_scorers("similarity", named):
         yield from _without_similarity(select)
     for relation, thresholds in select.relations.items():
         texts, negative = f"texts of the relation {relation}", relation in ("alters", "other")

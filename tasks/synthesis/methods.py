@@ -12,6 +12,7 @@ from tercet.models.prompted import methods as prompted
 from tercet.models.rules import (
     antonym,
     entity_swap,
+    headings,
     negation,
     noise,
     number_form,
@@ -27,7 +28,7 @@ from tercet.tasks.stage import Config
 UNVERSIONED = True
 
 _RULES = (
-    *(paragraphs, noise, telegram, synonym, number_form),
+    *(paragraphs, headings, noise, telegram, synonym, number_form),
     *(entity_swap, quantity_change, antonym, negation, random_sentence),
 )
 METHODS: Mapping[str, Method] = with_installed(

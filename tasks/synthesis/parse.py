@@ -36,14 +36,14 @@ found. Where `random` runs, it gives each anchor one sentence from another docum
 Columns:
     candidate_id: id of sentence, method, role and what the method wrote
     generation_id: → `generations.generation_id`; NULL for `mined`
-    sentence_id: → `sentences.sentence_id`, the anchor
+    sentence_id: → `sentences.sentence_id`, the anchor; of a query → `passages.passage_id`
     role: `positive` or `negative`
     relation: what the text does to the meaning: `keeps`, `alters`, `topic` (only about the same
         thing) or `other` (unrelated)
     method: the method that made it
     anchor: its own anchor, where that is another than the sentence: an answer, or a passage
-        (`unit`, `as_anchor` of a method)
-    text: the candidate
+        (`unit`, `as_anchor` of a method); of a method over passages the query
+    text: the candidate; of a query its passage
     detail: what was changed; its fields are below
 """
 
@@ -84,11 +84,11 @@ def run(work: Work) -> None:
     """Emit `candidates` of one part of the generations, and rejects.
 
     Reasons: cut_off (the length limit ended it, or its thoughts were never closed), empty,
-    same_as_source (but for letter case and spacing), too_short, too_long, short_source, contained,
-    unchanged_entity (the old one is still there, the new one is not), duplicate (of the same
-    sentence and role, in the same part); for a language model's answers also those of
-    `checks.faults`. These are mended first, and judged without surrounding thoughts, code fences,
-    quotation marks and special tokens.
+    same_as_source (but for letter case and spacing), too_short, too_long, short_source, contained
+    (of a rule's query: its passage has it word for word), unchanged_entity (the old one is still
+    there, the new one is not), duplicate (of the same sentence and role, in the same part); for a
+    language model's answers also those of `checks.faults`. These are mended first, and judged
+    without surrounding thoughts, code fences, quotation marks and special tokens.
     """
     config: ParseConfig = work.config
     generations = work.inputs["generations"].table("generations", _COLUMNS)
@@ -189,7 +189,7 @@ def _judged(
     given = generations.select(
         [
             *("generation_id", "purpose", "relation", "sentence_id", "method", "passage"),
-            "finish_reason",
+            *("as_anchor", "model", "finish_reason"),
         ]
     )
     given = given.append_column("text", texts)
@@ -238,6 +238,8 @@ _JUDGED = rf"""
             WHEN $refuse_contained AND relation IN ('keeps', 'alters')
                 AND (contains(given_text, left(said, -1)) OR contains(said, left(given_text, -1)))
                 THEN 'contained'
+            WHEN as_anchor AND model IS NULL AND contains(lower(passage), lower(text))
+                THEN 'contained'
             WHEN operation = '{_SWAP}' AND contains(lower(text), lower(old))
                 AND NOT contains(lower(text), lower(new)) THEN 'unchanged_entity'
             END AS fault
@@ -258,7 +260,9 @@ _JUDGED = rf"""
             WHEN 'too_long' THEN words || ' words, more than ' || $max_words
             WHEN 'short_source' THEN 'its sentence has ' || source_words
                 || ' words, fewer than ' || $source_min_words
-            WHEN 'contained' THEN 'one of the text and its sentence stands within the other'
+            WHEN 'contained' THEN CASE WHEN as_anchor AND model IS NULL
+                THEN 'the passage has it, word for word'
+                ELSE 'one of the text and its sentence stands within the other' END
             WHEN 'unchanged_entity' THEN old || ' was not replaced by ' || new
             ELSE method END END AS because
     FROM judged ORDER BY place"""

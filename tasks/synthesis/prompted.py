@@ -1,6 +1,7 @@
 """Stage `synthesise` for a prompted method: a language model's answers about the anchors."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tercet.models.generation import GENERATIONS
@@ -11,7 +12,13 @@ from tercet.models.prompted import shots, templates
 from tercet.models.prompted.shot_checks import check_shots
 from tercet.tasks.stage import Stage, Work
 from tercet.tasks.synthesis import asking
-from tercet.tasks.synthesis.synthesise import ALIGNED, NAME, SynthesiseConfig, generated
+from tercet.tasks.synthesis.synthesise import (
+    ALIGNED,
+    NAME,
+    PassageSample,
+    SynthesiseConfig,
+    generated,
+)
 
 # Stands for our own shots.
 BUILTIN = "builtin"
@@ -21,6 +28,10 @@ class PromptedConfig(SynthesiseConfig):
     """A prompted method, and the model that it asks."""
 
     llm: LlmSettings
+
+
+class PromptedOverPassagesConfig(PromptedConfig, PassageSample):
+    """A prompted method over passages."""
 
 
 def uses(config: PromptedConfig) -> tuple[object, ...]:
@@ -131,3 +142,4 @@ STAGE = Stage(
     locations=("params.prompt", "params.shots", "params.generator", *asking.LLM_LOCATIONS),
     asks=asks,
 )
+OVER_PASSAGES = replace(STAGE, config=PromptedOverPassagesConfig, each="passages", aligned=())

@@ -1,4 +1,4 @@
-"""Stage `synthesise`: what one method generates from the anchors, one artifact each.
+"""Stage `synthesise`: what one method generates from the anchors or passages, one artifact each.
 
 A method's version covers the module of its function and no other method's.
 """
@@ -20,22 +20,27 @@ from tercet.models.generation import GENERATIONS, Method, MethodInput, Pool, gen
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.isolation import isolated, refused
-from tercet.tasks.stage import Stage, Work
+from tercet.tasks.stage import Config, Stage, Work
 from tercet.tasks.synthesis.methods import MethodSettings, check_params, method_of
 
 NAME = "synthesise"
 # Slots whose rows come from the same sentences, of the methods that read them.
 ALIGNED = ("mentions", "sentence_categories")
 
-# The columns that decide which sentences are anchors, and those that generators see.
-_SENTENCES = [
-    *("sentence_id", "text", "corpus", "doc_id", "paragraph", "position", "n_words", "split"),
-]
+# The columns that decide which rows are asked about, and those that generators see.
+_COLUMNS = {
+    "sentences": [
+        *("sentence_id", "text", "corpus", "doc_id", "paragraph", "position", "n_words", "split"),
+    ],
+    "passages": ["passage_id", "text", "context", "corpus", "doc_id", "split"],
+}
 _MENTIONS = [
     *("mention_id", "node_id", "sentence_id", "kind", "text", "type", "value", "unit"),
     *("of_mention_id", "start", "end"),
 ]
 _ROWS = 20_000
+# The draw of passages, the same for all methods.
+_PASSAGES = "sample.passages"
 
 
 class SynthesiseConfig(MethodSettings):
@@ -60,6 +65,16 @@ class SynthesiseConfig(MethodSettings):
         return method_of(self.method, self)
 
 
+class PassageSample(Config):
+    """How many passages a method is asked about."""
+
+    passages: int | None
+
+
+class OverPassagesConfig(SynthesiseConfig, PassageSample):
+    """One rule over passages."""
+
+
 def uses(config: SynthesiseConfig) -> tuple[Method]:
     """The method."""
     return (config.described,)
@@ -69,23 +84,24 @@ def run(work: Work) -> None:
     """Emits the method's generations for the anchors of one part of the sentences.
 
     Slots: sentences (the part), anchors; mentions, sentence_categories, graph and pool where the
-    method needs them. An anchor at which the method fails is a reject with the reason `error`.
+    method needs them. Of a method over passages: passages (the part), and every_passage where only
+    some are drawn. A row at which the method fails is a reject with the reason `error`.
     """
     method = work.config.described
     for said in generated(work):
-        work.emit("generations", _generations(method, said))
+        work.emit("generations", _generations(work, method, said))
 
 
 def generated(work: Work) -> Iterator[pa.Table]:
-    """What the method gives for the anchors of one part, as tables of GENERATED or ASKED.
+    """What the method gives for the anchors of one part, or for its passages, as tables of
+    GENERATED or ASKED.
 
     Raises as `run` does. No language model is asked.
     """
     config: SynthesiseConfig = work.config
     method = config.described
     params = method.params.model_validate(config.params)
-    shares = work.inputs["anchors"].table("anchors")
-    sentences = work.inputs["sentences"].table("sentences", _SENTENCES)
+    read = _read(work)
     mentions = None
     if "mentions" in method.needs:
         mentions = work.inputs["mentions"].table("mentions", _MENTIONS)
@@ -96,7 +112,7 @@ def generated(work: Work) -> Iterator[pa.Table]:
     if method.open_graph is not None:
         # Rebuilding it for each part takes seconds.
         replacements = work.once(_opened, method.open_graph)
-    pool = _pool(work, shares) if "pool" in method.needs else None
+    pool = _pool(work) if "pool" in method.needs else None
 
     def refuse(rows: pa.Table) -> Callable[[int, Exception], None]:
         def one(row: int, error: Exception) -> None:
@@ -105,11 +121,11 @@ def generated(work: Work) -> Iterator[pa.Table]:
 
         return one
 
-    for start, stop in _windows(sentences["doc_id"].to_numpy(), _ROWS):
-        rows = sentences.slice(start, stop - start)
+    for start, stop in _windows(read["doc_id"].to_numpy(), _ROWS):
+        rows = read.slice(start, stop - start)
         rows = rows.filter(pc.equal(rows["split"], "train")).combine_chunks()
         ids = rows["sentence_id"].to_numpy()
-        mask = anchor_mask(rows, shares, work.seed)
+        mask = _chosen(work, rows)
         if config.corpora:
             mask &= np.isin(rows["corpus"].to_pylist(), config.corpora)
         if config.weight < 1:
@@ -123,7 +139,34 @@ def generated(work: Work) -> Iterator[pa.Table]:
             whole = MethodInput(rows, anchors, known, replacements, pool, categories)
             yield from isolated(anchors, _generator(method, params, work.seed, whole), refuse(rows))
         if not method.prompted:
-            work.resources.progress(stop, len(sentences), "sentences")
+            work.resources.progress(stop, len(read), method.each)
+
+
+def _read(work: Work) -> pa.Table:
+    """The rows of one part; a passage's id is named sentence_id."""
+    each = work.config.described.each
+    rows = work.inputs[each].table(each, _COLUMNS[each])
+    return rows.rename_columns(["sentence_id", *rows.column_names[1:]])
+
+
+def _chosen(work: Work, rows: pa.Table) -> npt.NDArray[np.bool_]:
+    """Which of these rows are anchors, or are among the passages that are asked about."""
+    if work.config.described.each == "sentences":
+        return anchor_mask(rows, work.inputs["anchors"].table("anchors"), work.seed)
+    if work.config.passages is None:
+        return np.ones(len(rows), dtype=np.bool_)
+    drawn = seeding.draws(work.seed, _PASSAGES, rows["sentence_id"].to_numpy())
+    return np.asarray(drawn <= work.once(_threshold, work.config.passages))
+
+
+def _threshold(work: Work, wanted: int) -> np.uint64:
+    """The largest draw of the passages of train that are asked about."""
+    every = work.inputs["every_passage"].table("passages", ["passage_id", "split"])
+    ids = every.filter(pc.equal(every["split"], "train"))["passage_id"].to_numpy()
+    drawn = seeding.draws(work.seed, _PASSAGES, ids)
+    if wanted >= len(drawn):
+        return np.uint64(2**64 - 1)
+    return np.uint64(np.partition(drawn, wanted - 1)[wanted - 1])
 
 
 def _generator(
@@ -144,7 +187,7 @@ def _windows(doc_ids: npt.NDArray[Any], rows: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _generations(method: Method, said: pa.Table) -> pa.Table:
+def _generations(work: Work, method: Method, said: pa.Table) -> pa.Table:
     """The rows of `GENERATIONS`, numbered within each sentence."""
     rows = said.num_rows
     raws: Sequence[str] = said["raw"].to_pylist()
@@ -161,6 +204,11 @@ def _generations(method: Method, said: pa.Table) -> pa.Table:
         "n_tokens": pa.array([len(raw.split()) for raw in raws], pa.int32()),
         "detail": said["detail"],
     }
+    if method.each == "passages":
+        read = _read(work)
+        at = pc.index_in(said["sentence_id"], read["sentence_id"].combine_chunks())
+        columns["passage"] = read["text"].combine_chunks().take(at.combine_chunks())
+        columns["as_anchor"] = pa.repeat(method.as_anchor, rows)
     arrays = [columns.get(f.name, pa.nulls(rows, f.type)) for f in GENERATIONS]
     return pa.Table.from_arrays(arrays, schema=GENERATIONS)
 
@@ -170,9 +218,9 @@ def _opened(work: Work, open_graph: Callable[..., Any]) -> Any:
     return open_graph(graph.table("kg_nodes"), graph.batches("kg_edges"))
 
 
-def _pool(work: Work, shares: pa.Table) -> Pool:
+def _pool(work: Work) -> Pool:
     """The hash ring of all anchors, 24 bytes each; what is drawn from it is encoded anyway."""
-    source = work.inputs["pool"]
+    source, shares = work.inputs["pool"], work.inputs["anchors"].table("anchors")
     ids: list[npt.NDArray[np.uint64]] = []
     docs: list[npt.NDArray[np.uint64]] = []
     for file in source.files("sentences"):
@@ -210,3 +258,4 @@ STAGE = Stage(
     aligned=ALIGNED,
     uses=uses,
 )
+OVER_PASSAGES = replace(STAGE, config=OverPassagesConfig, each="passages", aligned=())

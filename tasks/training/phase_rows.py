@@ -1,4 +1,9 @@
-"""The rows of a phase's part: from triplets, anchors, document pairs or a labelled corpus."""
+"""The rows of a phase's part: from triplets, anchors, document pairs or a labelled corpus.
+
+Triplets of queries to passages are a source of their own, and in no other one.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +21,7 @@ from tercet.tasks.connections import connection
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
 from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.stage import BadInput, Work
+from tercet.tasks.synthesis.queries import is_query
 from tercet.tasks.training.loss_rows import shaped
 from tercet.tasks.training.phases import (
     OF_TRIPLETS,
@@ -86,6 +92,7 @@ _GENERATED = {"row_id": pa.uint64(), "candidate_id": pa.uint64(), "text": pa.str
 _GUARDED = {
     "triplets": "guarded_triplets",
     "pairs": "guarded_triplets",
+    "queries": "guarded_triplets",
     "anchors": "guarded_sentences",
     "document_pairs": "guarded_document_pairs",
 }
@@ -146,7 +153,7 @@ def part_rows(
 
 def sides_of(rows: RowsConfig) -> dict[str, Side]:
     """The side of a search that each column of these rows is on; empty where they have none."""
-    if rows.source != "document_pairs":
+    if rows.source not in ("document_pairs", "queries"):
         return {}
     return {"anchor": "query", "positive": "query" if rows.positive == "anchor" else "document"}
 
@@ -227,6 +234,8 @@ def _read(work: Work, rows: RowsConfig) -> pa.Table:
         return _anchors(work, rows)
     if rows.source == "document_pairs":
         return _document_pairs(work, rows)
+    if rows.source == "queries":
+        return _queries(work, rows)
     table = work.inputs["labelled"].table("labelled")
     return table.filter(pc.equal(table["corpus"], rows.source)).drop_columns(["corpus", "kind"])
 
@@ -238,10 +247,8 @@ def _triplets(work: Work, rows: RowsConfig) -> pa.Table:
     if rows.one_per is not None:
         named["sentence_id"] = "group"
     columns = [*named, "relation"]
-    if not rows.corpora:
-        table = work.inputs["triplets"].table("triplets", columns)
-    else:
-        table = _within(work, "triplets", "sentence_id", "sentences", columns, rows.corpora)
+    conditions = [f"NOT {is_query(work.inputs['passages'])}"] if "passages" in work.inputs else []
+    table = _where(work, "triplets", columns, [*conditions, *_of_corpora(work, rows, "sentences")])
     if rows.relation:
         table = table.filter(pc.is_in(table["relation"], pa.array(rows.relation)))
     return table.drop_columns(["relation"]).rename_columns([named[name] for name in named])
@@ -273,27 +280,46 @@ def _cut_in_two(anchors: pa.Table) -> pa.Table:
 def _document_pairs(work: Work, rows: RowsConfig) -> pa.Table:
     """The natural pairs of the train split."""
     columns = ["pair_id", "query", "answer", "split"]
-    if not rows.corpora:
-        table = work.inputs["document_pairs"].table("document_pairs", columns)
-    else:
-        table = _within(work, "document_pairs", "doc_id", "documents", columns, rows.corpora)
+    table = _where(work, "document_pairs", columns, _of_corpora(work, rows, "documents"))
     table = table.filter(pc.equal(table["split"], "train")).drop_columns(["split"])
     return table.rename_columns(["row_id", "anchor", "positive"])
 
 
-def _within(
-    work: Work, name: str, key: str, owners: str, columns: list[str], corpora: tuple[str, ...]
-) -> pa.Table:
-    """Columns of the table's rows whose sentence or document is of these corpora.
+def _queries(work: Work, rows: RowsConfig) -> pa.Table:
+    """Queries with their passages, of the triplets that have them."""
+    conditions = [is_query(work.inputs["passages"]), *_of_corpora(work, rows, "passages")]
+    table = _where(work, "triplets", ["triplet_id", "anchor", "positive"], conditions)
+    return table.rename_columns(["row_id", "anchor", "positive"])
 
-    key: what a row shares with its sentence or document. owners: the table of these.
-    """
+
+def _where(work: Work, name: str, columns: list[str], conditions: Sequence[str]) -> pa.Table:
+    """Columns of the table's rows that meet all conditions."""
+    if not conditions:
+        return work.inputs[name].table(name, columns)
     with connection(work) as db:
         return db.sql(
             f"""SELECT {", ".join(columns)} FROM {work.inputs[name].sql(name)}
-                WHERE {key} IN (SELECT {key} FROM {work.inputs[owners].sql(owners)}
-                    WHERE corpus IN ({", ".join(map(quoted, corpora))}))"""
+                WHERE {" AND ".join(conditions)}"""
         ).to_arrow_table()
+
+
+# What a row shares with its sentence, passage or document, and what it is called there.
+_OWNERS = {
+    "sentences": ("sentence_id", "sentence_id"),
+    "passages": ("sentence_id", "passage_id"),
+    "documents": ("doc_id", "doc_id"),
+}
+
+
+def _of_corpora(work: Work, rows: RowsConfig, owners: str) -> list[str]:
+    """The condition that a row's owner is of the corpora that are asked for, if any are."""
+    if not rows.corpora:
+        return []
+    key, own = _OWNERS[owners]
+    return [
+        f"""{key} IN (SELECT {own} FROM {work.inputs[owners].sql(owners)}
+            WHERE corpus IN ({", ".join(map(quoted, rows.corpora))}))"""
+    ]
 
 
 def _remedy(rows: RowsConfig) -> str:
@@ -308,6 +334,11 @@ def _remedy(rows: RowsConfig) -> str:
         return (
             "loosen select's thresholds, or look at why candidates were refused: "
             "SELECT reason, count(*) FROM rejects GROUP BY reason"
+        )
+    if source == "queries":
+        return (
+            "loosen select's thresholds, or look at why queries were refused: "
+            "SELECT stage, reason, count(*) FROM rejects GROUP BY ALL"
         )
     if source == "anchors":
         return "check the corpora that it names, and what ingest refused"

@@ -18,6 +18,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "pairs": ("anchor", "positive"),
     "anchors": ("anchor", "positive"),
     "document_pairs": ("anchor", "positive"),
+    "queries": ("anchor", "positive"),
 }
 KINDS: dict[str, tuple[str, ...]] = {
     "triplets": ("anchor", "positive", "negative", "label"),
@@ -85,10 +86,12 @@ class RowsConfig(Config):
         alias="from",
         min_length=1,
         description="triplets; pairs (their anchors and positives); anchors (each with itself, two "
-        "dropout masks apart); document_pairs; or the name of a labelled corpus.",
+        "dropout masks apart); document_pairs; queries (of methods over passages, with these); or "
+        "the name of a labelled corpus.",
     )
     corpora: tuple[str, ...] = Field(
-        default=(), description="Only rows whose sentence comes from these corpora; empty: all."
+        default=(),
+        description="Only rows whose sentence or passage comes from these corpora; empty: all.",
     )
     role: Literal["domain", "general"] | None = Field(
         default=None, description="Instead of corpora: those with this role."

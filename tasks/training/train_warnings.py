@@ -23,13 +23,14 @@ from tercet.tasks.cut_texts import find_cut
 from tercet.tasks.scoring import select_warnings
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Work
+from tercet.tasks.synthesis.queries import is_query
 from tercet.tasks.training.phase_rows import sides_of
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig, PhaseConfig
 from tercet.tasks.training.train import TrainConfig
 from tercet.tasks.warning import StageWarning
 
 FEW_BATCHES = 8
-_PAIRS = "document_pairs"
+_PAIRS, _QUERIES = "document_pairs", "queries"
 _MENDS: Mapping[str, str] = {
     "no_pair": "list methods for the other role under synthesise, or train on rows: anchors",
     "held_out_text": "lower ingest.test",
@@ -137,7 +138,7 @@ def _few(
         f"{rows / size:.1f} batches of {size}, which teach an encoder little"
     )
     reasons, left_out = Counter[str](), "Candidates"
-    if any(source in OF_TRIPLETS for source in sources):
+    if any(source in (*OF_TRIPLETS, _QUERIES) for source in sources):
         reasons = _refused(work.inputs["triplets"])
     elif _PAIRS in sources:
         reasons, left_out = _pairs_left_out(work.inputs[_PAIRS]), "Pairs"
@@ -160,7 +161,7 @@ def _named(source: str) -> str:
 
 
 def _more(source: str) -> str:
-    if source == _PAIRS:
+    if source in (_PAIRS, _QUERIES):
         return "add text"
     return "add text or raise sample.rows" if source in SOURCES else f"add rows to {source!r}"
 
@@ -173,8 +174,10 @@ def _rows(part: PartConfig, work: Work) -> int:
 
 def _available(part: PartConfig, work: Work) -> int:
     config, source = part.rows, part.rows.source
-    if source in OF_TRIPLETS:
-        table = work.inputs["triplets"].table("triplets", ["sentence_id", "relation", "negative"])
+    if source in (*OF_TRIPLETS, _QUERIES):
+        columns = "sentence_id, relation, negative"
+        with connection(work) as db:
+            table = db.sql(f"SELECT {columns} FROM {_of_triplets(work, source)}").to_arrow_table()
         if source == "triplets" and "negative" in part.resolved().texts:
             table = table.filter(pc.is_valid(table["negative"]))
         if config.relation:
@@ -190,6 +193,15 @@ def _available(part: PartConfig, work: Work) -> int:
         slot, column, wanted = _PAIRS, "split", "train"
     values = work.inputs[slot].table(slot, [column])[column]
     return int(pc.sum(pc.equal(values, wanted)).as_py() or 0)
+
+
+def _of_triplets(work: Work, source: str) -> str:
+    """The triplets of this source, as an expression in SQL: those of queries, or the others."""
+    table = work.inputs["triplets"].sql("triplets")
+    if "passages" not in work.inputs:
+        return table
+    wanted = is_query(work.inputs["passages"])
+    return f"(SELECT * FROM {table} WHERE {wanted if source == _QUERIES else f'NOT {wanted}'})"
 
 
 def _refused(made: Rows) -> Counter[str]:
@@ -214,8 +226,8 @@ def _cut(work: Work, part: PartConfig, longest: int) -> Iterator[StageWarning]:
     """Of a part's texts that are longer than the training reads, in its first rows."""
     source = part.rows.source
     columns, where = _TEXTS.get(source, ("anchor", "positive", "negative")), "true"
-    if source in OF_TRIPLETS:
-        table = work.inputs["triplets"].sql("triplets")
+    if source in (*OF_TRIPLETS, _QUERIES):
+        table = _of_triplets(work, source)
     elif source == "anchors":
         table, where = work.inputs["sentences"].sql("sentences"), "split = 'train'"
     elif source == _PAIRS:

@@ -55,9 +55,13 @@ def selected(
     pairing: str = "role",
     anchored: Mapping[str, str] = MappingProxyType({}),
     more_scores: Sequence[tuple[str, str, str, float]] = (),
+    passages: Sequence[str] = (),
     **config: Any,
 ) -> Result:
-    anchors = list(dict.fromkeys(row[0] for row in rows))
+    # A passage is a sentence too only where something else was made of it.
+    queries = {row[0] for row in rows if row[0] in passages}
+    queries -= {row[0] for row in rows if row[3] not in anchored}
+    anchors = [one for one in dict.fromkeys(row[0] for row in rows) if one not in queries]
     owners = [row[0] for row in rows]
     sentence_ids = seeding.text_ids(owners)
     ids = seeding.text_ids(
@@ -115,6 +119,10 @@ def selected(
         table = pa.table({"query": queries, "answer": answers, "split": ["dev"] * len(pairs)})
         pq.write_table(table, tmp_path / "p.parquet")
         more["document_pairs"] = rows_of({"document_pairs": [tmp_path / "p.parquet"]})
+    if passages:
+        known = pa.table({"passage_id": pa.array(seeding.text_ids(passages), pa.uint64())})
+        pq.write_table(known, tmp_path / "passages.parquet")
+        more["passages"] = rows_of({"passages": [tmp_path / "passages.parquet"]})
     tables: dict[str, list[pa.Table]] = {}
     select.run(
         Work(

@@ -125,3 +125,50 @@ def test_pairing_by_role_is_refused_where_an_anchor_is_no_sentence(
     with pytest.raises(Misplaced, match=said.format("ask")) as caught:
         resolve(Recipe.model_validate({**role, "synthesise": {"ask": None}}))
     assert caught.value.location == ("synthesise", "ask")
+
+
+ASKED: dict[str, Any] = {
+    "name": "q",
+    "backbone": "a/b",
+    "corpora": [{"name": "field", "source": "field.txt"}],
+    "ingest": {"passages": {}},
+    "synthesise": {"title": {}},
+    "train": {"phases": [{"name": "found", "rows": "queries", "loss": "info_nce"}]},
+}
+
+
+def asked(**changes: Any) -> Any:
+    return resolve(Recipe.model_validate(ASKED | changes))
+
+
+def test_queries_alone_need_no_evaluator_and_are_read_with_their_passages() -> None:
+    found = {step.name: step for step in compile_steps(asked(sample={"passages": 9}))}
+    assert found["synthesise.title"].inputs == dict.fromkeys(
+        ("passages", "every_passage"), ("passages",)
+    )
+    assert "embed" not in found
+    assert {"triplets", "passages"} <= found["train"].inputs.keys()
+    assert "passages" in found["select"].inputs
+    assert "passages" not in type(found["sample"].config).model_fields
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"ingest": {}}, r"title writes queries to passages, and there are none: set `ingest"),
+        ({"synthesise": {}}, r"trains on queries, but no method writes any: list .* \(title, head"),
+        (
+            {"train": {"phases": [{"rows": "triplets", "loss": "info_nce"}]}},
+            "trains on triplets, but only queries are synthesised: list methods",
+        ),
+        ({"select": {"pairing": "role"}}, "set select.pairing to relation, or leave title out"),
+        ({"mine": {}}, "no method makes any"),
+        (
+            {"train": {"phases": [{"rows": {"from": "queries", "relation": "topic"}}]}},
+            "rows from queries have no relation",
+        ),
+    ],
+)
+def test_what_queries_need_is_said(changes: dict[str, Any], fault: str) -> None:
+    with pytest.raises((Misplaced, ValueError), match=fault):
+        asked(**changes)

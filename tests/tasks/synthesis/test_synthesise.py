@@ -16,10 +16,12 @@ from tercet.models.generation import GENERATIONS
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.knowledge import extract, graph
 from tercet.tasks.synthesis import methods, synthesise
-from tercet.tasks.synthesis.methods import METHOD_NAMES, PROMPTED_NAMES, MethodSettings
+from tercet.tasks.synthesis.methods import METHODS, MethodSettings
 from tercet.tasks.synthesis.synthesise import SynthesiseConfig
 
-RULES = [name for name in METHOD_NAMES if name not in PROMPTED_NAMES]
+RULES = [
+    name for name, method in METHODS.items() if not method.prompted and method.each == "sentences"
+]
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from train_stage import inputs
 from tercet.models.losses.registry import LOSSES, loss_named
 from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS, DOCUMENTS
+from tercet.tasks.scoring.select import TRIPLETS
 from tercet.tasks.stage import BadInput, Resources, Work
 from tercet.tasks.training.loss_rows import shaped
 from tercet.tasks.training.phase_rows import DRAWS, draws_table, part_rows
@@ -51,6 +52,44 @@ def test_triplets_and_pairs_by_corpus_and_number(inputs: dict[str, Rows], tmp_pa
     assert set(few) < set(rows_from(inputs, tmp_path, max_rows=9)["row_id"].to_pylist())
     with pytest.raises(BadInput, match="no rows to train on: loosen select's thresholds"):
         rows_from(inputs, tmp_path, corpora=["elsewhere"])
+
+
+def with_queries(inputs: dict[str, Rows], folder: Path) -> dict[str, Rows]:
+    """The triplets, of whose sentences the first two are passages: of the first it has a query."""
+    rows = inputs["triplets"].table("triplets").to_pylist()
+    rows[0] |= {"anchor": "a query", "negative": None, "relation": "topic"}
+    own = [row["sentence_id"] for row in rows[:2]]
+    passages = {"passage_id": pa.array(own, pa.uint64()), "corpus": ["docs", "other"]}
+    return {
+        **inputs,
+        "triplets": written(folder, "triplets", pa.Table.from_pylist(rows, TRIPLETS)),
+        "passages": written(folder, "passages", pa.table(passages)),
+    }
+
+
+def test_queries_are_a_source_of_their_own(inputs: dict[str, Rows], tmp_path: Path) -> None:
+    given = with_queries(inputs, tmp_path)
+    rows = rows_from(given, tmp_path, **{"from": "queries"})
+    assert rows.select(["row_id", "anchor"]).to_pylist() == [{"row_id": 0, "anchor": "a query"}]
+    # The second triplet's sentence is a whole passage, and its own anchor.
+    assert rows_from(given, tmp_path)["row_id"].to_pylist() == list(range(1, 24))
+    assert rows_from(given, tmp_path, **{"from": "pairs"}).num_rows == 23
+    assert rows_from(given, tmp_path, **{"from": "queries"}, corpora=["docs"]).num_rows == 1
+    with pytest.raises(BadInput, match="look at why queries were refused"):
+        rows_from(given, tmp_path, **{"from": "queries"}, corpora=["other"])
+    part = PartConfig.model_validate({"name": "p", "rows": "queries", "loss": "info_nce"})
+    sides = part_rows(work_on(given, tmp_path), "main", part).sides
+    assert sides == {"anchor": "query", "positive": "document"}
+
+
+def test_a_query_that_the_guard_has_found_is_not_trained_on(
+    inputs: dict[str, Rows], tmp_path: Path
+) -> None:
+    found = pa.table({"text": ["a query"], "removed": [True]})
+    given = with_queries(inputs, tmp_path)
+    given["guarded_triplets"] = written(tmp_path, "contamination", found)
+    with pytest.raises(BadInput, match="the guard has removed all 1 rows"):
+        rows_from(given, tmp_path, **{"from": "queries"})
 
 
 def test_a_contradiction_without_an_entailment_is_no_row_of_a_phase(

@@ -1,0 +1,122 @@
+"""Whole runs on queries to passages: natural ones, trained on as what a search would be asked."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from beir_folder import write_beir
+from tiny_run import Tiny, documents, ended_well, query, tercet
+
+COUNT = 60
+
+
+def pages(folder: Path) -> Path:
+    """Markdown of a title, a section of its own, and one that every page has."""
+    folder.mkdir()
+    for number, row in enumerate(documents(COUNT, seed=3)):
+        first, second = row["query"].split(". ")[0], row["answer"].split(". ")[0]
+        text = f"# Report {number} on {first.split()[-1]}\n\n{row['query']}\n\n"
+        text += f"## What {second.split()[-1]} did {number}\n\n{row['answer']}\n\n"
+        text += f"## Parameters\n\n{' '.join(reversed(row['answer'].split()))}.\n"
+        (folder / f"page{number:02}.md").write_text(text)
+    return folder
+
+
+def recipe(tiny: Tiny, tmp_path: Path, **changes: Any) -> dict[str, Any]:
+    """A recipe that trains on queries, in two parts beside what sentences give."""
+    content = yaml.safe_load(tiny.recipe.read_text())
+    content |= {
+        "corpora": [{"name": "pages", "source": str(pages(tmp_path / "pages"))}],
+        "ingest": {"test": 0.2, "dev": 0.05, "passages": {"tokens": 64}},
+        "synthesise": {"title": None, "heading": None, "next_sentences": None},
+        "select": {"relations": {"topic": {"positive_min": 0.0}}},
+    }
+    loss = "info_nce"
+    parts = [
+        {"name": "found", "rows": "queries", "loss": loss},
+        {"name": "near", "rows": "pairs", "loss": loss},
+    ]
+    content["train"]["phases"] = [{"name": "search", "batch_size": 8, "max_steps": 6}]
+    content["train"]["phases"][0]["parts"] = parts
+    return content | changes
+
+
+def run(tmp_path: Path, content: dict[str, Any], *options: str) -> Path:
+    file, store = tmp_path / "own.yaml", tmp_path / "store"
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    ended_well(tercet("run", str(file), "--no-server", "--store", str(store), *options))
+    return store
+
+
+@pytest.fixture(scope="module")
+def made(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of one run."""
+    folder = tmp_path_factory.mktemp("queries")
+    return run(folder, recipe(tiny, folder))
+
+
+def test_titles_and_headings_find_the_passages_below_them(made: Path) -> None:
+    rows = query(
+        made,
+        """SELECT t.positive_method, t.anchor, t.positive, p.text, p.context, p.split, t.relation
+           FROM triplets t JOIN passages p ON p.passage_id = t.sentence_id""",
+    )
+    assert {row[0] for row in rows} == {"title", "heading"}
+    for method, anchor, positive, text, context, split, relation in rows:
+        assert (positive, split, relation) == (text, "train", "topic")
+        path = context.split(" > ")
+        assert anchor == (path[0] if method == "title" else path[-1])
+        assert anchor.lower() not in text.lower()
+    assert len({row[1] for row in rows}) == len(rows) > 40
+
+
+def test_what_every_page_has_is_no_query(made: Path) -> None:
+    refused = query(
+        made,
+        """SELECT c.anchor, r.reason, r.detail FROM rejects r
+           JOIN candidates c ON c.candidate_id = r.row_id WHERE r.reason = 'common_query'""",
+    )
+    assert {row[:2] for row in refused} == {("Parameters", "common_query")}
+    assert re.fullmatch(r"\d+ passages have it", refused[0][2])
+    assert query(made, "SELECT count(*) FROM triplets WHERE anchor = 'Parameters'") == [(0,)]
+
+
+def test_a_report_and_cards_show_queries(made: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    ended_well(tercet("report", "--store", str(made), "-o", str(report)))
+    shown = report.read_text()
+    assert "heading" in shown
+    assert "A query that several passages have" in shown
+    for what in ("train", "triplets"):
+        ended_well(tercet("export", what, str(tmp_path / what), "--store", str(made)))
+
+
+def test_some_passages_can_be_asked_about(tiny: Tiny, tmp_path: Path) -> None:
+    content = recipe(tiny, tmp_path, sample={"passages": 20})
+    store = run(tmp_path, content, "--until", "synthesise")
+    rows = query(store, "SELECT count(DISTINCT sentence_id) FROM generations WHERE as_anchor")
+    assert 5 < rows[0][0] <= 20
+
+
+def test_natural_pairs_alone_need_no_evaluator_and_none_is_a_held_out_question(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    """The queries of a retrieval set are the corpus's own titles."""
+    content = recipe(tiny, tmp_path)
+    del content["evaluator"], content["select"]
+    content["synthesise"] = {"title": None, "heading": None}
+    content["train"]["phases"] = [{"rows": "queries", "loss": "info_nce", "max_steps": 2}]
+    titles = {
+        str(number): file.read_text().partition("\n")[0].removeprefix("# ")
+        for number, file in enumerate(sorted((tmp_path / "pages").glob("*.md")))
+    }
+    judged = {"test": [(name, name, 1) for name in titles]}
+    held = write_beir(tmp_path / "held", dict.fromkeys(titles, "A page."), titles, judged)
+    content["evaluate"] = {"retrieval_sets": {"mine": str(held)}, "bootstrap": 100}
+    store = run(tmp_path, content)
+    found = query(store, "SELECT anchor, positive_method, positive_similarity FROM triplets")
+    assert {row[1:] for row in found} == {("title", None), ("heading", None)}
+    removed = query(store, "SELECT DISTINCT text FROM contamination WHERE removed")
+    assert {row[0] for row in found if row[1] == "title"} == {row[0] for row in removed}

@@ -1,0 +1,53 @@
+"""Titles and headings as queries: which passage each stands for, and where there is none."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tercet.models.generation import MethodInput
+from tercet.tasks.synthesis.methods import method_of
+
+PAGE = [
+    ("Lake > Herons", "They stand."),
+    ("Lake > Herons", "They fish."),
+    ("Lake > Herons > Food", "Frogs."),
+    ("Lake > Gulls > Food", "Bread."),
+]
+
+
+def said(
+    method: str, documents: Sequence[Sequence[tuple[str, str]]], asked: Sequence[int] | None = None
+) -> list[tuple[int, str]]:
+    """(number of the passage, query) of these documents' passages."""
+    rows = [(doc, *one) for doc, document in enumerate(documents) for one in document]
+    docs, contexts, texts = zip(*rows, strict=True)
+    table = pa.table(
+        {
+            "sentence_id": pa.array(range(len(rows)), pa.uint64()),
+            "text": texts,
+            "context": contexts,
+            "doc_id": pa.array(docs, pa.uint64()),
+        }
+    )
+    chosen, anchors = method_of(method), np.arange(len(rows)) if asked is None else np.array(asked)
+    made = chosen.generate(MethodInput(table, anchors), chosen.params(), 1).to_pylist()
+    assert {row["detail"]["operation"] for row in made} <= {method}
+    return [(row["sentence_id"], row["raw"]) for row in made]
+
+
+def test_a_title_stands_for_the_first_passage_of_its_document() -> None:
+    assert said("title", [PAGE, PAGE]) == [(0, "Lake"), (4, "Lake")]
+
+
+def test_a_heading_stands_for_the_first_passage_below_each_of_its_places() -> None:
+    assert said("heading", [PAGE]) == [(0, "Herons"), (2, "Food"), (3, "Food")]
+
+
+def test_a_title_alone_is_no_heading_and_nothing_has_no_title() -> None:
+    assert said("heading", [[("Lake", "Water.")], [("", "Sand.")]]) == []
+    assert said("title", [[("", "Sand.")]]) == []
+
+
+def test_what_is_not_asked_about_has_no_query_and_passes_it_to_no_other() -> None:
+    assert said("heading", [PAGE], asked=[1, 2]) == [(2, "Food")]

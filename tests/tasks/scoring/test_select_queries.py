@@ -1,0 +1,55 @@
+"""Queries to passages in the stage `select`: each with its passage, none for several."""
+
+from pathlib import Path
+
+from selection import Result, selected
+
+HERONS, GULLS, TERNS, DUCKS = "Herons stand.", "Gulls fly.", "Terns dive.", "Ducks swim."
+
+
+def of(tmp_path: Path, queries: dict[str, str], **config: object) -> Result:
+    """Candidates of these passages' queries."""
+    rows = [(text, "positive", "title", text, 0.2) for text in queries]
+    config = {"pairing": "relation", "positive_min": 0.1} | config
+    return selected(tmp_path, rows, passages=list(queries), anchored=queries, **config)
+
+
+def test_a_query_is_the_anchor_of_its_passage_and_needs_no_sentence(tmp_path: Path) -> None:
+    found = of(tmp_path, {HERONS: "wading birds", GULLS: "flying birds"}).triplets
+    assert sorted((row["anchor"], row["positive"], row["negative"]) for row in found) == [
+        ("flying birds", GULLS, None),
+        ("wading birds", HERONS, None),
+    ]
+    assert {row["relation"] for row in found} == {"topic"}
+
+
+def test_one_passage_keeps_a_query_that_three_have(tmp_path: Path) -> None:
+    given = {HERONS: "birds?", GULLS: "Birds", TERNS: "birds ", DUCKS: "ducks"}
+    found = of(tmp_path, given)
+    assert len(found.triplets) == 2
+    assert [row["reason"] for row in found.rejects] == ["duplicate", "duplicate"]
+    assert "another passage" in found.rejects[0]["detail"]
+
+
+def test_no_passage_keeps_a_query_that_more_than_three_have(tmp_path: Path) -> None:
+    given = dict.fromkeys((HERONS, GULLS, TERNS, DUCKS), "Introduction")
+    found = of(tmp_path, given)
+    assert found.triplets == []
+    assert {(row["reason"], row["detail"]) for row in found.rejects} == {
+        ("common_query", "4 passages have it")
+    }
+
+
+def test_a_sentence_that_is_a_whole_passage_keeps_its_own_rows(tmp_path: Path) -> None:
+    """Its id is the passage's, and what was made of the sentence is no query."""
+    rows = [
+        (HERONS, "positive", "title", HERONS, 0.5),
+        *((one, "positive", "next_sentences", "They fish.", 0.5) for one in (HERONS, GULLS)),
+    ]
+    query = {"anchored": {HERONS: "wading birds"}, "passages": [HERONS]}
+    found = selected(tmp_path, rows, pairing="relation", positive_min=0.1, **query)
+    assert sorted((row["anchor"], row["positive"]) for row in found.triplets) == [
+        (GULLS, "They fish."),
+        (HERONS, "They fish."),
+        ("wading birds", HERONS),
+    ]
