@@ -31,6 +31,7 @@ CHAPTERS = {
     "Knowledge": ("tasks/knowledge/",),
     "What was generated": ("models/", "tasks/synthesis/"),
     "Judgement": ("tasks/scoring/",),
+    "Search": ("tasks/retrieval/",),
     "Contamination": ("tasks/guarding/",),
     "Training": ("tasks/training/",),
     "Figures": ("tasks/evaluation/",),

@@ -7,6 +7,7 @@ from tercet.flows.pipeline.evaluation import awareness_steps, generator_measures
 from tercet.flows.pipeline.guarding import guard_steps
 from tercet.flows.pipeline.knowledge import STEPS, knowledge_steps
 from tercet.flows.pipeline.making import model_steps
+from tercet.flows.pipeline.retrieval import EVALUATOR, evaluator_vectors
 from tercet.flows.pipeline.scoring import scoring_steps
 from tercet.flows.pipeline.step import Step, connect, in_order, until, without_unread
 from tercet.flows.pipeline.synthesis import synthesis_steps
@@ -14,7 +15,10 @@ from tercet.flows.pipeline.training import training_steps
 from tercet.flows.recipe.resolved import Resolved
 
 # Made only for what reads them.
-_ON_DEMAND = ("guard.sentences", "guard.document_pairs", "guard.triplets", "fit_evaluator")
+_ON_DEMAND = (
+    *("guard.sentences", "guard.document_pairs", "guard.triplets"),
+    *("fit_evaluator", EVALUATOR),
+)
 
 
 def compile_steps(resolved: Resolved) -> tuple[Step, ...]:
@@ -25,6 +29,7 @@ def compile_steps(resolved: Resolved) -> tuple[Step, ...]:
         *generator_measures(resolved),
         *knowledge_steps(resolved.recipe),
         *synthesis_steps(resolved),
+        *evaluator_vectors(resolved.recipe, resolved.evaluator),
         *scoring_steps(resolved),
         *awareness_steps(resolved),
         *own_measures(resolved.recipe),

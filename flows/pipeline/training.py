@@ -7,6 +7,7 @@ against, the entries that its own encoder makes, and what held-out definitions f
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from tercet.flows.pipeline.retrieval import BASE, encoder_vectors
 from tercet.flows.pipeline.step import Step, guarded
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Made, Model, Resolved, Trained
@@ -27,7 +28,7 @@ _MEASURES = {
 
 
 def training_steps(resolved: Resolved) -> list[Step]:
-    """The phases of each seed in order, and the evaluations of their encoders."""
+    """The phases of each seed in order, and what their encoders do: figures, and vectors."""
     recipe = resolved.recipe
     if not recipe.train.phases and recipe.whiten is None:
         return []
@@ -38,6 +39,7 @@ def training_steps(resolved: Resolved) -> list[Step]:
     }
     base, model = evaluate.EvaluateConfig(**measured), resolved.models["backbone",].model
     steps = [Step("evaluate.base", evaluate.STAGE, base, _MEASURES, {"model": model})]
+    steps += encoder_vectors(recipe, BASE, model)
     for seed in range(recipe.seed, recipe.seed + recipe.seeds):
         # The first seed's steps are those of a one-seed recipe, so that these are reused.
         own = None if seed == recipe.seed else seed
@@ -74,6 +76,7 @@ def training_steps(resolved: Resolved) -> list[Step]:
             inputs = {**_MEASURES, "baseline": ("evaluate.base",)}
             name = _of_seed(recipe, f"evaluate.{name}", seed)
             steps.append(Step(name, evaluate.STAGE, after, inputs, {"model": Made(step)}))
+        steps += encoder_vectors(recipe, _of_seed(recipe, "encoder", seed), Made(final))
     return steps
 
 

@@ -34,6 +34,7 @@ REASONS = {
     "missing_text": "no text",
     "incomplete_pair": "one text of the pair is missing",
     "nan_score": "the cosine is not a number",
+    "nan_vector": "the encoder gives no number",
     "neutral": "neither entailed nor contradicted",
     "no_definition": "none of its definitions is left",
     "no_entry": "its entries are gone",

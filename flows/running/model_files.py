@@ -99,7 +99,8 @@ def _check_cnn(step: Step, by_name: Mapping[str, Step], tagged: Mapping[str, Pat
     """Raises BadInput where a token_cnn is to pool states that was never trained."""
     pooling = getattr(step.config, "pooling", None)
     # Training draws one, and what it starts from is measured with it.
-    if pooling is None or cnn_form(pooling) is None or "backbone" in step.models:
+    draws = "backbone" in step.models or getattr(step.config, "cnn_seed", None) is not None
+    if pooling is None or cnn_form(pooling) is None or draws:
         return
     for source in step.models.values():
         source, trained = _way_back(source, by_name)

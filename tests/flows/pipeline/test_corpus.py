@@ -30,6 +30,7 @@ def steps(**changes: Any) -> dict[str, Step]:
 
 def test_passages_are_a_step_of_their_own() -> None:
     without, found = steps(), steps(ingest={"passages": {"tokens": 64}})
+    found = {name: step for name, step in found.items() if "passage_vectors" not in name}
     passages = found.pop("passages")
     assert found == without
     assert "passages" not in without

@@ -45,6 +45,18 @@ def test_times_follow_the_anchors_the_steps_and_the_weights(tiny: Tiny, tmp_path
     assert 0 < (few["evaluate.encoder"].seconds or 0.0) < 1
 
 
+def test_passages_are_encoded_in_proportion_to_the_files(tiny: Tiny, tmp_path: Path) -> None:
+    files, name = [tmp_path / "short.txt", tmp_path / "long.txt"], "passage_vectors.encoder"
+    for path, times in zip(files, (1, 3), strict=True):
+        path.write_text("A sentence about something.\n" * 1_000 * times)
+    named = [f"corpora=[{{name: c, source: {path}}}]" for path in files]
+    rows = ("ingest.passages={}", "train.choose=null", 'train.phases.0.rows="anchors"')
+    rows = (*rows, 'train.phases.0.loss="info_nce"')
+    short, long = (planned(str(tiny.recipe), tmp_path, one, *rows)[name] for one in named)
+    assert short.elsewhere
+    assert long.seconds == pytest.approx(3 * (short.seconds or 0.0))
+
+
 def test_what_the_recipe_does_not_say_is_unknown(
     tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

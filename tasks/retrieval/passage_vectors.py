@@ -1,0 +1,101 @@
+"""Stage `passage_vectors`: the vector of every passage, by one encoder, on the documents' side."""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import Field
+
+from tercet.models.encoders.pooling import FormSettings
+from tercet.models.encoders.prompts import Prompts
+from tercet.models.precision import Precision
+from tercet.models.text.passages import passage_text
+from tercet.storage.rows import Rows
+from tercet.tasks.encoders import load_encoder
+from tercet.tasks.rejects import rejects
+from tercet.tasks.stage import Config, Stage, Work
+
+PASSAGE_VECTORS = pa.schema([("passage_id", pa.uint64()), ("vector", pa.list_(pa.float32()))])
+"""Table `passage_vectors`. The passages as one encoder has them: the evaluator's
+(`passage_vectors.evaluator`), those of the backbone (`passage_vectors.base`) or of the trained
+encoder (`passage_vectors.encoder`).
+
+Columns:
+    passage_id: → `passages.passage_id`
+    vector: of its context and text, with the encoder's prompt for documents; of length 1
+"""
+
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+# Passages encoded in one go, and vectors read at once.
+_BLOCK = 4_096
+
+
+class PassageVectorsConfig(FormSettings, Config):
+    """How an encoder makes vectors of passages."""
+
+    max_length: int | None = Field(
+        default=None, ge=4, le=8192, description="Longest input in tokens; null: the model's own."
+    )
+    precision: Precision = Field(
+        default="fp32", description="bf16 is faster and moves cosines by up to 4e-3."
+    )
+    prompts: Prompts = Prompts()
+    trust_remote_code: bool = False
+    cnn_seed: int | None = Field(
+        default=None,
+        description="Draws the weights of a token_cnn, where the encoder has none yet.",
+    )
+
+
+def run(work: Work) -> None:
+    """Vectors of one part of the passages; one that is not finite is a reject."""
+    from tercet.models.encoders.encoder import encode
+
+    config: PassageVectorsConfig = work.config
+    model = work.once(load_encoder, "encoder", config.cnn_seed)
+    done, total = 0, work.inputs["passages"].count("passages")
+
+    def tell(of_block: int) -> None:
+        work.resources.progress(done + of_block, total, "passages")
+
+    columns = ["passage_id", "context", "text"]
+    for batch in work.inputs["passages"].batches("passages", columns, _BLOCK):
+        contexts, own = batch["context"].to_pylist(), batch["text"].to_pylist()
+        texts = [passage_text(*both) for both in zip(contexts, own, strict=True)]
+        size = work.resources.batch_size
+        vectors = encode(model, texts, size, config.precision, tell, side="document")
+        finite = np.isfinite(vectors).all(axis=1)
+        width = vectors.shape[1]
+        lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors[finite].reshape(-1)), width)
+        kept, lost = batch.filter(pa.array(finite)), batch.filter(pa.array(~finite))
+        columns_made = [kept["passage_id"], lists.cast(pa.list_(pa.float32()))]
+        work.emit("passage_vectors", pa.table(columns_made, schema=PASSAGE_VECTORS))
+        if lost.num_rows:
+            detail = "the encoder gives NaN or infinity: no search finds this passage"
+            ids, said = lost["passage_id"], lost["text"]
+            work.emit("rejects", rejects(work.stage, ids, "nan_vector", detail, said))
+        done += batch.num_rows
+
+
+def read_blocks(rows: Rows) -> Iterator[Vectors]:
+    """The table's vectors in its order, some at once, of shape (any, dimension).
+
+    rows: with a table `passage_vectors`, whose column `passage_id` has the ids in the same order.
+    """
+    for batch in rows.batches("passage_vectors", ["vector"], _BLOCK):
+        flat = batch["vector"].flatten().to_numpy(zero_copy_only=False)
+        yield flat.reshape(batch.num_rows, -1)
+
+
+STAGE = Stage(
+    name="passage_vectors",
+    config=PassageVectorsConfig,
+    tables={"passage_vectors": PASSAGE_VECTORS},
+    run=run,
+    each="passages",
+    seeded=False,
+    libraries=("torch", "transformers", "sentence-transformers"),
+)

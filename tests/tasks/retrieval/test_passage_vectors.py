@@ -1,0 +1,108 @@
+"""Stage `passage_vectors`: the vectors are the encoder's, of context and text, in any parts."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tercet.models.encoders import encoder
+from tercet.models.encoders.prompts import Prompts
+from tercet.models.text.passages import passage_text
+from tercet.storage.rows import Rows, rows_of
+from tercet.tasks.corpus.passages import PASSAGES
+from tercet.tasks.retrieval import passage_vectors
+from tercet.tasks.retrieval.passage_vectors import PassageVectorsConfig, read_blocks
+from tercet.tasks.stage import Resources, Work
+
+
+def passages(folder: Path, texts: list[str], contexts: list[str]) -> Rows:
+    columns: dict[str, Any] = {name: pa.nulls(len(texts), kind) for name, kind in _types()}
+    columns |= {
+        "passage_id": pa.array(range(100, 100 + len(texts)), pa.uint64()),
+        "text": texts,
+        "context": contexts,
+    }
+    path = folder / "passages.parquet"
+    pq.write_table(pa.table(columns, schema=PASSAGES), path)
+    return rows_of({"passages": [path]})
+
+
+def _types() -> list[tuple[str, pa.DataType]]:
+    return [(field.name, field.type) for field in PASSAGES]
+
+
+def call(rows: Rows, folder: Path, model: Path, **config: Any) -> dict[str, list[pa.Table]]:
+    tables: dict[str, list[pa.Table]] = {}
+    work = Work(
+        config=PassageVectorsConfig(**config),
+        seed=0,
+        inputs={"passages": rows},
+        models={"encoder": model},
+        spec={},
+        resources=Resources(),
+        scratch=folder,
+        emit=lambda name, table: tables.setdefault(name, []).append(table),
+        stage="passage_vectors",
+    )
+    passage_vectors.run(work)
+    return tables
+
+
+def test_vectors_are_those_of_documents_with_their_context(
+    tiny_backbone: Path, tiny_texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passage_vectors, "_BLOCK", 16)
+    texts, contexts = tiny_texts[:40], ["", "new value"] * 20
+    prompts = Prompts(query="red", document="blue list")
+    made = call(passages(tmp_path, texts, contexts), tmp_path, tiny_backbone, prompts=prompts)
+    assert [table.num_rows for table in made["passage_vectors"]] == [16, 16, 8]
+    rows = pa.concat_tables(made["passage_vectors"])
+    assert rows.schema == passage_vectors.PASSAGE_VECTORS
+    assert rows["passage_id"].to_pylist() == list(range(100, 140))
+    model = encoder.load_encoder(tiny_backbone, prompts=prompts)
+    whole = [passage_text(*both) for both in zip(contexts, texts, strict=True)]
+    wanted = encoder.encode(model, whole, side="document")
+    plain = encoder.encode(model, whole)
+    assert np.abs(wanted - plain).max() > 0.01
+    np.testing.assert_allclose(np.array(rows["vector"].to_pylist()), wanted, atol=1e-5)
+
+
+def test_stored_vectors_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passage_vectors, "_BLOCK", 4)
+    vectors = np.random.default_rng(1).normal(size=(10, 3)).astype(np.float32)
+    for number, some in enumerate((vectors[:6], vectors[6:])):
+        ids = pa.array(range(len(some)), pa.uint64())
+        table = pa.table([ids, some.tolist()], schema=passage_vectors.PASSAGE_VECTORS)
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    rows = rows_of({"passage_vectors": [tmp_path / "0.parquet", tmp_path / "1.parquet"]})
+    blocks = list(read_blocks(rows))
+    assert [len(block) for block in blocks] == [4, 2, 4]
+    np.testing.assert_array_equal(np.concatenate(blocks), vectors)
+
+
+def test_a_vector_that_is_no_number_is_a_reject(
+    tiny_backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def encode(model: Any, texts: list[str], *args: Any, **options: Any) -> Any:
+        vectors = np.eye(len(texts), 4, dtype=np.float32)
+        vectors[1] = np.nan
+        return vectors
+
+    monkeypatch.setattr(encoder, "encode", encode)
+    made = call(passages(tmp_path, ["a", "b", "c"], [""] * 3), tmp_path, tiny_backbone)
+    assert made["passage_vectors"][0].to_pylist() == [
+        {"passage_id": 100, "vector": [1, 0, 0, 0]},
+        {"passage_id": 102, "vector": [0, 0, 1, 0]},
+    ]
+    (lost,) = made["rejects"]
+    (row,) = lost.to_pylist()
+    assert (row["stage"], row["row_id"], row["reason"], row["text"]) == (
+        *("passage_vectors", 101, "nan_vector", "b"),
+    )
+
+
+def test_no_passages_make_no_vectors(tiny_backbone: Path, tmp_path: Path) -> None:
+    assert call(passages(tmp_path, [], []), tmp_path, tiny_backbone) == {}
