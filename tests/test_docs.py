@@ -189,16 +189,20 @@ def sql_blocks() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """A store with one run, in which every table of every stage stands without a row."""
+    """A store with one run, in which every table of every stage stands without a row.
+
+    Of the step too that a query of the docs names.
+    """
     store = open_store(str(tmp_path_factory.mktemp("docs") / "store"))
-    artifact = open_artifact(store, "everything", "0123456789abcdef")
-    artifact.adopt_plan([{"spec": {}}])
-    with PartWriter(artifact.scratch() / "staging", known_schemas(), 1000) as writer:
-        artifact.commit(0, writer.close(None), "key", {})
-    artifact.finish({"components": {"stage": "everything"}, "inputs": []})
     run_id = start_run(store, "documented", {}, {})
-    entry = {"stage": "everything", "version": artifact.version, "state": "made", "seconds": 0.1}
-    record_step(store, run_id, "everything", {**entry, "tables": {}})
+    for step in ("everything", "passage_vectors.encoder"):
+        artifact = open_artifact(store, step, "0123456789abcdef")
+        artifact.adopt_plan([{"spec": {}}])
+        with PartWriter(artifact.scratch() / "staging", known_schemas(), 1000) as writer:
+            artifact.commit(0, writer.close(None), "key", {})
+        artifact.finish({"components": {"stage": step}, "inputs": []})
+        entry = {"stage": step, "version": artifact.version, "state": "made", "seconds": 0.1}
+        record_step(store, run_id, step, {**entry, "tables": {}})
     end_run(store, run_id, "done", {})
     return store
 

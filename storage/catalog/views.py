@@ -13,6 +13,7 @@ import pyarrow as pa
 from tercet.storage import locks
 from tercet.storage.answers.journal import POOL, contents, sealed_names, sealed_path
 from tercet.storage.answers.usage import answers_sql, usage_sql
+from tercet.storage.artifacts import Artifact
 from tercet.storage.catalog.snapshot import (
     METADATA,
     Entry,
@@ -131,6 +132,7 @@ def _fill(
     connection.execute(f"CREATE SCHEMA {database}.{_PARTIAL}")
     made = snapshot.unfinished()
     of_runs = [snapshot.of_run(one) for one in snapshot.runs if run in (None, one["run_id"])]
+    newest = {e.artifact.step: e.artifact for found in reversed(of_runs) for e in found}
     in_store = {table for entry in snapshot.entries for table in entry.totals}
     for table in sorted(in_store | set(known_schemas)):
         reached = next((found for found in of_runs if _have(found, table)), [])
@@ -145,7 +147,7 @@ def _fill(
                 _view(connection, name, _no_rows(snapshot, table))
         if table in in_store:
             name = f"{database}.main.{_name(table + '_at')}"
-            query = whole(_at(snapshot, table))
+            query = whole(_at(snapshot, table, newest))
             connection.execute(f"CREATE MACRO {name}(version) AS TABLE {query}")
     for name, rows in snapshot.metadata(run).items():
         if name not in in_store:
@@ -223,13 +225,18 @@ def _no_rows(snapshot: Snapshot, table: str) -> str:
     return f"SELECT * FROM {read_parquet_sql([str(snapshot.store.local(schema))])}"
 
 
-def _at(snapshot: Snapshot, table: str) -> str:
-    """A query whose parameter `version`, or the start of one, selects the files to read."""
+def _at(snapshot: Snapshot, table: str, newest: Mapping[str, Artifact]) -> str:
+    """A query whose parameter `version` selects the files to read: one, its start, or a step.
+
+    newest: what a step stands for.
+    """
     cases = []
     counted = []
     for entry in snapshot.entries:
         if table in entry.totals:
             fits = f"starts_with({quoted(entry.artifact.version)}, version)"
+            if newest.get(entry.artifact.step) == entry.artifact:
+                fits = f"({fits} OR version = {quoted(entry.artifact.step)})"
             files = [
                 str(snapshot.store.local(path))
                 for schema, paths in files_by_schema([entry], table).items()
@@ -238,7 +245,8 @@ def _at(snapshot: Snapshot, table: str) -> str:
             listed = ", ".join(quoted(file) for file in files)
             cases.append(f"WHEN {fits} THEN [{listed}]")
             counted.append(f"{fits}::INT")
-    wrong = f"error({quoted(table + ' has no single version that begins with ')} || version)"
+    none = f"{table} has no step of that name, nor a single version that begins with "
+    wrong = f"error({quoted(none)} || version)"
     # A list, since a sum of a thousand terms is deeper than DuckDB's expressions may be.
     return (
         f"SELECT * FROM read_parquet(CASE WHEN list_sum([{', '.join(counted)}]) <> 1 THEN {wrong} "

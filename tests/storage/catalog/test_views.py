@@ -36,8 +36,21 @@ def test_versions(filled: Store) -> None:
     assert ask(now, "SELECT x FROM generations_at('c000')") == [(100,)]
     assert ask(now, "SELECT x, y FROM generations_at('c1')") == [(3, "a")]
     for wrong in ("c", "zz", ""):
-        with pytest.raises(duckdb.Error, match="no single version"):
+        with pytest.raises(duckdb.Error, match="nor a single version"):
             ask(now, f"SELECT x FROM generations_at('{wrong}')")
+
+
+def test_a_step_is_that_of_the_newest_run_that_reached_it(filled: Store) -> None:
+    now = connect(filled)
+    assert ask(now, "SELECT x FROM generations_at('synthesise.swap')") == [(1,), (2,)]
+    assert ask(now, "SELECT x, y FROM generations_at('synthesise.cut')") == [(3, "a")]
+    # The newest run has not got as far as the triplets.
+    assert ask(now, "SELECT x FROM triplets_at('select')") == [(7,)]
+    older = connect(filled, run="older")
+    assert ask(older, "SELECT x FROM generations_at('synthesise.cut')") == [(100,)]
+    for run_ref, wrong in (("quickstart", "triplets_at('select')"), (None, "triplets_at('train')")):
+        with pytest.raises(duckdb.Error, match="triplets has no step of that name"):
+            ask(connect(filled, run=run_ref), f"FROM {wrong}")
 
 
 def test_a_store_of_a_thousand_versions(store: Store) -> None:
