@@ -3,17 +3,16 @@
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import wraps
 from importlib import metadata
-from inspect import Signature, signature
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
-from tercet.flows.running.arguments import DEFAULT_STORE, RunArguments
+from tercet.flows.commands.options import STORE, RunOption, StoreOption, of_a_recipe
+from tercet.flows.running.arguments import RunArguments
 
 app = typer.Typer(
     name="tercet",
@@ -22,49 +21,6 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
-
-_STORE = os.environ.get("TERCET_STORE") or DEFAULT_STORE
-
-StoreOption = Annotated[str, Option("--store", help="where artifacts live [$TERCET_STORE]")]
-RunOption = Annotated[str | None, Option("--run", help="a run other than the newest")]
-
-
-def _arguments(
-    recipe: Annotated[str, Argument(help="a YAML file, or a shipped recipe's name")],
-    corpus: Annotated[str | None, Option("--corpus", help="replace the recipe's corpus")] = None,
-    set_: Annotated[
-        list[str] | None,
-        Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="change a recipe key, such as train.phases.0.epochs=2; may be repeated",
-        ),
-    ] = None,
-    until: Annotated[str | None, Option("--until", help="stop after a stage or table")] = None,
-    limit: Annotated[int | None, Option("--limit", min=1, help="rows per corpus, at most")] = None,
-    seed: Annotated[int | None, Option("--seed", min=0, help="replace the recipe's seed")] = None,
-    store: StoreOption = _STORE,
-) -> RunArguments:
-    return RunArguments(recipe, store, tuple(set_ or ()), corpus, until, limit, seed)
-
-
-def _of_a_recipe(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of `_arguments`, but those; it gets what they make, first."""
-    shared = signature(_arguments).parameters
-    taken = [parameter for name, parameter in shared.items() if name not in without]
-
-    def of_a_recipe(command: Callable[..., None]) -> Callable[..., None]:
-        @wraps(command)
-        def called(**given: Any) -> None:
-            named = {parameter.name: given.pop(parameter.name) for parameter in taken}
-            command(_arguments(**named), **given)
-
-        own = list(signature(command).parameters.values())[1:]
-        asked = [one.replace(kind=one.KEYWORD_ONLY) for one in (*taken, *own)]
-        called.__signature__ = Signature(asked)  # type: ignore[attr-defined]
-        return called
-
-    return of_a_recipe
 
 
 def _version(asked: bool) -> None:
@@ -84,7 +40,7 @@ def _options(
 
 
 @app.command()
-@_of_a_recipe()
+@of_a_recipe()
 def run(
     arguments: RunArguments,
     retry_failed: Annotated[
@@ -104,7 +60,7 @@ def run(
 
 
 @app.command()
-@_of_a_recipe()
+@of_a_recipe()
 def plan(arguments: RunArguments) -> None:
     """Show what a run would do, and why, without running it."""
     from tercet.flows.commands.plan import show_plan
@@ -113,7 +69,7 @@ def plan(arguments: RunArguments) -> None:
 
 
 @app.command("try")
-@_of_a_recipe("until")
+@of_a_recipe("until")
 def try_(
     arguments: RunArguments,
     method: Annotated[str, Option("--method", help="one of the recipe's, or extract")],
@@ -129,7 +85,7 @@ def try_(
 
 
 @app.command()
-@_of_a_recipe("until")
+@of_a_recipe("until")
 def study(
     arguments: RunArguments,
     vary: Annotated[
@@ -155,7 +111,7 @@ def init(
     output: Annotated[str, Option("-o", "--output", help="where to write")] = "recipe.yaml",
     query: Annotated[str | None, Option("--query", help="the column of a pair's queries")] = None,
     answer: Annotated[str | None, Option("--answer", help="the column that answers them")] = None,
-    store: StoreOption = _STORE,
+    store: StoreOption = STORE,
 ) -> None:
     """Write a commented recipe for a corpus."""
     from tercet.flows.commands.init import write_recipe
@@ -168,7 +124,7 @@ def sql(
     query: Annotated[str | None, Argument(help="one SELECT; opens a prompt if omitted")] = None,
     format_: Annotated[str | None, Option("--format", help="table, csv, json or parquet")] = None,
     output: Annotated[str | None, Option("-o", "--output", help="write to a file")] = None,
-    store: StoreOption = _STORE,
+    store: StoreOption = STORE,
     run_ref: RunOption = None,
 ) -> None:
     """Query the tables of a run."""
@@ -178,7 +134,7 @@ def sql(
 
 
 @app.command("ls")
-def list_(store: StoreOption = _STORE, run_ref: RunOption = None) -> None:
+def list_(store: StoreOption = STORE, run_ref: RunOption = None) -> None:
     """List runs, or the artifacts of one run."""
     from tercet.flows.commands.browse import list_store
 
@@ -188,7 +144,7 @@ def list_(store: StoreOption = _STORE, run_ref: RunOption = None) -> None:
 @app.command()
 def show(
     ref: Annotated[str, Argument(help="a table, name@version, or a tag")],
-    store: StoreOption = _STORE,
+    store: StoreOption = STORE,
     run_ref: RunOption = None,
 ) -> None:
     """Show what an artifact contains and what it was made from."""
@@ -201,7 +157,7 @@ def show(
 def tag(
     ref: Annotated[str, Argument(help="a run, a step, a table, or name@version")],
     name: Annotated[str, Argument(help="the new name")],
-    store: StoreOption = _STORE,
+    store: StoreOption = STORE,
 ) -> None:
     """Name a run or an artifact version."""
     from tercet.flows.commands.browse import tag_ref
@@ -240,7 +196,7 @@ def evaluate(
         str | None, Option("--precision", help="fp32 or bf16; default: the run's, else fp32")
     ] = None,
     format_: Annotated[str, Option("--format", help="table, csv or json")] = "table",
-    store: StoreOption = _STORE,
+    store: StoreOption = STORE,
     run_ref: RunOption = None,
 ) -> None:
     """Evaluate encoders on a suite, a run's pairs or your queries.
@@ -261,13 +217,33 @@ def define(
     part: Annotated[str | None, Option("--part", help="of a phase with several of them")] = None,
     count: Annotated[int, Option("--count", min=1, help="entries per description")] = 10,
     format_: Annotated[str, Option("--format", help="table or json")] = "table",
-    store: StoreOption = _STORE,
+    store: StoreOption = STORE,
     run_ref: RunOption = None,
 ) -> None:
     """List the dictionary entries that a description fits best."""
     from tercet.flows.commands.define import define as define_texts
 
     define_texts(texts, model, part, count, format_, store, run_ref)
+
+
+@app.command()
+def search(
+    query: Annotated[str, Argument(help="what to find, in quotation marks")],
+    count: Annotated[int, Option("--count", min=1, help="the best passages of each ranking")] = 5,
+    by: Annotated[
+        str | None, Option("--by", help="one ranking alone: after, before or bm25")
+    ] = None,
+    format_: Annotated[str, Option("--format", help="table, csv or json")] = "table",
+    store: StoreOption = STORE,
+    run_ref: RunOption = None,
+) -> None:
+    """Search in a run's passages, before and after training.
+
+    Beside BM25; needs `ingest.passages` in the recipe.
+    """
+    from tercet.flows.commands.search import search_passages
+
+    search_passages(query, count, by, format_, store, run_ref)
 
 
 @app.command()
@@ -280,7 +256,7 @@ def export(
     int8: Annotated[bool, Option("--int8", help="also write it as int8 ONNX")] = False,
     push: Annotated[str | None, Option("--push", help="upload to OWNER/NAME")] = None,
     public: Annotated[bool, Option("--public", help="make the upload public")] = False,
-    store: StoreOption = _STORE,
+    store: StoreOption = STORE,
     run_ref: RunOption = None,
 ) -> None:
     """Write an encoder, a table or the graph to files.
@@ -297,7 +273,7 @@ def report(
     run_a: Annotated[str | None, Argument(metavar="RUN", help="default: the newest run")] = None,
     run_b: Annotated[str | None, Argument(metavar="RUN", help="a run to compare")] = None,
     output: Annotated[str, Option("-o", "--output", help="where to write")] = "report.html",
-    store: StoreOption = _STORE,
+    store: StoreOption = STORE,
 ) -> None:
     """Write a report on one run, or two side by side.
 
@@ -309,7 +285,7 @@ def report(
 
 
 @app.command()
-def doctor(store: StoreOption = _STORE) -> None:
+def doctor(store: StoreOption = STORE) -> None:
     """Check whether this machine can run the quickstart.
 
     Says what is missing.
@@ -320,7 +296,7 @@ def doctor(store: StoreOption = _STORE) -> None:
 
 
 @app.command()
-@_of_a_recipe()
+@of_a_recipe()
 def serve(
     arguments: RunArguments,
     cron: Annotated[str | None, Option("--cron", help='e.g. "0 3 * * *"')] = None,
