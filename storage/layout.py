@@ -46,7 +46,7 @@ LAYOUT: Listing = {
     "rounds": {_NAME: {_NAME: {r"\d{4,}\.json": FILE}}},
     "tags": {_JSON: FILE},
     "schemas": {rf"{_NAME}\.parquet": FILE},
-    "cache": {_NAME: {_JSON: FILE}},
+    "cache": {"bm25": {_NAME: ANYTHING}, _NAME: {_JSON: FILE}},
     # While it is written it lies beside, under a process's name.
     r"catalog\.duckdb|\.catalog-.*|\.probe-.*": FILE,
     "scratch": ANYTHING,

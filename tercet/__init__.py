@@ -77,6 +77,10 @@ class Store:
         """All rows of a table (docs/tables.md). Raises BadInput for an unknown one."""
         return _rows(self.location, None, f"FROM {_quoted(name)}")
 
+    def search(self, query: str, count: int = 5, by: str | None = None) -> pa.Table:
+        """As `Run.search`, in the newest run that has vectors of its passages."""
+        return _found(self.location, None, query, count, by)
+
     def run(self, ref: str | None = None) -> Run:
         """A run by its id, the beginning of one, a tag or its recipe's name; by default the newest.
 
@@ -131,6 +135,22 @@ class Run:
         with closing(connect(open_store(self.location, create=False), self.id)) as connection:
             return as_table(read_figures(connection))
 
+    def search(self, query: str, count: int = 5, by: str | None = None) -> pa.Table:
+        """The run's passages that a query finds, best first, as `tercet search` does.
+
+        after, before, bm25: ranks from 1 by the trained encoder, the untouched one and BM25, null
+        behind 1,000 and where the run has no such vectors; their scores (after_score, …); text,
+        context, path, corpus, passage_id.
+
+        Args:
+            count: The best passages of each ranking, so that there are up to three times as many.
+            by: One ranking alone: after, before or bm25.
+
+        Raises: BadInput for an empty query, and for a run without passages (`ingest.passages`) or
+            without the vectors that `by` asks for.
+        """
+        return _found(self.location, self.id, query, count, by)
+
     def model(self, ref: str = "train") -> Path:
         """The directory of a model that the run made, by its step: SentenceTransformer loads it.
 
@@ -152,6 +172,13 @@ def _rows(location: str, run_id: str | None, query: str) -> pa.Table:
     from tercet.storage.store import open_store
 
     return rows(open_store(location, create=False), run_id, query)
+
+
+def _found(location: str, run_id: str | None, query: str, count: int, by: str | None) -> pa.Table:
+    from tercet.flows.results.search import search
+    from tercet.storage.store import open_store
+
+    return search(open_store(location, create=False), run_id, query, count, by).rows
 
 
 def _quoted(name: str) -> str:

@@ -140,6 +140,13 @@ def made_model(store: Store, version: str) -> Path | None:
     return next((folder for a in found if (folder := a.model_dir()) is not None), None)
 
 
+def weights_version(store: Store, name: str, path: Path) -> str:
+    """The version of the weights with this name, which lie there. Raises ModelMissing."""
+    # Other programs may put further files of the hub into the same directory.
+    patterns = weights.FETCHED if weights.locate(name) is None else ("*",)
+    return fingerprint.tree_digest(path, store, patterns)
+
+
 def changes(
     old: Mapping[str, Any],
     new: Mapping[str, Any],
@@ -201,15 +208,10 @@ def _model(source: Model, found: Mapping[str, Fingerprint], store: Store, fetch:
     if isinstance(source, Tagged):
         return tagged_model(store, source.name).version
     try:
-        from_hub = weights.locate(source.name) is None
         path = weights.fetch(source.name) if fetch else weights.cached(source.name)
     except weights.ModelMissing as error:
         raise BadInput(str(error)) from None
-    if path is None:
-        return UNKNOWN
-    # Other programs may put further files of the hub into the same directory.
-    patterns = weights.FETCHED if from_hub else ("*",)
-    return fingerprint.tree_digest(path, store, patterns)
+    return UNKNOWN if path is None else weights_version(store, source.name, path)
 
 
 def _content(path: Path, store: Store, step: str) -> str:

@@ -1,0 +1,68 @@
+"""`tercet search`: the passages of a run that a query finds, with their ranks."""
+
+import sys
+
+import typer
+
+from tercet.flows.exports import rows as rows_out
+from tercet.flows.formatting import shorten
+from tercet.flows.results.search import DEPTH, WAYS, Answer, search
+from tercet.flows.terminal import text_table
+from tercet.flows.terminal.printable import printable
+from tercet.storage.store import open_store
+from tercet.tasks.stage import BadInput
+
+FORMATS = ("table", "csv", "json")
+# Characters of a passage and of its context that are shown.
+_TEXT, _CONTEXT = 240, 80
+_MEANT = {
+    "after": "by the trained encoder",
+    "before": "by the untouched encoder",
+    "bm25": "by the words in common",
+}
+
+
+def search_passages(
+    query: str, count: int, by: str | None, format_: str, store: str, run_ref: str | None
+) -> None:
+    """Prints the best passages with their ranks; csv and json give them whole, with scores.
+
+    Raises: as `results.search.search`, and BadInput for an unknown format.
+    """
+    if format_ not in FORMATS:
+        raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
+    answer = search(open_store(store, create=False), run_ref, query, count, by)
+    if format_ == "table":
+        print(printable("\n".join(_lines(answer))))
+    else:
+        sys.stdout.flush()
+        batches = answer.rows.to_batches()
+        rows_out.write_rows(answer.rows.schema, batches, format_, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    for why in answer.missing.values():
+        typer.echo(why, err=True)
+
+
+def _lines(answer: Answer) -> list[str]:
+    """The passages as a table, best first, and what the ranks mean."""
+    ways = [way for way in WAYS if way not in answer.missing]
+    rows = answer.rows.to_pylist()
+    of = f"the {answer.passages:,} passages of run {answer.run['run_id']}"
+    if not rows:
+        return [f"None of {of} has a word of the query."]
+    texts = [
+        (shorten(row["context"], _CONTEXT), shorten(" ".join(row["text"].split()), _TEXT))
+        for row in rows
+    ]
+    headed = any(context for context, _ in texts)
+    cells = [
+        [*(row[way] for way in ways), *([context] if headed else []), text, row["path"]]
+        for row, (context, text) in zip(rows, texts, strict=True)
+    ]
+    heads = [*ways, *(["context"] if headed else []), "passage", "path"]
+    right = [head in WAYS for head in heads]
+    shown, _ = text_table.render(heads, cells, text_table.terminal_width(), right)
+    meant = ", ".join(f"{way}: {_MEANT[way]}" for way in ways)
+    lacking = any(row[way] is None for row in rows for way in ways)
+    behind = f"; {text_table.NULL}: not among the first {DEPTH:,}" if lacking else ""
+    return [*shown, f"Ranks among {of} of {answer.run['recipe_name']}. {meant}{behind}."]

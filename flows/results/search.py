@@ -1,0 +1,209 @@
+"""Search in a run's passages: by the trained encoder, by the untouched one, and by words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tercet.flows.pipeline.fingerprints import made_model, weights_version
+from tercet.flows.results.refs import find_artifact
+from tercet.flows.results.word_index import open_index
+from tercet.models import weights
+from tercet.models.retrieval import bm25, nearest
+from tercet.models.retrieval.rankings import NONE, Places, Scores
+from tercet.storage import runs
+from tercet.storage.rows import Rows
+from tercet.storage.store import Store
+from tercet.tasks.corpus.passages import STAGE as PASSAGES_STAGE
+from tercet.tasks.retrieval import passage_vectors
+from tercet.tasks.stage import BadInput
+
+# How deep a ranking goes: of a passage behind that its rank is unknown.
+DEPTH = 1_000
+AFTER, BEFORE, BM25 = "after", "before", "bm25"
+WAYS = (AFTER, BEFORE, BM25)
+PASSAGES = PASSAGES_STAGE.name
+_STEPS = {
+    AFTER: f"{passage_vectors.STAGE.name}.encoder",
+    BEFORE: f"{passage_vectors.STAGE.name}.base",
+}
+FOUND = pa.schema(
+    [
+        *((way, pa.int32()) for way in WAYS),
+        *((f"{way}_score", pa.float32()) for way in WAYS),
+        ("text", pa.string()),
+        ("context", pa.string()),
+        ("path", pa.string()),
+        ("corpus", pa.string()),
+        ("passage_id", pa.uint64()),
+    ]
+)
+
+_Ids: TypeAlias = npt.NDArray[np.uint64]
+# Of a passage in a ranking: its rank and its score.
+_Rank: TypeAlias = tuple[int, float]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Passages found for a query. missing: of a way that is not among them, why."""
+
+    run: runs.Run
+    passages: int
+    rows: pa.Table
+    missing: dict[str, str]
+
+
+def search(
+    store: Store, run_ref: str | None, query: str, count: int = 5, by: str | None = None
+) -> Answer:
+    """The `count` best passages of each way, or of the way `by` alone, each with all its ranks.
+
+    Ranks begin with 1 and end with `DEPTH`. In the order of `by`, else of the trained encoder, of
+    the untouched one, of BM25. A way that the run has no vectors for has no ranks.
+
+    run_ref: None means the newest run that has vectors by its encoder, else passages.
+    Raises: BadInput for an empty query, a way that there is not, and a run without passages;
+        StoreError for a store without runs, and for an unknown run.
+    """
+    if not query.strip():
+        raise BadInput("The query is empty: give a few words, in quotation marks.")
+    if by is not None and by not in WAYS:
+        raise BadInput(f"by {by!r} must be one of {', '.join(WAYS)}.")
+    if count < 1:
+        raise BadInput(f"count {count} must be 1 or more.")
+    run = _run(store, run_ref)
+    artifact = find_artifact(store, PASSAGES, run["run_id"])
+    rows, depth = artifact.rows(), max(DEPTH, count)
+    rankings: dict[str, dict[int, _Rank]] = {}
+    missing: dict[str, str] = {}
+    for way in WAYS:
+        try:
+            if way == BM25:
+                ids = _ids(rows, PASSAGES)
+                found = bm25.search(open_index(store, artifact), [query], depth)
+            else:
+                ids, found = _by_vectors(store, run, way, query, depth)
+        except BadInput as error:
+            if way == by:
+                raise
+            missing[way] = str(error)
+        else:
+            rankings[way] = _ranks(ids, *found)
+    asked = rankings if by is None else {by: rankings[by]}
+    best = {one for ranks in asked.values() for one, (rank, _) in ranks.items() if rank <= count}
+    behind = (depth + 1, 0.0)
+    ordered = sorted(best, key=lambda one: [r.get(one, behind)[0] for r in asked.values()])
+    table = _table(rows, ordered, {way: rankings.get(way, {}) for way in WAYS})
+    return Answer(run, rows.count(PASSAGES), table, missing)
+
+
+def _run(store: Store, run_ref: str | None) -> runs.Run:
+    """The run to search in. Raises BadInput if it has no passages."""
+    run = runs.resolve_run(store, run_ref)
+    if run_ref is None:
+        # The newest may have been stopped before, or be of a recipe without passages.
+        listed = runs.list_runs(store)
+        fitting = [[r for r in listed if _has(r, step)] for step in (_STEPS[AFTER], PASSAGES)]
+        run = next((found[0] for found in fitting if found), run)
+    if not _has(run, PASSAGES):
+        none = f"Run {run['run_id']} of {run['recipe_name']} has no passages"
+        if run_ref is None:
+            none = f"No run in {store.location} has passages"
+        raise BadInput(
+            f"{none} to search in: run a recipe with `passages: {{}}` under its `ingest`, or with "
+            "--set 'ingest.passages={}'."
+        )
+    return run
+
+
+def _has(run: runs.Run, step: str) -> bool:
+    return any(entry["step"] == step for entry in run["steps"])
+
+
+def _by_vectors(
+    store: Store, run: runs.Run, way: str, query: str, depth: int
+) -> tuple[_Ids, tuple[Places, Scores]]:
+    """The ids of the passages that have vectors, and their places by nearness to the query."""
+    name, step = str(run["run_id"]), _STEPS[way]
+    if not _has(run, step):
+        encoder = "its trained encoder" if way == AFTER else "the untouched encoder"
+        raise BadInput(
+            f"Run {name} has no vectors of its passages by {encoder} (step {step}): run its "
+            "recipe, which must train, to the end."
+        )
+    artifact = find_artifact(store, step, name)
+    components = (artifact.manifest() or {})["components"]
+    config = passage_vectors.PassageVectorsConfig.model_validate(components["config"])
+    version = components["models"]["encoder"]
+    folder = made_model(store, version) or _untouched(store, run, version)
+
+    from tercet.models.encoders.encoder import encode, load_encoder
+
+    try:
+        encoder = load_encoder(
+            folder,
+            config.pooling,
+            config.max_length,
+            trust_remote_code=config.trust_remote_code,
+            prompt=config.prompt,
+            cnn_seed=config.cnn_seed,
+            prompts=config.prompts,
+        )
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    vectors, rows = encode(encoder, [query], side="query"), artifact.rows()
+    found = nearest.search(vectors, passage_vectors.read_blocks(rows), depth)
+    return _ids(rows, passage_vectors.STAGE.name), found
+
+
+def _untouched(store: Store, run: runs.Run, version: str) -> Path:
+    """The directory of the run's backbone. Raises BadInput where it is another one by now."""
+    name = str(run["recipe"].get("backbone"))
+    try:
+        folder = weights.cached(name)
+    except weights.ModelMissing as error:
+        raise BadInput(str(error)) from None
+    if folder is None or weights_version(store, name, folder) != version:
+        raise BadInput(
+            f"The backbone {name!r} is not here any more as run {run['run_id']} had it: run the "
+            "recipe again."
+        )
+    return folder
+
+
+def _ids(rows: Rows, table: str) -> _Ids:
+    ids: _Ids = rows.table(table, ["passage_id"])["passage_id"].to_numpy()
+    return ids
+
+
+def _ranks(ids: _Ids, places: Places, scores: Scores) -> dict[int, _Rank]:
+    """Rank and score of each passage that was found for the one query, by its id."""
+    there = places[0] != NONE
+    found = zip(ids[places[0][there]].tolist(), scores[0][there].tolist(), strict=True)
+    return {one: (rank, score) for rank, (one, score) in enumerate(found, start=1)}
+
+
+def _table(
+    rows: Rows, ordered: Sequence[int], rankings: Mapping[str, Mapping[int, _Rank]]
+) -> pa.Table:
+    """The rows of these passages, with what each ranking says of them."""
+    listed = ", ".join(map(str, ordered)) or "NULL"
+    with duckdb.connect() as connection:
+        texts = connection.sql(
+            f"""SELECT passage_id, text, context, path, corpus FROM {rows.sql(PASSAGES)}
+                WHERE passage_id IN ({listed})"""
+        ).to_arrow_table()
+    of = {row["passage_id"]: row for row in texts.to_pylist()}
+    made = []
+    for one in ordered:
+        row = dict(of[one])
+        for way, ranks in rankings.items():
+            row[way], row[f"{way}_score"] = ranks.get(one, (None, None))
+        made.append(row)
+    return pa.Table.from_pylist(made, FOUND)

@@ -1,0 +1,45 @@
+"""The BM25 index of a run's passages, kept in the store's work directory."""
+
+import shutil
+import uuid
+from contextlib import suppress
+from importlib import metadata
+
+from tercet.models.retrieval import bm25, bm25_files
+from tercet.models.retrieval.bm25 import Bm25
+from tercet.models.text.passages import passage_text
+from tercet.storage import code, fingerprint
+from tercet.storage.artifacts import Artifact
+from tercet.storage.store import Store
+
+
+def open_index(store: Store, passages: Artifact) -> Bm25:
+    """The index of these passages by their place in the table, built where there is none yet."""
+    folder = store.work / "cache" / "bm25" / _key(store, passages)
+    with suppress(OSError, ValueError):
+        return bm25_files.load(folder)
+    texts: list[str] = []
+    for batch in passages.rows().batches("passages", ["context", "text"]):
+        both = (column.to_pylist() for column in batch.columns)
+        texts += [passage_text(*row) for row in zip(*both, strict=True)]
+    built = bm25.build(texts)
+    # A store that cannot be written to is searched all the same.
+    with suppress(OSError):
+        aside = store.work / "scratch" / f"bm25-{uuid.uuid4().hex}"
+        try:
+            bm25_files.save(built, aside)
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            aside.rename(folder)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    return built
+
+
+def _key(store: Store, passages: Artifact) -> str:
+    """Another one for other passages, and where words are read or counted in another way."""
+    with code.remembered(store):
+        modules = code.code_digests([bm25_files.__name__])
+    return fingerprint.digest(
+        {"passages": passages.version, "code": modules, "bm25s": metadata.version("bm25s")}
+    )

@@ -1,0 +1,109 @@
+"""`tercet search`: what it prints, what it refuses, and the file of vectors for other tools."""
+
+import json
+import re
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from commands_store import make_run, small_store
+from searched_store import Searched, searched
+from typer.testing import CliRunner
+
+import tercet
+from tercet.flows.cli import app
+from tercet.flows.commands.search import search_passages
+from tercet.flows.commands.sql import answer
+from tercet.flows.results.search import FOUND, search
+from tercet.tasks.stage import BadInput
+
+__all__ = ["searched"]
+
+DOCS = Path(__file__).parents[3] / "docs" / "sql.md"
+QUERY = "open the old file"
+
+
+def said(*words: str) -> str:
+    done = CliRunner().invoke(app, ["search", *words], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def test_ranks_stand_side_by_side_with_context_and_path(
+    searched: Searched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    store = searched.store.location
+    told = said(QUERY, "--store", store, "--count", "2")
+    lines = told.splitlines()
+    assert lines[0].split() == ["after", "before", "bm25", "context", "passage", "path"]
+    first = search(searched.store, None, QUERY, count=2).rows.to_pylist()[0]
+    assert lines[2].split()[:2] == ["1", str(first["before"])]
+    assert first["path"] in lines[2]
+    assert max(map(len, lines[:-1])) <= 110
+    assert f"Ranks among the 60 passages of run {searched.run} of notes." in lines[-1]
+    assert "before: by the untouched encoder" in lines[-1]
+
+
+def test_json_and_python_have_whole_texts_and_scores(searched: Searched) -> None:
+    store = searched.store.location
+    rows = json.loads(said(QUERY, "--store", store, "--count", "3", "--format", "json"))
+    found = tercet.open(store).run(searched.run).search(QUERY, count=3)
+    assert found.schema == FOUND
+    assert [row["passage_id"] for row in rows] == found["passage_id"].to_pylist()
+    assert all(row["text"] in "\n".join(searched.texts) for row in rows)
+    one = tercet.open(store).search(QUERY, count=1, by="bm25").to_pylist()
+    assert [row["bm25"] for row in one] == [1]
+    with pytest.raises(tercet.BadInput, match="The query is empty"):
+        tercet.open(store).search(" ")
+
+
+def test_what_a_run_does_not_have_yet_is_told_beside_what_it_has(
+    searched: Searched, capfd: pytest.CaptureFixture[str]
+) -> None:
+    half = make_run(searched.store, "half", {"passages": ("aaaa", "made", {})}, state="failed")
+    search_passages(QUERY, 2, None, "table", searched.store.location, half)
+    out, err = capfd.readouterr()
+    assert out.splitlines()[0].split() == ["bm25", "context", "passage", "path"]
+    assert err.count("run its recipe, which must train, to the end") == 2
+    search_passages("zzz", 2, None, "table", searched.store.location, half)
+    assert "None of the 60 passages" in capfd.readouterr().out
+
+
+def test_what_cannot_be_searched_is_one_sentence(searched: Searched, tmp_path: Path) -> None:
+    store = searched.store.location
+    with pytest.raises(BadInput, match="--format 'xml' must be one of table, csv, json"):
+        search_passages(QUERY, 5, None, "xml", store, None)
+    with pytest.raises(BadInput, match="The query is empty"):
+        search_passages("", 5, None, "table", store, None)
+    other, run = small_store(tmp_path / "other")
+    with pytest.raises(BadInput, match="has no passages to search in: run a recipe with"):
+        search_passages(QUERY, 5, None, "table", other.location, run)
+
+
+def test_the_queries_of_the_docs_find_neighbours_and_write_arrays(
+    searched: Searched, tmp_path: Path
+) -> None:
+    text = DOCS.read_text().partition("### Passages by their vectors")[2]
+    nearest = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)[0]
+    assert nearest.count("'%matrix%'") == 1
+    nearest = nearest.replace("FLOAT[384]", "FLOAT[32]").replace("%matrix%", "%red%")
+    rows = tercet.open(searched.store.location).sql(nearest).to_pylist()
+    cosines = [row["cosine"] for row in rows]
+    assert len(cosines) == 10
+    assert cosines == sorted(cosines, reverse=True)
+    (export,) = re.findall(r'tercet sql "(.*?)" -o vectors', text, re.DOTALL)
+    path = tmp_path / "vectors.parquet"
+    answer(export.replace("384", "32"), None, str(path), searched.store.location, None)
+    table = pq.read_table(path)
+    assert table.schema.field("vector").type == pa.list_(pa.float32(), 32)
+    vectors = table["vector"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)
+    assert vectors.shape == (60, 32)
+    # The first finds itself.
+    ((at,),) = duckdb.execute(
+        f"""SELECT passage_id FROM '{path}' ORDER BY array_inner_product(vector::FLOAT[32],
+            (SELECT vector::FLOAT[32] FROM '{path}' LIMIT 1)) DESC LIMIT 1"""
+    ).fetchall()
+    assert at == table["passage_id"][0].as_py()

@@ -1,0 +1,159 @@
+"""Search in a run's passages: each ranking is that of its encoder or of BM25, over all passages."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commands_store import make_run, small_store
+from searched_store import CONFIG, Searched, searched
+
+from tercet.flows.results.search import WAYS, Answer, search
+from tercet.models.retrieval import bm25
+from tercet.storage.runs import UnknownRef, get_run
+from tercet.storage.store import open_store
+from tercet.tasks.stage import BadInput
+
+__all__ = ["searched"]
+
+QUERY = "open the old file"
+
+
+def ranked(answer: Answer, way: str) -> list[int]:
+    """The ids with a rank, in its order."""
+    rows = [row for row in answer.rows.to_pylist() if row[way] is not None]
+    return [row["passage_id"] for row in sorted(rows, key=lambda row: row[way])]
+
+
+def by_hand(of: Searched, folder: Path) -> tuple[list[int], list[float]]:
+    """Ids and cosines in order, by sentence-transformers with both prompts typed out."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu")
+    assert CONFIG.prompts.query is not None
+    query = model.encode([CONFIG.prompts.query + QUERY], normalize_embeddings=True)
+    documents = [f"{CONFIG.prompts.document}{text}" for text in of.texts]
+    cosines = (model.encode(documents, normalize_embeddings=True) @ query.T)[:, 0]
+    order = np.argsort(-cosines, kind="stable")
+    return [of.ids[place] for place in order], cosines[order].tolist()
+
+
+def test_each_ranking_is_that_of_its_model_over_all_passages(searched: Searched) -> None:
+    answer = search(searched.store, None, QUERY, count=60)
+    assert (answer.passages, answer.missing) == (60, {})
+    rows = {row["passage_id"]: row for row in answer.rows.to_pylist()}
+    assert len(rows) == answer.rows.num_rows == 60
+    orders = []
+    for way, folder in (("after", searched.trained), ("before", searched.backbone)):
+        ids, cosines = by_hand(searched, folder)
+        assert [rows[one][way] for one in ids] == list(range(1, 61))
+        assert [rows[one][f"{way}_score"] for one in ids] == pytest.approx(cosines, abs=1e-5)
+        orders.append(ids)
+    assert orders[0] != orders[1]
+    (places,), (scores,) = bm25.search(bm25.build(searched.texts), [QUERY], 60)
+    found = [searched.ids[place] for place in places if place >= 0]
+    assert 0 < len(found) < 60
+    assert ranked(answer, "bm25") == found
+    assert [rows[one]["bm25_score"] for one in found] == scores[: len(found)].tolist()
+
+
+def test_the_best_of_each_ranking_stand_in_the_order_of_the_trained_encoder(
+    searched: Searched,
+) -> None:
+    whole = search(searched.store, searched.run, QUERY, count=60)
+    answer = search(searched.store, searched.run, QUERY, count=2)
+    best = {one for way in WAYS for one in ranked(whole, way)[:2]}
+    assert set(answer.rows["passage_id"].to_pylist()) == best
+    order = [one for one in ranked(whole, "after") if one in best]
+    assert answer.rows["passage_id"].to_pylist() == order
+    for way in WAYS:
+        only = search(searched.store, "notes", QUERY, count=2, by=way)
+        assert only.rows["passage_id"].to_pylist() == ranked(whole, way)[:2]
+        row = only.rows.to_pylist()[0]
+        place = searched.ids.index(row["passage_id"])
+        assert row["path"] == f"notes.md:{place}"
+        assert row["context"] == ("Notes > File open" if place % 2 else "")
+
+
+def test_a_long_query_is_read_as_far_as_the_encoder_reads(searched: Searched) -> None:
+    said = " ".join([QUERY] * 2500)
+    assert len(said.split()) == 10_000
+    answer = search(searched.store, None, said, count=3)
+    assert ranked(answer, "after")
+    assert ranked(answer, "bm25")[0] == ranked(search(searched.store, None, QUERY), "bm25")[0]
+
+
+def test_words_that_are_nowhere_are_found_by_vectors_alone(searched: Searched) -> None:
+    answer = search(searched.store, None, "zzz", count=2)
+    assert ranked(answer, "bm25") == []
+    assert len(ranked(answer, "after")) >= 2
+    assert search(searched.store, None, "zzz", by="bm25").rows.num_rows == 0
+
+
+@pytest.mark.parametrize("query", ["", "  \n\t"])
+def test_an_empty_query_is_refused(searched: Searched, query: str) -> None:
+    with pytest.raises(BadInput, match="The query is empty: give a few words"):
+        search(searched.store, None, query)
+
+
+def test_a_way_that_there_is_not_and_an_unknown_run_are_refused(searched: Searched) -> None:
+    with pytest.raises(BadInput, match="by 'tfidf' must be one of after, before, bm25"):
+        search(searched.store, None, QUERY, by="tfidf")
+    with pytest.raises(BadInput, match="count 0 must be 1 or more"):
+        search(searched.store, None, QUERY, count=0)
+    with pytest.raises(UnknownRef, match="20200101"):
+        search(searched.store, "20200101", QUERY)
+
+
+def test_a_run_without_passages_says_what_to_set(tmp_path: Path, searched: Searched) -> None:
+    store, run = small_store(tmp_path / "other")
+    with pytest.raises(BadInput, match=r"No run in .* has passages .*ingest\.passages=\{\}"):
+        search(store, None, QUERY)
+    with pytest.raises(BadInput, match=f"Run {run} of birds has no passages"):
+        search(store, run, QUERY)
+    # A newer run without any does not hide the one that has some.
+    make_run(searched.store, "later", {"ingest": ("dddd", "made", {})})
+    assert search(searched.store, None, QUERY).run["run_id"] == searched.run
+    with pytest.raises(UnknownRef, match="no runs yet"):
+        search(open_store(str(tmp_path / "empty")), None, QUERY)
+
+
+def test_a_run_that_has_not_trained_is_searched_by_what_it_has(searched: Searched) -> None:
+    steps = (get_run(searched.store, searched.run) or {})["steps"]
+    has = {
+        step["step"]: (step["version"], "made", step["tables"])
+        for step in steps
+        if step["step"] in ("passages", "passage_vectors.base")
+    }
+    content = {"name": "notes", "backbone": str(searched.backbone)}
+    half = make_run(searched.store, "notes", has, content, state=None)
+    answer = search(searched.store, half, QUERY, count=2)
+    assert list(answer.missing) == ["after"]
+    assert "by its trained encoder (step passage_vectors.encoder)" in answer.missing["after"]
+    assert ranked(answer, "after") == []
+    assert len(ranked(answer, "before")) >= 2
+    with pytest.raises(BadInput, match="run its recipe, which must train, to the end"):
+        search(searched.store, half, QUERY, by="after")
+
+
+def test_a_backbone_that_is_another_by_now_gives_no_ranks(
+    searched: Searched, tmp_path: Path
+) -> None:
+    steps = (get_run(searched.store, searched.run) or {})["steps"]
+    has = {step["step"]: (step["version"], "made", step["tables"]) for step in steps}
+    other = shutil.copytree(searched.trained, tmp_path / "backbone")
+    run = make_run(searched.store, "notes", has, {"name": "notes", "backbone": str(other)})
+    answer = search(searched.store, run, QUERY)
+    assert "is not here any more as run" in answer.missing["before"]
+    assert len(ranked(answer, "after")) >= 5
+
+
+def test_what_was_removed_is_told(searched: Searched) -> None:
+    root = Path(searched.store.location) / "artifacts"
+    shutil.rmtree(root / "passage_vectors.encoder")
+    assert (
+        "was removed: run its recipe again" in search(searched.store, None, QUERY).missing["after"]
+    )
+    shutil.rmtree(root / "passages")
+    with pytest.raises(BadInput, match="was removed: run its recipe again"):
+        search(searched.store, None, QUERY)
