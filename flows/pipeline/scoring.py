@@ -1,8 +1,10 @@
 """Steps from candidates to triplets."""
 
+from tercet.flows.pipeline.retrieval import EVALUATOR, evaluator_vectors
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Resolved
 from tercet.tasks.scoring import embed, mine, select
+from tercet.tasks.scoring.scorers import filter_scorers
 from tercet.tasks.scoring.select_checks import MEASURES, asks_probability
 
 
@@ -12,7 +14,8 @@ def scoring_steps(resolved: Resolved) -> list[Step]:
     if not recipe.synthesise:
         return []
     candidates, sentences = {"candidates": ("parse",)}, {"sentences": ("ingest",)}
-    read = {**sentences, "embeddings": ("embed",)}
+    vectors = {**sentences, "embeddings": ("embed",)}
+    read = {**vectors, "passages": ("passages",), "passage_vectors": (EVALUATOR,)}
     if resolved.evaluator is not None:
         models = {"evaluator": resolved.evaluator}
         steps.append(Step("embed", embed.STAGE, recipe.embed, candidates | sentences, models))
@@ -20,9 +23,13 @@ def scoring_steps(resolved: Resolved) -> list[Step]:
         inputs = candidates | {str(slot): read[slot] for slot in scorer.reads}
         slots = config.models() if hasattr(config, "models") else ()
         models = {slot: resolved.models["score", name, slot].model for slot in slots}
+        if "passage_vectors" in scorer.reads:
+            # What searches among them is encoded as they are.
+            (made,) = evaluator_vectors(recipe, resolved.evaluator)
+            config, models = made.config, {**made.models}
         steps.append(Step(f"score.{name}", scorer.stage, config, inputs, models))
     if recipe.mine is not None:
-        steps.append(Step("mine", mine.STAGE, recipe.mine, candidates | read))
+        steps.append(Step("mine", mine.STAGE, recipe.mine, candidates | vectors))
     return [*steps, _select_step(resolved)]
 
 
@@ -36,10 +43,11 @@ def _select_step(resolved: Resolved) -> Step:
             asked[measure] = getattr(recipe.select, measure) or own[0]
         else:
             asked[measure] = None
-    scores = dict.fromkeys(f"score.{name}" for name in asked.values() if name is not None)
+    ranked = [] if recipe.select.rank_max is None else filter_scorers("rank", resolved.scorers)
+    scores = [f"score.{name}" for name in (*asked.values(), *ranked) if name is not None]
     inputs = {
         "candidates": ("parse", "mine"),
-        "scores": (*scores, "mine"),
+        "scores": (*dict.fromkeys(scores), "mine"),
         "sentences": ("ingest",),
         "document_pairs": ("ingest",),
     }

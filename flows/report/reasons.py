@@ -8,6 +8,7 @@ REASONS = {
     "bad_json": "a line that is not a JSON object",
     "below_negative_min": "too far from the anchor for a hard negative",
     "below_p_min": "too improbable in its role",
+    "beyond_rank_max": "the query finds other passages first",
     "below_positive_min": "too far from the anchor for a positive",
     "common_query": "a query that several passages have",
     "constant": "the teacher gives all pairs the same cosine",

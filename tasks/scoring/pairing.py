@@ -232,6 +232,8 @@ def _refuse(db: Any, config: "PairedConfig") -> None:
                     CASE made_as WHEN 'positive' THEN p_true ELSE 1 - p_true END, p_min)
                 WHEN 'above_negative_max' THEN printf('similarity %.4f, above %.4f',
                     j.value, high)
+                WHEN 'beyond_rank_max' THEN printf('rank %d by {config.rank}, beyond %d',
+                    passage_rank::INTEGER, {config.rank_max or 0})
                 WHEN 'no_weight' THEN 'its method has the weight 0'
                 WHEN 'unused_fallback' THEN concat_ws(', ', {said}, 'not needed')
                 WHEN 'no_pair' THEN 'nothing was accepted that it could be paired with'

@@ -33,12 +33,15 @@ Columns:
     scorer: the scorer: `evaluator`, or one that the recipe lists under `score`
     measure: `similarity`, the cosine with the anchor; `p_true`, the probability that the
         candidate means the same as the anchor, or follows from it (`pair`). Of a negative, 1 −
-        `p_true` is the probability of its role
-    value: the measure: −1 to 1, or 0 to 1
+        `p_true` is the probability of its role. Of a query by `round_trip`: `rank_vectors`,
+        `rank_bm25`, `rank_fused`, the rank of its own passage among all passages
+    value: the measure: −1 to 1, or 0 to 1; of a rank from 1, the best, to 1,000, and 1,001 for a
+        passage that is not found
 """
 
 # similarity: a cosine. p_true: the probability that the candidate means the same as its sentence.
-Measure: TypeAlias = Literal["similarity", "p_true"]
+# rank: `rank_vectors` and so on, in the table, of the passage for its query.
+Measure: TypeAlias = Literal["similarity", "p_true", "rank"]
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,15 @@ class Scorer:
         set under `score.NAME`, its slots are `candidates` and those in `reads`.
     module: of an installed package's: the module that its entry point names, whose code is part of
         the versions that use it, with all that it imports of its package.
-    reads: of `sentences` and `embeddings` (vectors of all candidates and their sentences).
+    reads: of `sentences`, `embeddings` (vectors of all candidates and their sentences), `passages`
+        and `passage_vectors` (by the evaluator; its model is then the slot `encoder`, and the
+        config says how it encoded).
     """
 
     name: str
     measure: Measure
     stage: Stage
-    reads: Sequence[Literal["sentences", "embeddings"]] = ()
+    reads: Sequence[Literal["sentences", "embeddings", "passages", "passage_vectors"]] = ()
     module: str = ""
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from tercet.models.plugins import with_installed
+from tercet.tasks.retrieval import round_trip
 from tercet.tasks.scoring import evaluator, gense, pair
 from tercet.tasks.scoring.score import Measure, Scorer
 
@@ -22,7 +23,7 @@ def _uses(scorer: Scorer, config: Any) -> Sequence[object]:
 SCORERS: Mapping[str, Scorer] = {
     name: replace(scorer, stage=replace(scorer.stage, uses=partial(_uses, scorer)))
     for name, scorer in with_installed(
-        "tercet.scorers", (evaluator.SCORER, gense.SCORER, pair.SCORER)
+        "tercet.scorers", (evaluator.SCORER, gense.SCORER, pair.SCORER, round_trip.SCORER)
     ).items()
 }
 

@@ -1,10 +1,11 @@
 """Stage `select`: which candidates become triplets; each of the others is a reject with a reason.
 
 Thresholds apply to all methods, to those of one relation or to one, as numbers or as quantiles of
-the method's scores. Where no scorer of the recipe gives a similarity, a probability alone decides,
-and columns of similarities are null. A candidate that shares a shingle (eight words in a row, see
-`models/text/shingles.py`) with a text of dev or test is refused: a rule may write by chance what
-stands there. How accepted candidates are paired is in `pairing.py`.
+the method's scores. A query is bounded by the rank of its passage (`round_trip`), not by the
+general threshold of rewordings. Where no scorer of the recipe gives a similarity, a probability
+alone decides, and columns of similarities are null. A candidate that shares a shingle (eight words
+in a row, see `models/text/shingles.py`) with a text of dev or test is refused: a rule may write by
+chance what stands there. How accepted candidates are paired is in `pairing.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -144,7 +145,9 @@ class MethodConfig(RelationConfig):
 class SelectConfig(Config):
     """Thresholds, fallbacks and the choice among several accepted candidates."""
 
-    positive_min: Bound = _cosine("Lowest similarity of a positive (GCSE: 0.9).", 0.9)
+    positive_min: Bound = _cosine(
+        "Lowest similarity of a positive (GCSE: 0.9); no bound of queries.", 0.9
+    )
     negative_min: Bound = _cosine("Lowest similarity of a negative; null: none.", None)
     negative_max: Bound = _cosine("Highest similarity of a negative (GCSE: 0.75).", 0.75)
     p_min: float | None = Field(
@@ -153,6 +156,15 @@ class SelectConfig(Config):
         le=1.0,
         description="Lowest probability accepted that the role is right, of texts that keep or "
         "alter the meaning; others are neither true nor false.",
+    )
+    rank_max: int | None = Field(
+        default=None,
+        ge=1,
+        le=1_000,
+        description="Last rank accepted of a query's own passage among all passages; null: none.",
+    )
+    rank: Literal["vectors", "bm25", "fused"] = Field(
+        default="vectors", description="How `rank_max` takes the passages to be searched."
     )
     similarity: str | None = Field(
         default=None,
@@ -242,7 +254,8 @@ def _load(db: Any, work: Work) -> None:
     db.execute(
         f"""CREATE TEMP TABLE scored AS
             SELECT candidate_id, sentence_id, anchor_id, role, relation, method, text_id, value,
-                CASE WHEN relation IN ({judged}) THEN p_true END AS p_true, words, query_id, sharing
+                CASE WHEN relation IN ({judged}) THEN p_true END AS p_true, passage_rank,
+                words, query_id, sharing
             FROM (SELECT candidate_id, any_value(sentence_id) AS sentence_id,
                     any_value(role) AS role, any_value(relation) AS relation,
                     any_value(method) AS method,
@@ -255,9 +268,11 @@ def _load(db: Any, work: Work) -> None:
             USING (query_id)
             LEFT JOIN (SELECT candidate_id,
                     any_value(value) FILTER (measure = 'similarity') AS value,
-                    any_value(value) FILTER (measure = 'p_true') AS p_true
+                    any_value(value) FILTER (measure = 'p_true') AS p_true,
+                    any_value(value) FILTER (measure = 'rank_{config.rank}') AS passage_rank
                 FROM {scores}
-                WHERE NOT isnan(value) AND (measure, scorer) IN ({", ".join(asked)})
+                WHERE NOT isnan(value) AND ((measure, scorer) IN ({", ".join(asked)})
+                    OR starts_with(measure, 'rank_'))
                 GROUP BY candidate_id)
             USING (candidate_id)
             LEFT JOIN (SELECT candidate_id, min(words) AS words FROM held_out
@@ -294,8 +309,9 @@ def _bound(db: Any, config: SelectConfig) -> None:
             swaps BOOLEAN, swap_low DOUBLE, swap_high DOUBLE,
             p_min DOUBLE, weight DOUBLE, reserved BOOLEAN)"""
     )
-    pairs = db.execute("SELECT DISTINCT role, relation, method FROM scored ORDER BY ALL").fetchall()
-    for role, relation, method in pairs:
+    pairs = db.execute("""SELECT role, relation, method, bool_and(query_id IS NOT NULL)
+        FROM scored GROUP BY ALL ORDER BY ALL""").fetchall()
+    for role, relation, method, queries in pairs:
         own = config.methods.get(method, MethodConfig())
         # The random candidate is kept for the fallback unless the config gives it a place; what
         # stands in for the lack of a negative need not pass for one (GCSE, eq. 11).
@@ -317,7 +333,9 @@ def _bound(db: Any, config: SelectConfig) -> None:
             ).fetchone()[0]
 
         positive = role == "positive"
-        low = number("positive_min") if positive else number("negative_min")
+        # Questions are no rewordings: only a threshold that is meant for them is one of theirs.
+        own_levels = levels[:2] if queries else levels
+        low = number("positive_min", levels=own_levels) if positive else number("negative_min")
         high = None if positive else number("negative_max")
         swaps = positive and method in config.swap_roles
         swap_low = number("negative_min") if swaps else None
@@ -337,6 +355,7 @@ def _judge(db: Any, config: PairedConfig) -> None:
     before one that changed roles, and the method of more weight before the others. So does a query
     that several passages have; what more than `SHARED` have finds none of them.
     """
+    rank_max = "NULL" if config.rank_max is None else config.rank_max
     unscored = "value IS NULL" if config.by_similarity else "FALSE"
     db.execute(
         f"""CREATE TEMP TABLE judged AS
@@ -350,8 +369,10 @@ def _judge(db: Any, config: PairedConfig) -> None:
                 ORDER BY reserved, made_as <> role, weight DESC, candidate_id) AS nth
         FROM (SELECT candidate_id, sentence_id, anchor_id, s.role AS made_as, relation, s.method,
             text_id, value, p_true, weight, reserved, low, high, p_min, words, query_id, sharing,
+            passage_rank,
             CASE WHEN words IS NOT NULL THEN 'held_out_text'
                 WHEN sharing > {SHARED} THEN 'common_query'
+                WHEN passage_rank > {rank_max} THEN 'beyond_rank_max'
                 WHEN {unscored} THEN 'no_score'
                 WHEN p_min IS NOT NULL AND p_true IS NULL THEN 'no_score'
                 WHEN (CASE s.role WHEN 'positive' THEN p_true ELSE 1 - p_true END) < p_min

@@ -44,14 +44,29 @@ def find_faults(
     evaluator: whether the recipe has one.
     """
     for name in score:
-        if "embeddings" in SCORERS[name].reads and not evaluator:
+        reads = SCORERS[name].reads
+        if {"embeddings", "passage_vectors"} & {*reads} and not evaluator:
             yield (
                 f"{name} reads the vectors of an evaluator, and there is none: name one under "
                 "`evaluator`, or leave this scorer out",
                 ("score", name),
             )
+        if "passage_vectors" in reads:
+            yield from _of_ranks(name, score[name], methods)
     named = scorers(score, evaluator)
     yield from _of_measures(named, select)
+    if select.rank_max is not None and not filter_scorers("rank", named):
+        yield (
+            "no scorer of this recipe ranks passages for their queries: write `round_trip: {}` "
+            "under `score`, or leave rank_max out",
+            ("select", "rank_max"),
+        )
+    if select.rank_max is None and select.rank != "vectors":
+        yield (
+            "rank names the search whose ranks rank_max bounds, and there is no rank_max: set it, "
+            "or leave this key out",
+            ("select", "rank"),
+        )
     compared = any(method.each == "sentences" for method in methods.values())
     if compared and not filter_scorers("similarity", named):
         yield from _without_similarity(select)
@@ -71,6 +86,22 @@ def find_faults(
         yield from _of_method(name, select, methods)
     for name in select.swap_roles:
         yield from _of_swapped(name, methods)
+
+
+def _of_ranks(name: str, given: Any, methods: Mapping[str, Method]) -> Iterator[Fault]:
+    """A scorer that ranks passages for queries needs queries, and encodes them as passages are."""
+    if given:
+        yield (
+            f"{name} has no settings, since it encodes queries as the passages are encoded: write "
+            f"`{name}: {{}}`, and set `embed` and `prompts`",
+            ("score", name),
+        )
+    if all(method.each != "passages" for method in methods.values()):
+        yield (
+            f"{name} ranks passages for their queries, and no method writes any: list one such as "
+            "title under `synthesise`, or leave this scorer out",
+            ("score", name),
+        )
 
 
 def _levels(select: SelectConfig) -> list[tuple[RelationConfig | SelectConfig, tuple[str, ...]]]:
@@ -140,12 +171,18 @@ def asks_probability(select: SelectConfig) -> bool:
 
 def unused(score: Mapping[str, Any], select: SelectConfig) -> str | None:
     """A sentence that says which scorers nothing selects by; None if there are none."""
-    idle = [] if asks_probability(select) else filter_scorers("p_true", score)
-    if not idle:
+    judged = [] if asks_probability(select) else filter_scorers("p_true", score)
+    ranked = [] if select.rank_max is not None else filter_scorers("rank", score)
+    if not judged and not ranked:
         return None
+    unless = [
+        *(["select.rank_max sets the last rank accepted"] if ranked else []),
+        *(["select.p_min sets the lowest probability accepted"] if judged else []),
+        *(["select.prefer is p_true"] if judged else []),
+    ]
     return (
-        f"Nothing selects by the scores of {', '.join(idle)}: they are only recorded "
-        "unless select.p_min sets the lowest probability accepted, or select.prefer is p_true."
+        f"Nothing selects by the scores of {', '.join([*judged, *ranked])}: they are only recorded "
+        f"unless {', or '.join(unless)}."
     )
 
 

@@ -86,3 +86,25 @@ def test_an_evaluator_that_is_the_backbone_is_no_second_work() -> None:
     (step,) = evaluator_vectors(Recipe.model_validate(CONTENT), Weights("org/model"))
     base = vectors()["passage_vectors.base"]
     assert (step.stage, step.config, step.inputs) == (base.stage, base.config, base.inputs)
+
+
+def test_a_round_trip_reads_them_and_encodes_queries_alike() -> None:
+    asked = {
+        "synthesise": {"title": None},
+        "score": {"round_trip": None},
+        "embed": {"pooling": "cls", "max_length": 32},
+        "prompts": {"query": "find: "},
+    }
+    found = steps(**asked)
+    scorer, vectors = found["score.round_trip"], found[EVALUATOR]
+    assert scorer.inputs == {
+        "candidates": ("parse",),
+        "passages": ("passages",),
+        "passage_vectors": (EVALUATOR,),
+    }
+    assert (scorer.config, scorer.models) == (vectors.config, vectors.models)
+    assert scorer.config.model_dump()["prompts"]["query"] == "find: "
+    assert found["select"].inputs["scores"] == ("score.evaluator",)
+    bounded = steps(**asked, select={"rank_max": 3})
+    assert bounded["select"].inputs["scores"] == ("score.evaluator", "score.round_trip")
+    assert [name for name in found if found[name] != bounded[name]] == ["select"]

@@ -189,3 +189,34 @@ def test_a_probability_that_nothing_selects_by_is_named() -> None:
     assert unused({"guess": None}, SelectConfig.model_validate({"relations": relations})) is None
     assert unused({"guess": None}, SelectConfig(p_min=0.5)) is None
     assert unused({"lexical": None}, SelectConfig()) is None
+
+
+def test_ranks_need_queries_an_evaluator_and_no_settings() -> None:
+    ranked: dict[str, dict[str, Any] | None] = {"round_trip": {}}
+    asked = ("title", "cutoff")
+    assert found(ranked, asked, rank_max=3, rank="fused") == []
+    assert [place for place, _ in found(ranked, rank_max=3)] == ["score.round_trip"]
+    assert "no method writes any: list one such as title" in found(ranked)[0][1]
+    (without,) = found(ranked, ("title",), evaluator=False)
+    assert without[0] == "score.round_trip"
+    assert without[1].startswith("round_trip reads the vectors of an evaluator, and there is none")
+    (given,) = found({"round_trip": {"precision": "bf16"}}, asked)
+    assert given[1].startswith("round_trip has no settings, since it encodes queries as")
+
+
+def test_a_rank_that_no_scorer_gives_is_refused() -> None:
+    ((place, message),) = found(rank_max=3)
+    assert place == "select.rank_max"
+    assert message.endswith("write `round_trip: {}` under `score`, or leave rank_max out")
+    ((place, message),) = found({"round_trip": {}}, ("title",), rank="bm25")
+    assert place == "select.rank"
+    assert "there is no rank_max: set it" in message
+
+
+def test_ranks_that_nothing_bounds_are_told() -> None:
+    said = unused({"round_trip": None}, SelectConfig())
+    assert said == (
+        "Nothing selects by the scores of round_trip: they are only recorded unless "
+        "select.rank_max sets the last rank accepted."
+    )
+    assert unused({"round_trip": None}, SelectConfig(rank_max=1)) is None

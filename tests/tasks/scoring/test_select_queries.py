@@ -53,3 +53,44 @@ def test_a_sentence_that_is_a_whole_passage_keeps_its_own_rows(tmp_path: Path) -
         (HERONS, "They fish."),
         ("wading birds", HERONS),
     ]
+
+
+def test_a_query_is_bounded_by_the_rank_of_its_passage(tmp_path: Path) -> None:
+    given = {HERONS: "wading birds", GULLS: "flying birds", TERNS: "diving birds"}
+    ranks = [
+        (text, "round_trip", f"rank_{how}", float(rank))
+        for how, by_text in (
+            ("vectors", {HERONS: 1, GULLS: 3, TERNS: 1_001}),
+            ("bm25", {HERONS: 4, GULLS: 3, TERNS: 3}),
+        )
+        for text, rank in by_text.items()
+    ]
+
+    def kept(**config: object) -> set[str]:
+        found = of(tmp_path, given, more_scores=ranks, **config)
+        assert {row["reason"] for row in found.rejects} <= {"beyond_rank_max"}
+        return {row["positive"] for row in found.triplets}
+
+    assert kept() == {HERONS, GULLS, TERNS}
+    assert kept(rank_max=3) == {HERONS, GULLS}
+    assert kept(rank_max=2) == {HERONS}
+    assert kept(rank_max=3, rank="bm25") == {GULLS, TERNS}
+    refused = of(tmp_path, given, more_scores=ranks, rank_max=3).rejects
+    assert [row["detail"] for row in refused] == ["rank 1001 by vectors, beyond 3"]
+
+
+def test_what_has_no_rank_loses_nothing_by_it(tmp_path: Path) -> None:
+    found = of(tmp_path, {HERONS: "wading birds"}, rank_max=1)
+    assert [row["positive"] for row in found.triplets] == [HERONS]
+
+
+def test_only_a_threshold_for_them_bounds_the_similarity_of_queries(tmp_path: Path) -> None:
+    """Theirs is 0.2 here: a question is no rewording of its passage."""
+    queries = {HERONS: "wading birds"}
+    assert len(of(tmp_path, queries, positive_min=0.9).triplets) == 1
+    for key, own in (("relations", "topic"), ("methods", "title")):
+        found = of(tmp_path, queries, **{key: {own: {"positive_min": 0.3}}})
+        assert [row["reason"] for row in found.rejects] == ["below_positive_min"]
+    rows = [(HERONS, "positive", "next_sentences", "They fish.", 0.5)]
+    found = selected(tmp_path, rows, pairing="relation", positive_min=0.9, passages=[GULLS])
+    assert found.reasons() == {"They fish.": "below_positive_min"}

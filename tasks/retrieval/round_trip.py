@@ -1,0 +1,154 @@
+"""Scorer `round_trip`: where a query's own passage stands when the query searches among all.
+
+A language model may ask what any passage answers, or what its passage does not. Searching tells
+(Dai et al., ICLR 2023, section 3.2, "round-trip consistency").
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tercet.models.retrieval import bm25, nearest
+from tercet.models.retrieval.rankings import NONE, Places, fuse
+from tercet.models.seeding import Ids
+from tercet.models.text.passages import above, passage_text
+from tercet.storage.rows import Rows
+from tercet.tasks.connections import connection
+from tercet.tasks.encoders import load_encoder
+from tercet.tasks.rejects import rejects
+from tercet.tasks.retrieval.passage_vectors import PassageVectorsConfig, Vectors, read_blocks
+from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer
+from tercet.tasks.stage import Stage, Work
+from tercet.tasks.synthesis.queries import is_query
+
+NAME = "round_trip"
+# How far down is searched; a passage that is not found there has the rank behind it.
+DEPTH = 1_000
+
+# Queries that search at once: their rankings are in memory.
+_QUERIES = 4_096
+
+
+@dataclass(frozen=True)
+class Searched:
+    """What is searched, the same for all parts.
+
+    ids: of the passages, by their place; order: the places in the order of the ids.
+    of_vectors: the place of each stored vector's passage.
+    """
+
+    ids: Ids
+    order: npt.NDArray[np.int64]
+    of_vectors: Places
+    words: bm25.Bm25
+
+    def places(self, wanted: Ids) -> Places:
+        """The places of these passages, all of which are there."""
+        return np.asarray(self.order[np.searchsorted(self.ids[self.order], wanted)])
+
+
+def run(work: Work) -> None:
+    """Ranks of one part of the candidates, of those that are queries; the others get none.
+
+    Nor does a query that stands above its passage (`title`, `heading`): it would find itself.
+    """
+    done, total = 0, work.inputs["candidates"].count("candidates")
+    for batch in _queries(work):
+        texts = batch["anchor"].to_pylist()
+        vectors = _encode(work, texts)
+        finite = np.isfinite(vectors).all(axis=1)
+        kept, lost = batch.filter(pa.array(finite)), batch.filter(pa.array(~finite))
+        if lost.num_rows:
+            detail = "the evaluator's vector of the query is not a number"
+            row_ids, said = lost["candidate_id"], lost["anchor"]
+            work.emit("rejects", rejects(STAGE_NAME, row_ids, "nan_score", detail, said))
+        if kept.num_rows:
+            ids = kept["sentence_id"].to_numpy()
+            ranks = rank(work, vectors[finite], kept["anchor"].to_pylist(), ids)
+            for measure, values in ranks.items():
+                n = kept.num_rows
+                columns = [
+                    kept["candidate_id"],
+                    pa.repeat(pa.scalar(NAME), n),
+                    pa.repeat(pa.scalar(measure), n),
+                    pa.array(values, pa.float64()),
+                ]
+                work.emit("scores", pa.table(columns, schema=SCORES))
+        done += batch.num_rows
+        work.resources.progress(done, total, "candidates")
+
+
+def rank(work: Work, vectors: Vectors, texts: list[str], ids: Ids) -> dict[str, Places]:
+    """By measure, the rank of each query's passage: 1 is first, `DEPTH` + 1 not found.
+
+    vectors: of the queries, (n, dimension), finite. ids: of their passages, (n,).
+    """
+    searched = work.once(_prepare)
+    own = searched.places(ids)[:, None]
+    blocks = read_blocks(work.inputs["passage_vectors"])
+    near, _ = nearest.search(vectors, blocks, DEPTH)
+    # `NONE`, -1, takes the last.
+    found = np.append(searched.of_vectors, NONE)[near]
+    worded, _ = bm25.search(searched.words, texts, DEPTH)
+    rankings = {
+        "rank_vectors": found,
+        "rank_bm25": worded,
+        "rank_fused": fuse(found, worded),
+    }
+    return {
+        measure: np.where((places == own).any(axis=1), (places == own).argmax(axis=1), DEPTH) + 1
+        for measure, places in rankings.items()
+    }
+
+
+def _queries(work: Work) -> Iterator[pa.RecordBatch]:
+    """Candidates that are queries, with what stands above their passages left out."""
+    candidates, passages = work.inputs["candidates"], work.inputs["passages"]
+    with connection(work) as db:
+        reader = db.sql(
+            f"""SELECT candidate_id, sentence_id, anchor, context
+                FROM {candidates.sql("candidates")}
+                JOIN (SELECT passage_id, context FROM {passages.sql("passages")})
+                ON passage_id = sentence_id
+                WHERE {is_query(passages)} ORDER BY candidate_id"""
+        ).to_arrow_reader(_QUERIES)
+        for batch in reader:
+            both = zip(batch["anchor"].to_pylist(), batch["context"].to_pylist(), strict=True)
+            yield batch.filter(pa.array([anchor not in above(context) for anchor, context in both]))
+
+
+def _encode(work: Work, texts: list[str]) -> Vectors:
+    from tercet.models.encoders.encoder import encode
+
+    config: PassageVectorsConfig = work.config
+    model = work.once(load_encoder, "encoder")
+    return encode(model, texts, work.resources.batch_size, config.precision, side="query")
+
+
+def _prepare(work: Work) -> Searched:
+    passages: Rows = work.inputs["passages"]
+    columns = ["passage_id", "context", "text"]
+    table = passages.table("passages", columns)
+    ids = table["passage_id"].to_numpy()
+    order = np.argsort(ids, kind="stable")
+    both = zip(table["context"].to_pylist(), table["text"].to_pylist(), strict=True)
+    words = bm25.build([passage_text(context, text) for context, text in both])
+    stored = work.inputs["passage_vectors"].table("passage_vectors", ["passage_id"])
+    of_vectors = order[np.searchsorted(ids[order], stored["passage_id"].to_numpy())]
+    return Searched(ids, order, of_vectors, words)
+
+
+STAGE = Stage(
+    name=STAGE_NAME,
+    # How the passages were encoded, and so the queries.
+    config=PassageVectorsConfig,
+    tables={"scores": SCORES},
+    run=run,
+    each="candidates",
+    seeded=False,
+    libraries=("torch", "transformers", "sentence-transformers", "bm25s", "pystemmer"),
+)
+SCORER = Scorer(NAME, "rank", STAGE, reads=("passages", "passage_vectors"))
