@@ -1,4 +1,4 @@
-"""`tercet init`: a commented recipe for a corpus, from the quickstart's settings."""
+"""`tercet init`: a commented recipe for a corpus, from those of the quickstart or of a search."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,14 +12,16 @@ import yaml
 from tercet.flows.formatting import shorten
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.fitting import fitted, recipe_name, with_pair
-from tercet.flows.recipe.text import check_output, recipe_text, write
+from tercet.flows.recipe.text import COMMENTS, SEARCH_COMMENTS, check_output, recipe_text, write
 from tercet.flows.terminal.printable import printable
 from tercet.flows.terminal.text_table import render
 from tercet.models.english.share import LEAST
 from tercet.tasks.corpus.sources.corpora import IngestSettings
 from tercet.tasks.corpus.sources.discover import Description, describe
 
-BASE = "quickstart"
+BASE, SEARCH = "quickstart", "search"
+# Words of a row, on average, from which a table holds documents.
+LONG = 50
 PAIR = ("query", "answer")
 MOST_COLUMNS, LONGEST_NAME = 30, 40
 MOST_PAIRS = 3
@@ -39,7 +41,8 @@ def write_recipe(
     path = Path(output).expanduser()
     check_output(path)
     described = with_pair(describe(corpus), query, answer)
-    base = yaml.safe_load(recipe_file.find(BASE).read_text(encoding="utf-8"))
+    name = SEARCH if _to_search(described) else BASE
+    base = yaml.safe_load(recipe_file.find(name).read_text(encoding="utf-8"))
     content, chosen = fitted(base, described)
     content["name"] = recipe_name(corpus)
     if described.packages:
@@ -47,7 +50,8 @@ def write_recipe(
     sentences = round(described.rows * described.mean_sentences)
     unit = "sentence" if sentences == 1 else "sentences"
     heading = f"{chosen} About {sentences:,} {unit}. Written by tercet init."
-    write(path, recipe_text(content, heading, _more(described), _hints(described)))
+    comments = {**COMMENTS, **(SEARCH_COMMENTS if name == SEARCH else {})}
+    write(path, recipe_text(content, heading, comments, _more(described), _hints(described)))
     said = shlex.quote(str(path))
     typer.echo(printable(_found(described)))
     for line in _columns(described):
@@ -67,6 +71,16 @@ def write_recipe(
     typer.echo(f"The recipe is in {path}. Next:")
     typer.echo(f"  tercet plan {said}")
     typer.echo(f"  tercet run {said}")
+
+
+def _to_search(described: Description) -> bool:
+    """Whether the corpus holds documents, which people search: pages, prose, or long texts with a
+    title or in pairs.
+    """
+    if described.unit == "documents":
+        return True
+    long = described.mean_words * described.mean_sentences >= LONG
+    return bool(described.columns) and long and (described.titled or described.pair is not None)
 
 
 def _found(described: Description) -> str:

@@ -32,6 +32,7 @@ _CUT_WORDS = 10
 # such sentences are short.
 _UNSPACED_HALVES = 8
 RANDOM = "random"
+_PAIRS, _QUERIES, _TITLES = "document_pairs", "queries", ("title", "heading")
 
 # What stands in the place of natural pairs: rows, and how they are told.
 _ROWS: Mapping[str, dict[str, Any]] = {
@@ -41,6 +42,8 @@ _ROWS: Mapping[str, dict[str, Any]] = {
 }
 _HOW = {
     "pairs": "the pairs of train are trained on",
+    "queries": "titles and headings are trained on as queries to the passages below them",
+    "queries and pairs": "titles, headings and the pairs of train are trained on as queries",
     "paragraphs": "each sentence trains with what surrounds it",
     "sentences": "the first half of each trains with its second, since nothing surrounds it",
     "short sentences": "each trains with itself under dropout, since it is too short to be cut",
@@ -65,7 +68,7 @@ def fitted(
     content["corpora"] = [corpus_entry(described, kept), *kept]
     paired = described.shape == "pairs"
     short = described.shape == "sentences" and described.mean_words < _CUT_WORDS
-    rows = "short sentences" if short else described.shape
+    rows: str = "short sentences" if short else described.shape
     content["evaluate"] = {**(base.get("evaluate") or {}), "retrieval": paired}
     if all(corpus.get("source") != described.source for corpus in given):
         documents = min(described.rows, limit or described.rows)
@@ -81,10 +84,13 @@ def fitted(
         content["evaluate"]["halves_min_words"] = _UNSPACED_HALVES
     if described.shape == "sentences":
         _without_surroundings(content)
-    natural = any(map(_on_pairs, _parts(train)))
-    if natural and not paired:
+    if any(_source(part) == _QUERIES for part in _parts(train)):
+        rows = _fit_queries(content, described, rows)
+    elif not any(map(_on_pairs, _parts(train))):
+        rows = ""
+    elif not paired:
         _without_pairs(content, rows)
-    said = _said(described, _HOW[rows] if natural else _AS_BEFORE, content["evaluate"])
+    said = _said(described, _HOW.get(rows, _AS_BEFORE), content["evaluate"])
     return content, said + (_in_english(content) if described.unspaced else "")
 
 
@@ -176,8 +182,52 @@ def _parts(train: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _on_pairs(part: Mapping[str, Any]) -> bool:
+    return _source(part) in (_PAIRS, _QUERIES)
+
+
+def _source(part: Mapping[str, Any]) -> Any:
     rows = part.get("rows")
-    return (rows.get("from") if isinstance(rows, Mapping) else rows) == "document_pairs"
+    return rows.get("from") if isinstance(rows, Mapping) else rows
+
+
+def _fit_queries(content: dict[str, Any], described: Description, kind: str) -> str:
+    """Trains on the queries that the corpus has; what they are, as `_HOW` tells it.
+
+    kind: of its rows, where it has neither titles nor pairs.
+    """
+    if not described.titled:
+        methods = {k: v for k, v in content["synthesise"].items() if k not in _TITLES}
+        content["synthesise"] = methods
+        if not methods and described.shape != "paragraphs":
+            for key in ("synthesise", "evaluator", "embed", "select"):
+                content.pop(key, None)
+        if described.shape == "pairs":
+            _train_on(content, {"rows": _PAIRS})
+            return kind
+        if kind == "paragraphs" and not content.get("evaluator"):
+            kind = "sentences"  # nothing would judge a sentence's surroundings
+        _without_pairs(content, kind)
+        return kind
+    if described.shape != "pairs" or _TITLES[0] in map(str.lower, described.pair or ()):
+        return _QUERIES
+    _train_on(content, {}, {"name": "pairs", "rows": _PAIRS})
+    return "queries and pairs"
+
+
+def _train_on(content: dict[str, Any], *changes: Mapping[str, Any]) -> None:
+    """Puts a part with each of these changes in the place of one that trains on natural pairs."""
+
+    def changed(phase: Mapping[str, Any]) -> dict[str, Any]:
+        if "parts" not in phase:
+            return {**phase, **changes[0]} if _on_pairs(phase) else dict(phase)
+        parts = [
+            {**part, **change}
+            for part in phase["parts"]
+            for change in (changes if _on_pairs(part) else ({},))
+        ]
+        return {**phase, "parts": parts}
+
+    content["train"] = {**content["train"], "phases": [*map(changed, content["train"]["phases"])]}
 
 
 def _without_surroundings(content: dict[str, Any]) -> None:
@@ -198,18 +248,7 @@ def _without_surroundings(content: dict[str, Any]) -> None:
 
 def _without_pairs(content: dict[str, Any], kind: str) -> None:
     """Rows of the corpus's own sentences in the place of natural pairs."""
-    rows = _ROWS[kind]
-
-    def part_with(part: Mapping[str, Any]) -> dict[str, Any]:
-        return {**part, "rows": rows} if _on_pairs(part) else dict(part)
-
-    phases = [
-        {**phase, "parts": [part_with(part) for part in phase["parts"]]}
-        if "parts" in phase
-        else part_with(phase)
-        for phase in content["train"]["phases"]
-    ]
-    content["train"] = {**content["train"], "phases": phases}
+    _train_on(content, {"rows": _ROWS[kind]})
     own, *others = content["corpora"]
     sample = content.get("sample") or {}
     if others and "rows" in sample:

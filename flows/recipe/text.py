@@ -50,6 +50,23 @@ COMMENTS: Mapping[str, str] = {
     "run": "How the run is executed. Nothing here changes a result.",
 }
 
+# What a recipe for a search says instead.
+SEARCH_COMMENTS: Mapping[str, str] = {
+    "ingest": (
+        "Sentences outside these bounds, in words, are rejected. test and dev are the shares of "
+        "documents to hold out. passages: what a search finds; tokens: of the longest."
+    ),
+    "synthesise": (
+        "What a search would ask. title and heading: those of the documents, for the passage below."
+    ),
+    "evaluator": "The frozen model that scores queries against their passage.",
+    "select": (
+        "A query and its passage must be at least this similar. See what was refused: tercet sql "
+        "\"FROM rejects WHERE stage = 'select'\"."
+    ),
+    "train": "max_length is in tokens, and no less than a passage has.",
+}
+
 
 def check_output(path: Path, text: str | None = None) -> None:
     """Raises BadInput for a file that exists, unless it holds this text, and for no directory."""
@@ -85,16 +102,18 @@ def write(path: Path, text: str) -> None:
 def recipe_text(
     content: Mapping[str, Any],
     heading: str,
+    comments: Mapping[str, str] = COMMENTS,
     more: Mapping[str, str] | None = None,
     hints: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """The file's text: the heading, then key after key with its comment.
 
-    more: by key, what its comment says besides. hints: by key, lines that can be uncommented.
+    comments: by key. more: by key, what its comment says besides. hints: by key, lines that can be
+    uncommented as they stand; those of keys that the recipe lacks stand at its end, whole.
     """
     blocks = [comment(heading)]
     for key, value in content.items():
-        said = " ".join(filter(None, (COMMENTS.get(key), (more or {}).get(key))))
+        said = " ".join(filter(None, (comments.get(key), (more or {}).get(key))))
         lines = [comment(said)] if said else []
         written = as_yaml({key: value}).split("\n")
         indent = "    " if isinstance(value, list) else "  "
@@ -103,6 +122,9 @@ def recipe_text(
         place = entries[1] if isinstance(value, list) and entries[1:] else len(written)
         written[place:place] = [f"{indent}# {hint}" for hint in (hints or {}).get(key, ())]
         blocks.append("\n".join([*lines, *written]))
+    left = [hint for key, lines in (hints or {}).items() if key not in content for hint in lines]
+    if left:
+        blocks.append("\n".join(f"# {hint}" for hint in left))
     return "\n\n".join(blocks) + "\n"
 
 

@@ -50,7 +50,8 @@ class Description:
     columns: of a table, else (); looks: the same with what they hold. text: the column found, or
         None.
     packages: for pydocs, those that are installed, else ().
-    paired: whether the documents come with natural pairs of themselves.
+    paired: whether the documents come with natural pairs of themselves. titled: whether a tenth of
+        them have a title or a heading.
     rows: how many units, estimated unless `exact`.
     mean_words: of a sentence. mean_sentences: of a row.
     prose: whether rows are texts of several sentences; `lines`: each line of a file is one.
@@ -85,6 +86,7 @@ class Description:
     text: str | None = None
     packages: tuple[str, ...] = ()
     paired: bool = False
+    titled: bool = False
     pair: tuple[str, str] | None = None
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -295,6 +297,7 @@ def _read(readings: Sequence[Reading]) -> dict[str, Any]:
         "mean_words": sum(lengths) / max(len(lengths), 1),
         "mean_sentences": len(texts) / max(len(documents), 1),
         "lengths": lengths,
+        "titled": 10 * sum(bool(d.title or d.headings) for d in documents) > len(documents),
         "unspaced": 2 * sum(map(is_unspaced, texts)) > len(texts),
         "english": share_of_english(texts),
         "not_utf8": faults.count("not_utf8"),

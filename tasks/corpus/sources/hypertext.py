@@ -20,6 +20,8 @@ _NO_TEXT = (
     "script|style|nav|noscript|template|svg|math|iframe|object|canvas|audio|video|select|button|"
     "textarea|pre"
 )
+# What a link shows that leads to the heading that it stands behind.
+_PERMALINKS = ("#", "¶", "§", "🔗", "\uf0c1")
 _EMPTY = "br|hr|img|input"
 _INLINE = (
     "a|abbr|acronym|b|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|ins|kbd|label|mark|q|ruby|s|"
@@ -104,6 +106,9 @@ def _blocks(markup: str) -> Iterator[tuple[int | None, str]]:
         markup = TAG.sub(_BLOCK, markup)
     page = LexborHTMLParser(markup)
     page.strip_tags(_NO_TEXT.split("|"))
+    for link in page.css("a"):
+        if link.text(deep=True).strip() in _PERMALINKS:
+            link.decompose()
     for mark, names in ((_BLOCK, BLOCKS), (_LINE, "br")):
         for node in page.css(names.replace("|", ",")):
             node.insert_before(mark)

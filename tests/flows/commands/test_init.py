@@ -240,6 +240,34 @@ def test_half_a_pair_and_columns_that_are_not_there_are_told(
     assert not output.exists()
 
 
+def test_documents_are_made_ready_for_a_search(tmp_path: Path) -> None:
+    folder, output = tmp_path / "notes", tmp_path / "recipe.yaml"
+    folder.mkdir()
+    for i, line in enumerate(LINES):
+        (folder / f"{i}.md").write_text(f"# Heron {i}\n\n{line} {line}\n")
+    write_recipe(str(folder), str(output))
+    recipe = recipe_file.load(str(output))
+    assert set(recipe.synthesise) == {"title", "heading"}
+    assert recipe.ingest.passages is not None
+    assert recipe.ingest.passages.tokens <= recipe.train.phases[0].max_length
+    text = output.read_text()
+    assert "The quickstart" not in text
+
+
+@pytest.mark.parametrize(
+    ("columns", "words", "searched"),
+    [("title,body", 60, True), ("title,body", 20, False), ("id,body", 60, False)],
+)
+def test_a_table_of_long_texts_with_titles_is_searched(
+    columns: str, words: int, searched: bool, tmp_path: Path
+) -> None:
+    corpus, output = tmp_path / "notes.csv", tmp_path / "recipe.yaml"
+    rows = "".join(f'Heron {i},"{(line + " ") * (words // 10)}"\n' for i, line in enumerate(LINES))
+    corpus.write_text(f"{columns}\n{rows}")
+    write_recipe(str(corpus), str(output))
+    assert (recipe_file.load(str(output)).ingest.passages is not None) == searched
+
+
 def test_numbers_are_no_text(tmp_path: Path) -> None:
     corpus, output = tmp_path / "numbers.csv", tmp_path / "recipe.yaml"
     corpus.write_text("id,n\n" + "".join(f"{i},{i / 7}\n" for i in range(40)))

@@ -108,6 +108,44 @@ def test_pairs_train_and_measure(tmp_path: Path) -> None:
     assert recipe_file.load("gcse", corpus=source).train.choose is not None
 
 
+PAGE = "# Of herons {0}\n\n{1} {2}\n\n## How heron {0} waits\n\n{2} {1}\n"
+
+
+def test_a_search_takes_titles_and_headings_where_there_are_any(tmp_path: Path) -> None:
+    for i in range(20):
+        (tmp_path / f"{i}.md").write_text(PAGE.format(i, LINES[i], LINES[i + 1]))
+    recipe, _, chosen, _ = recipe_file.loaded("search", corpus=str(tmp_path))
+    assert set(recipe.synthesise) == {"title", "heading"}
+    assert rows_of("search", str(tmp_path)) == [("queries", None, ())]
+    assert "headings are trained on as queries" in (chosen or "")
+    for file in tmp_path.iterdir():
+        file.write_text("\n\n".join(LINES[i] + " " + LINES[i + 1] for i in range(20)))
+    recipe, _, chosen, _ = recipe_file.loaded("search", corpus=str(tmp_path))
+    assert set(recipe.synthesise) == set(SURROUNDINGS)
+    assert rows_of("search", str(tmp_path)) == [("pairs", "domain", ("topic",))]
+    assert "each sentence trains with what surrounds it" in (chosen or "")
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        (["title", "body"], ["queries"]),
+        (["question", "answer"], ["document_pairs"]),
+        (["title", "question", "answer"], ["queries", "document_pairs"]),
+    ],
+)
+def test_a_search_takes_the_pairs_of_columns(
+    header: list[str], rows: list[str], tmp_path: Path
+) -> None:
+    values = {"title": "Heron {}", "question": "Who is {}?"}
+    table = [[values.get(n, line).format(i) for n in header] for i, line in enumerate(LINES)]
+    source = write_csv(tmp_path / "faq.csv", header, table)
+    recipe = recipe_file.load("search", corpus=source)
+    assert [one[0] for one in rows_of("search", source)] == rows
+    assert recipe.evaluate.retrieval
+    assert compile_steps(resolve(recipe))
+
+
 def test_what_is_typed_has_the_last_word(reviews: str) -> None:
     typed = ["sample.min_context_sentences=2", "corpora.0.labels=null", "evaluate.halves=false"]
     recipe = recipe_file.load("quickstart", typed, reviews)

@@ -55,6 +55,8 @@ def read(source: Path, max_bytes: int = 10_000, **more: object) -> list[Reading]
         ("Tea&nbsp;and R&amp;D &#39;here&#39;", "Tea\xa0and R&D 'here'"),
         ("&amp;lt; and &lt;br&gt;", "&lt; and <br>"),
         ("Yes<script>if (a < b) { x('</p>') }\n\nrun()</script><p>No</p>", "Yes\n\nNo"),
+        ('<h2>Food<a href="#food"> #</a></h2>', "Food"),
+        ('<h2><span><a class="l" href="#a">¶</a></span>Food</h2><a href="#">1</a>', "Food\n\n1"),
         ("<p>The type is List<String>.</p>", "The type is List<String>."),
     ],
 )
