@@ -27,7 +27,9 @@ Unit: TypeAlias = Literal["sentence", "passage"]
 # The table whose rows a method reads: sentences with their anchors, or passages.
 Each: TypeAlias = Literal["sentences", "passages"]
 # What answers are checked for beside what all are (`models/prompted/checks.py`).
-Check: TypeAlias = Literal["whole_source", "question", "new_entity", "new_number", "new_record"]
+Check: TypeAlias = Literal[
+    "whole_source", "question", "query", "new_entity", "new_number", "new_record"
+]
 
 DETAIL = pa.struct(
     [
@@ -273,7 +275,8 @@ class Method:
         kg_edges, once a graph; of a method that needs the graph.
     prompt: of a prompted method the name of its file in `models/prompted/prompts`, if it has one of
         ours; its `params` are `Prompted`. Its own name is that of its file in `shots`.
-    variables: what `values` holds, hence what a user's own prompt may name.
+    variables: what `values` holds, hence what a user's own prompt may name. optional: those of them
+        that a worked example may leave out, empty then.
     checks: what the answers are checked for.
     unit, as_anchor: as in `Prompted`. Of a rule over passages the text is a query, the anchor.
     each: the table whose rows it reads. From passages come queries: what it writes is the anchor,
@@ -291,6 +294,7 @@ class Method:
     open_graph: Callable[[pa.Table, Iterable[pa.RecordBatch]], Any] | None = None
     prompt: str | None = None
     variables: Sequence[str] = ()
+    optional: Sequence[str] = ()
     checks: Sequence[Check] = ()
     module: str = ""
     unit: Unit = "sentence"

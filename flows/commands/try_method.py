@@ -78,8 +78,9 @@ def _show_rows(order: PartOrder, method: str, count: int) -> None:
             made = next(generated(work), None)
             if made is None:
                 continue
-            columns = ["sentence_id", "text"]
-            rows += _with_anchors(made, work.inputs["sentences"].table("sentences", columns))
+            each = str(order.step.stage.each)
+            columns = [f"{each.removesuffix('s')}_id", "text"]
+            rows += _with_anchors(made, work.inputs[each].table(each, columns))
             anchors += len(made["sentence_id"].unique())
     if not rows:
         raise BadInput(f"{method!r} applies to no anchor of this corpus: there is nothing to show.")
@@ -89,14 +90,15 @@ def _show_rows(order: PartOrder, method: str, count: int) -> None:
     config: Any = order.step.config
     purpose = config.described.purpose
     for number, row in enumerate(shown, start=1):
+        if config.described.as_anchor:
+            row |= {"anchor": row["raw"], "raw": row["anchor"]}
         print(printable(_shown_row(number, len(shown), method, purpose, row)))
     print(f"{len(rows):,} rows of {anchors:,} anchors were made for this, and not kept.")
 
 
-def _with_anchors(made: pa.Table, sentences: pa.Table) -> list[dict[str, Any]]:
-    texts = dict(
-        zip(sentences["sentence_id"].to_pylist(), sentences["text"].to_pylist(), strict=True)
-    )
+def _with_anchors(made: pa.Table, asked: pa.Table) -> list[dict[str, Any]]:
+    """The rows with the texts that they were made from. asked: an id and text."""
+    texts = dict(zip(*(column.to_pylist() for column in asked.columns), strict=True))
     return [{**row, "anchor": texts[row["sentence_id"]]} for row in made.to_pylist()]
 
 
@@ -118,9 +120,11 @@ def _show_answers(order: PartOrder, method: str, count: int) -> None:
     if not requests:
         raise BadInput(f"{method!r} applies to no row of this corpus: there is nothing to ask.")
     answers = sorted(order.resources.ask(method, requests), key=lambda answer: answer.place)
-    shots = requests[0].shots
+    # A method with several kinds of query has examples of each.
+    shots = list(dict.fromkeys(shot for request in requests for shot in request.shots))
+    of_kind = " of its kind" if len({request.shots for request in requests}) > 1 else ""
     for number, shot in enumerate(shots, start=1):
-        head = f"── {method}, shot {number} of {len(shots)}, before each prompt: asked"
+        head = f"── {method}, shot {number} of {len(shots)}, before each prompt{of_kind}: asked"
         print(printable(f"{head}\n{shot.prompt}\n── answered\n{shot.answer}\n"))
     for number, (request, answer) in enumerate(zip(requests, answers, strict=True), start=1):
         print(printable(_shown(number, len(requests), method, request, answer)))

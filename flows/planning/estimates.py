@@ -107,13 +107,18 @@ def _sampled(order: PartOrder) -> tuple[list[Request], float]:
                 found, every = found[::2], 2 * every
     else:
         return found, count
-    shares = [
-        order.store.local(f.path)
-        for f in order.inputs["anchors"].files
-        if f.table == "anchor_shares"
-    ]
-    anchors = rows_of({"anchor_shares": shares}).table("anchor_shares", ["anchors"])["anchors"]
-    return found, count * sum(anchors.to_pylist()) / seen
+    return found, count * _every_anchor(order) / seen
+
+
+def _every_anchor(order: PartOrder) -> int:
+    """The number of anchors, or of passages, of all parts."""
+    each = order.step.stage.each
+    slot, table = ("passages", "passages") if each == "passages" else ("anchors", "anchor_shares")
+    files = [order.store.local(f.path) for f in order.inputs[slot].files if f.table == table]
+    rows = rows_of({table: files})
+    if each == "passages":
+        return rows.count(table)
+    return int(sum(rows.table(table, ["anchors"])["anchors"].to_pylist()))
 
 
 def spread(sources: Sequence[str]) -> list[str]:
@@ -136,7 +141,9 @@ def work_of(order: PartOrder, source: str) -> Work:
 
 
 def _anchors(work: Work) -> int:
-    """The number of anchors of a part."""
+    """The number of anchors, or of passages, of a part."""
+    if "passages" in work.inputs:
+        return work.inputs["passages"].count("passages")
     sentences = work.inputs["sentences"].table("sentences", ANCHOR_COLUMNS)
     return int(anchor_mask(sentences, work.inputs["anchors"].table("anchors"), work.seed).sum())
 

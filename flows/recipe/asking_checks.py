@@ -47,6 +47,12 @@ def check_asking(resolved: Resolved) -> None:
 def _check_generator(resolved: Resolved, method: str, name: str) -> None:
     """The generator that a method names must exist, and be able to do what is asked."""
     recipe, place = resolved.recipe, ("synthesise", method)
+    if resolved.methods[method].each == "passages":
+        raise Misplaced(
+            f"{method} asks the language model about passages, and a generator answers sentences: "
+            "leave generator out",
+            *(*place, "generator"),
+        )
     if name not in recipe.generators:
         known = ", ".join([LLM, *recipe.generators])
         raise Misplaced(

@@ -20,6 +20,7 @@ from tercet.models.english.numbers import SCALES, Number, numbers_in
 from tercet.models.english.plurals import plural, singulars
 from tercet.models.prompted import wording
 from tercet.models.prompted.damage import all_mended
+from tercet.models.prompted.query_checks import query_faults
 from tercet.models.text.languages import foreign_language, foreign_script
 from tercet.models.text.whole_words import inside
 
@@ -79,9 +80,9 @@ def faults(
 ) -> list[tuple[str, str] | None]:
     """For each answer (reason, why, in words), or None where nothing is wrong with it.
 
-    said: text (unwrapped), source (the sentence it stands for), prompt (as it was rendered), shots
-        (the answers shown before it), checks (`generation.Check`, of the method), and old, new,
-        pool, as `DETAIL` has them; null where there is none.
+    said: text (unwrapped), source (the sentence or passage it stands for), prompt (as it was
+        rendered), shots (the answers shown before it), checks (`generation.Check`, of the method),
+        and operation, old, new, pool, as `DETAIL` has them; null where there is none.
     unclosed, damaged: whether its thought was never closed, and whether characters of it are lost
         or garbled, as `unwrapped` tells.
 
@@ -89,7 +90,8 @@ def faults(
     preamble (or a remark behind the answer), echo (of the prompt, or of the whole source), markup
     (a token of a model, a tag, a list's marker, JSON), several_lines, repetition, same_as_source
     (but for letter case and punctuation), wrong_script, wrong_language, no_question,
-    unchanged_entity, missing_entity, unchanged_number, missing_number.
+    unchanged_entity, missing_entity, unchanged_number, missing_number; and those of
+    `query_checks`.
     """
     texts, sources = said["text"], pc.fill_null(said["source"], "")
     bare, bare_sources = _bare(texts), _bare(sources)
@@ -100,6 +102,8 @@ def faults(
     remarks |= _new(texts, sources, wording.LABEL) & ~_fits(sources, wording.THINGS)
     wanted = [frozenset(names or ()) for names in said["checks"].to_pylist()]
     found: list[tuple[str, str] | None] = _changes(said, wanted)
+    for row, reason, because in query_faults(said):
+        found[row] = (reason, because)
     # From the weakest to the strongest: a later one takes a former one's place.
     flagged: list[tuple[Flags, str, str]] = [
         (_asks_nothing(texts, wanted), "no_question", "it does not end in a question mark"),
@@ -167,7 +171,7 @@ def _contains(bare: pa.ChunkedArray, bare_sources: pa.ChunkedArray, wanted: Want
 def _asks_nothing(texts: pa.ChunkedArray, wanted: Wanted) -> Flags:
     """Whether what is to be a question does not end like one."""
     asked = np.array(["question" in names for names in wanted], dtype=np.bool_)
-    return asked & ~_fits(texts, r"[?？؟][\"'”’»)]*$")
+    return asked & ~_fits(texts, wording.ENDS_AS_QUESTION.pattern)
 
 
 def _repeats(texts: pa.ChunkedArray, sources: pa.ChunkedArray) -> Flags:

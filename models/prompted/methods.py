@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from tercet.models.generation import Check, Method, Prompted, Relation, methods, purpose_of
+from tercet.models.prompted import question
 from tercet.models.prompted.asked import Edited, each_sentence
 from tercet.models.prompted.from_knowledge import (
     RECORD,
@@ -63,6 +64,16 @@ METHODS = methods(
         needs=("mentions", "sentence_categories"),
         prompt="from_knowledge",
         variables=RECORD,
+    ),
+    Method(
+        *("question", "positive", "topic", question.question, question.Question),
+        prompt="question",
+        variables=question.VARIABLES,
+        optional=question.OPTIONAL,
+        checks=("query",),
+        unit="passage",
+        as_anchor=True,
+        each="passages",
     ),
     of_sentence("contradiction", "alters", "contradict"),
     # GCSE, table 6.

@@ -8,6 +8,7 @@ from tercet.models.generation import Check
 from tercet.models.llm.errors import Unusable
 from tercet.models.prompted.checks import faults, unwrapped
 from tercet.models.prompted.shots import Example
+from tercet.models.text.passages import passage_text
 
 # It refuses what a recipe names, and makes no row.
 UNVERSIONED = True
@@ -17,10 +18,12 @@ def check_shots(examples: Sequence[Example], checks: Sequence[Check]) -> None:
     """Raises Unusable for the first answer that would be refused if a model gave it."""
     rows = [
         {
-            "source": _text(example, "sentence") or _text(example, "passage"),
+            "source": _text(example, "sentence")
+            or passage_text(_text(example, "context") or "", _text(example, "passage") or ""),
             "prompt": example.shot.prompt,
             "shots": [],
             "checks": checks,
+            "operation": _text(example, "kind"),
             "old": _text(example, "old"),
             "new": _text(example, "new"),
             # Of a changed record: an entity comes from a pool, a number from nowhere.
@@ -54,7 +57,7 @@ def _entities(example: Example) -> list[object]:
 
 _SCHEMA = pa.schema(
     [
-        *((name, pa.string()) for name in ("source", "prompt", "old", "new", "pool")),
+        *((name, pa.string()) for name in ("source", "prompt", "operation", "old", "new", "pool")),
         *((name, pa.list_(pa.string())) for name in ("shots", "checks")),
     ]
 )

@@ -4,7 +4,7 @@ They are rendered with the method's own prompt and go before every question, the
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from tercet.models.prompted import templates
 from tercet.models.prompted.templates import Template
 
 _SHOTS = Path(__file__).parent / "shots"
-_ANSWER = "answer"
+_ANSWER, _QUERY = "answer", "query"
 
 
 class Example(NamedTuple):
@@ -31,18 +31,20 @@ def shots_path(method: str) -> Path:
     return _SHOTS / f"{method}.jsonl"
 
 
-def load(path: Path, template: Template, own: Mapping[str, Any]) -> list[Example]:
-    """The examples in a file.
+def load(
+    path: Path, template: Template, own: Mapping[str, Any], optional: Sequence[str] = ()
+) -> list[Example]:
+    """The examples in a file. Their answer may be called query, as those of people's own are.
 
     own: the method's parameters, of which those that are its own stand for variables of their name
         that a line leaves out. A line that gives one another value (`edit`) is for other methods
-        and left out.
+        and left out. optional: variables that are empty where a line leaves them out.
 
     Raises Unusable where the file cannot be read, or a line is no JSON object of variables and a
     text `answer`, or lacks a variable that the prompt names; and where no line is for this method.
     """
     own = {name: value for name, value in own.items() if name not in Prompted.model_fields}
-    found = list(_examples(path, template, own))
+    found = list(_examples(path, template, own, optional))
     if not found:
         raise Unusable(
             f"shots file {path} has no example for this method: add one, or set shots: null"
@@ -50,7 +52,9 @@ def load(path: Path, template: Template, own: Mapping[str, Any]) -> list[Example
     return found
 
 
-def _examples(path: Path, template: Template, own: Mapping[str, Any]) -> Iterator[Example]:
+def _examples(
+    path: Path, template: Template, own: Mapping[str, Any], optional: Sequence[str]
+) -> Iterator[Example]:
     try:
         lines = path.read_bytes().decode("utf-8-sig").split("\n")
     except FileNotFoundError:
@@ -65,6 +69,8 @@ def _examples(path: Path, template: Template, own: Mapping[str, Any]) -> Iterato
             values = json.loads(line)
         except ValueError:
             values = None
+        if isinstance(values, dict) and _ANSWER not in values and _QUERY in values:
+            values[_ANSWER] = values.pop(_QUERY)
         if not isinstance(values, dict) or not str(values.get(_ANSWER) or "").strip():
             raise Unusable(
                 f"{place}: write a JSON object of the prompt's variables and an answer, as in "
@@ -73,7 +79,8 @@ def _examples(path: Path, template: Template, own: Mapping[str, Any]) -> Iterato
         answer = str(values.pop(_ANSWER)).strip()
         if any(own.get(name, value) != value for name, value in values.items()):
             continue
-        values = {**{name: own[name] for name in template.named & own.keys()}, **values}
+        given = {**dict.fromkeys(optional, ""), **own}
+        values = {**{name: given[name] for name in template.named & given.keys()}, **values}
         missing = sorted(template.named - values.keys())
         if missing:
             raise Unusable(

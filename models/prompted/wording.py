@@ -4,6 +4,8 @@ Regular expressions (RE2) for trimmed texts in whatever letter case. Check them 
 the source too: whatever the source says, its answer may say as well.
 """
 
+import re
+
 _SORRY = (
     r"(?:i(?:['’]m| am)(?: very| so| really| truly)? (?:sorry|afraid)|sorry|(?:my )?apologies"
     r"|i apologi[sz]e|unfortunately|regrettably)[,.:;!—– -]+"
@@ -122,3 +124,23 @@ MARKUP = (
 NOTHING = r"^(?:[^\p{L}\p{N}]*|n/?a|none|null|nil)[.!]?$"
 # The record of a prompt, as it was given.
 RECORD = r"^(?:subject: [^\n]{0,80}?)?\b(?:entities|numbers):\s"
+
+# How a query speaks of the text that it was written for, which those who search do not have before
+# them. The first says so of itself; the second may be a word of the passage's own subject.
+_A_TEXT = (
+    r"(?:passage|text|excerpt|extract|paragraph|article|abstract|document|snippet|paper|study"
+    r"|report|section|chapter|context|author|writer)s?"
+)
+POINTING = re.compile(
+    rf"\b(?:this|these|the (?:above|given|following|provided|present)) {_A_TEXT}\b"
+    r"|\b(?:mentioned|described|discussed|stated|given|shown) (?:above|below|here)\b",
+    re.IGNORECASE,
+)
+OF_TEXT = re.compile(rf"\bthe {_A_TEXT}\b|\baccording to\b", re.IGNORECASE)
+# A query that begins by saying that it is one.
+OF_QUERY = re.compile(
+    r"^[*#\s]*(?:(?:search|short) )?(?:questions?|query|queries|claims?|statements?|keywords?|words"
+    r"|search|q)(?: \d+)?[*\s]*:",
+    re.IGNORECASE,
+)
+ENDS_AS_QUESTION = re.compile(r"[?？؟][\"'”’»)]*$")

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from tercet.models.llm.messages import Answer, Request, Shot
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import templates
 from tercet.models.seeding import Ids
+from tercet.models.text.passages import passage_text
 from tercet.tasks.isolation import MOST, REASON
 from tercet.tasks.rejects import rejects
 from tercet.tasks.stage import Work
@@ -47,6 +49,11 @@ def sampling_of(model: LlmSettings | Sampling, own: Mapping[str, Any]) -> Sampli
     return Sampling(**({key: getattr(model, key) for key in keys} | said))
 
 
+# The worked examples by the kind of query that they are for; "" where a method has no kinds.
+Shown: TypeAlias = Mapping[str, tuple[Shot, ...]]
+NOTHING: Shown = MappingProxyType({})
+
+
 class Refusal(NamedTuple):
     """A row of `ASKED` without an answer. text: its prompt or, if it has none, its values."""
 
@@ -68,7 +75,7 @@ def requests(
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
     refuse: Callable[[Refusal], None] = _unheard,
-    shots: tuple[Shot, ...] = (),
+    shots: Shown = NOTHING,
 ) -> Iterator[Request]:
     """The rows of `ASKED` as requests, in order; each is rendered as it is taken.
 
@@ -100,7 +107,8 @@ def requests(
             refuse(Refusal(place, REASON, str(error), values))
             continue
         if prompt.strip():
-            yield Request(place, prompt, sampling, row_seed, schema, sentence, shots)
+            shown = shots.get(known.get("kind", ""), ())
+            yield Request(place, prompt, sampling, row_seed, schema, sentence, shown)
         else:
             refuse(Refusal(place, EMPTY, "the prompt is empty", values))
 
@@ -118,7 +126,7 @@ def said(
     template: templates.Template | None,
     sampling: Sampling,
     schema: Mapping[str, Any] | None = None,
-    shots: tuple[Shot, ...] = (),
+    shots: Shown = NOTHING,
 ) -> None:
     """Asks about the rows of `ASKED` and emits `generations` in their order.
 
@@ -196,10 +204,10 @@ def _generations(
         "relation": [relation] * count,
         "sentence_id": taken["sentence_id"],
         "method": [method] * count,
-        "passage": [request.source if unit == "passage" else None for request, _ in kept],
+        "passage": _passages(taken) if unit == "passage" else [None] * count,
         "as_anchor": [as_anchor] * count,
         "prompt": [request.prompt for request, _ in kept],
-        "shots": [[shot.answer for shot in kept[0][0].shots] or None] * count,
+        "shots": [[shot.answer for shot in request.shots] or None for request, _ in kept],
         "checks": [checks] * count,
         "model": [answer.model for _, answer in kept],
         "sampling": [json.dumps(kept[0][0].sampling.model_dump())] * count,
@@ -216,6 +224,12 @@ def _generations(
         for n, column in columns.items()
     ]
     return pa.table(arrays, schema=GENERATIONS)
+
+
+def _passages(asked: pa.Table) -> list[str]:
+    """What each row was asked about, with the context that it was shown."""
+    values = map(json.loads, asked["values"].to_pylist())
+    return [passage_text(one.get("context", ""), one["passage"]) for one in values]
 
 
 def _rejects(asked: pa.Table, stage: str, method: str, refused: Sequence[Refusal]) -> pa.Table:

@@ -99,6 +99,12 @@ def method_of(name: str, settings: MethodSettings | None = None) -> Method:
         base = prompted.of_sentence(name, params["relation"])
     if not base.prompted:
         return replace(base, name=name)
+    if base.each == "passages":
+        fixed = ("relation", "unit", "as_anchor")
+        if said := [key for key in fixed if params.get(key) not in (None, getattr(base, key))]:
+            raise ValueError(
+                f"{like} writes queries, each the anchor of its passage: leave {said[0]} out"
+            )
     relation = params.get("relation") or base.relation
     checks, unit = params.get("checks"), params.get("unit", base.unit)
     as_anchor = params.get("as_anchor", base.as_anchor)

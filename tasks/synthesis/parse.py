@@ -145,7 +145,7 @@ def _texts(generations: pa.Table, sentences: Rows) -> tuple[pa.ChunkedArray, pa.
     detail = said["detail"].combine_chunks()
     columns = {"text": answers, "source": sources}
     columns |= {name: said[name] for name in ("prompt", "shots", "checks")}
-    columns |= {name: pc.struct_field(detail, name) for name in ("old", "new", "pool")}
+    columns |= {name: pc.struct_field(detail, name) for name in ("operation", "old", "new", "pool")}
     found = faults(pa.table(columns), unclosed, damaged)
     answer_fault = [pa.array([one and one[part] for one in found], pa.string()) for part in (0, 1)]
     if len(rows) < len(raws):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tercet.models.generation import GENERATIONS
 from tercet.models.llm.errors import Unusable
-from tercet.models.llm.messages import Request, Shot
+from tercet.models.llm.messages import Request
 from tercet.models.llm.settings import LlmSettings, Sampling
 from tercet.models.prompted import shots, templates
 from tercet.models.prompted.shot_checks import check_shots
@@ -50,7 +50,8 @@ def externals(config: PromptedConfig) -> dict[str, Path]:
     examples = examples_of(config, template)
     if not examples:
         return found
-    check_shots(examples, config.described.checks)
+    for of_kind in examples.values():
+        check_shots(of_kind, config.described.checks)
     return {**found, "shots": _shots_path(config)}
 
 
@@ -59,7 +60,8 @@ def template_of(config: SynthesiseConfig) -> templates.Template:
     method, own = config.described, config.params["prompt"]
     if own is None and method.prompt is None:
         raise Unusable(f"{config.method} has no prompt of ours: give it one (prompt: FILE)")
-    if own is None and method.unit == "passage" and not method.module:
+    over_sentences = method.each == "sentences" and not method.module
+    if own is None and method.unit == "passage" and over_sentences:
         raise Unusable(
             f"our prompt of {config.kind} is about a sentence: with unit: passage give one of your "
             "own (prompt: FILE)"
@@ -68,13 +70,22 @@ def template_of(config: SynthesiseConfig) -> templates.Template:
     return templates.load(path, method.variables)
 
 
-def examples_of(config: SynthesiseConfig, template: templates.Template) -> list[shots.Example]:
-    """What is shown before every question. Raises Unusable for an invalid file."""
+def examples_of(
+    config: SynthesiseConfig, template: templates.Template
+) -> dict[str, list[shots.Example]]:
+    """What is shown before every question, by the kind of query; "" where there are no kinds.
+
+    Raises Unusable for an invalid file.
+    """
     own, prompt = config.params["shots"], config.params["prompt"]
     ours = own == BUILTIN
     if own is None or (ours and (prompt is not None or config.described.module)):
-        return []
-    return shots.load(_shots_path(config), template, config.params)
+        return {}
+    path, optional = _shots_path(config), config.described.optional
+    if not (kinds := config.params.get("kinds")):
+        return {"": shots.load(path, template, config.params, optional)}
+    of_kinds = ((kind, {**config.params, "kind": kind}) for kind in kinds)
+    return {kind: shots.load(path, template, params, optional) for kind, params in of_kinds}
 
 
 def _shots_path(config: SynthesiseConfig) -> Path:
@@ -102,15 +113,16 @@ def asks(work: Work) -> Iterator[Request]:
         yield from asking.requests(asked, config.method, work.seed, template, sampling, shots=shown)
 
 
-def _shown(config: SynthesiseConfig, template: templates.Template) -> tuple[Shot, ...]:
-    return tuple(example.shot for example in examples_of(config, template))
+def _shown(config: SynthesiseConfig, template: templates.Template) -> asking.Shown:
+    examples = examples_of(config, template)
+    return {kind: tuple(one.shot for one in of_kind) for kind, of_kind in examples.items()}
 
 
 def say(
     work: Work,
     template: templates.Template | None,
     sampling: Sampling,
-    shown: tuple[Shot, ...] = (),
+    shown: asking.Shown = asking.NOTHING,
 ) -> None:
     """Asks about the anchors of one part; without a template with the bare sentences."""
     method = work.config.described

@@ -149,11 +149,22 @@ def from_knowledge(said: Mapping[str, str], prompt: str) -> str:
     return f"People say that {first}{reworded(text)[1:]}"
 
 
+def question(said: Mapping[str, str], prompt: str) -> str:
+    """A query of the kind asked for, from the passage's longest words."""
+    words = sorted(set(_WORD.findall(said["Text"])), key=lambda word: (-len(word), word))[:3]
+    if prompt.startswith("Write a search"):
+        return " ".join(words)
+    named = " and the ".join(words)
+    if "short question" in prompt.partition("\n")[0]:
+        return f"What is known of the {named}?"
+    return f"Something is known of the {named}."
+
+
 _ANSWERS: Mapping[str, Callable[[Mapping[str, str], str], str]] = {
     one.__name__: one
     for one in (
         *(extract, rewrite, precede, antisense, entity_revision, quantity_revision),
-        from_knowledge,
+        *(from_knowledge, question),
     )
 }
 
@@ -215,6 +226,9 @@ DISOBEDIENCE: Mapping[str, Callable[[str, str, str], tuple[str, str]]] = {
     "language": lambda prompt, sentence, right: (_FRENCH, "stop"),
     "too_long": lambda prompt, sentence, right: (f"{right} And so on, and", "length"),
     "unchanged": lambda prompt, sentence, right: (sentence, "stop"),
+    "of_text": lambda prompt, sentence, right: ("What is this passage about?", "stop"),
+    "copy": lambda prompt, sentence, right: (" ".join(sentence.split()[:12]), "stop"),
+    "lines": lambda prompt, sentence, right: (f"{right}\nAnother one", "stop"),
 }
 
 
@@ -249,19 +263,20 @@ class Obeying:
         name = named(prompt)
         lines = (line.partition(": ") for line in prompt.splitlines())
         said = {key: value for key, colon, value in lines if colon}
-        way = self.disobey(name, said["Sentence"])
-        self.asked.append((name, said["Sentence"], way))
+        asked = said.get("Sentence") or said["Text"]
+        way = self.disobey(name, asked)
+        self.asked.append((name, asked, way))
         right = _ANSWERS[name](said, prompt)
-        return (
-            (right, "stop") if way is None else DISOBEDIENCE[way](prompt, said["Sentence"], right)
-        )
+        return (right, "stop") if way is None else DISOBEDIENCE[way](prompt, asked, right)
 
 
 def named(prompt: str) -> str:
     """The prompt file that a prompt was rendered from."""
     for name in _ANSWERS:
-        opening = prompt_path(name).read_text().partition(".")[0].partition("{{")[0]
-        if prompt.startswith(opening):
+        lines = prompt_path(name).read_text().splitlines()
+        # Queries of each kind have an opening of their own.
+        begins = [line for line in lines if line.startswith("Write")] or lines[:1]
+        if any(prompt.startswith(one.partition(".")[0].partition("{{")[0]) for one in begins):
             return name
     raise ValueError(f"no prompt of ours begins like {prompt[:60]!r}")
 

@@ -16,7 +16,7 @@ from tercet.models.rules.entity_swap import Entities, open_graph
 METHODS: dict[str, Method] = {
     name: method
     for name, method in methods.METHODS.items()
-    if name not in ("paraphrase", "entailment", "contradiction")
+    if name not in ("paraphrase", "entailment", "contradiction") and method.each == "sentences"
 }
 
 # A sentence's mentions in brackets: [dogs=dog:animal] is an entity, [3#:dogs] a quantity that

@@ -218,6 +218,8 @@ def test_each_prompted_method_can_be_tried(
         path, store = recipe(server.url), tmp_path / "store"
         content = yaml.safe_load(path.read_text())
         content["synthesise"] = dict.fromkeys(PROMPTED_NAMES)
+        content["ingest"] |= {"passages": {"tokens": 200}}
+        content["select"]["pairing"] = "relation"
         path.write_text(yaml.safe_dump(content))
         for number, method in enumerate(PROMPTED_NAMES, start=1):
             try_method(RunArguments(str(path), str(store)), method, 2)

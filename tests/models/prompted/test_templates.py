@@ -162,5 +162,6 @@ def test_our_own_files_are_all_there() -> None:
     assert names == {
         *("rewrite", "paraphrase", "precede", "from_knowledge", "antisense"),
         *("entity_revision", "quantity_revision", "extract", "entailment", "contradiction"),
+        "question",
     }
     assert templates.prompt_path("extract").is_file()

@@ -20,9 +20,10 @@ from tercet.storage.rows import Rows, rows_of
 from tercet.tasks.knowledge import extract, extract_generate, graph
 from tercet.tasks.stage import REJECTS, Resources, Stage, Work
 from tercet.tasks.synthesis import asking, prompted
-from tercet.tasks.synthesis.methods import PROMPTED_NAMES, method_of
+from tercet.tasks.synthesis.methods import METHODS, method_of
 from tercet.tasks.synthesis.prompted import PromptedConfig
 
+NAMES = [n for n, one in METHODS.items() if one.prompted and one.each == "sentences"]
 LLM = LlmSettings(name="mirror", temperature=0.3, max_tokens=40)
 
 
@@ -76,7 +77,7 @@ def answered(method: str, folder: Path, inputs: Mapping[str, Rows], **params: An
     return said(prompted.STAGE, config, inputs, folder)
 
 
-@pytest.mark.parametrize("method", PROMPTED_NAMES)
+@pytest.mark.parametrize("method", NAMES)
 def test_every_answer_stands_with_its_prompt_and_what_was_asked(
     method: str, store: tuple[Path, dict[str, Rows]]
 ) -> None:
@@ -107,7 +108,7 @@ def test_every_answer_stands_with_its_prompt_and_what_was_asked(
     assert all(row["text"] for row in failed)
 
 
-@pytest.mark.parametrize("method", PROMPTED_NAMES)
+@pytest.mark.parametrize("method", NAMES)
 def test_what_is_asked_is_the_same_under_any_partition(
     method: str, store: tuple[Path, dict[str, Rows]], tmp_path: Path
 ) -> None:
