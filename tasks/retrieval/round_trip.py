@@ -17,12 +17,12 @@ from tercet.models.seeding import Ids
 from tercet.models.text.passages import above, passage_text
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import connection
+from tercet.tasks.corpus.queries import is_query
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.rejects import rejects
 from tercet.tasks.retrieval.passage_vectors import PassageVectorsConfig, Vectors, read_blocks
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer
 from tercet.tasks.stage import Stage, Work
-from tercet.tasks.synthesis.queries import is_query
 
 NAME = "round_trip"
 # How far down is searched; a passage that is not found there has the rank behind it.

@@ -17,10 +17,10 @@ from pydantic import Field
 from tercet.models.generation import Relation
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
+from tercet.tasks.corpus.queries import is_query
 from tercet.tasks.scoring.held_out import find_held_out
 from tercet.tasks.scoring.pairing import QUERIES, RANDOM, pair
 from tercet.tasks.stage import BadInput, Config, Stage, Work
-from tercet.tasks.synthesis.queries import is_query
 
 TRIPLETS = pa.schema(
     [

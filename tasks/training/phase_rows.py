@@ -19,9 +19,9 @@ from tercet.models.training.phase import PartRows, Teacher
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.anchors import ANCHOR_COLUMNS, anchor_mask
+from tercet.tasks.corpus.queries import is_query
 from tercet.tasks.guarding.removal import drop_contaminated
 from tercet.tasks.stage import BadInput, Work
-from tercet.tasks.synthesis.queries import is_query
 from tercet.tasks.training.loss_rows import shaped
 from tercet.tasks.training.phases import (
     OF_TRIPLETS,

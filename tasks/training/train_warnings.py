@@ -17,13 +17,13 @@ from tercet.tasks.connections import connection
 from tercet.tasks.corpus.ingest_warnings import remedies
 from tercet.tasks.corpus.kinds.registry import KINDS
 from tercet.tasks.corpus.labelled import LabelledConfig, columns_of
+from tercet.tasks.corpus.queries import is_query
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.corpus.splits import SPLITS
 from tercet.tasks.cut_texts import find_cut
 from tercet.tasks.scoring import select_warnings
 from tercet.tasks.scoring.select import SelectConfig
 from tercet.tasks.stage import Work
-from tercet.tasks.synthesis.queries import is_query
 from tercet.tasks.training.phase_rows import sides_of
 from tercet.tasks.training.phases import OF_TRIPLETS, SOURCES, PartConfig, PhaseConfig
 from tercet.tasks.training.train import TrainConfig
