@@ -4,40 +4,118 @@ Words are letters and digits, two at least, in lower case. English loses its sto
 list) and is stemmed (Snowball); documents in another language are taken as they are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tercet.models.english.share import is_english
 from tercet.models.retrieval.rankings import NONE, Places, Scores
 
-# Documents from which the language is told.
-_SAMPLE = 1_000
+_K1, _B = 1.5, 0.75
+# Documents from which the language is told, and those whose words are in memory at once.
+_SAMPLE, _LOT = 1_000, 8_192
 
 
 @dataclass(frozen=True)
 class Bm25:
-    """An index of documents by their words. english: without stop words, and stemmed."""
+    """An index of documents by their words.
+
+    english: without stop words, and stemmed. average: words of a document.
+    """
 
     index: Any
     english: bool
     documents: int
+    average: float
 
 
-def build(documents: Sequence[str]) -> Bm25:
-    """The index of these documents; each is found by its place."""
+@dataclass(frozen=True)
+class _Counted:
+    """Words of some documents, sorted by word: which, in which document, and how often.
+
+    Three arrays of one shape. documents: counted from the first of them, at `begin`.
+    """
+
+    words: npt.NDArray[np.int32]
+    documents: npt.NDArray[np.uint16]
+    counts: npt.NDArray[np.uint16]
+    begin: int
+
+
+def build(documents: Iterable[str]) -> Bm25:
+    """The index of these documents; each is found by its place.
+
+    The documents are read once. Memory holds eight bytes for each distinct word of each document,
+    which is the index, and as much again until it is built.
+    """
     import bm25s
 
-    english = is_english(documents[:_SAMPLE])
-    index = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
-    tokens = _words(documents, english)
-    if any(tokens):
-        index.index(tokens, show_progress=False)
-    else:
-        index = None
-    return Bm25(index, english, len(documents))
+    texts = iter(documents)
+    head = list(islice(texts, _SAMPLE))
+    english = is_english(head)
+    vocabulary: dict[str, int] = {}
+    lengths: list[npt.NDArray[np.int64]] = []
+    lots: list[_Counted] = []
+    count = 0
+    for lot in _in_lots(chain(head, texts)):
+        words = _words(lot, english)
+        lengths.append(np.array([len(some) for some in words], np.int64))
+        lots.append(_count(words, vocabulary, count))
+        count += len(lot)
+    of_all = np.concatenate([np.empty(0, np.int64), *lengths])
+    average = float(of_all.mean()) if count else 0.0
+    if not vocabulary:
+        return Bm25(None, english, count, average)
+    index = bm25s.BM25(method="lucene", k1=_K1, b=_B)
+    index.scores = _score_all(lots, len(vocabulary), of_all)
+    index.vocab_dict, index.unique_token_ids_set = vocabulary, set(vocabulary.values())
+    index.nonoccurrence_array = None
+    return Bm25(index, english, count, average)
+
+
+def _in_lots(texts: Iterator[str]) -> Iterator[list[str]]:
+    while lot := list(islice(texts, _LOT)):
+        yield lot
+
+
+def _count(words: Sequence[Sequence[str]], vocabulary: dict[str, int], begin: int) -> _Counted:
+    """The words of some documents; new ones join the vocabulary."""
+    ids = [vocabulary.setdefault(word, len(vocabulary)) for some in words for word in some]
+    documents = np.repeat(np.arange(len(words)), [len(some) for some in words])
+    both, counts = np.unique(np.array(ids, np.int64) * _LOT + documents, return_counts=True)
+    few = np.minimum(counts, np.iinfo(np.uint16).max).astype(np.uint16)
+    return _Counted((both // _LOT).astype(np.int32), (both % _LOT).astype(np.uint16), few, begin)
+
+
+def _score_all(lots: list[_Counted], words: int, lengths: npt.NDArray[np.int64]) -> dict[str, Any]:
+    """The scores by word and document, as bm25s holds them: a sparse matrix by columns.
+
+    lots: used up, so that the memory of each is free once it stands in the matrix.
+    """
+    having = np.zeros(words, np.int64)
+    for lot in lots:
+        having += np.bincount(lot.words, minlength=words)
+    rarity = np.log(1 + (len(lengths) - having + 0.5) / (having + 0.5))
+    norms = _K1 * (1 - _B + _B * lengths / lengths.mean())
+    starts = np.concatenate([[0], np.cumsum(having)])
+    free = starts[:-1].copy()
+    scores, places = np.empty(starts[-1], np.float32), np.empty(starts[-1], np.int32)
+    lots.reverse()
+    while lots:
+        lot = lots.pop()
+        own = np.bincount(lot.words, minlength=words)
+        # Within a word the documents are in order.
+        within = np.arange(len(lot.words)) - np.repeat(np.cumsum(own) - own, own)
+        at = free[lot.words] + within
+        documents = lot.documents.astype(np.int64) + lot.begin
+        scores[at] = rarity[lot.words] * lot.counts / (lot.counts + norms[documents])
+        places[at] = documents
+        free += own
+    return {"data": scores, "indices": places, "indptr": starts, "num_docs": len(lengths)}
 
 
 def search(bm25: Bm25, queries: Sequence[str], k: int) -> tuple[Places, Scores]:

@@ -130,15 +130,18 @@ def _encode(work: Work, texts: list[str]) -> Vectors:
 
 def _prepare(work: Work) -> Searched:
     passages: Rows = work.inputs["passages"]
-    columns = ["passage_id", "context", "text"]
-    table = passages.table("passages", columns)
-    ids = table["passage_id"].to_numpy()
+    ids = passages.table("passages", ["passage_id"])["passage_id"].to_numpy()
     order = np.argsort(ids, kind="stable")
-    both = zip(table["context"].to_pylist(), table["text"].to_pylist(), strict=True)
-    words = bm25.build([passage_text(context, text) for context, text in both])
+    words = bm25.build(_texts(passages))
     stored = work.inputs["passage_vectors"].table("passage_vectors", ["passage_id"])
     of_vectors = order[np.searchsorted(ids[order], stored["passage_id"].to_numpy())]
     return Searched(ids, order, of_vectors, words)
+
+
+def _texts(passages: Rows) -> Iterator[str]:
+    for batch in passages.batches("passages", ["context", "text"]):
+        for context, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield passage_text(context, text)
 
 
 STAGE = Stage(

@@ -1,6 +1,7 @@
 import math
 from collections import Counter
 
+import bm25s
 import numpy as np
 import pytest
 
@@ -61,6 +62,26 @@ def test_another_language_is_neither_stemmed_nor_stripped() -> None:
 def test_of_equal_scores_the_smaller_place_comes_first() -> None:
     places, _ = bm25.search(bm25.build(["some valve"] * 7), ["valve"], 3)
     assert places.tolist() == [[0, 1, 2]]
+
+
+def test_the_index_is_that_of_bm25s_whatever_is_read_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(0, 30, 500)
+    words = [[f"w{n}" for n in rng.zipf(1.4, length) % 60] for length in lengths]
+    whole = bm25s.BM25(method="lucene", k1=1.5, b=0.75)
+    whole.index(words, show_progress=False)
+    texts = [" ".join(some) for some in words]
+    for lot in (7, 8_192):
+        monkeypatch.setattr(bm25, "_LOT", lot)
+        found = bm25.build(text for text in texts)
+        assert (found.documents, found.average) == (500, lengths.mean())
+        for query in (["w1"], ["w7", "w7", "w3"], [f"w{n}" for n in range(60)]):
+            known = [word for word in query if word in found.index.vocab_dict]
+            np.testing.assert_allclose(
+                found.index.get_scores(known), whole.get_scores(known), rtol=2e-6
+            )
 
 
 @pytest.mark.parametrize("documents", [[], ["", " "], ["the"]])
