@@ -175,8 +175,8 @@ def evaluate(
             "--tasks",
             help="from the suite: sts, transfer, reranking, pairs, all, or task names; "
             "from the run: retrieval, awareness, fact_order, sts_sets, retrieval_sets; "
-            "from a file of your own: "
-            "sts:FILE (two texts and a score), fact_order:FILE; default: sts, with --beir none",
+            "from a file of your own: sts:FILE (two texts and a score), fact_order:FILE, "
+            "questions:FILE (to the run's passages); default: sts, with --beir none",
         ),
     ] = None,
     beir: Annotated[

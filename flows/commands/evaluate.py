@@ -19,6 +19,7 @@ from tercet.flows.results.run_pairs import (
     FILES,
     OF_A_RUN,
     OF_FILES,
+    RETRIEVAL_SETS,
     STS_SETS,
     RunPairs,
     own_files,
@@ -76,13 +77,13 @@ def evaluate_encoders(
     mode = _pooling(pooling, prompt)
     chosen = _splits(splits)
     names = _listed(tasks)
-    cases, sets = (own_files(names, key) for key in (FACT_ORDER, STS_SETS))
+    cases, sets, tables = (own_files(names, key) for key in (FACT_ORDER, STS_SETS, RETRIEVAL_SETS))
     of_run = [name for name in names if name in OF_A_RUN]
     of_suite = [n for n in names if n not in OF_A_RUN and not n.startswith(FILES)]
     # An empty list means the suite's default.
-    needed = of_suite or not (of_run or cases or sets or beir)
+    needed = of_suite or not (of_run or cases or sets or tables or beir)
     folder = _suite(suite, of_suite, chosen) if needed else None
-    run = read_pairs(store, run_ref, of_run, chosen) if of_run else None
+    run = read_pairs(store, run_ref, of_run, chosen, tables) if of_run or tables else None
     cases |= {} if run is None else run.fact_order
     graded = {name: StsSet(source=file) for name, file in sets.items()}
     graded |= {} if run is None else run.sts_sets
@@ -94,6 +95,7 @@ def evaluate_encoders(
     asked_of = read_retrieval_sets(queries, chosen)
     left_out = [describe_skipped(task) for task in read_sets(graded, chosen) if task.skipped]
     left_out += [said for task in asked_of for said in task.left_out().values()]
+    left_out += [] if run is None else run.left_out
     paths = _paths(models, store, run_ref)
 
     from tercet.flows.running.device import device
@@ -119,7 +121,7 @@ def evaluate_encoders(
     size = Resources.batch_size if run is None else run.batch_size
     of_a_run: dict[str, Any] = {}
     if run is not None:
-        of_a_run = {"pairs": run.pairs, "awareness": run.awareness, "seed": run.seed}
+        of_a_run = {"pairs": run.pairs, "tasks": [*run.awareness, *run.judged], "seed": run.seed}
     with reporter("evaluate", sys.stderr.isatty()) as progress:
         resources = Resources(on, size, progress=progress)
         found = evaluate_models(paths, config, resources, **of_a_run)

@@ -3,7 +3,12 @@
 from collections.abc import Sequence
 
 from tercet.flows.pipeline.corpus import corpus_steps
-from tercet.flows.pipeline.evaluation import awareness_steps, generator_measures, own_measures
+from tercet.flows.pipeline.evaluation import (
+    awareness_steps,
+    generator_measures,
+    judgement_steps,
+    own_measures,
+)
 from tercet.flows.pipeline.guarding import guard_steps
 from tercet.flows.pipeline.knowledge import STEPS, knowledge_steps
 from tercet.flows.pipeline.making import model_steps
@@ -25,6 +30,7 @@ def compile_steps(resolved: Resolved) -> tuple[Step, ...]:
     """The recipe's steps, each after its inputs."""
     steps = [
         *corpus_steps(resolved),
+        *judgement_steps(resolved.recipe),
         *model_steps(resolved),
         *generator_measures(resolved),
         *knowledge_steps(resolved.recipe),

@@ -3,7 +3,14 @@
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import GENSE, Resolved
-from tercet.tasks.evaluation import awareness, halves, labels, measure_generators, paraphrase
+from tercet.tasks.evaluation import (
+    awareness,
+    halves,
+    judgements,
+    labels,
+    measure_generators,
+    paraphrase,
+)
 
 
 def awareness_steps(resolved: Resolved) -> list[Step]:
@@ -55,3 +62,18 @@ def own_measures(recipe: Recipe) -> list[Step]:
         inputs = {"sentences": ("ingest",), "documents": ("ingest",)}
         steps.append(Step("labels", labels.STAGE, labels.LabelsConfig(columns=columns), inputs))
     return steps
+
+
+def judgement_steps(recipe: Recipe) -> list[Step]:
+    """The step that finds what answers questions of one's own; before all that takes long."""
+    tables, choose = recipe.evaluate.questions, recipe.train.choose
+    if not tables:
+        return []
+    asked = judgements.JudgementsConfig(
+        sets=tables,
+        splits=recipe.evaluate.splits,
+        chosen_on=choose.by if choose is not None and choose.by in tables else None,
+        corpora=list(recipe.unlabelled),
+        max_line_bytes=recipe.ingest.max_line_bytes,
+    )
+    return [Step(judgements.NAME, judgements.STAGE, asked, {"passages": ("passages",)})]

@@ -4,7 +4,7 @@ A phase that trains on definitions has further steps: the matrix of the entries 
 against, the entries that its own encoder makes, and what held-out definitions find among both.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from tercet.flows.pipeline.retrieval import BASE, encoder_vectors
@@ -25,6 +25,7 @@ _MEASURES = {
     **dict.fromkeys(("document_pairs", "questions"), ("ingest",)),
     **{name: (name,) for name in ("awareness", "halves", "labels")},
 }
+_JUDGED: Inputs = {name: (name,) for name in ("judgements", "passages")}
 
 
 def training_steps(resolved: Resolved) -> list[Step]:
@@ -33,13 +34,20 @@ def training_steps(resolved: Resolved) -> list[Step]:
     if not recipe.train.phases and recipe.whiten is None:
         return []
     measured = recipe.evaluate.model_dump(exclude={"phases", "halves", "halves_min_words"})
+    # Questions to the run's passages are read from the table `judgements`.
+    asked = recipe.evaluate.questions
+    measured["retrieval_sets"] = {
+        name: one for name, one in measured["retrieval_sets"].items() if name not in asked
+    }
+    measures: Inputs = {**_MEASURES, **(_JUDGED if asked else {})}
     measured |= {
         "trust_remote_code": recipe.train.trust_remote_code,
         "prompts": recipe.prompts,
     }
     base, model = evaluate.EvaluateConfig(**measured), resolved.models["backbone",].model
-    steps = [Step("evaluate.base", evaluate.STAGE, base, _MEASURES, {"model": model})]
-    steps += encoder_vectors(recipe, BASE, model)
+    vectors = encoder_vectors(recipe, BASE, model)
+    inputs = {**measures, **_vectors_of(vectors, asked)}
+    steps = [Step("evaluate.base", evaluate.STAGE, base, inputs, {"model": model}), *vectors]
     for seed in range(recipe.seed, recipe.seed + recipe.seeds):
         # The first seed's steps are those of a one-seed recipe, so that these are reused.
         own = None if seed == recipe.seed else seed
@@ -70,14 +78,21 @@ def training_steps(resolved: Resolved) -> list[Step]:
             encoder = Made(final) if phases else model
             steps.append(_whiten_step(recipe, recipe.whiten, encoder, seed, own))
             final = steps[-1].name
+        vectors = encoder_vectors(recipe, _of_seed(recipe, "encoder", seed), Made(final))
         earlier = trained.items() if recipe.evaluate.phases == "all" else ()
         for name, step in [*(pair for pair in earlier if pair[1] != final), ("encoder", final)]:
             after = evaluate.EvaluateConfig(**measured, model_seed=own, phase=name)
-            inputs = {**_MEASURES, "baseline": ("evaluate.base",)}
+            inputs = {**measures, "baseline": ("evaluate.base",)}
+            inputs |= _vectors_of(vectors if step == final else [], asked)
             name = _of_seed(recipe, f"evaluate.{name}", seed)
             steps.append(Step(name, evaluate.STAGE, after, inputs, {"model": Made(step)}))
-        steps += encoder_vectors(recipe, _of_seed(recipe, "encoder", seed), Made(final))
+        steps += vectors
     return steps
+
+
+def _vectors_of(steps: Sequence[Step], asked: Mapping[str, Any]) -> Inputs:
+    """The slot of the encoder's vectors of passages, where questions are asked of these."""
+    return {step.stage.name: (step.name,) for step in steps if asked}
 
 
 def _of_phase(resolved: Resolved, seed: int, index: int, *place: str | int) -> Model:
@@ -205,7 +220,11 @@ def _config(recipe: Recipe, phase: PhaseConfig, seed: int | None) -> train.Train
     elif choose is not None and choose.by not in CHOOSERS:
         for key in ("sts_sets", "retrieval_sets"):
             sets = getattr(recipe.evaluate, key)
-            shared[key] = {name: one for name, one in sets.items() if name == choose.by}
+            shared[key] = {
+                name: one
+                for name, one in sets.items()
+                if name == choose.by and name not in recipe.evaluate.questions
+            }
     elif choose is not None:
         shared["suite"] = recipe.evaluate.suite
     phase = phase.model_copy(update={"parts": parts})
@@ -245,4 +264,6 @@ def _inputs(resolved: Resolved, phase: PhaseConfig) -> Inputs:
     choose = recipe.train.choose
     if choose is not None and choose.by == "retrieval":
         inputs["document_pairs"] = ("ingest",)
+    if choose is not None and choose.by in recipe.evaluate.questions:
+        inputs |= _JUDGED
     return inputs

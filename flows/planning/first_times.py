@@ -39,7 +39,7 @@ _TRAINED = 1.9
 # Bytes of a passage: 200 tokens of four letters.
 _PASSAGE = 800
 # Stages that take as good as no time.
-_QUICK = ("sample", "passages", "score", "halves", "labels")
+_QUICK = ("sample", "passages", "score", "halves", "labels", "judgements")
 
 
 def first_seconds(step: Step, steps: Sequence[Step]) -> float | None:

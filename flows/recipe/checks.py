@@ -51,6 +51,9 @@ def check_keys(recipe: Recipe) -> None:
             "of role domain or general",
             *("ingest", "passages"),
         )
+    if recipe.evaluate.questions and recipe.ingest.passages is None:
+        fault = "questions are asked of passages, and there are none: add ingest: {passages: {}}"
+        raise Misplaced(fault, "evaluate", "retrieval_sets", next(iter(recipe.evaluate.questions)))
     _check_purpose(recipe)
     for method in recipe.synthesise:
         _check_method(recipe, method)

@@ -11,14 +11,16 @@ from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.rows import Rows, joined
 from tercet.storage.store import MARKER, Store, open_store
-from tercet.tasks.corpus import ingest
-from tercet.tasks.evaluation import awareness
+from tercet.tasks.corpus import ingest, passages
+from tercet.tasks.evaluation import awareness, judgements
 from tercet.tasks.evaluation.evaluate import STAGE
 from tercet.tasks.evaluation.evaluate_settings import EvaluateSettings
 from tercet.tasks.evaluation.evaluation_rows import DOCUMENT_PAIRS, HALVES, Pairs
 from tercet.tasks.evaluation.retrieval import draw_pairs
 from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
+from tercet.tasks.evaluation.suites.beir import RetrievalTask
 from tercet.tasks.evaluation.suites.fact_order import name_after
+from tercet.tasks.evaluation.suites.judged import judged_tasks, read_judged
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
 from tercet.tasks.evaluation.suites.sts import ScoredTask
@@ -29,9 +31,11 @@ RETRIEVAL_SETS = "retrieval_sets"
 # Tasks that are evaluated on a run's pairs or on the files that its recipe names, not on a suite.
 OF_A_RUN = (RETRIEVAL, AWARENESS, FACT_ORDER, STS_SETS, RETRIEVAL_SETS)
 # How a file of one's own is named where no run names it.
-OF_A_FILE = {FACT_ORDER: "fact_order", STS_SETS: "sts"}
+OF_A_FILE = {FACT_ORDER: "fact_order", STS_SETS: "sts", RETRIEVAL_SETS: "questions"}
+_MEANT = {FACT_ORDER: "fact order", STS_SETS: "graded pairs", RETRIEVAL_SETS: "questions"}
 FILES = tuple(f"{prefix}:" for prefix in OF_A_FILE.values())
-OF_FILES = " or ".join(f"{prefix}FILE" for prefix in FILES)
+# Those that need no run.
+OF_FILES = " or ".join(f"{prefix}FILE" for prefix in FILES[:2])
 
 
 @dataclass(frozen=True)
@@ -54,25 +58,36 @@ class RunPairs:
     fact_order: Mapping[str, str]
     sts_sets: Mapping[str, StsSet]
     retrieval_sets: Mapping[str, RetrievalSource]
+    judged: Sequence[RetrievalTask]
     prompts: Prompts
+    left_out: Sequence[str]
 
 
 def read_pairs(
-    location: str, run_ref: str | None, wanted: Collection[str], splits: Sequence[Split]
+    location: str,
+    run_ref: str | None,
+    wanted: Collection[str],
+    splits: Sequence[Split],
+    asked: Mapping[str, str] | None = None,
 ) -> RunPairs:
     """The pairs of a run for the requested tasks of `OF_A_RUN`.
 
     run_ref: None means the newest run that has trained or measured, else the newest.
+    asked: further tables of questions to its passages, by name.
 
     Awareness pairs always consist of dev sentences.
     Raises: BadInput if there is no store, no such run, or a split without pairs.
     """
-    store, run = _run(location, run_ref, wanted)
+    names = [*(name for name in OF_A_RUN if name in wanted), *(["questions:FILE"] if asked else [])]
+    store, run = _run(location, run_ref, " and ".join(names))
     settings = _settings(run)
     seed = int(run["recipe"].get("seed", 0))
     pairs: list[Pairs] = []
     if RETRIEVAL in wanted:
         pairs = _pairs(store, run, splits, settings.max_pairs, seed)
+    sets = _files(run, settings, RETRIEVAL_SETS) if RETRIEVAL_SETS in wanted else {}
+    judged = _judged(store, run, splits) if settings.questions.keys() & sets.keys() else []
+    more, left_out = _ask(store, run, splits, asked) if asked else ([], [])
     return RunPairs(
         run["run_id"],
         seed,
@@ -85,26 +100,26 @@ def read_pairs(
         _awareness(store, run) if AWARENESS in wanted else [],
         _files(run, settings, FACT_ORDER) if FACT_ORDER in wanted else {},
         _files(run, settings, STS_SETS) if STS_SETS in wanted else {},
-        _files(run, settings, RETRIEVAL_SETS) if RETRIEVAL_SETS in wanted else {},
+        {name: one for name, one in sets.items() if name not in settings.questions},
+        judged + more,
         Prompts.model_validate(run["recipe"].get("prompts") or {}),
+        left_out,
     )
 
 
 def own_files(names: Sequence[str], key: str) -> dict[str, str]:
-    """The files named as `fact_order:FILE` or `sts:FILE`. Raises BadInput if two have one name."""
+    """The files named as `fact_order:FILE` or the like. Raises BadInput if two have one name."""
     prefix = f"{OF_A_FILE[key]}:"
     found: dict[str, str] = {}
     for file in (name.removeprefix(prefix) for name in names if name.startswith(prefix)):
         name = name_after(file)
         if name in found:
-            what = "fact order" if key == FACT_ORDER else "graded pairs"
-            raise BadInput(f"--tasks names two files {name!r} of {what}: rename one.")
+            raise BadInput(f"--tasks names two files {name!r} of {_MEANT[key]}: rename one.")
         found[name] = file
     return found
 
 
-def _run(location: str, run_ref: str | None, wanted: Collection[str]) -> tuple[Store, runs.Run]:
-    what = " and ".join(task for task in OF_A_RUN if task in wanted)
+def _run(location: str, run_ref: str | None, what: str) -> tuple[Store, runs.Run]:
     reads = f"reads the pairs of a run, and {location}"
     if not (Path(location).expanduser() / MARKER).is_file():
         raise BadInput(
@@ -133,7 +148,7 @@ def _settings(run: Mapping[str, Any]) -> EvaluateSettings:
     Defaults stand in where the recipe of another version of Tercet lacks a key.
     """
     said = run["recipe"].get("evaluate") or {}
-    keys = ("max_pairs", "max_length", "bootstrap", "precision", *OF_A_FILE, RETRIEVAL_SETS)
+    keys = ("max_pairs", "max_length", "bootstrap", "precision", *OF_A_FILE)
     return EvaluateSettings(**{key: said[key] for key in keys if key in said})
 
 
@@ -170,6 +185,44 @@ def _awareness(store: Store, run: Mapping[str, Any]) -> list[ScoredTask]:
             f"`awareness: {{teacher: MODEL}}`{more}."
         )
     return found
+
+
+def _judged(store: Store, run: runs.Run, splits: Sequence[Split]) -> list[RetrievalTask]:
+    """The run's questions to its passages. Raises BadInput if it has not made them."""
+    slots = {name: _rows(store, run, name) for name in (judgements.NAME, passages.STAGE.name)}
+    if not all(name in rows.tables for name, rows in slots.items()):
+        raise BadInput(
+            f"{_named(run)} has not reached its questions: run its recipe again, or name another "
+            "run with --run."
+        )
+    return read_judged(slots, splits)
+
+
+def _ask(
+    store: Store, run: runs.Run, splits: Sequence[Split], asked: Mapping[str, str]
+) -> tuple[list[RetrievalTask], list[str]]:
+    """These tables of questions to the run's passages, and what is said of rows left out."""
+    rows = _rows(store, run, passages.STAGE.name)
+    if passages.STAGE.name not in rows.tables:
+        raise BadInput(
+            f"{_named(run)} has no passages to ask: name another run with --run, or run its recipe "
+            "with `ingest: {passages: {}}`."
+        )
+    recipe = run["recipe"]
+    config = judgements.JudgementsConfig(
+        sets={name: RetrievalSource(source=file) for name, file in asked.items()},
+        splits=tuple(splits),
+        corpora=[c for c in recipe["corpora"] if c.get("role") not in ("labelled", "pretrain")],
+        max_line_bytes=(recipe.get("ingest") or {}).get("max_line_bytes", 1_000_000),
+    )
+    table = rows.table(passages.STAGE.name)
+    tasks, said = [], []
+    for name, judged, left_out in judgements.judge_tables(config, table):
+        tasks += judged_tasks(judged, table, splits)
+        if left_out:
+            first = f"the first: row {left_out[0].row}: {left_out[0].detail}"
+            said.append(f"{name}: {len(left_out):,} rows left out; {first}")
+    return tasks, said
 
 
 def _files(run: Mapping[str, Any], settings: EvaluateSettings, key: str) -> Mapping[str, Any]:

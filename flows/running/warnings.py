@@ -15,7 +15,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows, joined
 from tercet.tasks.corpus import ingest, ingest_warnings, passages, passages_warnings
-from tercet.tasks.evaluation import evaluate, evaluate_warnings
+from tercet.tasks.evaluation import evaluate, evaluate_warnings, judgements, judgements_warnings
 from tercet.tasks.guarding import guard, guard_warnings
 from tercet.tasks.knowledge import extract, extract_parse, extract_warnings
 from tercet.tasks.scoring import embed, embed_warnings, select, select_warnings
@@ -38,6 +38,7 @@ _FIND: Mapping[str, Find] = {
     embed.STAGE.name: embed_warnings.find,
     select.STAGE.name: select_warnings.find,
     guard.SENTENCES.name: guard_warnings.find,
+    judgements.STAGE.name: judgements_warnings.find,
     evaluate.STAGE.name: evaluate_warnings.find,
 }
 _LOG = "training_log"

@@ -42,6 +42,19 @@ def fuse(*rankings: Places) -> Places:
     return fused
 
 
+def first_of(ranking: Places, groups: npt.NDArray[np.int64]) -> Places:
+    """The ranking of groups of documents, each at the rank order of its best one.
+
+    groups: the place of each document's group, of shape (documents,).
+    """
+    ranked = np.full_like(ranking, NONE)
+    for row, places in enumerate(ranking):
+        found = groups[places[places != NONE]]
+        _, first = np.unique(found, return_index=True)
+        ranked[row, : len(first)] = found[np.sort(first)]
+    return ranked
+
+
 def measure(ranking: Places, judged: Sequence[Mapping[int, int]]) -> dict[str, Floats]:
     """Figures of each query, in [0, 1], of shape (queries,).
 

@@ -46,6 +46,7 @@ from tercet.tasks.evaluation.retrieval import baseline_ranks, draw_pairs, ranks_
 from tercet.tasks.evaluation.suites.awareness_pairs import read_awareness
 from tercet.tasks.evaluation.suites.beir import find_retrieval_files, read_retrieval_sets
 from tercet.tasks.evaluation.suites.fact_order import OrderTask, find_case_files, read_cases
+from tercet.tasks.evaluation.suites.judged import read_judged
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.evaluation.suites.suite import KINDS, read_suite, revisions, suite_files
 from tercet.tasks.evaluation.suites.task import Scores, Task
@@ -118,13 +119,15 @@ def externals(config: EvaluateConfig) -> dict[str, Path | str]:
 def run(work: Work) -> None:
     """Emits the tables of the model in `model`: its figures, and what they are made of.
 
-    Slots: document_pairs; halves, awareness and labels, where the recipe measures these; baseline,
-    the tables of the untouched model: with it the gains over it too.
+    Slots: document_pairs; halves, awareness and labels, where the recipe measures these; judgements
+    and passages, where it measures questions to the run's passages; baseline, the tables of the
+    untouched model: with it the gains over it too.
     """
     config: EvaluateConfig = work.config
     tasks = _read_tasks(config)
     if "awareness" in work.inputs:
         tasks += read_awareness(work.inputs["awareness"].table("awareness_pairs"))
+    tasks += read_judged(work.inputs, config.splits)
     if "labels" in work.inputs:
         tasks += read_label_tasks(work.inputs["labels"].table("labels"), config.splits)
     material = Material(_pairs(work), tasks)
@@ -160,17 +163,17 @@ def evaluate_models(
     config: EvaluateConfig,
     resources: Resources,
     pairs: Sequence[Pairs] = (),
-    awareness: Sequence[Task] = (),
+    tasks: Sequence[Task] = (),
     seed: int = 0,
 ) -> pa.Table:
     """Rows of `COMPARED`: each model, by the name it is given, on files and on pairs of a run.
 
     Those after the first have gains over the first, on the same resamples.
-    pairs, awareness: what the stage would measure; with the config and seed of its run, the figures
-        are its own.
+    pairs, tasks: what the stage would measure of a run; with the run's config and seed, the
+        figures are its own.
     Raises: BadInput for a faulty suite, an unknown task or a model that cannot be loaded.
     """
-    material = Material(pairs, [*_read_tasks(config), *awareness])
+    material = Material(pairs, [*_read_tasks(config), *tasks])
     rows: list[dict[str, Any]] = []
     first: Before | None = None
     with tempfile.TemporaryDirectory(prefix="tercet-") as scratch:

@@ -44,8 +44,9 @@ class EvaluateSettings(FormSettings, Config):
     )
     retrieval_sets: dict[TaskName, RetrievalSource] = Field(
         default_factory=dict,
-        description="Folders in BEIR's layout by name, or one folder: queries of one's own, ranked "
-        "among the set's documents by vectors, by BM25 and by both.",
+        description="By name, or one alone: folders in BEIR's layout, whose queries are ranked "
+        "among their documents, or tables of questions to the corpora's passages; by vectors, by "
+        "BM25 and by both.",
         json_schema_extra={"type": ["object", "string"]},
     )
     splits: tuple[Split, ...] = Field(
@@ -66,6 +67,11 @@ class EvaluateSettings(FormSettings, Config):
     bootstrap: int = Field(
         default=2_000, ge=100, le=100_000, description="Resamples behind an interval."
     )
+
+    @property
+    def questions(self) -> dict[str, RetrievalSource]:
+        """Those of `retrieval_sets` that are tables of questions to the run's passages."""
+        return {name: one for name, one in self.retrieval_sets.items() if one.is_table}
 
     @field_validator("fact_order", "sts_sets", "retrieval_sets", mode="before")
     @classmethod

@@ -13,6 +13,7 @@ from pydantic import Field
 from tercet.models.encoders.pooling import FormSettings
 from tercet.models.precision import Precision
 from tercet.models.text import overlap
+from tercet.tasks.evaluation.suites.beir import SUITE as RETRIEVAL_SETS
 from tercet.tasks.evaluation.suites.beir import (
     RetrievalTask,
     find_retrieval_files,
@@ -21,6 +22,7 @@ from tercet.tasks.evaluation.suites.beir import (
 from tercet.tasks.evaluation.suites.fact_order import find_case_files, read_cases
 from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.evaluation.suites.own import RetrievalSource, StsSet
+from tercet.tasks.evaluation.suites.own_questions import find_questions, read_questions
 from tercet.tasks.evaluation.suites.sts_sets import find_set_files, read_sets
 from tercet.tasks.evaluation.suites.suite import read_suite, revisions, suite_files
 from tercet.tasks.evaluation.suites.task import Task
@@ -109,10 +111,21 @@ def externals(config: GuardConfig) -> dict[str, Path | str]:
 def sentence_files(config: GuardConfig) -> dict[str, Path]:
     """The files that hold them, by their path inside the suite. Raises BadInput."""
     found = find_case_files(dict(config.fact_order)) | find_set_files(dict(config.sts_sets))
-    found |= find_retrieval_files(dict(config.retrieval_sets), ("test", "dev"))
+    folders, tables = _retrieval_sets(config)
+    found |= find_retrieval_files(folders, ("test", "dev"))
+    found |= {f"questions/{name}": find_questions(one.source) for name, one in tables.items()}
     for tasks, splits in _asked(config):
         found |= suite_files(config.suite.expanduser(), tasks, splits)
     return found
+
+
+def _retrieval_sets(
+    config: GuardConfig,
+) -> tuple[dict[str, RetrievalSource], dict[str, RetrievalSource]]:
+    """Those in BEIR's layout, and those that are tables of questions."""
+    sets = dict(config.retrieval_sets)
+    tables = {name: one for name, one in sets.items() if one.is_table}
+    return {name: one for name, one in sets.items() if name not in tables}, tables
 
 
 def _asked(config: GuardConfig) -> list[tuple[tuple[str, ...], tuple[Split, ...]]]:
@@ -145,7 +158,12 @@ def read_sentences(config: GuardConfig) -> Sentences:
         suites += read_suite(config.suite.expanduser(), *asked)
     both: tuple[Split, ...] = ("dev", "test")
     sets = read_sets(dict(config.sts_sets), both, required=False)
-    asked_of = read_retrieval_sets(dict(config.retrieval_sets), both)
+    folders, tables = _retrieval_sets(config)
+    for table, one in tables.items():
+        name = names.setdefault((RETRIEVAL_SETS, table), len(names))
+        for question in read_questions(one).rows:
+            owned.add((places.setdefault(question.text, len(places)), name))
+    asked_of = read_retrieval_sets(folders, both)
     for task in (*suites, *read_cases(dict(config.fact_order), both), *sets, *asked_of):
         name = names.setdefault((task.suite, task.name), len(names))
         # The documents of a retrieval set may be the corpus; its queries are what nobody may see.

@@ -106,9 +106,17 @@ def written(folder: Path, tables: dict[str, pa.Table], *names: str) -> Rows:
 
 
 def run_stage(
-    tmp_path, model, pairs, baseline=None, awareness=None, seed=1, questions=None, **config
+    tmp_path,
+    model,
+    pairs,
+    baseline=None,
+    awareness=None,
+    seed=1,
+    questions=None,
+    more=None,
+    **config,
 ):
-    """The tables that the stage emits for these pairs."""
+    """The tables that the stage emits for these pairs. more: rows of other slots."""
     tmp_path.mkdir(exist_ok=True)
     file = tmp_path / "pairs.parquet"
     pq.write_table(pairs_table(pairs), file)
@@ -119,6 +127,7 @@ def run_stage(
         inputs["baseline"] = written(tmp_path, baseline, "retrieval_ranks", "evaluation_items")
     if awareness is not None:
         inputs["awareness"] = written(tmp_path, {"awareness_pairs": awareness}, "awareness_pairs")
+    inputs |= more or {}
     emitted: dict[str, list[pa.Table]] = {name: [] for name in (*evaluate.STAGE.tables, "rejects")}
     work = Work(
         config=EvaluateConfig(bootstrap=200, **config),

@@ -4,11 +4,12 @@
 (query, document, grade; or TREC's four columns), each plain or compressed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from tercet.models.encoders.prompts import Sided
@@ -44,6 +45,9 @@ class RetrievalTask(Task):
     `documents`; a judged document that is not there has a place below 0: it counts as relevant and
     cannot be found, as trec_eval has it. absent: how many of those. unjudged: queries of
     `queries.jsonl` without a relevant document in this split, which are not asked.
+    units: where documents are ranked as the best of their pieces, the place of each piece's
+    document; `documents` are the pieces then, and `judged` has the places of their documents.
+    vectors: the documents' vectors, in blocks of any size, where they are made already.
     """
 
     name: str
@@ -53,6 +57,8 @@ class RetrievalTask(Task):
     judged: tuple[dict[int, int], ...]
     absent: int = 0
     unjudged: int = 0
+    units: tuple[int, ...] | None = None
+    vectors: Callable[[], Iterable[nearest.Vectors]] | None = None
     suite = SUITE
 
     def texts(self) -> list[str]:
@@ -60,20 +66,24 @@ class RetrievalTask(Task):
 
     def sided_texts(self) -> list[Sided]:
         queries: list[Sided] = [(text, "query") for text in self.queries]
+        if self.vectors is not None:
+            return queries
         return queries + [(text, "document") for text in self.documents]
 
     def digest(self) -> str:
         grades = ([f"{place} {grade}" for place, grade in of.items()] for of in self.judged)
-        return content_digest((self.queries, self.documents, *grades))
+        units = () if self.units is None else (list(map(str, self.units)),)
+        return content_digest((self.queries, self.documents, *grades, *units))
 
     def scores(self, encoded: "Encoded") -> list[Scores]:
         """The measures of each query by vectors, by BM25, and by both (reciprocal rank fusion)."""
         by_vectors = self.rank(encoded)
         by_words, _ = bm25.search(bm25.build(self.documents), self.queries, by_vectors.shape[1])
         data, end = self.data(), self.title.removeprefix(self.name)
+        words = f"{self.name} {BM25}"
         ways = {
             self.name: by_vectors,
-            f"{self.name} {BM25}": by_words,
+            words: by_words,
             f"{self.name} {HYBRID}": rankings.fuse(by_vectors, by_words),
         }
         return [
@@ -81,18 +91,26 @@ class RetrievalTask(Task):
                 Data(SUITE, task + end, data.text_form, data.data_digest),
                 metric,
                 (Part("all", values),),
-                fixed=ranking is by_words,
+                fixed=task == words,
             )
             for task, ranking in ways.items()
-            for metric, values in rankings.measure(ranking, self.judged).items()
+            for metric, values in self.measure(ranking).items()
         ]
+
+    def measure(self, ranking: rankings.Places) -> dict[str, rankings.Floats]:
+        """The measures of each query, of a ranking of `documents`."""
+        if self.units is not None:
+            ranking = rankings.first_of(ranking, np.array(self.units, dtype=np.int64))
+        return rankings.measure(ranking, self.judged)
 
     def rank(self, encoded: "Encoded") -> rankings.Places:
         """The ranking of the documents by cosine, 1,000 deep."""
-        blocks = (
+        blocks: Iterable[nearest.Vectors] = (
             encoded.of(self.documents[start : start + _BLOCK], "document")
             for start in range(0, len(self.documents), _BLOCK)
         )
+        if self.vectors is not None:
+            blocks = self.vectors()
         depth = min(_DEPTH, len(self.documents))
         places, _ = nearest.search(encoded.of(self.queries, "query"), blocks, depth)
         return places
@@ -169,6 +187,11 @@ def beir_files(folder: Path, judgements: str) -> dict[str, Path]:
         if len(there) > 1:
             raise BadInput(
                 f"{str(folder)!r} holds {there[0].name} and {there[1].name}: remove one."
+            )
+        if not there and folder.is_file():
+            raise BadInput(
+                f"{str(folder)!r} is neither a folder in BEIR's layout nor a table of questions "
+                "(.csv, .tsv, .jsonl or .parquet): name one of these."
             )
         if not there:
             have = sorted(path.name.split(".")[0] for path in (folder / "qrels").glob("*.tsv*"))

@@ -1,12 +1,22 @@
 """What recipes name to measure an encoder on files of their own."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, model_validator
 
+from tercet.tasks.corpus.sources.streams import PLAIN, known_format
+from tercet.tasks.evaluation.suites.layout import Split
 from tercet.tasks.stage import Config
 
 TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]+$", max_length=80)]
+
+# The column that parts the rows of a table, and what it may say of those that are measured.
+SPLIT = "split"
+SPLITS: Mapping[str, Split] = {
+    "test": "test", "dev": "dev", "val": "dev", "valid": "dev", "validation": "dev",
+}  # fmt: skip
 
 
 class PairColumns(Config):
@@ -38,17 +48,34 @@ class StsSet(Config):
 
 
 class RetrievalSource(Config):
-    """A folder in BEIR's layout; in a recipe, the folder alone or with its splits."""
+    """A folder in BEIR's layout or a table of questions; in a recipe, also with its splits."""
 
     model_config = ConfigDict(json_schema_extra={"type": ["object", "string"]})
 
     source: str = Field(
-        min_length=1, description="A folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv."
+        min_length=1,
+        description="A folder with corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv; or a table of "
+        "questions to the corpora's passages.",
     )
     dev: str = Field(default="dev", description="The judgements to choose on: qrels/dev.tsv.")
     test: str = Field(default="test", description="The judgements to report: qrels/test.tsv.")
 
     @model_validator(mode="before")
     @classmethod
-    def _folder_alone(cls, given: Any) -> Any:
+    def _place_alone(cls, given: Any) -> Any:
         return {"source": given} if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _splits_of_a_folder(self) -> "RetrievalSource":
+        if self.is_table and (self.dev, self.test) != ("dev", "test"):
+            raise ValueError(
+                "dev and test name files of a folder's qrels: leave them out, and write dev or "
+                f"test into a column `{SPLIT}` of the table"
+            )
+        return self
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table of questions to the run's passages, not a folder of its own."""
+        known = known_format(Path(self.source))
+        return known is not None and known[0] not in PLAIN

@@ -21,7 +21,7 @@ from tercet.tasks.corpus.kinds.rows import layout_of, made_of
 from tercet.tasks.corpus.sources import tables
 from tercet.tasks.corpus.sources.cells import missing
 from tercet.tasks.evaluation.suites.layout import Split, locate
-from tercet.tasks.evaluation.suites.own import StsSet
+from tercet.tasks.evaluation.suites.own import SPLIT, SPLITS, StsSet
 from tercet.tasks.evaluation.suites.sts import ScoredPairs, ScoredTask
 from tercet.tasks.rejects import SHOWN
 from tercet.tasks.stage import BadInput
@@ -29,15 +29,11 @@ from tercet.tasks.stage import BadInput
 SUITE = "sts_sets"
 # A rank correlation of two pairs is 1 or -1 whatever the encoder.
 FEWEST = 3
-SPLIT = "split"
 
 Pair: TypeAlias = tuple[str, str, float]
 Skipped: TypeAlias = tuple[tuple[str, str, str], ...]
 
 _ORDER: Sequence[Split] = ("test", "dev")
-_SPLITS: Mapping[str, Split] = {
-    "test": "test", "dev": "dev", "val": "dev", "valid": "dev", "validation": "dev",
-}  # fmt: skip
 # Columns of numbers that are no scores: what pandas and data sets number their rows with.
 _NUMBERS = ("", "unnamed: 0", "id", "idx", "index", "pair_id")
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+\s*")
@@ -123,7 +119,7 @@ def _pairs(name: str, one: StsSet) -> tuple[Mapping[Split, Sequence[Pair]], Skip
         assert second is not None
         assert score is not None
         said = "test" if parting is None else row.values.get(parting, "test")
-        split = _SPLITS.get(str(said).strip().lower())
+        split = SPLITS.get(str(said).strip().lower())
         if missing(first) or missing(second):
             detail = f"row {row.number}: a text stands for nothing"
             skipped.append(("missing_text", detail, f"{first} {second}"[:SHOWN]))

@@ -64,3 +64,10 @@ def test_ranks_are_fused_as_by_hand() -> None:
 def test_rankings_of_other_queries_are_not_fused() -> None:
     with pytest.raises(ValueError, match="same queries"):
         rankings.fuse(np.zeros((1, 3), np.int64), np.zeros((2, 3), np.int64))
+
+
+def test_a_group_ranks_where_its_best_document_does() -> None:
+    ranking = np.array([[3, 1, 0, 2], [2, rankings.NONE, rankings.NONE, rankings.NONE]])
+    groups = np.array([0, 1, 1, 0])
+    expected = [[0, 1, rankings.NONE, rankings.NONE], [1] + [rankings.NONE] * 3]
+    assert rankings.first_of(ranking, groups).tolist() == expected

@@ -385,3 +385,16 @@ def test_queries_of_ones_own_are_looked_for_and_their_documents_are_not(tmp_path
     assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
         (text, "retrieval_sets", "ours") for text in TEST[:2]
     }
+
+
+def test_questions_in_a_table_are_looked_for_in_both_splits(tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(f'question,file,split\n"{TEST[0]}",a.md,\n"{TEST[1]}",gone.md,dev\n')
+    sets = (("mine", RetrievalSource(source=str(file))),)
+    config = GuardConfig(suite=Path(), tasks=(), retrieval_sets=sets)
+    assert externals(config) == {"questions/mine": file}
+    inputs = {"sentences": sentence_rows(tmp_path, [TEST[0], TEST[1], *CLEAN])}
+    made = call(guard.SENTENCES, config, inputs, tmp_path / "work")
+    assert {(row["text"], row["suite"], row["task"]) for row in made["contamination"]} == {
+        (text, "retrieval_sets", "mine") for text in TEST[:2]
+    }

@@ -281,3 +281,23 @@ def test_the_step_that_answers_ones_own_queries_best(
     assert {row["dev_metric"] for row in log} == {"retrieval_sets ours dev all ndcg@10"}
     assert all(0 <= row["dev_value"] <= 100 for row in log)
     assert len({row["dev_value"] for row in log}) > 1
+
+
+def test_the_step_that_answers_questions_to_the_passages_best(
+    inputs: dict[str, Rows], tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]
+) -> None:
+    passages = {
+        **{"passage_id": list(range(60)), "doc_id": list(range(60)), "corpus": ["c"] * 60},
+        **{"source": ["a.md"] * 60, "context": [""] * 60, "text": tiny_texts[:60]},
+    }
+    judged = {
+        **{"task": ["ours"] * 30, "query_id": list(range(30)), "query": tiny_texts[60:90]},
+        **{"split": ["dev"] * 30, "unit": ["passage"] * 30, "passage_id": list(range(30))},
+    }
+    for name, columns in {"passages": passages, "judgements": judged}.items():
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+        inputs[name] = rows_of({name: [tmp_path / f"{name}.parquet"]})
+    config = TrainConfig(phase=PHASE, choose=ChooseConfig(every=3, by="ours"))
+    _, log, _ = call(STAGE, config, inputs, tiny_backbone, tmp_path / "work")
+    assert {row["dev_metric"] for row in log} == {"retrieval_sets ours dev all ndcg@10"}
+    assert len({row["dev_value"] for row in log}) > 1

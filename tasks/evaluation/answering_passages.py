@@ -1,0 +1,200 @@
+"""Which passages answer a question, by the file, the row's id or the quote that it names."""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from tercet.tasks.corpus.sources.hypertext import decoded
+from tercet.tasks.corpus.sources.streams import COMPRESSIONS, FORMATS
+from tercet.tasks.evaluation.suites.own_questions import Question
+
+COLUMNS = ("passage_id", "doc_id", "corpus", "source", "path", "text")
+# Paths that a message names, of many that are meant.
+_NAMED = 3
+
+_NO_WORD = re.compile(r"[\W_]+")
+_TAG = re.compile(r"<[^<>]*>")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()]|\([^()]*\))*+\)")
+_SUFFIX = "|".join(map(re.escape, (*FORMATS, ".htm")))
+_ENDS = re.compile(rf"({_SUFFIX})?({'|'.join(map(re.escape, COMPRESSIONS))})?$", re.IGNORECASE)
+
+
+class NotFound(NamedTuple):
+    """Why nothing answers a question: a reason of `rejects`, and the particulars."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Passages:
+    """The passages of a run, by what questions say of them.
+
+    documents: their places by document, in its order. texts: letters and digits of each document's
+    passages, filled as they are asked for. paths: documents by their file and row. ids: documents
+    by the id that their table gives them, else by the number of the row. whole, ends: files by
+    each form of their name, and of each end of it, from the strictest form on.
+    """
+
+    table: pa.Table
+    documents: Mapping[int, Sequence[int]]
+    files: Mapping[str, Sequence[int]]
+    paths: Mapping[str, Sequence[int]]
+    ids: Mapping[str, Sequence[int]]
+    whole: Sequence[Mapping[str, Sequence[str]]]
+    ends: Sequence[Mapping[str, Sequence[str]]]
+    texts: dict[int, Sequence[str]] = field(default_factory=dict)
+
+
+def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Passages:
+    """table: `COLUMNS` of `passages`. ids: corpus, path and id of rows that have one."""
+    documents: dict[int, list[int]] = {}
+    files: dict[str, dict[int, None]] = {}
+    paths: dict[str, dict[int, None]] = {}
+    rows: dict[str, dict[int, None]] = {}
+    at: dict[tuple[str, str], int] = {}
+    columns = (table[name].to_pylist() for name in COLUMNS[1:5])
+    for place, (document, corpus, source, path) in enumerate(zip(*columns, strict=True)):
+        if document not in documents:
+            files.setdefault(source, {})[document] = None
+            paths.setdefault(path, {})[document] = None
+            rows.setdefault(path.rpartition(":")[2], {})[document] = None
+            at[corpus, path] = document
+        documents.setdefault(document, []).append(place)
+    by_id: dict[str, dict[int, None]] = {}
+    for corpus, path, own in ids:
+        if (corpus, path) in at:
+            by_id.setdefault(own, {})[at[corpus, path]] = None
+    whole: list[dict[str, list[str]]] = [{} for _ in _FORMS]
+    ends: list[dict[str, list[str]]] = [{} for _ in _FORMS]
+    for source in files:
+        for number, form in enumerate(_FORMS):
+            name = form(_slashed(source))
+            whole[number].setdefault(name, []).append(source)
+            for end in _ends_of(name):
+                ends[number].setdefault(end, []).append(source)
+    found = (_listed(files), _listed(paths), _listed(by_id or rows))
+    return Passages(table, documents, *found, whole, ends)
+
+
+def _listed(found: Mapping[str, Iterable[int]]) -> dict[str, list[int]]:
+    return {key: list(of_key) for key, of_key in found.items()}
+
+
+def find_answers(question: Question, passages: Passages) -> Sequence[int] | NotFound:
+    """The places of the passages that answer the question."""
+    documents: Sequence[int] | NotFound = list(passages.documents)
+    if question.file is not None or question.id is not None:
+        documents = _documents(question, passages)
+    if isinstance(documents, NotFound):
+        return documents
+    if question.quote is None:
+        return [place for document in documents for place in passages.documents[document]]
+    wanted = dict.fromkeys((_squeeze(question.quote), _squeeze(_plain(question.quote))))
+    found = {
+        place: None
+        for quote in wanted
+        if quote
+        for document in documents
+        for place in _holding(quote, document, passages)
+    }
+    where = "no passage" if question.file is None else f"no passage of {question.file!r}"
+    return list(found) or NotFound("no_passage", f"{where} holds {_shown(question.quote)}")
+
+
+def _documents(question: Question, passages: Passages) -> Sequence[int] | NotFound:
+    """The documents of the question's file, of its id, or of both."""
+    if question.file is None:
+        found = passages.ids.get(question.id or "") or passages.paths.get(question.id or "")
+        return found or NotFound("no_document", f"no document has the id {question.id!r}")
+    name = unicodedata.normalize("NFC", question.file)
+    in_file = passages.paths.get(name)
+    if in_file is None:
+        sources = _sources(name, passages)
+        if isinstance(sources, NotFound):
+            return sources
+        in_file = [document for source in sources for document in passages.files[source]]
+    if question.id is None:
+        return in_file
+    found = [one for one in in_file if one in passages.ids.get(question.id, ())]
+    what = f"no document of {question.file!r} has the id {question.id!r}"
+    return found or NotFound("no_document", what)
+
+
+def _sources(name: str, passages: Passages) -> Sequence[str] | NotFound:
+    """The file that is called so: exactly, by the end of its path, and in ever looser forms."""
+    if name in passages.files:
+        return [name]
+    for form, whole, ends in zip(_FORMS, passages.whole, passages.ends, strict=True):
+        said = form(_slashed(name))
+        # The path may begin above the corpus's folder.
+        longer = (whole[end] for end in _ends_of(said) if end in whole)
+        found = ends.get(said) if said not in whole else whole[said]
+        found = found or next(longer, None)
+        if found is not None and len(found) == 1:
+            return found
+        if found is not None:
+            listed = ", ".join(found[:_NAMED])
+            detail = f"{name!r} is the end of {len(found):,} paths: {listed}"
+            return NotFound("several_files", detail + (", …" if len(found) > _NAMED else ""))
+    return NotFound("no_document", f"no path ends in {name!r}")
+
+
+def _holding(quote: str, document: int, passages: Passages) -> Iterator[int]:
+    """The places of the document's passages that hold the quote, or a part if it spans several."""
+    places = passages.documents[document]
+    texts = passages.texts.get(document)
+    if texts is None:
+        column = passages.table["text"]
+        texts = passages.texts[document] = [_squeeze(column[place].as_py()) for place in places]
+    joined = "".join(texts)
+    begin = joined.find(quote)
+    while begin >= 0:
+        start = 0
+        for place, text in zip(places, texts, strict=True):
+            if start < begin + len(quote) and begin < start + len(text):
+                yield place
+            start += len(text)
+        begin = joined.find(quote, begin + 1)
+
+
+def _squeeze(text: str) -> str:
+    """Its letters and digits, whatever their case."""
+    return _NO_WORD.sub("", unicodedata.normalize("NFKC", text).casefold())
+
+
+def _plain(text: str) -> str:
+    """Without tags and the targets of links, entities decoded."""
+    return _LINK.sub(r"\1", decoded(_TAG.sub(" ", text)))
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:59] + "…")
+
+
+def _slashed(path: str) -> str:
+    return unicodedata.normalize("NFC", path).replace("\\", "/").removeprefix("./").strip("/")
+
+
+def _stem(path: str) -> str:
+    """Without the suffixes that a reader knows."""
+    return _ENDS.sub("", path)
+
+
+def _ends_of(path: str) -> Iterator[str]:
+    """The path, and each end of it that begins behind a slash."""
+    parts = path.split("/")
+    return ("/".join(parts[start:]) for start in range(len(parts)))
+
+
+# From the strictest on.
+_FORMS: Sequence[Callable[[str], str]] = (
+    str,
+    _stem,
+    str.casefold,
+    lambda path: _stem(path.casefold()),
+)

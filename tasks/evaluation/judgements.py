@@ -1,0 +1,201 @@
+"""Stage `judgements`: questions of one's own with the passages that answer them.
+
+`suites/own_questions.py` reads the tables, `answering_passages.py` finds the passages.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pydantic import Field
+
+from tercet.models import seeding
+from tercet.tasks.corpus import ingest
+from tercet.tasks.corpus.sources.cells import label_of
+from tercet.tasks.corpus.sources.corpora import CorpusConfig
+from tercet.tasks.corpus.sources.registry import reader_of
+from tercet.tasks.evaluation.answering_passages import (
+    COLUMNS,
+    NotFound,
+    Passages,
+    find_answers,
+    index_passages,
+)
+from tercet.tasks.evaluation.suites.layout import Split
+from tercet.tasks.evaluation.suites.own import RetrievalSource, TaskName
+from tercet.tasks.evaluation.suites.own_questions import (
+    NAMES,
+    Question,
+    Questions,
+    Unusable,
+    find_questions,
+    read_questions,
+)
+from tercet.tasks.rejects import rejects
+from tercet.tasks.stage import BadInput, Config, Stage, Work
+
+NAME = "judgements"
+JUDGEMENTS = pa.schema(
+    [
+        ("task", pa.string()),
+        ("query_id", pa.uint64()),
+        ("query", pa.string()),
+        ("split", pa.string()),
+        ("unit", pa.string()),
+        ("passage_id", pa.uint64()),
+    ]
+)
+"""Table `judgements`. The questions of the tables in `evaluate.retrieval_sets`: one row for each
+passage that answers a question. Questions of which nothing was found are in `rejects`.
+
+Columns:
+    task: the table's name in the recipe
+    query_id: id of the question's text
+    query: the question
+    split: `test`; `dev` where a column `split` says so
+    unit: what is ranked: `passage` if each row of the table has a quote; else `document` if one has
+        an id; else `file`. A document, or a file, ranks where its best passage does
+    passage_id: → `passages.passage_id`; of a file or document each of its passages
+"""
+
+
+class JudgementsConfig(Config):
+    """sets: tables by the names of their tasks. splits: those that are measured.
+
+    chosen_on: the task whose dev questions decide which checkpoint is kept. corpora: whose rows may
+    have ids.
+    """
+
+    sets: dict[TaskName, RetrievalSource]
+    splits: tuple[Split, ...] = ("test",)
+    chosen_on: str | None = None
+    corpora: list[CorpusConfig] = Field(min_length=1)
+    max_line_bytes: int
+
+
+def externals(config: JudgementsConfig) -> dict[str, Path | str]:
+    """The tables, and the digests of the corpora. Raises BadInput for a table that is missing."""
+    tables = {f"questions/{name}": find_questions(one.source) for name, one in config.sets.items()}
+    return {**tables, **{c.name: reader_of(c.source).digest(c) for c in config.corpora}}
+
+
+def run(work: Work) -> None:
+    """Emits `judgements`; a reject for each row of which nothing is found.
+
+    Raises: BadInput for a table of which nothing at all is found, and for one without a question of
+        the splits that it is needed for.
+    """
+    table = work.inputs["passages"].table("passages", COLUMNS)
+    for name, found, left_out in judge_tables(work.config, table):
+        work.emit(NAME, found)
+        lost = [seeding.text_id(row.text) if row.text else None for row in left_out]
+        details = [f"{name}: row {row.row}: {row.detail}" for row in left_out]
+        reasons, texts = [row.reason for row in left_out], [row.text for row in left_out]
+        work.emit("rejects", rejects(NAME, lost, reasons, details, texts))
+
+
+def judge_tables(
+    config: JudgementsConfig, passages: pa.Table
+) -> Iterator[tuple[str, pa.Table, list[Unusable]]]:
+    """Of each table its name, its rows of `judgements`, and its rows of which nothing was found.
+
+    passages: with `COLUMNS`. Raises as `run`.
+    """
+    for name, one in config.sets.items():
+        asked = read_questions(one)
+        _check_splits(config, name, one, asked.rows)
+        ids = _ids(config, asked) if "id" in asked.columns else ()
+        yield name, *_judge(name, one, asked, index_passages(passages, ids))
+
+
+def _judge(
+    name: str, one: RetrievalSource, asked: Questions, passages: Passages
+) -> tuple[pa.Table, list[Unusable]]:
+    quoted = all(row.quote is not None for row in asked.rows)
+    unit = "passage" if quoted else "document" if "id" in asked.columns else "file"
+    left_out = list(asked.unusable)
+    pairs: dict[tuple[str, str, int], None] = {}
+    for row in asked.rows:
+        found: Sequence[int] | NotFound = NotFound("no_document", "it names no document")
+        if (row.file, row.id, row.quote) != (None, None, None):
+            found = find_answers(row, passages)
+        if isinstance(found, NotFound):
+            left_out.append(Unusable(row.row, found.reason, found.detail, row.text))
+            continue
+        pairs |= dict.fromkeys((row.split, row.text, place) for place in found)
+    if not pairs:
+        raise BadInput(_none_found(one, asked, left_out, passages))
+    splits, texts, places = zip(*pairs, strict=True)
+    table = pa.table(
+        [
+            pa.repeat(pa.scalar(name), len(pairs)),
+            pa.array(seeding.text_ids(list(texts)), pa.uint64()),
+            pa.array(texts, pa.string()),
+            pa.array(splits, pa.string()),
+            pa.repeat(pa.scalar(unit), len(pairs)),
+            passages.table["passage_id"].take(pa.array(places, pa.int64())),
+        ],
+        schema=JUDGEMENTS,
+    )
+    return table, sorted(left_out)
+
+
+def _none_found(
+    one: RetrievalSource, asked: Questions, left_out: Sequence[Unusable], passages: Passages
+) -> str:
+    first = min(row for row in left_out if row not in asked.unusable)
+    said = (
+        f"None of the {len(asked.rows):,} rows of {one.source} names a passage of this run "
+        f"(row {first.row}: {first.detail})"
+    )
+    if first.reason == "no_passage":
+        return f"{said}: write words of the passages into the column {asked.columns['quote']!r}."
+    key, names = ("id", passages.ids) if "id" in asked.columns else ("file", passages.files)
+    shown = ", ".join(repr(name) for name in list(names)[:3])
+    return f"{said}; there are {shown}: write the column {asked.columns.get(key, key)!r} so."
+
+
+def _check_splits(
+    config: JudgementsConfig, name: str, one: RetrievalSource, rows: Sequence[Question]
+) -> None:
+    there = {row.split for row in rows}
+    needed = {"dev"} if name == config.chosen_on else set(config.splits)
+    if there.isdisjoint(needed):
+        raise BadInput(
+            f"{one.source} has no question of split {' or '.join(sorted(needed))}: write it into "
+            f"the column `split` of some rows (without it all are test)."
+        )
+
+
+def _ids(config: JudgementsConfig, asked: Questions) -> Iterator[tuple[str, str, str]]:
+    """Corpus, path and id of each row of the corpora's tables that has a column of ids.
+
+    That is the one called as in the questions, else one with a usual name.
+    """
+    names = [asked.columns["id"].lower(), *NAMES["id"], "_id"]
+    for corpus in config.corpora:
+        try:
+            tables = list(reader_of(corpus.source).tables(corpus, config.max_line_bytes))
+        except BadInput:  # texts without columns
+            continue
+        for table in tables:
+            lower = {column.strip().lower(): column for column in table.columns}
+            column = next((lower[name] for name in names if name in lower), None)
+            if column is None:
+                continue
+            for row in table.rows([column]):
+                own = label_of(row.values.get(column))
+                if own is not None:
+                    yield corpus.name, f"{table.name}:{row.number}", own
+
+
+STAGE = Stage(
+    name=NAME,
+    config=JudgementsConfig,
+    tables={NAME: JUDGEMENTS},
+    run=run,
+    seeded=False,
+    externals=externals,
+    locations=(*ingest.STAGE.locations, "sets.*.source"),
+    uses=ingest.readers,
+)

@@ -1,0 +1,79 @@
+"""Questions of one's own to the run's passages, as the stage `judgements` has found them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from tercet.models.text.passages import passage_text
+from tercet.storage.rows import Rows
+from tercet.tasks.evaluation.suites.beir import RetrievalTask
+from tercet.tasks.evaluation.suites.layout import Split
+from tercet.tasks.retrieval.passage_vectors import read_blocks
+from tercet.tasks.stage import BadInput
+
+_COLUMNS = ("passage_id", "doc_id", "corpus", "source", "context", "text")
+# What is ranked: which columns of `passages` tell one from another.
+_UNITS = {"passage": ("passage_id",), "document": ("doc_id",), "file": ("corpus", "source")}
+
+
+def read_judged(
+    inputs: Mapping[str, Rows], splits: Sequence[Split], name: str | None = None
+) -> list[RetrievalTask]:
+    """The tasks of the table `judgements` in the slot of that name, if there is one.
+
+    Each ranks all of `passages`, by the vectors in the slot `passage_vectors`, if there are any.
+    name: of one task, if only that is wanted.
+    Raises: BadInput where passages have no vectors.
+    """
+    if "judgements" not in inputs:
+        return []
+    judgements = inputs["judgements"].table("judgements")
+    passages = inputs["passages"].table("passages", _COLUMNS)
+    tasks = judged_tasks(judgements, passages, splits, name)
+    vectors = inputs.get("passage_vectors")
+    if vectors is None:
+        return tasks
+    lost = passages.num_rows - vectors.count("passage_vectors")
+    if lost:
+        raise BadInput(
+            f"The encoder gives NaN or infinity for {lost:,} of {passages.num_rows:,} passages: "
+            "its weights are damaged or its training diverged."
+        )
+    return [replace(task, vectors=partial(read_blocks, vectors)) for task in tasks]
+
+
+def judged_tasks(
+    judgements: pa.Table, passages: pa.Table, splits: Sequence[Split], name: str | None = None
+) -> list[RetrievalTask]:
+    """The same of these tables. Splits without a question are left out; test comes before dev."""
+    columns: dict[str, list[Any]] = {key: passages[key].to_pylist() for key in _COLUMNS}
+    texts = tuple(map(passage_text, columns["context"], columns["text"]))
+    places = {passage: place for place, passage in enumerate(columns["passage_id"])}
+    rows = judgements.to_pylist()
+    tasks = []
+    order: Sequence[Split] = ("test", "dev")
+    for task in dict.fromkeys(row["task"] for row in rows if name in (None, row["task"])):
+        for split in order:
+            own = [row for row in rows if (row["task"], row["split"]) == (task, split)]
+            if split not in splits or not own:
+                continue
+            units = _places(columns, own[0]["unit"])
+            judged: dict[str, dict[int, int]] = {}
+            for row in own:
+                judged.setdefault(row["query"], {})[units[places[row["passage_id"]]]] = 1
+            pieces = None if own[0]["unit"] == "passage" else units
+            found = RetrievalTask(
+                task, split, tuple(judged), texts, tuple(judged.values()), units=pieces
+            )
+            tasks.append(found)
+    return tasks
+
+
+def _places(columns: Mapping[str, Sequence[Any]], unit: str) -> tuple[int, ...]:
+    """For each passage the place of what it is a piece of, counted as they come."""
+    seen: dict[tuple[Any, ...], int] = {}
+    keys = zip(*(columns[column] for column in _UNITS[unit]), strict=True)
+    return tuple(seen.setdefault(key, len(seen)) for key in keys)

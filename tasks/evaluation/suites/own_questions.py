@@ -1,0 +1,118 @@
+"""Questions of one's own in a table, and what of the corpora's documents answers each.
+
+A column holds the question, another names the file that answers it, or the row by its id, and one
+may quote the passage. A question may have several rows: each adds what answers it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tercet.models.text.unicode import fold
+from tercet.tasks.corpus.sources import tables
+from tercet.tasks.corpus.sources.cells import label_of, missing, text_fault
+from tercet.tasks.evaluation.suites.layout import Split, locate
+from tercet.tasks.evaluation.suites.own import SPLIT, SPLITS, RetrievalSource
+from tercet.tasks.rejects import SHOWN
+from tercet.tasks.stage import BadInput
+
+# How people call the columns, whatever the case, blanks and dashes being underscores.
+NAMES: Mapping[str, Sequence[str]] = {
+    "question": ("question", "query", "questions", "queries"),
+    "file": ("file", "filename", "file_name", "path", "source", "document", "page"),
+    "id": ("doc_id", "docid", "document_id", "id"),
+    "quote": ("quote", "passage", "answer", "snippet"),
+    SPLIT: (SPLIT,),
+}
+# Beside another of these columns it numbers the questions.
+_NUMBER = "id"
+_MAX_BYTES = 1 << 24
+
+
+class Question(NamedTuple):
+    """One row: a question, and what answers it. row: its number in the file."""
+
+    row: int
+    text: str
+    split: Split
+    file: str | None
+    id: str | None
+    quote: str | None
+
+
+class Unusable(NamedTuple):
+    """A row that is left out, and why."""
+
+    row: int
+    reason: str
+    detail: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Questions:
+    """A table's rows of the splits dev and test.
+
+    columns: ours to the table's.
+    """
+
+    columns: Mapping[str, str]
+    rows: Sequence[Question]
+    unusable: Sequence[Unusable]
+
+
+def find_questions(source: str) -> Path:
+    """The table. Raises BadInput if it does not exist."""
+    return locate(source, "questions (evaluate.retrieval_sets)", "question, and file or id")
+
+
+def read_questions(one: RetrievalSource) -> Questions:
+    """The questions of a table.
+
+    Raises: BadInput where it lacks a column of questions, or any that says what answers them.
+    """
+    path = find_questions(one.source)
+    columns = _columns(path)
+    rows: list[Question] = []
+    unusable: list[Unusable] = []
+    for row in tables.rows(path, _MAX_BYTES, list(columns.values())):
+        values = {ours: row.values.get(theirs) for ours, theirs in columns.items()}
+        text = values["question"]
+        fault = row.fault or text_fault(row.values, columns["question"])
+        if fault or missing(text):
+            reason, detail, shown = fault or ("missing_text", "the question stands for nothing", "")
+            unusable.append(Unusable(row.number, reason, detail, shown[:SHOWN]))
+            continue
+        split = SPLITS.get((label_of(values.get(SPLIT)) or "test").lower())
+        if split is not None:
+            said = {ours: label_of(values.get(ours)) for ours in ("file", "id", "quote")}
+            rows.append(Question(row.number, fold(str(text)), split, **said))
+    if not rows:
+        first = "".join(f" (row {one.row}: {one.detail})" for one in unusable[:1])
+        raise BadInput(
+            f"{path} holds no question of the splits dev and test{first}: give each row a "
+            f"question, and leave the column `{SPLIT}` out or write dev or test into it."
+        )
+    return Questions(columns, rows, unusable)
+
+
+def _columns(path: Path) -> dict[str, str]:
+    """The columns that are there, ours to the table's."""
+    header = tables.columns_of(path, _MAX_BYTES)
+    named = {fold(name).lower().replace(" ", "_").replace("-", "_"): name for name in header}
+    found = {
+        ours: next(named[name] for name in names if name in named)
+        for ours, names in NAMES.items()
+        if any(name in named for name in names)
+    }
+    if found.get("id") == named.get(_NUMBER) and not found.keys().isdisjoint({"file", "quote"}):
+        found.pop("id", None)
+    if "question" not in found or found.keys().isdisjoint({"file", "id", "quote"}):
+        listed = ", ".join(map(repr, header)) or "none"
+        raise BadInput(
+            f"{path} needs a column `question`, and `file` (a document's path), `id` (that of a "
+            f"table's row) or `quote` (words of the passage); its columns are {listed}: rename "
+            "them."
+        )
+    return found

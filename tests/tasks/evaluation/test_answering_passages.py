@@ -1,0 +1,116 @@
+"""Which passages a file's name, an id or a quote means."""
+
+import pyarrow as pa
+import pytest
+
+from tercet.tasks.evaluation.answering_passages import (
+    COLUMNS,
+    NotFound,
+    find_answers,
+    index_passages,
+)
+from tercet.tasks.evaluation.suites.own_questions import Question
+
+# Document, source, row or line, text.
+PASSAGES = [
+    (1, "guide/install.md", 1, "Fetch the tool. It needs Python's `pip`."),
+    (1, "guide/install.md", 1, "Then run it – twice!\nIt says List<String>."),
+    (2, "guide/install.md", 57, "An end."),
+    (3, "blog/Größe.md", 1, "A post."),
+    (4, "news/install.html", 1, "Old news."),
+    (5, "tickets.csv", 2, "Cannot log in."),
+    (6, "tickets.csv", 3, "Cannot log out."),
+]
+IDS = [("c", "tickets.csv:2", "T-7"), ("c", "tickets.csv:3", "T-8"), ("c", "gone.csv:1", "T-9")]
+
+
+def index(ids: bool = False, rows: list[tuple[int, str, int, str]] = PASSAGES) -> object:
+    made = [
+        (place, document, "c", source, f"{source}:{line}", text)
+        for place, (document, source, line, text) in enumerate(rows)
+    ]
+    table = pa.table(dict(zip(COLUMNS, map(list, zip(*made, strict=True)), strict=True)))
+    return index_passages(table, IDS if ids else ())
+
+
+def found(ids: bool = False, **said: str) -> list[int] | NotFound:
+    question = Question(2, "?", "test", said.get("file"), said.get("id"), said.get("quote"))
+    places = find_answers(question, index(ids))  # type: ignore[arg-type]
+    return places if isinstance(places, NotFound) else list(places)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "guide/install.md",
+        "./guide/install.md",
+        "guide\\install.md",
+        "install.md",
+        "guide/install",
+        "GUIDE/Install.MD",
+        "Guide/INSTALL",
+        "/home/me/docs/guide/install.md",
+        "guide/install.html",
+    ],
+)
+def test_a_file_is_found_by_its_path_or_a_clear_end_of_it(name: str) -> None:
+    assert found(file=name) == [0, 1, 2]
+
+
+def test_the_strictest_form_decides() -> None:
+    assert found(file="blog/größe") == [3]
+    assert found(file="Gro\u0308ße.md") == [3]
+    # Of its parts, one is named with its line.
+    assert found(file="guide/install.md:57") == [2]
+    both = found(file="install")
+    assert isinstance(both, NotFound)
+    assert both.reason == "several_files"
+    assert both.detail == "'install' is the end of 2 paths: guide/install.md, news/install.html"
+    assert found(file="all.md") == NotFound("no_document", "no path ends in 'all.md'")
+    rows = [(1, "a.md", 1, "x"), (2, "A.md", 1, "y"), (3, "b/a.md", 1, "z")]
+    question = Question(2, "?", "test", "a.md", None, None)
+    assert find_answers(question, index(rows=rows)) == [0]  # type: ignore[arg-type]
+
+
+def test_a_row_is_found_by_its_own_id_or_by_its_number() -> None:
+    assert found(id="3") == [6]
+    assert found(id="tickets.csv:3") == [6]
+    assert found(True, id="T-7") == [5]
+    assert found(True, id="3") == NotFound("no_document", "no document has the id '3'")
+    assert found(True, id="T-7", file="tickets.csv") == [5]
+    assert isinstance(found(True, id="T-7", file="blog/Größe.md"), NotFound)
+
+
+@pytest.mark.parametrize(
+    ("quote", "places"),
+    [
+        ("it NEEDS python’s pip", [0]),
+        ("**Fetch** the\n tool", [0]),
+        ("Fetch the [tool](http://example.org/tool_(x))", [0]),
+        ("<b>Fetch</b> the tool.<br>It", [0]),
+        ("Fetch the tool &amp; It needs", [0]),
+        ("It says List<String>", [1]),
+        # It goes from one passage on into the next.
+        ("python's pip. Then run", [0, 1]),
+        ("An end", [2]),
+        ("Old news", NotFound),
+        ("!!!", NotFound),
+    ],
+)
+def test_a_quote_is_found_by_its_letters_and_digits(
+    quote: str, places: list[int] | type[NotFound]
+) -> None:
+    answer = found(file="guide/install.md", quote=quote)
+    if places is NotFound:
+        assert isinstance(answer, NotFound)
+        assert answer.reason == "no_passage"
+        assert answer.detail.startswith("no passage of 'guide/install.md' holds ")
+    else:
+        assert answer == places
+
+
+def test_a_quote_alone_is_sought_everywhere() -> None:
+    assert found(quote="cannot log") == [5, 6]
+    assert found(quote="nowhere at all") == NotFound(
+        "no_passage", "no passage holds 'nowhere at all'"
+    )

@@ -1,0 +1,141 @@
+"""The stage `judgements`: questions in tables with the passages that answer them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tercet.models import seeding
+from tercet.storage.rows import rows_of
+from tercet.tasks.corpus.passages import PASSAGES
+from tercet.tasks.evaluation import judgements, judgements_warnings
+from tercet.tasks.evaluation.judgements import JudgementsConfig
+from tercet.tasks.stage import REJECTS, BadInput, Resources, Work
+
+Run = Callable[..., dict[str, pa.Table]]
+TICKETS = "id;ticket\nT-7;Cannot log in.\nT-8;Cannot log out.\n"
+# Document, source, line, text; passages are numbered from 0.
+ROWS = [
+    (1, "guide/a.md", 1, "Fetch the tool."),
+    (1, "guide/a.md", 1, "Run the tool."),
+    (2, "guide/a.md", 57, "An end."),
+    (3, "b.md", 1, "Another page."),
+    (4, "tickets.csv", 2, "Cannot log in."),
+    (5, "tickets.csv", 3, "Cannot log out."),
+]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """The tables that the stage makes of a table of questions, and its warnings."""
+    passages = [
+        dict.fromkeys(PASSAGES.names)
+        | {"passage_id": place, "doc_id": document, "source": source, "text": text}
+        | {"path": f"{source}:{line}", "corpus": "c", "context": ""}
+        for place, (document, source, line, text) in enumerate(ROWS)
+    ]
+    file = tmp_path / "passages.parquet"
+    pq.write_table(pa.Table.from_pylist(passages, PASSAGES), file)
+    (tmp_path / "tickets.csv").write_text(TICKETS)
+
+    def run(content: str, **config: Any) -> dict[str, pa.Table]:
+        (tmp_path / "mine.csv").write_text(content)
+        corpus = {"name": "c", "source": str(tmp_path / "tickets.csv")}
+        settings = {"sets": {"mine": str(tmp_path / "mine.csv")}, "corpora": [corpus]}
+        made: dict[str, list[pa.Table]] = {"judgements": [], "rejects": []}
+        work = Work(
+            JudgementsConfig.model_validate({**settings, "max_line_bytes": 1000, **config}),
+            *(0, {"passages": rows_of({"passages": [file]})}, {}, {}, Resources(), tmp_path),
+            lambda name, table: made[name].append(table),
+        )
+        judgements.run(work)
+        schemas = {"judgements": judgements.JUDGEMENTS, "rejects": REJECTS}
+        tables = {name: pa.concat_tables(made[name]).cast(schemas[name]) for name in made}
+        for name, table in tables.items():
+            pq.write_table(table, tmp_path / f"{name}.parquet")
+        own = rows_of({name: [tmp_path / f"{name}.parquet"] for name in tables})
+        return {**tables, "warnings": list(judgements_warnings.find(work, own, []))}  # type: ignore[dict-item]
+
+    return run
+
+
+def answers(tables: dict[str, pa.Table]) -> dict[tuple[str, str, str], list[int]]:
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for row in tables["judgements"].to_pylist():
+        assert row["query_id"] == seeding.text_id(row["query"])
+        found.setdefault((row["query"], row["split"], row["unit"]), []).append(row["passage_id"])
+    return found
+
+
+def test_a_file_is_all_of_its_passages_and_rows_of_one_question_add_up(run: Run) -> None:
+    tables = run("question,file,split\nHow?,a.md,\nHow?,b,\nHow?,b.md,\nHow?,b.md,dev\n")
+    assert answers(tables) == {("How?", "test", "file"): [0, 1, 2, 3], ("How?", "dev", "file"): [3]}
+    assert tables["rejects"].num_rows == 0
+    assert tables["warnings"] == []
+
+
+def test_where_each_row_quotes_passages_are_ranked(run: Run) -> None:
+    tables = run("question,file,quote\nHow?,a.md,RUN the\nWhy?,,another  page\n")
+    assert answers(tables) == {("How?", "test", "passage"): [1], ("Why?", "test", "passage"): [3]}
+    tables = run("question,file,quote\nHow?,a.md,RUN the\nWhy?,b.md,\n")
+    assert answers(tables) == {("How?", "test", "file"): [1], ("Why?", "test", "file"): [3]}
+
+
+def test_an_id_is_that_of_the_corpus_table(run: Run) -> None:
+    tables = run("question,id\nHow?,T-8\n")
+    assert answers(tables) == {("How?", "test", "document"): [5]}
+    # The column that is called as in the questions.
+    assert answers(run("question,doc_id\nHow?,T-7\n")) == {("How?", "test", "document"): [4]}
+
+
+def test_what_is_not_found_is_counted_and_the_others_are_asked(run: Run) -> None:
+    lost = "".join(f"Q{number}?,page{number}.md,\n" for number in range(4))
+    tables = run(
+        f"question,file,quote\nHow?,a.md,\n{lost}How?,,\n,a.md,\nWhy?,b.md,no such words\n"
+    )
+    assert answers(tables) == {("How?", "test", "file"): [0, 1, 2]}
+    assert [row["reason"] for row in tables["rejects"].to_pylist()] == [
+        *["no_document"] * 5, "missing_text", "no_passage",
+    ]  # fmt: skip
+    (warning,) = tables["warnings"]
+    assert (warning.kind, warning.key) == ("not_found", "mine")
+    # Four, the one that lacks one of its rows, the one without words, and Why?.
+    assert (warning.count, warning.total) == (7, 7)
+    assert warning.message.startswith(
+        "7 of 7 questions of mine are left out, or lack part of what answers them (row 3: no path "
+        "ends in 'page0.md'; row 4: no path ends in 'page1.md'; row 5: no path ends in "
+        "'page2.md'; …)"
+    )
+    assert "correct these rows of " in warning.remedy
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            "question,path\nHow?,x.md\nWhy?,y.md\n",
+            r"None of the 2 rows of .*mine.csv names a passage of this run \(row 2: no path ends "
+            r"in 'x.md'\); there are 'guide/a.md', 'b.md', 'tickets.csv': write the column 'path'",
+        ),
+        ("question,id\nHow?,7\n", r"there are 'T-7', 'T-8': write the column 'id' so"),
+        (
+            "question,answer\nHow?,With a key.\n",
+            "write words of the passages into the column 'answer'",
+        ),
+        ("question,file,split\nHow?,a.md,dev\n", "has no question of split test: write it into"),
+    ],
+)
+def test_a_table_of_which_nothing_can_be_asked_is_refused(
+    run: Run, content: str, message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        run(content)
+
+
+def test_a_checkpoint_is_chosen_on_questions_of_dev(run: Run) -> None:
+    with pytest.raises(BadInput, match="has no question of split dev"):
+        run("question,file\nHow?,a.md\n", chosen_on="mine")
+    assert answers(run("question,file,split\nHow?,a.md,dev\n", chosen_on="mine"))
