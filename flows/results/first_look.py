@@ -19,6 +19,9 @@ HALVES = "halves"
 # Methods whose positives ask the question of the pairs of documentation (a summary with its next
 # paragraph) and of the halves (a sentence with what stands around it).
 _LIKE_PAIRS, _LIKE_HALVES = "neighbour_paragraph", "rest_of_paragraph"
+# Where the texts of a task's pairs stand, and what its queries are called.
+_TABLES = {DOCUMENT_PAIRS: "document_pairs", HALVES: "questions"}
+_QUERIES_OF = {DOCUMENT_PAIRS: "queries", HALVES: "queries (halves of paragraphs)"}
 _QUERIES = 3
 _WIDTH = 100
 
@@ -107,14 +110,28 @@ def _queries(
     seed: int,
     shipped: Sequence[str],
 ) -> list[str]:
+    """Queries of the natural pairs; where none moved, of the texts cut in two."""
+    for task in _TABLES:
+        if lines := _moved(connection, models, seed, shipped, task):
+            return lines
+    return []
+
+
+def _moved(
+    connection: duckdb.DuckDBPyConnection,
+    models: dict[str, str],
+    seed: int,
+    shipped: Sequence[str],
+    task: str,
+) -> list[str]:
     ranks = _rows(
         connection,
-        f"""SELECT a.split, a.pair_id, b.nearest_id AS old, a.nearest_id AS new,
+        """SELECT a.split, a.pair_id, b.nearest_id AS old, a.nearest_id AS new,
                 b.nearest_similarity AS old_similarity, a.nearest_similarity AS new_similarity
             FROM retrieval_ranks a JOIN retrieval_ranks b USING (pair_id, split, task)
             WHERE a.model_version = $encoder AND b.model_version = $base
-                AND task = '{DOCUMENT_PAIRS}' ORDER BY pair_id""",
-        models,
+                AND task = $task ORDER BY pair_id""",
+        {**models, "task": task},
     )
     split = "test" if any(row["split"] == "test" for row in ranks) else "dev"
     ranks = [row for row in ranks if row["split"] == split]
@@ -127,17 +144,18 @@ def _queries(
         "",
         *textwrap.wrap(
             f"Another text became the nearest for {len(moved):,} of {len(ranks):,} {split} "
-            f"queries: for {found:,} their own answer, for {lost:,} a wrong one in its place. "
-            f"{min(_QUERIES, len(moved))} of these, drawn by seed (= marks the own answer):",
+            f"{_QUERIES_OF[task]}: for {found:,} their own answer, for {lost:,} a wrong one in its "
+            f"place. {min(_QUERIES, len(moved))} of these, drawn by seed (= marks the own answer):",
             _WIDTH,
         ),
     ]
-    of_tercet = _pairs_of(connection, shipped) if shipped else set()
+    of_tercet = _pairs_of(connection, shipped, task) if shipped else set()
     drawn = _drawn(moved, [row["pair_id"] for row in moved], seed)
     shown = sorted(drawn, key=lambda row: row["pair_id"] in of_tercet)[:_QUERIES]
     ids = {row[key] for row in shown for key in ("pair_id", "old", "new")}
     pairs = connection.execute(
-        "SELECT pair_id, query, answer FROM document_pairs WHERE list_contains($ids, pair_id)",
+        f"""SELECT pair_id, query, answer FROM {_TABLES[task]}
+            WHERE list_contains($ids, pair_id)""",
         {"ids": list(ids)},
     ).fetchall()
     texts = {pair_id: (query, answer) for pair_id, query, answer in pairs}
@@ -150,11 +168,11 @@ def _queries(
     return lines
 
 
-def _pairs_of(connection: duckdb.DuckDBPyConnection, corpora: Sequence[str]) -> set[int]:
-    """The ids of the document pairs of these corpora."""
+def _pairs_of(connection: duckdb.DuckDBPyConnection, corpora: Sequence[str], task: str) -> set[int]:
+    """The ids of the task's pairs that are of these corpora."""
     found = connection.execute(
-        """SELECT pair_id FROM document_pairs JOIN documents USING (doc_id)
-           WHERE list_contains($corpora, corpus)""",
+        f"""SELECT pair_id FROM {_TABLES[task]} JOIN documents USING (doc_id)
+            WHERE list_contains($corpora, corpus)""",
         {"corpora": corpora},
     ).fetchall()
     return {pair_id for (pair_id,) in found}

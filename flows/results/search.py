@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import duckdb
 import numpy as np
@@ -28,7 +29,8 @@ DEPTH = 1_000
 AFTER, BEFORE, BM25 = "after", "before", "bm25"
 WAYS = (AFTER, BEFORE, BM25)
 PASSAGES = PASSAGES_STAGE.name
-_STEPS = {
+# Which step makes the vectors of a way.
+STEPS = {
     AFTER: f"{passage_vectors.STAGE.name}.encoder",
     BEFORE: f"{passage_vectors.STAGE.name}.base",
 }
@@ -109,7 +111,7 @@ def _run(store: Store, run_ref: str | None) -> runs.Run:
     if run_ref is None:
         # The newest may have been stopped before, or be of a recipe without passages.
         listed = runs.list_runs(store)
-        fitting = [[r for r in listed if _has(r, step)] for step in (_STEPS[AFTER], PASSAGES)]
+        fitting = [[r for r in listed if _has(r, step)] for step in (STEPS[AFTER], PASSAGES)]
         run = next((found[0] for found in fitting if found), run)
     if not _has(run, PASSAGES):
         none = f"Run {run['run_id']} of {run['recipe_name']} has no passages"
@@ -130,7 +132,7 @@ def _by_vectors(
     store: Store, run: runs.Run, way: str, query: str, depth: int
 ) -> tuple[_Ids, tuple[Places, Scores]]:
     """The ids of the passages that have vectors, and their places by nearness to the query."""
-    name, step = str(run["run_id"]), _STEPS[way]
+    name, step = str(run["run_id"]), STEPS[way]
     if not _has(run, step):
         encoder = "its trained encoder" if way == AFTER else "the untouched encoder"
         raise BadInput(
@@ -142,11 +144,23 @@ def _by_vectors(
     config = passage_vectors.PassageVectorsConfig.model_validate(components["config"])
     version = components["models"]["encoder"]
     folder = made_model(store, version) or _untouched(store, run, version)
+    encoder, rows = _loaded(folder, config), artifact.rows()
 
-    from tercet.models.encoders.encoder import encode, load_encoder
+    from tercet.models.encoders.encoder import encode
+
+    vectors = encode(encoder, [query], side="query")
+    found = nearest.search(vectors, passage_vectors.read_blocks(rows), depth)
+    return _ids(rows, passage_vectors.STAGE.name), found
+
+
+# Whoever searches from Python asks again.
+@lru_cache(maxsize=len(STEPS))
+def _loaded(folder: Path, config: passage_vectors.PassageVectorsConfig) -> Any:
+    """The encoder in the form that made the vectors. Raises BadInput if it cannot be loaded."""
+    from tercet.models.encoders.encoder import load_encoder
 
     try:
-        encoder = load_encoder(
+        return load_encoder(
             folder,
             config.pooling,
             config.max_length,
@@ -157,9 +171,6 @@ def _by_vectors(
         )
     except ValueError as error:
         raise BadInput(str(error)) from None
-    vectors, rows = encode(encoder, [query], side="query"), artifact.rows()
-    found = nearest.search(vectors, passage_vectors.read_blocks(rows), depth)
-    return _ids(rows, passage_vectors.STAGE.name), found
 
 
 def _untouched(store: Store, run: runs.Run, version: str) -> Path:

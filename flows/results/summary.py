@@ -23,6 +23,7 @@ from tercet.flows.results.encoder_form import how_to_load, measured_form, reform
 from tercet.flows.results.few import FEW, TOO_FEW, WHY, more_of
 from tercet.flows.results.figures import Figure, read_figures
 from tercet.flows.results.first_look import DOCUMENT_PAIRS, first_look, trained_on
+from tercet.flows.results.search import AFTER, STEPS
 from tercet.flows.running.arguments import DEFAULT_STORE
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models.measures import comparisons
@@ -80,6 +81,8 @@ def summarise_run(run_plan: RunPlan, run_id: str, command: str) -> str:
         lines.append(f'Acceptance by method:\n  tercet sql "{ACCEPTANCE_QUERY}"{option}')
     else:
         lines.append(f'Query next:\n  tercet sql "SELECT * FROM run_steps"{option}')
+    if STEPS[AFTER] in steps:
+        lines.append(f'Search in your texts:\n  tercet search "what you look for"{option}')
     if asking := _define_next(run_plan.recipe, steps):
         lines.append(f"Entries by their description:\n  {asking}{option}")
     return "\n".join(lines)

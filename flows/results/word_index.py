@@ -2,6 +2,7 @@
 
 import shutil
 import uuid
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
 
@@ -18,11 +19,7 @@ def open_index(store: Store, passages: Artifact) -> Bm25:
     folder = store.work / "cache" / "bm25" / _key(store, passages)
     with suppress(OSError, ValueError):
         return bm25_files.load(folder)
-    texts: list[str] = []
-    for batch in passages.rows().batches("passages", ["context", "text"]):
-        both = (column.to_pylist() for column in batch.columns)
-        texts += [passage_text(*row) for row in zip(*both, strict=True)]
-    built = bm25.build(texts)
+    built = bm25.build(_texts(passages))
     # A store that cannot be written to is searched all the same.
     with suppress(OSError):
         aside = store.work / "scratch" / f"bm25-{uuid.uuid4().hex}"
@@ -34,6 +31,12 @@ def open_index(store: Store, passages: Artifact) -> Bm25:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     return built
+
+
+def _texts(passages: Artifact) -> Iterator[str]:
+    for batch in passages.rows().batches("passages", ["context", "text"]):
+        contexts, texts = (column.to_pylist() for column in batch.columns)
+        yield from map(passage_text, contexts, texts)
 
 
 def _key(store: Store, passages: Artifact) -> str:

@@ -112,6 +112,14 @@ def test_the_users_own_queries_and_cases_stand_before_those_of_tercet(connection
         assert any("for 7 of 30 test queries" in line for line in lines)
 
 
+def test_without_natural_pairs_halves_are_shown(connection) -> None:
+    connection.execute("UPDATE retrieval_ranks SET task = 'halves'")
+    connection.execute("ALTER TABLE document_pairs RENAME TO questions")
+    lines = first_look(connection, 1, {})
+    assert "nearest for 7 of 30 test queries (halves of paragraphs)" in " ".join(lines[:3])
+    assert sum(line.startswith("  query") for line in lines) == 3
+
+
 def test_lines_fit_a_terminal(connection) -> None:
     connection.execute("UPDATE document_pairs SET answer = repeat('long ', 100)")
     assert max(map(len, first_look(connection, 1, {}))) == 100

@@ -2,13 +2,16 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from commands_store import make_run, small_store
 from searched_store import CONFIG, Searched, searched
 
-from tercet.flows.results.search import WAYS, Answer, search
+from tercet.flows.results.search import WAYS, Answer, _loaded, search
+from tercet.models.encoders import encoder
+from tercet.models.encoders.encoder import load_encoder
 from tercet.models.retrieval import bm25
 from tercet.storage.runs import UnknownRef, get_run
 from tercet.storage.store import open_store
@@ -88,6 +91,23 @@ def test_words_that_are_nowhere_are_found_by_vectors_alone(searched: Searched) -
     assert ranked(answer, "bm25") == []
     assert len(ranked(answer, "after")) >= 2
     assert search(searched.store, None, "zzz", by="bm25").rows.num_rows == 0
+
+
+def test_an_encoder_is_loaded_once_for_several_queries(
+    searched: Searched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[Path] = []
+
+    def loading(folder: Path, *form: Any, **more: Any) -> Any:
+        loaded.append(folder)
+        return load_encoder(folder, *form, **more)
+
+    _loaded.cache_clear()
+    monkeypatch.setattr(encoder, "load_encoder", loading)
+    first = search(searched.store, None, QUERY)
+    assert search(searched.store, None, QUERY).rows == first.rows
+    search(searched.store, None, "two red columns")
+    assert len(loaded) == len({*loaded}) == 2
 
 
 @pytest.mark.parametrize("query", ["", "  \n\t"])

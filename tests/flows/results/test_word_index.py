@@ -1,5 +1,6 @@
 """The BM25 index of a run's passages is built once, and again for other passages."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,10 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many documents each index that is built has, as they are built."""
     counts: list[int] = []
 
-    def counting(texts: list[str]) -> bm25.Bm25:
-        counts.append(len(texts))
-        return bm25.build(texts)
+    def counting(texts: Iterable[str]) -> bm25.Bm25:
+        made = bm25.build(texts)
+        counts.append(made.documents)
+        return made
 
     monkeypatch.setattr(word_index, "bm25", type("counted", (), {"build": counting}))
     return counts
