@@ -11,6 +11,7 @@ from tercet.models.text.shingles import GRAM
 # The operation of queries that are questions.
 _QUESTION = "question"
 _WORD = re.compile(r"\w+")
+MOST = 40
 # A query of so many words that stands in its passage was copied from there.
 _FEW = 4
 
@@ -22,8 +23,8 @@ def query_faults(said: pa.Table) -> Iterator[tuple[int, str, str]]:
         the check `query` are none. A passage's own words are no excuse here: what it says of
         itself, nobody who searches knows.
 
-    Reasons: several_lines, preamble, speaks_of_text, copied_words (`GRAM` in a row of the passage,
-    or the whole query), and of a question no_question.
+    Reasons: several_lines, too_long (over `MOST` words), preamble, speaks_of_text, copied_words
+    (`GRAM` in a row of the passage, or the whole query), and of a question no_question.
     """
     checks = said["checks"].to_pylist()
     rows = [row for row, names in enumerate(checks) if "query" in (names or ())]
@@ -34,6 +35,8 @@ def query_faults(said: pa.Table) -> Iterator[tuple[int, str, str]]:
         text, source, kind = query["text"], query["source"] or "", query["operation"]
         if "\n" in text or "\r" in text:
             yield row, "several_lines", "there is a line break in it"
+        elif len(text.split()) > MOST:
+            yield row, "too_long", f"more than {MOST} words, which nobody searches with"
         elif wording.OF_QUERY.search(text):
             yield row, "preamble", "it says what it is"
         elif found := _spoken(text, source):

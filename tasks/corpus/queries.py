@@ -2,6 +2,10 @@
 
 from tercet.storage.rows import Rows
 
+# A query's digest in SQL, whatever its letter case and spacing, and without a mark at its end.
+QUERY_ID = r"""md5_number_lower(regexp_replace(
+    regexp_replace(lower(trim(anchor)), '\s+', ' ', 'g'), '[\s.?!:]+$', ''))"""
+
 
 def is_query(passages: Rows) -> str:
     """A condition in SQL: a row of `candidates` or `triplets` is a query with its passage.

@@ -17,7 +17,7 @@ from pydantic import Field
 from tercet.models.generation import Relation
 from tercet.storage.rows import quoted
 from tercet.tasks.connections import connection
-from tercet.tasks.corpus.queries import is_query
+from tercet.tasks.corpus.queries import QUERY_ID, is_query
 from tercet.tasks.scoring.held_out import find_held_out
 from tercet.tasks.scoring.pairing import QUERIES, RANDOM, pair
 from tercet.tasks.stage import BadInput, Config, Stage, Work
@@ -64,9 +64,6 @@ Columns:
 
 # Passages that may have the same query. One of them keeps it; of more, none.
 SHARED = 3
-# A query's digest, whatever its letter case and spacing, and without a mark at its end.
-_QUERY = r"""md5_number_lower(regexp_replace(regexp_replace(lower(trim(anchor)), '\s+', ' ', 'g'),
-    '[\s.?!:]+$', ''))"""
 
 # Of a recipe without scorers, whose queries nothing judges.
 _UNSCORED = """(SELECT NULL::UBIGINT AS candidate_id, NULL::VARCHAR AS scorer,
@@ -261,9 +258,9 @@ def _load(db: Any, work: Work) -> None:
                     any_value(method) AS method,
                     any_value(md5_number_lower(anchor)) AS anchor_id,
                     any_value(md5_number_lower(text)) AS text_id,
-                    any_value(CASE WHEN {of_query} THEN {_QUERY} END) AS query_id
+                    any_value(CASE WHEN {of_query} THEN {QUERY_ID} END) AS query_id
                 FROM {candidates.sql("candidates")} GROUP BY candidate_id)
-            LEFT JOIN (SELECT {_QUERY} AS query_id, count(DISTINCT sentence_id) AS sharing
+            LEFT JOIN (SELECT {QUERY_ID} AS query_id, count(DISTINCT sentence_id) AS sharing
                 FROM {candidates.sql("candidates")} WHERE {of_query} GROUP BY query_id)
             USING (query_id)
             LEFT JOIN (SELECT candidate_id,
@@ -365,7 +362,9 @@ def _judge(db: Any, config: PairedConfig) -> None:
             -- What was meant to keep the meaning and did not is merely another text.
             CASE WHEN role <> made_as THEN 'other' ELSE relation END AS relation)
         FROM (SELECT *, row_number() OVER (PARTITION BY role, query_id,
-                CASE WHEN query_id IS NULL THEN (sentence_id, anchor_id, text_id) END
+                CASE WHEN query_id IS NULL THEN sentence_id END,
+                CASE WHEN query_id IS NULL THEN anchor_id END,
+                CASE WHEN query_id IS NULL THEN text_id END
                 ORDER BY reserved, made_as <> role, weight DESC, candidate_id) AS nth
         FROM (SELECT candidate_id, sentence_id, anchor_id, s.role AS made_as, relation, s.method,
             text_id, value, p_true, weight, reserved, low, high, p_min, words, query_id, sharing,

@@ -101,6 +101,9 @@ def test_some_passages_can_be_asked_about(tiny: Tiny, tmp_path: Path) -> None:
     store = run(tmp_path, content, "--until", "synthesise")
     rows = query(store, "SELECT count(DISTINCT sentence_id) FROM generations WHERE as_anchor")
     assert 5 < rows[0][0] <= 20
+    given = ("--method", "title", "-n", "1", "--store", str(store))
+    shown = ended_well(tercet("try", str(tmp_path / "own.yaml"), *given)).stdout
+    assert re.search(r"^anchor    Report \d+ on .*\npositive  ", shown, re.MULTILINE)
 
 
 def test_natural_pairs_alone_need_no_evaluator_and_none_is_a_held_out_question(
@@ -160,6 +163,9 @@ def test_questions_of_a_language_model_train_the_encoder(tiny: Tiny, tmp_path: P
         run(tmp_path, changed)
         # Other thresholds ask nothing again.
         assert len(asked.asked) == count
+        warmer = ("--set", "llm.temperature=0.5", "--store", str(store))
+        told = ended_well(tercet("plan", str(tmp_path / "own.yaml"), *warmer)).stdout
+        assert f"synthesise.question asks {count:,} rows: " in told
     made = query(store, "SELECT count(*), count(DISTINCT sentence_id) FROM generations")
     assert made == [(count, count / 2)]
     ways = {way: sum(one[2] == way for one in asked.asked) for way in WAYS}

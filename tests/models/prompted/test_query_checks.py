@@ -45,6 +45,7 @@ def fault(text: str, kind: str = "question", source: str = PASSAGE, **columns: A
         ("Which stands in shallow water all day and?", "question", None),
         ("stands in shallow water", "keyword", "copied_words"),
         ("shallow water", "keyword", None),
+        ("wait " * 41, "keyword", "too_long"),
         ("Lake birds herons", "keyword", None),
         ("Question: What does a heron eat?", "question", "preamble"),
         ("Sure! Here is a question: What does it eat?", "question", "preamble"),
