@@ -4,6 +4,8 @@ Words are letters and digits, two at least, in lower case. English loses its sto
 list) and is stemmed (Snowball); documents in another language are taken as they are.
 """
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -141,6 +143,28 @@ def search(bm25: Bm25, queries: Sequence[str], k: int) -> tuple[Places, Scores]:
         places[row, : len(best)] = best
         scores[row, : len(best)] = of_all[best]
     return places, scores
+
+
+def score(bm25: Bm25, queries: Sequence[str], texts: Sequence[str]) -> Scores:
+    """What each text would score for the query beside it (pairs,), by the documents' statistics.
+
+    A document gets the score that `search` gives it; a text need not be one. As there, a word that
+    no document has counts for nothing.
+    """
+    scores = np.zeros(len(queries), dtype=np.float32)
+    if bm25.index is None:
+        return scores
+    asked, read = _words(queries, bm25.english), _words(texts, bm25.english)
+    known, starts = bm25.index.vocab_dict, bm25.index.scores["indptr"]
+    for row, (query, text) in enumerate(zip(asked, read, strict=True)):
+        counts = Counter(text)
+        norm = _K1 * (1 - _B + _B * len(text) / bm25.average)
+        for word in query:
+            if word in known and counts[word]:
+                having = int(starts[known[word] + 1] - starts[known[word]])
+                idf = math.log(1 + (bm25.documents - having + 0.5) / (having + 0.5))
+                scores[row] += idf * counts[word] / (counts[word] + norm)
+    return scores
 
 
 def _words(texts: Sequence[str], english: bool) -> list[list[str]]:

@@ -97,3 +97,19 @@ def test_a_cut_ranking_is_the_head_of_the_whole() -> None:
     whole, _ = bm25.search(index, ["w1 w2 w3 w4"], 300)
     cut, _ = bm25.search(index, ["w1 w2 w3 w4"], 20)
     assert cut.tolist() == whole[:, :20].tolist()
+
+
+def test_any_text_is_scored_as_if_it_were_found() -> None:
+    rng = np.random.default_rng(2)
+    texts = [" ".join(f"w{n}" for n in rng.integers(0, 40, rng.integers(1, 20))) for _ in range(90)]
+    index, query = bm25.build(texts), "w1 w2 w2 w3 w99"
+    places, scores = bm25.search(index, [query], 90)
+    found = np.zeros(90)
+    found[places[0][places[0] != NONE]] = scores[0][places[0] != NONE]
+    assert (found > 0).sum() > 20
+    assert bm25.score(index, [query] * 90, texts) == pytest.approx(found, abs=1e-5)
+    # Neither is one of them: "w1" among one word, and no word of theirs.
+    short, none = bm25.score(index, [query] * 2, ["w1", "w99"])
+    assert short > 0
+    assert none == 0
+    assert bm25.score(bm25.build([""]), ["w1"], ["w1"]).tolist() == [0]
