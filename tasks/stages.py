@@ -15,7 +15,7 @@ from tercet.tasks.evaluation import (
 )
 from tercet.tasks.guarding import guard
 from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
-from tercet.tasks.retrieval import passage_vectors
+from tercet.tasks.retrieval import negatives, passage_vectors
 from tercet.tasks.scoring import embed, mine, select
 from tercet.tasks.scoring.scorers import SCORERS
 from tercet.tasks.stage import REJECTS, Stage
@@ -54,6 +54,7 @@ def stages() -> tuple[Stage, ...]:
         *(scorer.stage for scorer in SCORERS.values()),
         mine.STAGE,
         select.STAGE,
+        negatives.STAGE,
         guard.SENTENCES,
         guard.TRIPLETS,
         pretrain.STAGE,

@@ -12,7 +12,7 @@ from tercet.flows.pipeline.evaluation import (
 from tercet.flows.pipeline.guarding import guard_steps
 from tercet.flows.pipeline.knowledge import STEPS, knowledge_steps
 from tercet.flows.pipeline.making import model_steps
-from tercet.flows.pipeline.retrieval import EVALUATOR, evaluator_vectors
+from tercet.flows.pipeline.retrieval import EVALUATOR, NEGATIVES, evaluator_vectors, negatives_steps
 from tercet.flows.pipeline.scoring import scoring_steps
 from tercet.flows.pipeline.step import Step, connect, in_order, until, without_unread
 from tercet.flows.pipeline.synthesis import synthesis_steps
@@ -24,6 +24,8 @@ _ON_DEMAND = (
     *("guard.sentences", "guard.document_pairs", "guard.triplets"),
     *("fit_evaluator", EVALUATOR),
 )
+# What nothing reads is left out of a run.
+_UNREAD = (*STEPS, *NEGATIVES.values(), EVALUATOR)
 
 
 def compile_steps(resolved: Resolved) -> tuple[Step, ...]:
@@ -37,6 +39,7 @@ def compile_steps(resolved: Resolved) -> tuple[Step, ...]:
         *synthesis_steps(resolved),
         *evaluator_vectors(resolved.recipe, resolved.evaluator),
         *scoring_steps(resolved),
+        *negatives_steps(resolved),
         *awareness_steps(resolved),
         *own_measures(resolved.recipe),
         *guard_steps(resolved),
@@ -50,7 +53,7 @@ def steps_to_run(steps: Sequence[Step], target: str | None = None) -> tuple[Step
 
     Raises: BadInput for an unknown target.
     """
-    return without_unread(steps, STEPS) if target is None else until(steps, target)
+    return without_unread(steps, _UNREAD) if target is None else until(steps, target)
 
 
 def left_out(every: Sequence[Step], steps: Sequence[Step]) -> str | None:

@@ -5,7 +5,7 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
 from tercet.tasks.knowledge import extract, extract_generate, extract_parse, graph
 
-# What nothing reads is left out of a run.
+# Left out of a run if nothing reads them.
 STEPS = ("extract", "extract_generate", "extract_parse", "graph")
 
 

@@ -1,13 +1,23 @@
 """Steps that make vectors of the passages, for all that searches among them."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.model import Recipe
-from tercet.flows.recipe.resolved import Model
+from tercet.flows.recipe.resolved import Model, Resolved
 from tercet.models.encoders.pooling import cnn_form
-from tercet.tasks.retrieval import passage_vectors
+from tercet.tasks.retrieval import negatives, passage_vectors
+from tercet.tasks.training.phases import SOURCES, RowsConfig
 
 BASE = "base"
 EVALUATOR = f"{passage_vectors.STAGE.name}.evaluator"
+# By the source of the rows; labelled corpora share one.
+NEGATIVES: dict[negatives.Source, str] = {
+    "queries": "negatives",
+    "document_pairs": "negatives.document_pairs",
+    "labelled": "negatives.labelled",
+}
 
 
 def encoder_vectors(recipe: Recipe, name: str, encoder: Model) -> list[Step]:
@@ -37,6 +47,50 @@ def evaluator_vectors(recipe: Recipe, evaluator: Model | None) -> list[Step]:
         **recipe.embed.model_dump(include=form), prompts=recipe.prompts
     )
     return _steps(recipe, EVALUATOR, config, evaluator)
+
+
+def negatives_step(rows: RowsConfig) -> str:
+    """The step that mines the negatives of these rows."""
+    return NEGATIVES[_source(rows)]
+
+
+def negatives_steps(resolved: Resolved) -> list[Step]:
+    """A step for each source whose rows train with mined negatives; where none do, one that only
+    `--until` makes."""
+    recipe, settings = resolved.recipe, resolved.recipe.negatives
+    if settings is None:
+        return []
+    parts = [part for phase in recipe.train.phases for part in phase.parts]
+    asking = [part.rows for part in parts if part.rows.negatives is not None]
+    form: dict[str, Any] = {}
+    models: Mapping[str, Model] = {}
+    inputs: dict[str, tuple[str, ...]] = {"passages": ("passages",)}
+    if settings.by != "bm25":
+        (vectors,) = evaluator_vectors(recipe, resolved.evaluator)
+        form, models = vectors.config.model_dump(), vectors.models
+        inputs["passage_vectors"] = (EVALUATOR,)
+    tables: dict[negatives.Source, dict[str, tuple[str, ...]]] = {
+        "queries": {"triplets": ("select",)},
+        "document_pairs": {"document_pairs": ("ingest",)},
+        "labelled": {"labelled": ("labelled",)},
+    }
+    usual: negatives.Source = "queries" if resolved.has_queries else "document_pairs"
+    steps = []
+    for source in dict.fromkeys(map(_source, asking)) or (usual,):
+        own = sorted({rows.source for rows in asking} - {*SOURCES}) if source == "labelled" else ()
+        config = negatives.NegativesConfig(
+            **settings.model_dump(), **form, source=source, corpora=tuple(own)
+        )
+        steps.append(
+            Step(NEGATIVES[source], negatives.STAGE, config, inputs | tables[source], models)
+        )
+    return steps
+
+
+def _source(rows: RowsConfig) -> negatives.Source:
+    if rows.source == "queries":
+        return "queries"
+    return "document_pairs" if rows.source == "document_pairs" else "labelled"
 
 
 def _steps(

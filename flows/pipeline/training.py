@@ -7,7 +7,7 @@ against, the entries that its own encoder makes, and what held-out definitions f
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from tercet.flows.pipeline.retrieval import BASE, encoder_vectors
+from tercet.flows.pipeline.retrieval import BASE, encoder_vectors, negatives_step
 from tercet.flows.pipeline.step import Step, guarded
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.resolved import Made, Model, Resolved, Trained
@@ -261,6 +261,9 @@ def _inputs(resolved: Resolved, phase: PhaseConfig) -> Inputs:
             inputs |= {"documents": ("ingest",)} if rows.corpora else {}
         elif rows.source not in SOURCES:
             inputs |= guarded("labelled", "labelled")
+        if rows.negatives is not None:
+            steps = (*inputs.get("negatives", ()), negatives_step(rows))
+            inputs["negatives"] = tuple(dict.fromkeys(steps))
     choose = recipe.train.choose
     if choose is not None and choose.by == "retrieval":
         inputs["document_pairs"] = ("ingest",)

@@ -311,6 +311,8 @@ def _check_rows(resolved: Resolved, phase: str, part: PartConfig, place: Place) 
     kind = None if rows.source in SOURCES else labelled[rows.source].kind
     # Of other kinds only the corpus itself shows its columns.
     columns = SOURCES.get(rows.source, KINDS.get(str(kind)))
+    if columns is not None and rows.negatives is not None:
+        columns = (*columns, "negative")
     if columns is not None and (fault := unfit(part, columns)):
         raise Misplaced(fault, *place_of_rows)
     if kind == "scored" and rows.positive is None and "positive" in loss.texts:

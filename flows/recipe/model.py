@@ -21,6 +21,7 @@ from tercet.tasks.knowledge.extract import ExtractConfig
 from tercet.tasks.knowledge.extract_generate import ExtractGenerateSettings
 from tercet.tasks.knowledge.extract_parse import ExtractParseSettings
 from tercet.tasks.knowledge.graph import GraphConfig
+from tercet.tasks.retrieval.negatives import NegativesSettings
 from tercet.tasks.scoring.embed import EmbedConfig
 from tercet.tasks.scoring.mine import MineConfig
 from tercet.tasks.scoring.select import SelectConfig
@@ -214,6 +215,9 @@ class Recipe(Config):
         default_factory=dict, description="scorers besides the evaluator, with their parameters"
     )
     select: SelectConfig = Field(SelectConfig(), description="Which candidates become triplets")
+    negatives: NegativesSettings | None = Field(
+        None, description="hard negatives of rows with a query, from all passages; null: none"
+    )
     train: TrainSettings = Field(
         TrainSettings(phases=()),
         description="the encoder's training; left out, the recipe only makes its `models`, or "

@@ -4,6 +4,7 @@ from tercet.flows.recipe.checks import check_keys, check_resolved, check_selecti
 from tercet.flows.recipe.corpus_names import select_corpora
 from tercet.flows.recipe.model import Recipe
 from tercet.flows.recipe.model_names import EVALUATOR, find_defined, find_judges, find_models
+from tercet.flows.recipe.negatives_checks import check_negatives
 from tercet.flows.recipe.resolved import LLM, Resolved
 from tercet.tasks.scoring.select_checks import find_scorers
 from tercet.tasks.synthesis.methods import method_of
@@ -21,6 +22,7 @@ def resolve(recipe: Recipe) -> Resolved:
     recipe = select_corpora(recipe, models)
     methods = {name: method_of(name, settings) for name, settings in recipe.synthesise.items()}
     check_selection(recipe, methods)
+    check_negatives(recipe)
     scorers = find_scorers(recipe.score, recipe.evaluator is not None)
     models |= find_judges(scorers, defined)
     evaluator = models[EVALUATOR].model if EVALUATOR in models else None

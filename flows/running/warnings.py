@@ -18,6 +18,7 @@ from tercet.tasks.corpus import ingest, ingest_warnings, passages, passages_warn
 from tercet.tasks.evaluation import evaluate, evaluate_warnings, judgements, judgements_warnings
 from tercet.tasks.guarding import guard, guard_warnings
 from tercet.tasks.knowledge import extract, extract_parse, extract_warnings
+from tercet.tasks.retrieval import negatives, negatives_warnings
 from tercet.tasks.scoring import embed, embed_warnings, select, select_warnings
 from tercet.tasks.stage import Resources, Work
 from tercet.tasks.synthesis import answer_warnings, parse, synthesise
@@ -37,6 +38,7 @@ _FIND: Mapping[str, Find] = {
     parse.STAGE.name: answer_warnings.find_unusable,
     embed.STAGE.name: embed_warnings.find,
     select.STAGE.name: select_warnings.find,
+    negatives.STAGE.name: negatives_warnings.find,
     guard.SENTENCES.name: guard_warnings.find,
     judgements.STAGE.name: judgements_warnings.find,
     evaluate.STAGE.name: evaluate_warnings.find,

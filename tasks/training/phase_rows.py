@@ -115,7 +115,7 @@ def part_rows(
     if part.rows.positive == "anchor" and "positive" in found.column_names:
         place = found.column_names.index("positive")
         found = found.set_column(place, "positive", found["anchor"])
-    if part.rows.source == "triplets" and "negative" in loss.texts:
+    if source == "triplets" and "negative" in loss.texts:
         # Those without one have the batch's other rows as negatives, which this loss does not use.
         found = found.filter(pc.is_valid(found["negative"]))
     if "positive" in loss.texts and source not in SOURCES:
@@ -125,6 +125,10 @@ def part_rows(
         raise BadInput(f"train: phase {phase} has no rows to train on: {_remedy(part.rows)}.")
     slot = _GUARDED.get(source, _GUARDED_LABELLED)
     found = drop_contaminated(work, found, slot, f"train: phase {phase}")
+    if part.rows.negatives is not None:
+        found = _with_negatives(work, found, part.rows.negatives, slot)
+        if "negative" in loss.texts:
+            found = found.filter(pc.is_valid(found["negative"]))
     if part.rows.positive == "half":
         # After the guard, which knows whole sentences.
         found = _cut_in_two(found)
@@ -153,9 +157,11 @@ def part_rows(
 
 def sides_of(rows: RowsConfig) -> dict[str, Side]:
     """The side of a search that each column of these rows is on; empty where they have none."""
-    if rows.source not in ("document_pairs", "queries"):
+    if rows.source not in ("document_pairs", "queries") and rows.negatives is None:
         return {}
-    return {"anchor": "query", "positive": "query" if rows.positive == "anchor" else "document"}
+    sides: dict[str, Side] = {"anchor": "query"}
+    sides["positive"] = "query" if rows.positive == "anchor" else "document"
+    return sides if rows.negatives is None else {**sides, "negative": "document"}
 
 
 def _drawing(work: Work, draw: DrawConfig, phase: str) -> Drawing:
@@ -290,6 +296,39 @@ def _queries(work: Work, rows: RowsConfig) -> pa.Table:
     conditions = [is_query(work.inputs["passages"]), *_of_corpora(work, rows, "passages")]
     table = _where(work, "triplets", ["triplet_id", "anchor", "positive"], conditions)
     return table.rename_columns(["row_id", "anchor", "positive"])
+
+
+def _with_negatives(work: Work, rows: pa.Table, count: int, slot: str) -> pa.Table:
+    """The rows with the first of their mined negatives, each in a column; null where there are
+    fewer. One of a row's own comes last.
+
+    slot: of what the guard has found; no such text is a negative either. Raises BadInput where no
+    row has any.
+    """
+    own = f"negative_{count + 1}"
+    names = [own if name == "negative" else name for name in rows.column_names]
+    columns = ["negative", *(f"negative_{rank}" for rank in range(2, count + 1))]
+    chosen = ", ".join(
+        f"any_value(text) FILTER (rank = {rank}) AS {name}" for rank, name in enumerate(columns, 1)
+    )
+    clean = ""
+    if slot in work.inputs:
+        found = work.inputs[slot].sql("contamination")
+        clean = f"AND text NOT IN (SELECT text FROM {found} WHERE removed)"
+    with connection(work) as db:
+        db.register("rows", rows.rename_columns(names))
+        made = db.sql(
+            f"""SELECT rows.*, {", ".join(columns)} FROM rows LEFT JOIN (
+                    SELECT triplet_id, {chosen} FROM {work.inputs["negatives"].sql("negatives")}
+                    WHERE rank <= {count} {clean} GROUP BY triplet_id
+                ) ON triplet_id = row_id"""
+        ).to_arrow_table()
+    if made["negative"].null_count == made.num_rows:
+        raise BadInput(
+            "train: no row has a mined negative: lower negatives.margin or negatives.skip, or "
+            "raise negatives.depth."
+        )
+    return made
 
 
 def _where(work: Work, name: str, columns: list[str], conditions: Sequence[str]) -> pa.Table:

@@ -112,6 +112,13 @@ class RowsConfig(Config):
         default=None,
         description="One row per sentence and epoch, drawn afresh; null: all its rows.",
     )
+    negatives: int | None = Field(
+        default=None,
+        ge=1,
+        le=100,
+        description="Of queries, document_pairs or a labelled corpus: each row's nearest mined "
+        "negatives, at most so many, beside any of its own; null: none.",
+    )
     max_rows: int | None = Field(default=None, ge=1, description="A seeded sample of this many.")
     draw: DrawConfig | None = Field(
         default=None,
@@ -137,6 +144,11 @@ class RowsConfig(Config):
             raise ValueError(
                 f"one_per chooses among a sentence's triplets, and rows from {self.source} have "
                 "none: leave it out"
+            )
+        if self.negatives is not None and self.source in (*OF_TRIPLETS, "anchors"):
+            raise ValueError(
+                f"negatives are mined for queries, document_pairs and labelled corpora, not for "
+                f"{self.source}: leave negatives out"
             )
         if self.positive == "half" and self.source != "anchors":
             raise ValueError(

@@ -1,0 +1,333 @@
+"""Stage `negatives`: hard negatives of every row with a query, from all passages of train.
+
+The passages are ranked for each query, by the evaluator's vectors, by BM25 or by both; what may
+answer the query is left out, and `k` of the next become the row's negatives. Rows come in parts;
+memory holds a part's rows, the passages' ids and an index of words, vectors lie in a file.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from tercet.models import seeding
+from tercet.models.encoders.prompts import SIDES
+from tercet.models.retrieval import bm25, nearest
+from tercet.models.retrieval.rankings import NONE, Places, Scores, fuse
+from tercet.models.seeding import Ids
+from tercet.models.text.passages import passage_text
+from tercet.storage.rows import quoted
+from tercet.tasks.connections import connection
+from tercet.tasks.corpus.queries import is_query
+from tercet.tasks.encoders import load_encoder
+from tercet.tasks.rejects import rejects
+from tercet.tasks.retrieval.passage_vectors import PassageVectorsConfig
+from tercet.tasks.retrieval.train_passages import TrainPassages, train_passages
+from tercet.tasks.stage import Config, Stage, Work
+
+NEGATIVES = pa.schema(
+    [
+        ("triplet_id", pa.uint64()),
+        ("rank", pa.int32()),
+        ("passage_id", pa.uint64()),
+        ("text", pa.string()),
+        ("score", pa.float64()),
+    ]
+)
+"""Table `negatives`. The mined negatives of rows with a query, at most `negatives.k` a row, all of
+them passages of the split train.
+
+Left out are a row's own passage (of a document pair, all of its document), passages with the text
+of a positive of the same query or within one, a passage whose text or whose heading is the query,
+and what is nearer to the query than `negatives.margin` allows.
+
+Columns:
+    triplet_id: the row: → `triplets.triplet_id`; of the step `negatives.document_pairs` →
+        `document_pairs.pair_id`, of `negatives.labelled` → `labelled.row_id`
+    rank: from 1, the nearest
+    passage_id: → `passages.passage_id`
+    text: what is trained on: context and text, as of the row's positive if it is such a passage;
+        else the text alone, since headings would tell negatives from positives
+    score: cosine of query and passage by the evaluator; with `by: bm25` their BM25 score
+"""
+
+Source: TypeAlias = Literal["queries", "document_pairs", "labelled"]
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+# Rows of a part, and queries whose passages' vectors are read at once.
+_PART, _QUERIES = 8_192, 256
+# Passages of a query's own that the search makes room for, at most.
+_MOST_OWN = 1_000
+
+# row_id, anchor, positive, and `own`: of queries the id of their passage, else of their document.
+_ROWS: dict[Source, str] = {
+    "queries": """SELECT triplet_id AS row_id, anchor, positive, sentence_id AS own FROM {table}
+        WHERE {query}""",
+    "document_pairs": """SELECT pair_id AS row_id, query AS anchor, answer AS positive,
+        doc_id AS own FROM {table} WHERE split = 'train'""",
+    "labelled": """SELECT row_id, any_value(anchor) AS anchor, any_value(positive) AS positive,
+        NULL::UBIGINT AS own FROM {table} WHERE {labelled} AND positive IS NOT NULL
+        GROUP BY row_id""",
+}
+
+
+class NegativesSettings(Config):
+    """How hard negatives are mined."""
+
+    k: int = Field(default=4, ge=1, le=100, description="Negatives of a row, at most.")
+    by: Literal["vectors", "bm25", "both"] = Field(
+        default="vectors",
+        description="How passages are ranked: by the evaluator's vectors, by BM25, or by the "
+        "reciprocal ranks of both.",
+    )
+    margin: float = Field(
+        default=0.05,
+        ge=0.0,
+        le=1.0,
+        description="By what share of the positive's similarity to the query a negative's must be "
+        "lower: by cosines, with `by: bm25` by BM25 scores.",
+    )
+    skip: int = Field(
+        default=0, ge=0, le=1000, description="How many of the nearest that are left are passed by."
+    )
+    depth: int = Field(
+        default=100, ge=1, le=1000, description="How many of the nearest passages are looked at."
+    )
+    pick: Literal["top", "draw"] = Field(
+        default="top", description="top: the nearest that are left; draw: a draw among them."
+    )
+
+    @model_validator(mode="after")
+    def _deep_enough(self) -> "NegativesSettings":
+        if self.skip + self.k > self.depth:
+            raise ValueError(
+                f"skip and k are more than depth: raise depth to {self.skip + self.k} or more"
+            )
+        return self
+
+
+class NegativesConfig(PassageVectorsConfig, NegativesSettings):
+    """And for which rows; queries are encoded as the passages were.
+
+    corpora: of labelled rows, by name.
+    """
+
+    source: Source
+    corpora: tuple[str, ...] = ()
+
+
+def count_rows(work: Work) -> int:
+    """The rows that negatives are mined for."""
+    with connection(work) as db:
+        return int(db.execute(f"SELECT count(*) FROM ({_rows_sql(work)})").fetchall()[0][0])
+
+
+def plan(work: Work) -> list[dict[str, Any]]:
+    """Parts of the rows, those of one query in one part.
+
+    own: how many passages of its own the rankings make room for.
+    """
+    passages = work.inputs["passages"].sql("passages")
+    with connection(work) as db:
+        if work.config.source == "document_pairs":
+            grouped = f"FROM {passages} WHERE split = 'train' GROUP BY doc_id"
+        else:
+            grouped = f"FROM ({_rows_sql(work)}) GROUP BY anchor"
+        counted = f"SELECT max(n) FROM (SELECT count(*) AS n {grouped})"
+        own = min(db.execute(counted).fetchall()[0][0] or 0, _MOST_OWN)
+    parts = -(-count_rows(work) // _PART)
+    return [{"part": part, "of": parts, "own": own} for part in range(parts)]
+
+
+def run(work: Work) -> None:
+    """Emits the negatives of one part of the rows; a reject for each row without a vector."""
+    of_part = f"md5_number_lower(anchor) % {work.spec['of']} = {work.spec['part']}"
+    with connection(work) as db:
+        rows = db.sql(
+            f"SELECT * FROM ({_rows_sql(work)}) WHERE {of_part} ORDER BY row_id"
+        ).to_arrow_table()
+    searched, vectors = work.once(train_passages), None
+    if work.config.by != "bm25":
+        rows, vectors = _encoded(work, searched, rows)
+    if not rows.num_rows:
+        return
+    anchors = rows["anchor"].combine_chunks().dictionary_encode()
+    of = anchors.indices.to_numpy()
+    places, scores, own = _ranked(work, searched, anchors.dictionary.to_pylist(), of, rows, vectors)
+    # The least similar positive of a query decides, as in sentence-transformers.
+    least: Scores = np.full(len(places), np.inf, dtype=np.float32)
+    np.minimum.at(least, of, own)
+    query, rank = np.nonzero(places != NONE)
+    found = pa.table(
+        {
+            "query": query,
+            "rank": rank,
+            "passage_id": searched.ids[places[query, rank]],
+            "score": scores[query, rank],
+        }
+    )
+    found = _apart(work, rows.append_column("query", pa.array(of, pa.int64())), found)
+    highest = (least - work.config.margin * np.abs(least))[found["query"].to_numpy()]
+    found = found.filter(pa.array(found["score"].to_numpy() <= highest))
+    _emit(work, rows, *_picked(work, rows["row_id"].to_numpy(), of, found))
+
+
+def _rows_sql(work: Work) -> str:
+    config: NegativesConfig = work.config
+    name = "triplets" if config.source == "queries" else config.source
+    listed = ", ".join(map(quoted, config.corpora))
+    return _ROWS[config.source].format(
+        table=work.inputs[name].sql(name),
+        query=is_query(work.inputs["passages"]),
+        labelled=f"corpus IN ({listed})" if listed else "TRUE",
+    )
+
+
+def _encoded(
+    work: Work, searched: TrainPassages, rows: pa.Table
+) -> tuple[pa.Table, tuple[Vectors, Vectors]]:
+    """The rows whose texts have vectors, and those of their anchors and positives, (rows, d)."""
+    from tercet.models.encoders.encoder import encode
+
+    assert searched.vectors is not None
+    model, sides = work.once(load_encoder, "encoder"), []
+    size, precision = work.resources.batch_size, work.config.precision
+    for column, side in zip(("anchor", "positive"), SIDES, strict=True):
+        texts = rows[column].combine_chunks().dictionary_encode()
+        distinct, of = texts.dictionary.to_pylist(), texts.indices.to_numpy()
+        own = seeding.text_ids(distinct)
+        places = np.searchsorted(searched.ids, own).clip(max=len(searched.ids) - 1)
+        # A positive that is a passage has its vector already.
+        known = (searched.ids[places] == own) & (side == "document")
+        vectors = np.zeros((len(distinct), searched.vectors.shape[1]), dtype=np.float32)
+        vectors[known] = searched.vectors[places[known]]
+        new = [text for text, there in zip(distinct, known, strict=True) if not there]
+        vectors[~known] = encode(model, new, size, precision, side=side)
+        sides.append(vectors[of])
+    finite = np.isfinite(sides[0]).all(axis=1) & np.isfinite(sides[1]).all(axis=1)
+    lost = rows.filter(pa.array(~finite))
+    if lost.num_rows:
+        detail = "the encoder gives NaN or infinity for its query or its positive"
+        said = rejects(work.stage, lost["row_id"], "nan_vector", detail, lost["anchor"])
+        work.emit("rejects", said)
+    return rows.filter(pa.array(finite)), (sides[0][finite], sides[1][finite])
+
+
+def _ranked(
+    work: Work,
+    searched: TrainPassages,
+    queries: list[str],
+    of: npt.NDArray[np.int32],
+    rows: pa.Table,
+    vectors: tuple[Vectors, Vectors] | None,
+) -> tuple[Places, Scores, Scores]:
+    """The passages of each query and their scores, best first; and those of the rows' positives.
+
+    of: the query of each row. vectors: of the rows' anchors and positives.
+    """
+    depth, found = work.config.depth + work.spec["own"], []
+    if searched.words is not None:
+        found.append(bm25.search(searched.words, queries, depth))
+    if vectors is None:
+        assert searched.words is not None
+        texts = [queries[query] for query in of]
+        return *found[0], bm25.score(searched.words, texts, rows["positive"].to_pylist())
+    assert searched.vectors is not None
+    anchors, positives = vectors
+    asked = anchors[np.unique(of, return_index=True)[1]]
+    own = np.einsum("nd,nd->n", anchors, positives)
+    found.append(nearest.search(asked, searched.blocks(), depth))
+    if len(found) == 1:
+        return *found[0], own
+    places = fuse(*(ranking for ranking, _ in found))
+    scores: Scores = np.zeros(places.shape, dtype=np.float32)
+    for start in range(0, len(places), _QUERIES):
+        some = slice(start, start + _QUERIES)
+        scores[some] = np.einsum("nd,nkd->nk", asked[some], searched.vectors[places[some]])
+    return places, scores, own
+
+
+def _apart(work: Work, rows: pa.Table, found: pa.Table) -> pa.Table:
+    """What is found apart from what may answer its query, and of that the first `depth`."""
+    own = "passage_id" if work.config.source == "queries" else "doc_id"
+    with connection(work) as db:
+        db.register("found", found)
+        db.register("rows", rows)
+        return db.sql(
+            f"""SELECT query, rank, any_value(passage_id) AS passage_id, any_value(score) AS score
+                FROM found JOIN {work.inputs["passages"].sql("passages")} USING (passage_id)
+                JOIN (SELECT query, anchor, positive, own FROM rows) USING (query)
+                GROUP BY query, rank HAVING NOT bool_or(
+                    coalesce(own = {own}, FALSE)
+                    OR contains(text, positive) OR contains(positive, text)
+                    OR text = anchor OR list_contains(string_split(context, ' > '), anchor))
+                QUALIFY row_number() OVER (PARTITION BY query ORDER BY rank)
+                    <= {work.config.depth}
+                ORDER BY query, rank"""
+        ).to_arrow_table()
+
+
+def _picked(
+    work: Work, ids: Ids, of: npt.NDArray[np.int32], found: pa.Table
+) -> tuple[npt.NDArray[np.int64], pa.Table]:
+    """The row of each negative, and the rows of `found` that they are, in order of rows and ranks.
+
+    ids, of: of each row its id and its query. found: in order of queries and ranks.
+    """
+    config: NegativesConfig = work.config
+    starts, ends = (
+        np.searchsorted(found["query"].to_numpy(), of, side=side) for side in ("left", "right")
+    )
+    sizes = (ends - starts - config.skip).clip(min=0)
+    if config.pick == "top":
+        sizes = sizes.clip(max=config.k)
+    row = np.repeat(np.arange(len(of)), sizes)
+    nth = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    place = starts[row] + config.skip + nth
+    if config.pick == "draw":
+        passages = found["passage_id"].to_numpy()[place]
+        order = np.lexsort((seeding.draws(work.seed, "negatives", ids[row], passages), row))
+        # The rows stay in order, so `nth` counts the drawn ones of each.
+        kept = np.sort(order[nth < config.k])
+        row, place = row[kept], place[kept]
+    return row, found.take(pa.array(place))
+
+
+def _emit(work: Work, rows: pa.Table, row: npt.NDArray[np.int64], picked: pa.Table) -> None:
+    """The negatives with their texts. row: of each picked one."""
+    with connection(work) as db:
+        db.register("picked", pa.table({"passage_id": picked["passage_id"].unique()}))
+        passages = db.sql(
+            f"""SELECT passage_id, context, text
+                FROM {work.inputs["passages"].sql("passages")} SEMI JOIN picked USING (passage_id)
+                ORDER BY passage_id"""
+        ).to_arrow_table()
+    place = np.searchsorted(passages["passage_id"].to_numpy(), picked["passage_id"].to_numpy())
+    contexts, texts = (
+        passages[name].take(pa.array(place)).to_pylist() for name in ("context", "text")
+    )
+    whole = np.zeros(rows.num_rows, dtype=np.bool_)
+    if work.config.source == "queries":
+        whole = seeding.text_ids(rows["positive"].to_pylist()) == rows["own"].to_numpy()
+    said = [
+        passage_text(context, text) if as_read else text
+        for context, text, as_read in zip(contexts, texts, whole[row].tolist(), strict=True)
+    ]
+    first = np.searchsorted(row, row)
+    columns = [rows["row_id"].take(pa.array(row)), np.arange(len(row)) - first + 1]
+    columns += [picked["passage_id"], pa.array(said, pa.string()), picked["score"]]
+    table = pa.table(dict(zip(NEGATIVES.names, columns, strict=True))).cast(NEGATIVES)
+    work.emit("negatives", table)
+    work.resources.progress(rows.num_rows, rows.num_rows, "rows")
+
+
+STAGE = Stage(
+    name="negatives",
+    config=NegativesConfig,
+    tables={"negatives": NEGATIVES},
+    run=run,
+    plan=plan,
+    libraries=("torch", "transformers", "sentence-transformers", "bm25s", "PyStemmer"),
+)

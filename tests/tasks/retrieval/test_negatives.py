@@ -1,0 +1,250 @@
+"""Stage `negatives`: which passages become a row's negatives, against sentence-transformers'."""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from mined_negatives import WORDS, mined, passage, static_encoder
+from pydantic import ValidationError
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.util import mine_hard_negatives
+
+from tercet.models import seeding
+from tercet.models.text.passages import passage_text
+from tercet.tasks.retrieval import negatives, train_passages
+from tercet.tasks.retrieval.negatives import NegativesSettings
+from tercet.tasks.stage import BadInput
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return static_encoder(tmp_path_factory.mktemp("static"))
+
+
+def labelled(anchor: str, positive: str, row_id: int | None = None) -> dict[str, Any]:
+    """A row of `labelled`."""
+    own = seeding.text_id(anchor, positive, "") if row_id is None else row_id
+    return {"row_id": own, "corpus": "clicks", "anchor": anchor, "positive": positive}
+
+
+def drawn(rng: np.random.Generator, count: int) -> str:
+    return " ".join(WORDS[place] for place in rng.integers(0, len(WORDS), count))
+
+
+def corpus_and_rows() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """1,500 passages, half of them another with some words changed; 750 queries.
+
+    A query has some of a passage's words, and others; for every tenth both are positives. Half of
+    the passages have a context.
+    """
+    rng = np.random.default_rng(11)
+    passages, rows = [], []
+    for number in range(750):
+        words = drawn(rng, 12).split()
+        context = drawn(rng, 3) if number % 2 else ""
+        changed = [*words[: 11 - number % 3], *drawn(rng, 1 + number % 3).split(), "w0"]
+        both = [passage(" ".join(one), context, number) for one in (words, changed)]
+        anchor = " ".join([*rng.choice(words, 8, replace=False), drawn(rng, 2)])
+        for one in both[: 2 if number % 10 == 0 else 1]:
+            rows.append(labelled(anchor, passage_text(one["context"], one["text"])))
+        passages += both
+    return passages, rows
+
+
+@pytest.mark.parametrize(("k", "skip"), [(1, 0), (4, 0), (4, 2)])
+def test_the_ids_are_those_that_sentence_transformers_mines(
+    encoder: Path, tmp_path: Path, k: int, skip: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passages, rows = corpus_and_rows()
+    monkeypatch.setattr(negatives, "_PART", 500)
+    found, _ = mined(tmp_path, encoder, passages, rows, k=k, skip=skip)
+    ours = defaultdict(list)
+    for row in found:
+        ours[row["triplet_id"]].append(row["passage_id"])
+        assert row["rank"] == len(ours[row["triplet_id"]])
+    columns = {name: [row[name] for row in rows] for name in ("anchor", "positive")}
+    dataset = mine_hard_negatives(
+        Dataset.from_dict(columns),
+        SentenceTransformer(str(encoder), device="cpu"),
+        corpus=[passage_text(row["context"], row["text"]) for row in passages],
+        relative_margin=0.05,
+        range_min=skip,
+        range_max=100,
+        num_negatives=k,
+        sampling_strategy="top",
+        output_format="triplet",
+        verbose=False,
+    )
+    theirs = defaultdict(list)
+    for row in dataset:
+        row_id = seeding.text_id(row["anchor"], row["positive"], "")
+        theirs[row_id].append(seeding.text_id(row["negative"]))
+    ids = [row["row_id"] for row in rows]
+    equal = sum(ours[row_id] == theirs[row_id] for row_id in ids)
+    assert equal >= 0.999 * len(ids)
+    assert len(found) > 0.95 * len(ids) * k
+
+
+def ids_of(found: list[dict[str, Any]]) -> dict[int, list[int]]:
+    """Passages by row, in order of their ranks."""
+    by_row = defaultdict(list)
+    for row in found:
+        by_row[row["triplet_id"]].append(row["passage_id"])
+    return dict(by_row)
+
+
+# Five passages that share ever less with the query "w1 w2 w3 w4 w5 w6".
+NEAR = [
+    passage("w1 w2 w3 w4 w5 w10", doc=1),
+    passage("w1 w2 w3 w4 w11 w12", doc=2),
+    passage("w1 w2 w3 w13 w14 w15", doc=3),
+    passage("w1 w2 w16 w17 w18 w19", doc=4),
+    passage("w1 w20 w21 w22 w23 w24", doc=5),
+]
+QUERY, POSITIVE = "w1 w2 w3 w4 w5 w6", "w2 w1 w3 w4 w5 w6 w2 w1 w3 w4 w5"
+
+
+def texts(found: list[dict[str, Any]]) -> list[str]:
+    return [row["text"] for row in found]
+
+
+@pytest.mark.parametrize("by", ["vectors", "bm25", "both"])
+def test_the_nearest_first_whatever_they_are_found_by(
+    encoder: Path, tmp_path: Path, by: str
+) -> None:
+    rows = [labelled(QUERY, POSITIVE)]
+    found, _ = mined(tmp_path, encoder, NEAR, rows, by=by, k=3, margin=0.0)
+    assert texts(found) == [row["text"] for row in NEAR[:3]]
+    assert [row["rank"] for row in found] == [1, 2, 3]
+    scores = [row["score"] for row in found]
+    assert scores == sorted(scores, reverse=True)
+    # BM25 scores beside cosines.
+    assert (max(scores) > 1) == (by == "bm25")
+    skipped, _ = mined(tmp_path, encoder, NEAR, rows, by=by, k=3, margin=0.0, skip=1)
+    assert texts(skipped) == [row["text"] for row in NEAR[1:4]]
+
+
+@pytest.mark.parametrize("by", ["vectors", "bm25"])
+def test_the_margin_is_a_share_of_the_positives_score(
+    encoder: Path, tmp_path: Path, by: str
+) -> None:
+    """The positive is a passage too, whose score another query's row shows."""
+    passages, rows = [*NEAR, passage(POSITIVE)], [labelled(QUERY, POSITIVE)]
+    better = [labelled(QUERY, " ".join(reversed(5 * QUERY.split())))]
+    (first,), _ = mined(tmp_path, encoder, passages, better, by=by, k=1, margin=0.0)
+    assert first["text"] == POSITIVE
+    scores = {}
+    for margin in (0.0, 0.4, 0.7):
+        found, _ = mined(tmp_path, encoder, passages, rows, by=by, k=5, margin=margin)
+        scores |= {row["text"]: row["score"] for row in found}
+        assert {row["text"] for row in found} == {
+            text for text, score in scores.items() if score <= (1 - margin) * first["score"]
+        }
+        assert (len(found) == 5) == (margin == 0.0)
+
+
+def test_the_least_similar_positive_of_a_query_decides(encoder: Path, tmp_path: Path) -> None:
+    rows = [labelled(QUERY, POSITIVE), labelled(QUERY, "w1 w2 w3 w30 w31 w32 w33")]
+    found, _ = mined(tmp_path, encoder, NEAR, rows, k=2, margin=0.0)
+    first, second = ids_of(found).values()
+    assert first == second == [row["passage_id"] for row in NEAR[3:5]]
+
+
+def test_what_may_answer_a_query_is_no_negative(encoder: Path, tmp_path: Path) -> None:
+    held_out = [
+        passage("w1 w2 w3 w4 w5 w40", split="dev"),
+        passage("w1 w2 w3 w4 w5 w41", split="test"),
+    ]
+    answers = [
+        passage(POSITIVE),
+        passage(f"w50 w51 {POSITIVE} w52"),
+        # Within the positive.
+        passage("w3 w4 w5"),
+        passage(QUERY),
+        passage("w1 w2 w3 w4 w53", context=f"w54 > {QUERY}"),
+    ]
+    rows = [labelled(QUERY, POSITIVE)]
+    passages = [*answers, *held_out, *NEAR]
+    found, _ = mined(tmp_path, encoder, passages, rows, k=5, margin=0.0, by="bm25")
+    assert texts(found) == [row["text"] for row in NEAR]
+
+
+def test_no_passage_of_its_own_document_is_a_pairs_negative(encoder: Path, tmp_path: Path) -> None:
+    own = [passage(f"w1 w2 w3 w4 w5 w{number}", doc=9) for number in range(60, 90)]
+    pair = {"pair_id": 5, "doc_id": 9, "query": QUERY, "answer": POSITIVE, "split": "train"}
+    others = [
+        {**pair, "pair_id": place, "split": split} for place, split in ((6, "dev"), (7, "test"))
+    ]
+    found, _ = mined(
+        tmp_path,
+        encoder,
+        [*own, *NEAR],
+        [pair, *others],
+        "document_pairs",
+        k=3,
+        margin=0.0,
+        depth=5,
+    )
+    # Thirty are nearer, and make no difference to how deep is searched.
+    assert ids_of(found) == {5: [row["passage_id"] for row in NEAR[:3]]}
+
+
+def test_without_context_unless_the_positive_has_one(encoder: Path, tmp_path: Path) -> None:
+    passages = [passage(row["text"], "w90 > w91", row["doc_id"]) for row in NEAR]
+    found, _ = mined(tmp_path, encoder, passages, [labelled(QUERY, POSITIVE)], k=1, margin=0.0)
+    assert texts(found) == [NEAR[0]["text"]]
+    assert found[0]["passage_id"] == seeding.text_id(f"w90 > w91\n{NEAR[0]['text']}")
+
+
+def test_a_draw_is_among_the_first_and_the_same_in_any_parts(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passages, rows = corpus_and_rows()
+    settings = {"k": 3, "skip": 2, "depth": 30, "pick": "draw", "by": "both"}
+    found, _ = mined(tmp_path, encoder, passages, rows, **settings)
+    nearest, _ = mined(tmp_path, encoder, passages, rows, **{**settings, "pick": "top", "k": 28})
+    first = ids_of(nearest)
+    drawn = ids_of(found)
+    assert all(set(ids) <= set(first[row]) for row, ids in drawn.items())
+    assert sum(ids == first[row][:3] for row, ids in drawn.items()) < 0.05 * len(rows)
+    # In order of the search.
+    assert all(sorted(ids, key=first[row].index) == ids for row, ids in drawn.items())
+    monkeypatch.setattr(negatives, "_PART", 100)
+    monkeypatch.setattr(train_passages, "_BLOCK", 64)
+    assert mined(tmp_path, encoder, passages, list(reversed(rows)), **settings)[0] == found
+
+
+def test_a_row_without_a_vector_is_a_reject(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tercet.models.encoders import encoder as module
+
+    encode = module.encode
+
+    def spoilt(model: Any, given: list[str], *more: Any, **named: Any) -> Any:
+        vectors = encode(model, given, *more, **named)
+        vectors[[text == "w1 w2" for text in given]] = np.nan
+        return vectors
+
+    monkeypatch.setattr(module, "encode", spoilt)
+    rows = [labelled("w1 w2", POSITIVE, 1), labelled(QUERY, POSITIVE, 2)]
+    found, refused = mined(tmp_path, encoder, NEAR, rows, k=1, margin=0.0)
+    assert ids_of(found).keys() == {2}
+    assert [(row["row_id"], row["reason"], row["text"]) for row in refused] == [
+        (1, "nan_vector", "w1 w2")
+    ]
+
+
+def test_nothing_to_search_in_is_said(encoder: Path, tmp_path: Path) -> None:
+    held_out = [{**row, "split": "dev"} for row in NEAR]
+    with pytest.raises(BadInput, match="no passage is in the split train: lower"):
+        mined(tmp_path, encoder, held_out, [labelled(QUERY, POSITIVE)])
+    assert mined(tmp_path, encoder, NEAR, []) == ([], [])
+
+
+def test_depth_must_hold_what_is_skipped_and_taken() -> None:
+    with pytest.raises(ValidationError, match="skip and k are more than depth: raise depth to 12"):
+        NegativesSettings(k=10, skip=2, depth=11)
