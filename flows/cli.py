@@ -251,7 +251,9 @@ def search(
 
 @app.command()
 def export(
-    ref: Annotated[str, Argument(help="an encoder (train), a table (triplets), graph, or a tag")],
+    ref: Annotated[
+        str, Argument(help="an encoder (train), a table (triplets), graph, beir, or a tag")
+    ],
     destination: Annotated[
         str, Argument(help="a directory that does not exist yet; for graph, FILE.graphml")
     ],
@@ -262,9 +264,10 @@ def export(
     store: StoreOption = STORE,
     run_ref: RunOption = None,
 ) -> None:
-    """Write an encoder, a table or the graph to files.
+    """Write an encoder, a table, the graph or questions to files.
 
-    For use without Tercet; encoders and tables come with a card.
+    For use without Tercet; encoders and tables come with a card. `beir` writes passages and
+    questions in BEIR's layout.
     """
     from tercet.flows.commands.export import export as export_ref
 

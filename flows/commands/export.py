@@ -24,6 +24,7 @@ from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput
 
 SUFFIX = ".graphml"
+BEIR = "beir"
 # Endings of files that an export never writes: a directory so named would pass for one.
 FOREIGN = (".csv", ".json", ".jsonl", ".onnx", ".parquet", ".safetensors", ".tsv", ".zip")
 
@@ -39,7 +40,7 @@ def export(
     public: bool = False,
 ) -> None:
     """Writes an encoder or a table to a new directory with its card, and uploads it if asked; a
-    knowledge graph to a file, if the destination ends in .graphml.
+    knowledge graph to a file, if the destination ends in .graphml; for `beir` a folder of queries.
 
     Raises: BadInput when the ref is neither a finished encoder nor a table, or the destination
         exists; StageFailed when the upload failed.
@@ -57,6 +58,11 @@ def export(
             f"{destination} is named like a file, but an export is a directory: leave its ending "
             "out, or write a table's rows to a file with `tercet sql 'FROM TABLE' -o FILE`."
         )
+    if ref == BEIR:
+        if onnx or int8 or public or push is not None:
+            raise BadInput(f"{BEIR} takes no --onnx, --int8, --push or --public.")
+        _beir(opened, Path(destination).expanduser(), run_ref)
+        return
     kind: Literal["model", "dataset"] = "dataset" if is_table(opened, ref) else "model"
     if kind == "dataset" and (onnx or int8):
         raise BadInput(f"--onnx and --int8 apply to encoders only, but {ref} is a table.")
@@ -188,6 +194,25 @@ def _graph(artifact: Artifact, target: Path) -> None:
             f"The graph was too large to write whole: the file has at most the {NODES:,} most "
             f"mentioned entities and the {EDGES:,} most frequent edges between them."
         )
+
+
+def _beir(store: Store, target: Path, run_ref: str | None) -> None:
+    from tercet.flows.exports.beir import export_beir
+
+    written = export_beir(store, target, run_ref)
+    asked = ", ".join(f"{count:,} of {split}" for split, count in sorted(written.judged.items()))
+    documents = {"passage": "passages", "document": "rows", "file": "files"}[written.unit]
+    typer.echo(
+        f"{written.documents:,} {documents} of run {written.run['run_id']} are in {target}, with "
+        f"queries: {asked}."
+    )
+    if written.unit != "passage":
+        typer.echo(
+            f"The questions name {documents}, so each is one document here, of which an encoder "
+            "reads the beginning; in the run it ranks where its best passage does."
+        )
+    if "test" in written.judged:
+        typer.echo(f"To measure an encoder on them: tercet eval MODEL --beir {target}")
 
 
 def _table(store: Store, ref: str, target: Path, run_ref: str | None) -> None:

@@ -149,9 +149,9 @@ def run_stage(
     }
 
 
-def compare(models: dict[str, Path], pairs=(), awareness=(), seed=0, **config) -> pa.Table:
+def compare(models: dict[str, Path], pairs=(), tasks_of_run=(), seed=0, **config) -> pa.Table:
     """The rows of several models beside each other."""
-    return evaluate_models(models, EvaluateConfig(**config), Resources(), pairs, awareness, seed)
+    return evaluate_models(models, EvaluateConfig(**config), Resources(), pairs, tasks_of_run, seed)
 
 
 def evaluate_model(path: Path, suite: Path, tasks=(), **config) -> pa.Table:

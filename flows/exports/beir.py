@@ -1,0 +1,146 @@
+"""Exports a run's passages and questions as a folder in BEIR's layout."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from tercet.flows.exports.whole import whole_directory
+from tercet.flows.results.queries import connect
+from tercet.storage import runs
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.rows import Rows, joined
+from tercet.storage.store import Store
+from tercet.tasks.corpus import passages
+from tercet.tasks.corpus.queries import is_query
+from tercet.tasks.evaluation import judgements
+from tercet.tasks.stage import BadInput
+
+PASSAGES, JUDGEMENTS = passages.STAGE.name, judgements.NAME
+# What a document of the folder is, as `judgements.unit` has it, and its id.
+_IDS = {"passage": "passage_id::VARCHAR", "document": "path", "file": "source"}
+_BATCH = 10_000
+
+
+@dataclass(frozen=True)
+class Written:
+    """Whose rows were written, and how many. unit: what a document is. judged: queries by split."""
+
+    run: runs.Run
+    unit: str
+    documents: int
+    judged: Mapping[str, int]
+
+
+def export_beir(store: Store, target: Path, run_ref: str | None) -> Written:
+    """Writes `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv` to a new directory.
+
+    Documents are the passages; where questions name files or rows of a table, these as a whole.
+    The splits test and dev are the recipe's tables of questions, train the queries of triplets.
+    run_ref: None means the newest run that has questions, else passages.
+    Raises: BadInput for a run without passages, or without a query, and for an existing target.
+    """
+    run = _run(store, run_ref)
+    found = {stage: _rows(store, run, stage) for stage in (PASSAGES, JUDGEMENTS)}
+    with closing(connect(store, str(run["run_id"]))) as db, whole_directory(target) as folder:
+        unit = _prepare(db, found)
+        counts = db.execute("SELECT split, count(DISTINCT query_id) FROM judged GROUP BY 1")
+        judged = dict(counts.fetchall())
+        if not judged:
+            raise BadInput(
+                f"Run {run['run_id']} of {run['recipe_name']} has no questions: name a table of "
+                "your own under evaluate.retrieval_sets, or another run with --run."
+            )
+        documents = _write(folder / "corpus.jsonl", _documents(db))
+        asked = "SELECT query_id::VARCHAR AS _id, any_value(query) AS text FROM judged GROUP BY 1"
+        _write(folder / "queries.jsonl", _dicts(db.execute(f"{asked} ORDER BY min(n)")))
+        (folder / "qrels").mkdir()
+        for split in judged:
+            grades = db.execute(
+                """SELECT query_id, _id FROM judged JOIN documents USING (passage_id)
+                WHERE split = ? GROUP BY ALL ORDER BY min(judged.n), min(documents.n)""",
+                [split],
+            )
+            lines = (f"{query}\t{document}\t1" for query, document in grades.fetchall())
+            text = "\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n"
+            (folder / "qrels" / f"{split}.tsv").write_text(text, encoding="utf-8")
+    return Written(run, unit, documents, judged)
+
+
+def _run(store: Store, run_ref: str | None) -> runs.Run:
+    """The run of this ref, or the newest with questions, else passages. Raises BadInput."""
+    named = run_ref is not None
+    listed = [runs.resolve_run(store, run_ref)] if named else runs.list_runs(store)
+    for step in (JUDGEMENTS, PASSAGES):
+        for run in listed:
+            if any(entry["step"] == step for entry in run["steps"]):
+                return run
+    whose = f"Run {run_ref} has no" if named else "No run in this store has"
+    raise BadInput(f"{whose} passages: run a recipe with `passages: {{}}` under its `ingest`.")
+
+
+def _rows(store: Store, run: runs.Run, stage: str) -> Rows:
+    return joined(
+        [
+            open_artifact(store, entry["step"], entry["version"]).rows()
+            for entry in run["steps"]
+            if entry.get("stage", entry["step"]) == stage
+        ]
+    )
+
+
+def _prepare(db: duckdb.DuckDBPyConnection, found: Mapping[str, Rows]) -> str:
+    """Makes the tables `documents` (a row a passage) and `judged`; what a document is."""
+    own = found[JUDGEMENTS].tables.get(JUDGEMENTS)
+    units = set()
+    asked = "SELECT NULL::UBIGINT, NULL, NULL, NULL WHERE FALSE"
+    if own is not None:
+        table = found[JUDGEMENTS].sql(JUDGEMENTS)
+        units = {unit for (unit,) in db.execute(f"SELECT DISTINCT unit FROM {table}").fetchall()}
+        asked = f"SELECT query_id, query, split, passage_id FROM {table}"
+    # Questions to files cannot be judged by passages; those to passages can by files.
+    unit = next((one for one in ("file", "document") if one in units), "passage")
+    read = found[PASSAGES].sql(PASSAGES)
+    corpora = db.execute(f"SELECT count(DISTINCT corpus) FROM {read}").fetchall()[0][0]
+    key = f"corpus || '/' || {_IDS[unit]}" if unit != "passage" and corpora > 1 else _IDS[unit]
+    db.execute(
+        f"""CREATE TEMP TABLE documents AS SELECT row_number() OVER () AS n, passage_id, context,
+            text, {key} AS _id FROM {read}"""
+    )
+    db.execute(
+        f"""CREATE TEMP TABLE judged AS SELECT row_number() OVER () AS n, * FROM (
+            {asked} UNION ALL
+            SELECT md5_number_lower(anchor), anchor, 'train', sentence_id FROM triplets
+            WHERE {is_query(found[PASSAGES])} AND triplet_id NOT IN (
+                SELECT row_id FROM rejects WHERE stage = 'guard' AND row_id IS NOT NULL)
+        ) AS all_of_them (query_id, query, split, passage_id)"""
+    )
+    return unit
+
+
+def _documents(db: duckdb.DuckDBPyConnection) -> Iterator[dict[str, Any]]:
+    return _dicts(
+        db.execute(
+            """SELECT _id, first(context ORDER BY n) AS title,
+                string_agg(text, chr(10) ORDER BY n) AS text
+            FROM documents GROUP BY _id ORDER BY min(n)"""
+        )
+    )
+
+
+def _dicts(result: duckdb.DuckDBPyConnection) -> Iterator[dict[str, Any]]:
+    names = [column[0] for column in result.description or ()]
+    while batch := result.fetchmany(_BATCH):
+        yield from (dict(zip(names, row, strict=True)) for row in batch)
+
+
+def _write(path: Path, rows: Iterator[dict[str, Any]]) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8") as file:
+        for count, row in enumerate(rows, start=1):  # noqa: B007
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return count
