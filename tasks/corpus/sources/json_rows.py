@@ -44,7 +44,7 @@ def of_lines(path: Path, max_bytes: int) -> Iterator[Numbered]:
 
 
 def of_list(path: Path) -> Iterator[Numbered]:
-    """The objects of a .json, numbered by their place in its list.
+    """The objects of a .json, numbered by their place in it.
 
     Raises:
         BadInput: the file is too large to be held, is no JSON, or has no list of objects, or
@@ -90,7 +90,9 @@ def _whole(path: Path) -> Any:
 
 
 def _listed(path: Path, value: Any) -> list[Any]:
-    """The list of rows: the value itself, or what a single key of it holds."""
+    """The rows: the value itself if it is a list, or what a single key of it holds; else, if every
+    key holds an object, those, with their keys as the column `id`.
+    """
     if isinstance(value, list):
         return value
     there = value if isinstance(value, dict) else {}
@@ -100,7 +102,15 @@ def _listed(path: Path, value: Any) -> list[Any]:
     if found:
         known = ", ".join(map(repr, found))
         raise BadInput(f"{path} has several lists of rows ({known}): write one of them as .jsonl")
+    objects = [one for one in there.values() if isinstance(one, dict) and not _by_number(one)]
+    if len(objects) == len(there) > 1:
+        return [{"id": key, **row} for key, row in zip(there, objects, strict=True)]
     raise BadInput(f"{path} holds no list of rows, that is of objects, nor a key with one: {_HINT}")
+
+
+def _by_number(column: dict[str, Any]) -> bool:
+    """Whether an object is rather a column, whose values stand by the number of their row."""
+    return bool(column) and all(key.isdecimal() for key in column)
 
 
 def _has_rows(value: Any) -> bool:

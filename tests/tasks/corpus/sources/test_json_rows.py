@@ -29,6 +29,14 @@ def test_a_list_of_rows_is_found_where_it_stands(given: Any, tmp_path: Path) -> 
     assert tables.columns_of(path, LIMIT) == ["id", "body"]
 
 
+def test_the_keys_of_a_dictionary_of_rows_are_their_ids(tmp_path: Path) -> None:
+    given = {"a1": {"body": "Herons wait."}, "a2": {"id": "own", "body": "They stand."}}
+    assert read(tmp_path / "a.json", json.dumps(given)) == [
+        (1, {"id": "a1", "body": "Herons wait."}, None),
+        (2, {"id": "own", "body": "They stand."}, None),
+    ]
+
+
 def test_a_row_that_cannot_be_used_costs_no_other(tmp_path: Path) -> None:
     long = json.dumps("x" * (LIMIT + 1))
     rows = ['{"a": "1"}', '"text"', '{"a": "1", "a": "2"}', f'{{"a": {long}}}', '{"a": "3"}']
@@ -54,6 +62,8 @@ def test_no_row_is_no_error_of_the_file(content: str, tmp_path: Path) -> None:
         ("[" * 200_000, "is no JSON"),
         ('{"name": "a", "files": ["b", "c"]}', "holds no list of rows, .*as .jsonl, e.g. with jq"),
         ('"text"', "holds no list of rows"),
+        ('{"text": {"0": "a", "1": "b"}, "n": {"0": 1, "1": 2}}', "holds no list of rows"),
+        ('{"options": {"a": 1}}', "holds no list of rows"),
         ('{"a": [{"b": 1}], "c": [{"d": 1}]}', r"several lists of rows \('a', 'c'\)"),
         (b'[{"a": "caf\xe9"}]', "is not UTF-8: .*iconv -f latin1"),
         ("[]".encode("utf-16"), "is UTF-16"),
