@@ -350,7 +350,7 @@ def _judge(db: Any, config: PairedConfig) -> None:
 
     A text that several methods give in one role counts once; a candidate made for the role comes
     before one that changed roles, and the method of more weight before the others. So does a query
-    that several passages have; what more than `SHARED` have finds none of them.
+    of several passages: the one that it finds first. What more than `SHARED` have finds none.
     """
     rank_max = "NULL" if config.rank_max is None else config.rank_max
     unscored = "value IS NULL" if config.by_similarity else "FALSE"
@@ -365,7 +365,7 @@ def _judge(db: Any, config: PairedConfig) -> None:
                 CASE WHEN query_id IS NULL THEN sentence_id END,
                 CASE WHEN query_id IS NULL THEN anchor_id END,
                 CASE WHEN query_id IS NULL THEN text_id END
-                ORDER BY reserved, made_as <> role, weight DESC, candidate_id) AS nth
+                ORDER BY reserved, made_as <> role, weight DESC, passage_rank, candidate_id) AS nth
         FROM (SELECT candidate_id, sentence_id, anchor_id, s.role AS made_as, relation, s.method,
             text_id, value, p_true, weight, reserved, low, high, p_min, words, query_id, sharing,
             passage_rank,

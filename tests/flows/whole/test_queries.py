@@ -192,3 +192,48 @@ def test_questions_of_a_language_model_train_the_encoder(tiny: Tiny, tmp_path: P
         assert positive == f"{context}\n{text}"
         assert anchor.endswith("?") == (kind == "question")
         assert shots == ["export to file" if kind == "keyword" else "What does an export write?"]
+
+
+def test_questions_are_kept_that_find_their_own_passage(tiny: Tiny, tmp_path: Path) -> None:
+    """Moving the bound asks, encodes and ranks nothing again."""
+    content = recipe(tiny, tmp_path, llm={"name": "obeying", "temperature": 0.3})
+    content["synthesise"] = {"title": None, "question": {"kinds": ["keyword"]}}
+    content["score"] = {"round_trip": None}
+    content["train"]["phases"] = [{"rows": "queries", "loss": "info_nce", "max_steps": 2}]
+    content["select"] = {"rank_max": 1}
+    bounded = content | {"select": {"rank_max": 2, "rank": "fused"}}
+    with obeying_server() as (server, asked):
+        content["run"]["llm"] = {"endpoints": [server.url]}
+        store = run(tmp_path, content, "--until", "select")
+        count = len(asked.asked)
+        run(tmp_path, bounded)
+        assert len(asked.asked) == count
+    newest = "run_id = (SELECT max(run_id) FROM run_steps)"
+    reused = query(store, f"SELECT step FROM run_steps WHERE state = 'reused' AND {newest}")
+    assert ("score.round_trip",) in reused
+    assert ("select",) not in reused
+    rows = query(
+        store,
+        """SELECT c.method, max(s.value) FILTER (s.measure = 'rank_vectors'),
+               max(s.value) FILTER (s.measure = 'rank_bm25'),
+               max(s.value) FILTER (s.measure = 'rank_fused'), any_value(r.reason),
+               bool_or(t.triplet_id IS NOT NULL)
+           FROM candidates c LEFT JOIN scores s USING (candidate_id)
+           LEFT JOIN rejects r ON r.row_id = c.candidate_id AND r.stage = 'select'
+           LEFT JOIN triplets t ON t.positive_id = c.candidate_id
+           GROUP BY c.candidate_id, c.method""",
+    )
+    passages = query(store, "SELECT count(*) FROM passages")[0][0]
+    reasons = {}
+    for method, near, worded, fused, reason, kept in rows:
+        if method == "title":
+            assert (near, worded, fused) == (None, None, None)
+            assert reason != "beyond_rank_max"
+            continue
+        assert 1 <= near <= passages
+        assert worded in {*range(1, passages + 1), 1_001}
+        assert kept == (reason is None)
+        assert fused <= 2 if kept else reason != "beyond_rank_max" or fused > 2
+        reasons[reason] = reasons.get(reason, 0) + 1
+    assert reasons[None] > 5
+    assert reasons["beyond_rank_max"] > 5

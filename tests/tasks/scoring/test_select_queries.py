@@ -94,3 +94,16 @@ def test_only_a_threshold_for_them_bounds_the_similarity_of_queries(tmp_path: Pa
     rows = [(HERONS, "positive", "next_sentences", "They fish.", 0.5)]
     found = selected(tmp_path, rows, pairing="relation", positive_min=0.9, passages=[GULLS])
     assert found.reasons() == {"They fish.": "below_positive_min"}
+
+
+def test_a_query_that_several_have_stays_with_the_passage_that_it_finds_first(
+    tmp_path: Path,
+) -> None:
+    for first in (HERONS, GULLS, TERNS):
+        ranks = [
+            (text, "round_trip", "rank_vectors", 1.0 if text == first else 2.0)
+            for text in (HERONS, GULLS, TERNS)
+        ]
+        given = dict.fromkeys((HERONS, GULLS, TERNS), "birds")
+        found = of(tmp_path, given, more_scores=ranks, rank_max=3)
+        assert [row["positive"] for row in found.triplets] == [first]
