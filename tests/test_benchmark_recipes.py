@@ -141,6 +141,12 @@ def test_arms_of_what_is_drawn() -> None:
     assert all("evaluate.encoder.seed47" in steps for steps in arms.values())
 
 
+def test_arms_of_the_small_language_model() -> None:
+    arms = compiled("gcse_small", BENCHMARKS / "arms_small.yaml", "seeds=3")
+    assert "synthesise.quantity_revision" in arms["the model writes all"]
+    assert not any("rewrite" in step for step in arms["rules write all"])
+
+
 def test_arms_of_reconstruction() -> None:
     arms = compiled("sarcse_cpu", BENCHMARKS / "arms_sarcse.yaml", "seeds=6", "backbone=x/y")
     assert all("evaluate.encoder.seed47" in steps for steps in arms.values())
