@@ -1,6 +1,7 @@
 """What is wrong with a text as a query to the passage that it was written for."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from tercet.models.text.shingles import GRAM
 _QUESTION = "question"
 _WORD = re.compile(r"\w+")
 MOST = 40
+_AGAIN = 3
 # A query of so many words that stands in its passage was copied from there.
 _FEW = 4
 
@@ -23,8 +25,9 @@ def query_faults(said: pa.Table) -> Iterator[tuple[int, str, str]]:
         the check `query` are none. A passage's own words are no excuse here: what it says of
         itself, nobody who searches knows.
 
-    Reasons: several_lines, too_long (over `MOST` words), preamble, speaks_of_text, copied_words
-    (`GRAM` in a row of the passage, or the whole query), and of a question no_question.
+    Reasons: several_lines, too_long (over `MOST` words), repetition (of a word), preamble,
+    speaks_of_text, copied_words (`GRAM` in a row of the passage, or the whole query), and of a
+    question no_question.
     """
     checks = said["checks"].to_pylist()
     rows = [row for row, names in enumerate(checks) if "query" in (names or ())]
@@ -37,6 +40,8 @@ def query_faults(said: pa.Table) -> Iterator[tuple[int, str, str]]:
             yield row, "several_lines", "there is a line break in it"
         elif len(text.split()) > MOST:
             yield row, "too_long", f"more than {MOST} words, which nobody searches with"
+        elif looped := _looped(text):
+            yield row, "repetition", f"it says {looped} again and again"
         elif wording.OF_QUERY.search(text):
             yield row, "preamble", "it says what it is"
         elif found := _spoken(text, source):
@@ -45,6 +50,12 @@ def query_faults(said: pa.Table) -> Iterator[tuple[int, str, str]]:
             yield row, "copied_words", f"the passage has it: {copied}"
         elif kind == _QUESTION and not wording.ENDS_AS_QUESTION.search(text):
             yield row, "no_question", "it does not end in a question mark"
+
+
+def _looped(text: str) -> str | None:
+    """A longer word that the query says `_AGAIN` times: small models end in loops."""
+    words = Counter(word for word in _WORD.findall(text.lower()) if len(word) > 3)
+    return next((word for word, times in words.items() if times >= _AGAIN), None)
 
 
 def _spoken(text: str, source: str) -> str | None:

@@ -45,6 +45,8 @@ def fault(text: str, kind: str = "question", source: str = PASSAGE, **columns: A
         ("Which stands in shallow water all day and?", "question", None),
         ("stands in shallow water", "keyword", "copied_words"),
         ("shallow water", "keyword", None),
+        ("fish heron fish heron fish", "keyword", "repetition"),
+        ("What do fish fear of the heron and the fish?", "question", None),
         ("wait " * 41, "keyword", "too_long"),
         ("Lake birds herons", "keyword", None),
         ("Question: What does a heron eat?", "question", "preamble"),
