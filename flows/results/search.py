@@ -1,8 +1,9 @@
 """Search in a run's passages: by the trained encoder, by the untouched one, and by words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -10,8 +11,10 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tercet.flows.pipeline.fingerprints import made_model, weights_version
+from tercet.flows.recipe.shipped import shipped_corpora
 from tercet.flows.results.refs import find_artifact
 from tercet.flows.results.word_index import open_index
 from tercet.models import weights
@@ -66,6 +69,7 @@ def search(
 ) -> Answer:
     """The `count` best passages of each way, or of the way `by` alone, each with all its ranks.
 
+    Of passages that come with Tercet none is found, unless there are no others.
     Ranks begin with 1 and end with `DEPTH`. In the order of `by`, else of the trained encoder, of
     the untouched one, of BM25. A way that the run has no vectors for has no ranks.
 
@@ -82,27 +86,29 @@ def search(
     run = _run(store, run_ref)
     artifact = find_artifact(store, PASSAGES, run["run_id"])
     rows, depth = artifact.rows(), max(DEPTH, count)
+    left_out = _shipped(rows, run)
+    deeper = depth + len(left_out)
     rankings: dict[str, dict[int, _Rank]] = {}
     missing: dict[str, str] = {}
     for way in WAYS:
         try:
             if way == BM25:
                 ids = _ids(rows, PASSAGES)
-                found = bm25.search(open_index(store, artifact), [query], depth)
+                found = bm25.search(open_index(store, artifact), [query], deeper)
             else:
-                ids, found = _by_vectors(store, run, way, query, depth)
+                ids, found = _by_vectors(store, run, way, query, deeper)
         except BadInput as error:
             if way == by:
                 raise
             missing[way] = str(error)
         else:
-            rankings[way] = _ranks(ids, *found)
+            rankings[way] = _ranks(ids, *found, left_out, depth)
     asked = rankings if by is None else {by: rankings[by]}
     best = {one for ranks in asked.values() for one, (rank, _) in ranks.items() if rank <= count}
     behind = (depth + 1, 0.0)
     ordered = sorted(best, key=lambda one: [r.get(one, behind)[0] for r in asked.values()])
     table = _table(rows, ordered, {way: rankings.get(way, {}) for way in WAYS})
-    return Answer(run, rows.count(PASSAGES), table, missing)
+    return Answer(run, rows.count(PASSAGES) - len(left_out), table, missing)
 
 
 def _run(store: Store, run_ref: str | None) -> runs.Run:
@@ -193,11 +199,24 @@ def _ids(rows: Rows, table: str) -> _Ids:
     return ids
 
 
-def _ranks(ids: _Ids, places: Places, scores: Scores) -> dict[int, _Rank]:
+def _shipped(rows: Rows, run: runs.Run) -> set[int]:
+    """The ids of the passages that come with Tercet, if there are others."""
+    corpora = shipped_corpora(run["recipe"])
+    if not corpora:
+        return set()
+    both = rows.table(PASSAGES, ["passage_id", "corpus"])
+    of_tercet = both.filter(pc.field("corpus").isin(corpora))["passage_id"].to_pylist()
+    return set(of_tercet) if len(of_tercet) < both.num_rows else set()
+
+
+def _ranks(
+    ids: _Ids, places: Places, scores: Scores, left_out: Container[int], depth: int
+) -> dict[int, _Rank]:
     """Rank and score of each passage that was found for the one query, by its id."""
     there = places[0] != NONE
     found = zip(ids[places[0][there]].tolist(), scores[0][there].tolist(), strict=True)
-    return {one: (rank, score) for rank, (one, score) in enumerate(found, start=1)}
+    kept = islice((both for both in found if both[0] not in left_out), depth)
+    return {one: (rank, score) for rank, (one, score) in enumerate(kept, start=1)}
 
 
 def _table(

@@ -59,14 +59,19 @@ def searched(tmp_path: Path, tiny_backbone: Path, tiny_texts: list[str]) -> Sear
     return Searched(store, run, texts, table["passage_id"].to_pylist(), tiny_backbone, trained)
 
 
-def passages(texts: list[str]) -> pa.Table:
-    """Every second one under a heading."""
+def passages(texts: list[str], shipped: int = 0) -> pa.Table:
+    """Every second one under a heading; of so many the corpus is `plain`."""
     rows: list[dict[str, Any]] = []
     for place, text in enumerate(texts):
         context = "Notes > File open" if place % 2 else ""
         rows.append(
             {"passage_id": seeding.text_id(passage_text(context, text)), "doc_id": place // 2}
-            | {"text": text, "context": context, "corpus": "notes", "source": "notes.md"}
+            | {
+                "text": text,
+                "context": context,
+                "corpus": "plain" if place < shipped else "notes",
+                "source": "notes.md",
+            }
             | {"path": f"notes.md:{place}", "position": place % 2, "n_tokens": len(text.split())}
             | {"split": "train"}
         )

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands_store import make_run, small_store
-from searched_store import CONFIG, Searched, searched
+from commands_store import make_artifact, make_run, small_store
+from searched_store import CONFIG, Searched, passages, searched
 
 from tercet.flows.results.search import WAYS, Answer, _loaded, search
 from tercet.models.encoders import encoder
@@ -76,6 +76,27 @@ def test_the_best_of_each_ranking_stand_in_the_order_of_the_trained_encoder(
         place = searched.ids.index(row["passage_id"])
         assert row["path"] == f"notes.md:{place}"
         assert row["context"] == ("Notes > File open" if place % 2 else "")
+
+
+def test_passages_that_come_with_tercet_are_not_found_unless_there_are_no_others(
+    searched: Searched,
+) -> None:
+    whole = search(searched.store, None, QUERY, count=60)
+    steps = (get_run(searched.store, searched.run) or {})["steps"]
+    has = {step["step"]: (step["version"], "made", step["tables"]) for step in steps}
+    plain = {"name": "plain", "source": "package:tercet.recipes/plain_english.txt"}
+    recipe = {"name": "notes", "backbone": str(searched.backbone), "corpora": [plain]}
+    for shipped, there in ((25, searched.ids[25:]), (60, searched.ids)):
+        texts = [text.rpartition("\n")[2] for text in searched.texts]
+        table = {"passages": passages(texts, shipped)}
+        make_artifact(searched.store, "passages", f"dddd{shipped}", table)
+        has["passages"] = (f"dddd{shipped}", "made", {"passages": 60})
+        run = make_run(searched.store, "notes", has, recipe)
+        answer = search(searched.store, run, QUERY, count=60)
+        assert answer.passages == len(there)
+        for way in WAYS:
+            assert ranked(answer, way) == [one for one in ranked(whole, way) if one in there]
+            assert min(r for r in answer.rows[way].to_pylist() if r is not None) == 1
 
 
 def test_a_long_query_is_read_as_far_as_the_encoder_reads(searched: Searched) -> None:
