@@ -295,7 +295,7 @@ def test_every_line_of_a_search_can_be_used(notes: Path, tmp_path: Path) -> None
     write_recipe(str(notes), str(output))
     (tmp_path / "asked.csv").write_text("question,file\nWho waits?,3.md\n")
     text = output.read_text().replace("FILE}", f"{tmp_path / 'asked.csv'}}}")
-    keys = ("question", "rank_max", "retrieval_sets", "llm", "score")
+    keys = ("question", "rank_max", "retrieval_sets", "llm", "score", "negatives")
     for key in keys:
         text, changed = re.subn(rf"^( *)# ({key}: [{{\d])", r"\1\2", text, flags=re.MULTILINE)
         assert changed == 1, key
