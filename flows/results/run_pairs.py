@@ -202,8 +202,8 @@ def _ask(
     store: Store, run: runs.Run, splits: Sequence[Split], asked: Mapping[str, str]
 ) -> tuple[list[RetrievalTask], list[str]]:
     """These tables of questions to the run's passages, and what is said of rows left out."""
-    rows = _rows(store, run, passages.STAGE.name)
-    if passages.STAGE.name not in rows.tables:
+    made = _rows(store, run, passages.STAGE.name)
+    if passages.STAGE.name not in made.tables:
         raise BadInput(
             f"{_named(run)} has no passages to ask: name another run with --run, or run its recipe "
             "with `ingest: {passages: {}}`."
@@ -215,13 +215,14 @@ def _ask(
         corpora=[c for c in recipe["corpora"] if c.get("role") not in ("labelled", "pretrain")],
         max_line_bytes=(recipe.get("ingest") or {}).get("max_line_bytes", 1_000_000),
     )
-    table = rows.table(passages.STAGE.name)
+    table = made.table(passages.STAGE.name)
     tasks, said = [], []
     for name, judged, left_out in judgements.judge_tables(config, table):
         tasks += judged_tasks(judged, table, splits)
         if left_out:
             first = f"the first: row {left_out[0].row}: {left_out[0].detail}"
-            said.append(f"{name}: {len(left_out):,} rows left out; {first}")
+            rows = "row" if len(left_out) == 1 else "rows"
+            said.append(f"{name}: {len(left_out):,} {rows} left out; {first}")
     return tasks, said
 
 

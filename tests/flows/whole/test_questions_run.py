@@ -1,0 +1,93 @@
+"""A whole run that measures questions of one's own in a table, and what is done with them after."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tiny_run import Tiny, documents, ended_well, query, tercet
+
+COUNT = 40
+
+
+def write(tiny: Tiny, folder: Path, rows: list[tuple[str, str, str]], **changes: Any) -> list[str]:
+    """Pages, a table of questions and a recipe; the words that run it."""
+    (folder / "pages").mkdir(exist_ok=True)
+    for number, row in enumerate(documents(COUNT, seed=3)):
+        text = f"# Report {number}\n\n{row['query']}\n\n## More\n\n{row['answer']}\n"
+        (folder / "pages" / f"page{number:02}.md").write_text(text)
+    with (folder / "mine.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("Question", "File", "Quote"), *rows])
+    content = yaml.safe_load(tiny.recipe.read_text())
+    content |= {
+        "corpora": [{"name": "pages", "source": str(folder / "pages")}],
+        "ingest": {"test": 0.2, "dev": 0.05, "passages": {"tokens": 48}},
+        "evaluate": {
+            "retrieval": False,
+            "bootstrap": 200,
+            "retrieval_sets": str(folder / "mine.csv"),
+        },
+    }
+    content["train"]["phases"] = [{"rows": "pairs", "loss": "info_nce", "max_steps": 2}]
+    content["train"]["choose"] = None
+    file = folder / "asked.yaml"
+    file.write_text(yaml.safe_dump(content | changes, sort_keys=False))
+    return ["run", str(file), "--no-server", "--store", str(folder / "store")]
+
+
+def asked(quote: bool) -> list[tuple[str, str, str]]:
+    rows = documents(COUNT, seed=3)
+    return [
+        (
+            f"what is said of {row['query'].split('. ')[0].lower()}?",
+            f"Page{number:02}" if number % 2 else f"page{number:02}.md",
+            f"**{row['query'].split('. ')[0]}**" if quote else "",
+        )
+        for number, row in enumerate(rows)
+    ]
+
+
+@pytest.mark.slow
+def test_questions_are_measured_before_and_after_and_exported(tiny: Tiny, tmp_path: Path) -> None:
+    lost = [("what is not there?", "gone.md", "x")]
+    done = tercet(*write(tiny, tmp_path, asked(quote=True) + lost))
+    ended_well(done)
+    said = done.stdout + done.stderr
+    assert "1 of 41 questions of mine are left out" in said
+    assert "(row 42: no path ends in 'gone.md')" in said
+    assert said.index("1 of 41 questions") < said.index("retrieval sets mine all ndcg@10")
+    store = tmp_path / "store"
+    found = query(
+        store,
+        "SELECT task, metric, value, n FROM evaluations "
+        "WHERE phase = 'base' AND suite = 'retrieval_sets'",
+    )
+    assert {(task, n) for task, _, _, n in found} == {
+        ("mine", 40), ("mine bm25", 40), ("mine hybrid", 40),
+    }  # fmt: skip
+    # The passage that holds the sentence is found by its words.
+    value = {(task, metric): value for task, metric, value, _ in found}
+    assert value["mine bm25", "recall@10"] > 90
+    ended_well(tercet("export", "beir", str(tmp_path / "mine"), "--store", str(store)))
+    words = ["eval", str(tiny.backbone), "--beir", str(tmp_path / "mine"), "--format", "csv"]
+    measured = tercet(*words, "--store", str(store))
+    ended_well(measured)
+    for row in csv.DictReader(measured.stdout.splitlines()):
+        if (row["task"], row["metric"]) in value:
+            assert float(row["value"]) == pytest.approx(value[row["task"], row["metric"]], abs=1e-9)
+
+
+def test_a_table_of_other_files_ends_the_run_before_anything_takes_long(
+    tiny: Tiny, tmp_path: Path
+) -> None:
+    done = tercet(*write(tiny, tmp_path, [("what?", "x/other.md", ""), ("who?", "y.md", "")]))
+    assert done.returncode == 2
+    assert "None of the 2 rows of " in done.stderr
+    assert "no path ends in 'x/other.md'" in done.stderr
+    assert (
+        "there are 'page00.md', 'page01.md', 'page02.md': write the column 'File' so" in done.stderr
+    )
+    steps = {step for (step,) in query(tmp_path / "store", "SELECT step FROM run_steps")}
+    assert "passages" in steps
+    assert not {"parse", "embed", "select", "train"} & steps
