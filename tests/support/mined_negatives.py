@@ -18,6 +18,7 @@ from tercet.tasks.corpus.passages import PASSAGES
 from tercet.tasks.retrieval import negatives
 from tercet.tasks.retrieval.negatives import NEGATIVES, NegativesConfig
 from tercet.tasks.retrieval.passage_vectors import PASSAGE_VECTORS
+from tercet.tasks.scoring.select import TRIPLETS
 from tercet.tasks.stage import Resources, Work
 
 WORDS = [f"w{number}" for number in range(400)]
@@ -62,11 +63,12 @@ def mined(
 
     rows: of the table that the source names.
     """
-    schema = DOCUMENT_PAIRS if source == "document_pairs" else LABELLED
+    schemas = {"document_pairs": DOCUMENT_PAIRS, "labelled": LABELLED, "queries": TRIPLETS}
+    table = "triplets" if source == "queries" else source
     config = NegativesConfig.model_validate({"source": source, **settings})
     inputs = {
         "passages": written(folder, "passages", list(passages), PASSAGES),
-        source: written(folder, source, rows, schema),
+        table: written(folder, table, rows, schemas[source]),
     }
     models = {}
     if config.by != "bm25":

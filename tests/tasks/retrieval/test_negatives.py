@@ -199,6 +199,26 @@ def test_without_context_unless_the_positive_has_one(encoder: Path, tmp_path: Pa
     assert found[0]["passage_id"] == seeding.text_id(f"w90 > w91\n{NEAR[0]['text']}")
 
 
+def test_a_query_keeps_its_own_passage_and_reads_others_as_that(
+    encoder: Path, tmp_path: Path
+) -> None:
+    """A question's positive has its context; a title's lacks it. A sentence's row is none."""
+    own = passage("w1 w2 w3 w4 w5 w70", "w90 > w91")
+    others = [passage(row["text"], "w92", row["doc_id"]) for row in NEAR]
+    read = passage_text(own["context"], own["text"])
+    rows = [
+        {"triplet_id": 1, "sentence_id": own["passage_id"], "anchor": QUERY, "positive": read},
+        {"triplet_id": 2, "sentence_id": own["passage_id"], "anchor": "w1 w2 w3 w90"}
+        | {"positive": own["text"]},
+        {"triplet_id": 3, "sentence_id": 77, "anchor": QUERY, "positive": POSITIVE},
+    ]
+    found, _ = mined(tmp_path, encoder, [own, *others], rows, "queries", k=1, margin=0.0)
+    said = {row["triplet_id"]: row["text"] for row in found}
+    assert said.keys() == {1, 2}
+    assert said[1] in [f"w92\n{row['text']}" for row in NEAR]
+    assert said[2] in [row["text"] for row in NEAR]
+
+
 def test_a_draw_is_among_the_first_and_the_same_in_any_parts(
     encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
