@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from tercet.tasks.corpus.sources import streams
+from tercet.tasks.evaluation.suites import own
 from tercet.tasks.evaluation.suites.own import RetrievalSource
 from tercet.tasks.evaluation.suites.own_questions import Questions, read_questions
 from tercet.tasks.stage import BadInput
@@ -96,3 +98,10 @@ def test_a_table_that_is_not_there_and_splits_of_a_folder(tmp_path: Path) -> Non
     with pytest.raises(ValidationError, match="write dev or test into a column `split`"):
         RetrievalSource.model_validate({"source": "q.csv.gz", "dev": "train"})
     assert not RetrievalSource.model_validate({"source": "scifact", "dev": "train"}).is_table
+
+
+def test_what_a_table_is_called_is_what_the_readers_call_one() -> None:
+    assert {*own.TABLES} == {*streams.FORMATS} - {*streams.PLAIN}
+    assert own.COMPRESSIONS == streams.COMPRESSIONS
+    for name, is_one in (("Q.CSV", True), ("a/q.jsonl.gz", True), ("q.csv.txt", False)):
+        assert RetrievalSource(source=name).is_table == is_one
