@@ -65,13 +65,15 @@ def negatives_steps(resolved: Resolved) -> list[Step]:
     form: dict[str, Any] = {}
     models: Mapping[str, Model] = {}
     inputs: dict[str, tuple[str, ...]] = {"passages": ("passages",)}
+    # Whose dev and test no negative may share words with.
+    inputs |= {"sentences": ("ingest",), "document_pairs": ("ingest",)}
     if settings.by != "bm25":
         (vectors,) = evaluator_vectors(recipe, resolved.evaluator)
         form, models = vectors.config.model_dump(), vectors.models
         inputs["passage_vectors"] = (EVALUATOR,)
     tables: dict[negatives.Source, dict[str, tuple[str, ...]]] = {
         "queries": {"triplets": ("select",)},
-        "document_pairs": {"document_pairs": ("ingest",)},
+        "document_pairs": {},
         "labelled": {"labelled": ("labelled",)},
     }
     usual: negatives.Source = "queries" if resolved.has_queries else "document_pairs"

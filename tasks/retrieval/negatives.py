@@ -37,7 +37,7 @@ NEGATIVES = pa.schema(
     ]
 )
 """Table `negatives`. The mined negatives of rows with a query, at most `negatives.k` a row, all of
-them passages of the split train.
+them passages of the split train that share no eight words in a row with dev or test.
 
 Left out are a row's own passage (of a document pair, all of its document), passages with the text
 of a positive of the same query or within one, a passage whose text or whose heading is the query,

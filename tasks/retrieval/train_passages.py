@@ -14,7 +14,10 @@ from tercet.models.retrieval import bm25
 from tercet.models.retrieval.bm25 import Bm25
 from tercet.models.seeding import Ids
 from tercet.models.text.passages import passage_text
+from tercet.models.text.shingles import shared_words
+from tercet.storage.rows import BATCH_ROWS
 from tercet.tasks.connections import connection
+from tercet.tasks.corpus.held_out import held_out_shingles
 from tercet.tasks.stage import BadInput, Work
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
@@ -42,13 +45,14 @@ class TrainPassages:
 
 
 def train_passages(work: Work) -> TrainPassages:
-    """The passages of train, with what `work.config.by` searches. Raises BadInput without any."""
-    table = work.inputs["passages"].table("passages", ["passage_id", "split"])
-    ids = np.sort(table.filter(pc.equal(table["split"], "train"))["passage_id"].to_numpy())
+    """The passages of train, with what `work.config.by` searches; none shares a shingle with a
+    text of dev or test. Raises BadInput without any."""
+    ids, there = _trained_on(work)
     if not len(ids):
+        none = "no passage is in the split train"
         raise BadInput(
-            "negatives: no passage is in the split train: lower ingest.dev and ingest.test, add "
-            "documents, or leave `negatives` out."
+            f"negatives: {'every passage of train has words of dev or test' if there else none}: "
+            "lower ingest.dev and ingest.test, add documents, or leave `negatives` out."
         )
     vectors = words = None
     if work.config.by != "bm25":
@@ -56,6 +60,23 @@ def train_passages(work: Work) -> TrainPassages:
     if work.config.by != "vectors":
         words = bm25.build(_texts(work, ids))
     return TrainPassages(ids, vectors, words)
+
+
+def _trained_on(work: Work) -> tuple[Ids, int]:
+    """The ids of these passages, sorted; and how many are in the split train."""
+    with connection(work) as db:
+        known = held_out_shingles(db, work)
+    columns = ["passage_id", "context", "text", "split"]
+    found, there = [np.empty(0, np.uint64)], 0
+    for batch in work.inputs["passages"].batches("passages", columns, BATCH_ROWS):
+        train = batch.filter(pc.equal(batch["split"], "train"))
+        contexts, texts = train["context"].to_pylist(), train["text"].to_pylist()
+        whole = pa.array(map(passage_text, contexts, texts), pa.string())
+        # Trained on in either form.
+        shared, _ = shared_words(pa.concat_arrays([train["text"], whole]), known)
+        found.append(np.delete(train["passage_id"].to_numpy(), shared % max(len(texts), 1)))
+        there += len(texts)
+    return np.sort(np.concatenate(found)), there
 
 
 def _texts(work: Work, ids: Ids) -> Iterator[str]:

@@ -12,7 +12,7 @@ from tercet.models import seeding
 from tercet.models.encoders.encoder import encode, load_encoder
 from tercet.models.text.passages import passage_text
 from tercet.storage.rows import Rows, rows_of
-from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS
+from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS, SENTENCES
 from tercet.tasks.corpus.labelled import LABELLED
 from tercet.tasks.corpus.passages import PASSAGES
 from tercet.tasks.retrieval import negatives
@@ -57,16 +57,22 @@ def mined(
     passages: Sequence[dict[str, Any]],
     rows: list[dict[str, Any]],
     source: str = "labelled",
+    held_out: Sequence[str] = (),
     **settings: Any,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows of `negatives` from all parts in order of their row and rank, and the rejects.
 
-    rows: of the table that the source names.
+    rows: of the table that the source names. held_out: sentences of the split test.
     """
     schemas = {"document_pairs": DOCUMENT_PAIRS, "labelled": LABELLED, "queries": TRIPLETS}
     table = "triplets" if source == "queries" else source
     config = NegativesConfig.model_validate({"source": source, **settings})
+    sentences = [
+        {"doc_id": number, "paragraph": 0, "position": 0, "text": text, "split": "test"}
+        for number, text in enumerate(held_out)
+    ]
     inputs = {
+        "sentences": written(folder, "sentences", sentences, SENTENCES),
         "passages": written(folder, "passages", list(passages), PASSAGES),
         table: written(folder, table, rows, schemas[source]),
     }

@@ -172,6 +172,22 @@ def test_what_may_answer_a_query_is_no_negative(encoder: Path, tmp_path: Path) -
     assert texts(found) == [row["text"] for row in NEAR]
 
 
+def test_no_negative_has_words_of_test(encoder: Path, tmp_path: Path) -> None:
+    """A sentence that stands in train and in test is no sentence of train, but its passage's."""
+    said = "w70 w71 w72 w73 w74 w75 w76 w77"
+    shared = [
+        passage(f"w1 w2 w3 w4 w5 w6. {said} w78"),
+        passage("w1 w2 w3 w4 w5", context="w79"),
+        passage("w1 w2 w3 w4", context=f"w1 > {said}"),
+    ]
+    rows = [labelled(QUERY, POSITIVE)]
+    given = {"k": 2, "margin": 0.0, "by": "bm25", "held_out": [f"w9 {said}", "w1 w2 w3 w4 w5"]}
+    found, _ = mined(tmp_path, encoder, [*shared, *NEAR], rows, **given)
+    assert texts(found) == [row["text"] for row in NEAR[:2]]
+    with pytest.raises(BadInput, match="every passage of train has words of dev or test: lower"):
+        mined(tmp_path, encoder, shared, rows, **given)
+
+
 def test_no_passage_of_its_own_document_is_a_pairs_negative(encoder: Path, tmp_path: Path) -> None:
     own = [passage(f"w1 w2 w3 w4 w5 w{number}", doc=9) for number in range(60, 90)]
     pair = {"pair_id": 5, "doc_id": 9, "query": QUERY, "answer": POSITIVE, "split": "train"}
