@@ -21,7 +21,7 @@ from tercet.flows.recipe.resolved import Resolved
 
 # Made only for what reads them.
 _ON_DEMAND = (
-    *("guard.sentences", "guard.document_pairs", "guard.triplets"),
+    *("guard.sentences", "guard.document_pairs", "guard.triplets", "guard.negatives"),
     *("fit_evaluator", EVALUATOR),
 )
 # What nothing reads is left out of a run.

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tercet.flows.pipeline.retrieval import negatives_steps
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Resolved
 from tercet.tasks.evaluation.evaluate_settings import list_tasks, measures_texts
@@ -48,6 +49,9 @@ def guard_steps(resolved: Resolved) -> list[Step]:
         for table, stage, source in _SEARCHED
         if table != "labelled" or recipe.labelled
     ]
+    if mined := tuple(step.name for step in negatives_steps(resolved)):
+        read = {"negatives": mined}
+        steps.append(Step("guard.negatives", guard.TRIPLETS, config, read, encoder))
     read = {"triplets": ("select",)}
     if compares and resolved.evaluator is not None:
         config, encoder = stored, {"encoder": resolved.evaluator}

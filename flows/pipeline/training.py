@@ -264,6 +264,7 @@ def _inputs(resolved: Resolved, phase: PhaseConfig) -> Inputs:
         if rows.negatives is not None:
             steps = (*inputs.get("negatives", ()), negatives_step(rows))
             inputs["negatives"] = tuple(dict.fromkeys(steps))
+            inputs["guarded_negatives"] = ("guard.negatives",)
     choose = recipe.train.choose
     if choose is not None and choose.by == "retrieval":
         inputs["document_pairs"] = ("ingest",)

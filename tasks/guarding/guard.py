@@ -47,9 +47,10 @@ CONTAMINATION = pa.schema(
 """Table `contamination`. Training texts that match a sentence of an evaluation set: one row per
 text and task, with the surest level at which it matched. The step `guard.sentences` checks the
 sentences of the split `train`, `guard.triplets` the texts of the triplets, `guard.document_pairs`
-the pairs of `train`, and `guard.labelled` the labelled rows; a text that two of them found is
-listed twice. Only recipes that are measured on some task have this table. With `guard.action:
-remove`, rows with such a text are rejects of stage `guard`.
+the pairs of `train`, `guard.labelled` the labelled rows, and `guard.negatives` the mined negatives;
+a text that two of them found is listed twice. Only recipes that are measured on some task have this
+table. With `guard.action: remove`, rows with such a text are rejects of stage `guard`; a row with
+such a negative is trained on without it.
 
 Columns:
     text_id: id of the text, as in `embeddings`
@@ -70,6 +71,7 @@ BATCH = 16_384
 # By the slot with the rows: their ids and texts, and the split of which only one is trained on.
 _TEXTS = {
     "triplets": ["triplet_id", "anchor", "positive", "negative"],
+    "negatives": ["triplet_id", "text"],
     "labelled": ["row_id", "anchor", "positive", "negative"],
     "document_pairs": ["pair_id", "query", "answer", "split"],
     "sentences": ["sentence_id", "text", "split"],

@@ -96,7 +96,7 @@ _GUARDED = {
     "anchors": "guarded_sentences",
     "document_pairs": "guarded_document_pairs",
 }
-_GUARDED_LABELLED = "guarded_labelled"
+_GUARDED_LABELLED, _GUARDED_NEGATIVES = "guarded_labelled", "guarded_negatives"
 
 _TOO_SHORT = f"only sentences of {2 * LEAST} words and more can be cut in two, and there are none"
 
@@ -126,7 +126,7 @@ def part_rows(
     slot = _GUARDED.get(source, _GUARDED_LABELLED)
     found = drop_contaminated(work, found, slot, f"train: phase {phase}")
     if part.rows.negatives is not None:
-        found = _with_negatives(work, found, part.rows.negatives, slot)
+        found = _with_negatives(work, found, part.rows.negatives)
         if "negative" in loss.texts:
             found = found.filter(pc.is_valid(found["negative"]))
     if part.rows.positive == "half":
@@ -298,12 +298,11 @@ def _queries(work: Work, rows: RowsConfig) -> pa.Table:
     return table.rename_columns(["row_id", "anchor", "positive"])
 
 
-def _with_negatives(work: Work, rows: pa.Table, count: int, slot: str) -> pa.Table:
+def _with_negatives(work: Work, rows: pa.Table, count: int) -> pa.Table:
     """The rows with the first of their mined negatives, each in a column; null where there are
-    fewer. One of a row's own comes last.
+    fewer. One of a row's own comes last, and none is a text that the guard has found.
 
-    slot: of what the guard has found; no such text is a negative either. Raises BadInput where no
-    row has any.
+    Raises BadInput where no row has any.
     """
     own = f"negative_{count + 1}"
     names = [own if name == "negative" else name for name in rows.column_names]
@@ -312,8 +311,8 @@ def _with_negatives(work: Work, rows: pa.Table, count: int, slot: str) -> pa.Tab
         f"any_value(text) FILTER (rank = {rank}) AS {name}" for rank, name in enumerate(columns, 1)
     )
     clean = ""
-    if slot in work.inputs:
-        found = work.inputs[slot].sql("contamination")
+    if _GUARDED_NEGATIVES in work.inputs:
+        found = work.inputs[_GUARDED_NEGATIVES].sql("contamination")
         clean = f"AND text NOT IN (SELECT text FROM {found} WHERE removed)"
     with connection(work) as db:
         db.register("rows", rows.rename_columns(names))

@@ -145,6 +145,15 @@ def test_labelled_rows_and_document_pairs_are_guarded(tiny: Tiny, suite: str) ->
     assert not {"guard.sentences", "guard.triplets"} & set(steps)
 
 
+def test_mined_negatives_are_guarded(tiny: Tiny, suite: str) -> None:
+    mined = ["ingest.passages={}", "negatives={by: bm25}"]
+    phases = "train.phases=[{rows: {from: document_pairs, negatives: 2}, loss: info_nce}]"
+    steps = steps_of(tiny, suite, *mined, phases)
+    assert steps["guard.negatives"].inputs == {"negatives": ("negatives.document_pairs",)}
+    assert steps["train"].inputs["guarded_negatives"] == ("guard.negatives",)
+    assert "guard.negatives" not in steps_of(tiny, suite, *mined)
+
+
 def test_what_a_checkpoint_is_chosen_on_is_guarded(tiny: Tiny, suite: str) -> None:
     chosen = [suite, "evaluate.tasks=[MRPC]", "train.choose={by: STS-B}"]
     given = steps_of(tiny, *chosen)["guard.triplets"].config.model_dump()

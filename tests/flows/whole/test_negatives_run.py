@@ -25,6 +25,14 @@ def recipe(tiny: Tiny, folder: Path) -> dict[str, Any]:
     content["ingest"]["passages"] = {"tokens": 24}
     del content["synthesise"], content["select"]
     content["negatives"] = {"k": 3, "by": "both", "margin": 0.0}
+    # Graded pairs of what the corpus says, so that some negatives have to stay out of training.
+    graded = folder / "graded.csv"
+    with graded.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("sentence1", "sentence2", "score"))
+        for score, row in enumerate(documents(30)):
+            writer.writerow((*row["answer"].split(". ")[:2], score % 5))
+    content["evaluate"]["sts_sets"] = {"ours": str(graded)}
     parts = [
         {"name": "found", "rows": {"from": "document_pairs", "negatives": 3}, "loss": "info_nce"},
         {"name": "clicked", "rows": {"from": "clicks", "negatives": 2}, "loss": "info_nce"},
@@ -66,6 +74,17 @@ def test_pairs_and_labelled_rows_have_negatives_from_other_documents(made: Path)
     assert clicked[0][0] > 20
     ranks = query(made, "SELECT DISTINCT rank FROM negatives ORDER BY rank")
     assert [rank for (rank,) in ranks] == [1, 2, 3]
+
+
+def test_the_guard_finds_negatives_with_evaluation_texts(made: Path) -> None:
+    found = query(
+        made,
+        """SELECT count(DISTINCT n.text) FROM negatives n JOIN contamination c USING (text)
+           JOIN rejects r ON r.row_id = n.triplet_id
+           WHERE c.removed AND r.stage = 'guard' AND r.text = n.text""",
+    )
+    assert found[0][0] > 3
+    assert "guard.negatives" in states(made)
 
 
 def test_what_has_fewer_is_told(made: Path) -> None:

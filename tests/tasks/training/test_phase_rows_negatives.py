@@ -45,8 +45,7 @@ def of_part(folder: Path, source: str, negatives: int, loss: str = "info_nce") -
         ),
         "labelled": written(folder, "labelled", pa.Table.from_pylist(labelled, LABELLED)),
         "negatives": written(folder, "negatives", pa.Table.from_pylist(mined, NEGATIVES)),
-        "guarded_document_pairs": guarded,
-        "guarded_labelled": guarded,
+        "guarded_negatives": guarded,
     }
     rows = {"from": source, "negatives": negatives}
     part = PartConfig.model_validate({"name": "p", "rows": rows, "loss": loss})
