@@ -193,7 +193,7 @@ class MethodInput:
 
     sentences: whole documents, rows in document order (sentence_id, text, doc_id, paragraph,
         n_words), of the train split only; of a method over passages these (sentence_id, which is
-        the passage's id, text, context, doc_id).
+        the passage's id, text, context, source, doc_id).
     anchors: the rows of `sentences` to generate for, ascending.
     mentions: the mentions of these sentences, in any order; None where the method needs none.
     replacements: what the method's `open_graph` made of the knowledge graph, or None.

@@ -7,6 +7,7 @@ the query stands there; where the text has the words as well, or where many pass
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,12 +23,18 @@ def _first_below(
 ) -> pa.Table:
     """For each path of that depth its last name, with the first passage below it."""
     output = Output()
-    chosen, seen = set(given.anchors.tolist()), set[tuple[int, tuple[str, ...]]]()
-    names = ("sentence_id", "doc_id", "context")
+    chosen, seen = set(given.anchors.tolist()), set[tuple[Any, tuple[str, ...]]]()
+    names = ("sentence_id", "doc_id", "source", "context")
     columns = zip(*(given.sentences[name].to_pylist() for name in names), strict=True)
-    for row, (passage_id, doc_id, context) in enumerate(columns):
+    first, last, under = None, None, None
+    for row, (passage_id, doc_id, source, context) in enumerate(columns):
         path = above(context)
-        place = (doc_id, tuple(path[: depth(path)]))
+        # A long file is several documents, one behind the other and below the same title. Rows of a
+        # table that share a title so are asked for by the first alone.
+        if doc_id != last and (source, path[:1]) != under:
+            first = doc_id
+        last, under = doc_id, (source, path[:1])
+        place = (first, tuple(path[: depth(path)]))
         if not place[1] or place in seen:
             continue
         seen.add(place)

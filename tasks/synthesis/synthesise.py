@@ -32,7 +32,7 @@ _COLUMNS = {
     "sentences": [
         *("sentence_id", "text", "corpus", "doc_id", "paragraph", "position", "n_words", "split"),
     ],
-    "passages": ["passage_id", "text", "context", "corpus", "doc_id", "split"],
+    "passages": ["passage_id", "text", "context", "corpus", "source", "doc_id", "split"],
 }
 _MENTIONS = [
     *("mention_id", "node_id", "sentence_id", "kind", "text", "type", "value", "unit"),

@@ -17,7 +17,10 @@ PAGE = [
 
 
 def said(
-    method: str, documents: Sequence[Sequence[tuple[str, str]]], asked: Sequence[int] | None = None
+    method: str,
+    documents: Sequence[Sequence[tuple[str, str]]],
+    asked: Sequence[int] | None = None,
+    files: Sequence[str] = "abcdef",
 ) -> list[tuple[int, str]]:
     """(number of the passage, query) of these documents' passages."""
     rows = [(doc, *one) for doc, document in enumerate(documents) for one in document]
@@ -27,6 +30,7 @@ def said(
             "sentence_id": pa.array(range(len(rows)), pa.uint64()),
             "text": texts,
             "context": contexts,
+            "source": [files[doc] for doc in docs],
             "doc_id": pa.array(docs, pa.uint64()),
         }
     )
@@ -51,3 +55,12 @@ def test_a_title_alone_is_no_heading_and_nothing_has_no_title() -> None:
 
 def test_what_is_not_asked_about_has_no_query_and_passes_it_to_no_other() -> None:
     assert said("heading", [PAGE], asked=[1, 2]) == [(2, "Food")]
+
+
+def test_a_long_file_of_several_documents_has_its_title_and_headings_once() -> None:
+    other = [("Hill > Food", "Grass.")]
+    made = said("title", [PAGE[:3], PAGE[3:], other, PAGE[:1]], files="aaab")
+    assert made == [(0, "Lake"), (4, "Hill"), (5, "Lake")]
+    assert said("heading", [PAGE[:2], PAGE[1:]], files="aa") == [
+        *((0, "Herons"), (3, "Food"), (4, "Food")),
+    ]
