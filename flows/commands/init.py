@@ -12,7 +12,7 @@ import yaml
 
 from tercet.flows.formatting import shorten
 from tercet.flows.recipe import file as recipe_file
-from tercet.flows.recipe.fitting import fitted, recipe_name, with_pair
+from tercet.flows.recipe.fitting import fitted, own_name, recipe_name, with_pair
 from tercet.flows.recipe.text import COMMENTS, SEARCH_COMMENTS, check_output, recipe_text, write
 from tercet.flows.terminal.printable import printable
 from tercet.flows.terminal.text_table import render
@@ -22,7 +22,7 @@ from tercet.tasks.corpus.sources.discover import Description, describe
 from tercet.tasks.corpus.sources.files import kinds_of
 from tercet.tasks.corpus.sources.streams import PLAIN
 from tercet.tasks.evaluation.suites.own import RetrievalSource
-from tercet.tasks.evaluation.suites.own_questions import read_questions
+from tercet.tasks.evaluation.suites.own_questions import has_questions, read_questions
 from tercet.tasks.stage import BadInput
 
 BASE, SEARCH = "quickstart", "search"
@@ -30,7 +30,7 @@ BASE, SEARCH = "quickstart", "search"
 LONG = 50
 PAIR = ("query", "answer")
 MOST_COLUMNS, LONGEST_NAME = 30, 40
-MOST_PAIRS = 3
+MOST_PAIRS, MOST_TABLES = 3, 3
 SHARE_OF_FILES = 0.7
 # Lines of a recipe for a search that are for those who have a language model, by key.
 SEARCH_HINTS: Mapping[str, Sequence[str]] = {
@@ -75,7 +75,7 @@ def write_recipe(
     path = Path(output).expanduser()
     check_output(path)
     described = with_pair(describe(corpus), query, answer)
-    asked = _question_files(corpus) if questions is None else [_asked(questions)]
+    asked, not_asked = _question_files(corpus) if questions is None else ([_asked(questions)], [])
     name = SEARCH if asked or _to_search(described) else BASE
     base = yaml.safe_load(recipe_file.find(name).read_text(encoding="utf-8"))
     content, chosen = fitted(base, described)
@@ -83,8 +83,7 @@ def write_recipe(
     if described.packages:
         content["corpora"][0] |= {"packages": list(described.packages), "files": SHARE_OF_FILES}
     if asked:
-        sets = {recipe_name(one.source): one.source for one in asked}
-        content["evaluate"]["retrieval_sets"] = sets
+        content["evaluate"]["retrieval_sets"] = _sets(asked)
     sentences = round(described.rows * described.mean_sentences)
     unit = "sentence" if sentences == 1 else "sentences"
     heading = f"{chosen} About {sentences:,} {unit}. Written by tercet init."
@@ -99,6 +98,8 @@ def write_recipe(
     typer.echo(printable(chosen))
     for one in asked:
         typer.echo(printable(f"{one.source}: {one.counted}, asked before and after, beside BM25."))
+    for line in islice(not_asked, MOST_TABLES):
+        typer.echo(printable(line))
     short = _short(described, content.get("ingest", {}))
     if short is not None:
         typer.echo(short)
@@ -115,6 +116,15 @@ def write_recipe(
     typer.echo(f"  tercet run {said}")
 
 
+def _sets(asked: Sequence[Asked]) -> dict[str, str]:
+    """The tables by their names, which differ: those of two folders may be called the same."""
+    sets: dict[str, str] = {}
+    for one in asked:
+        name = recipe_name(one.source)
+        sets[own_name(name, [{"name": other} for other in sets])] = one.source
+    return sets
+
+
 def _to_search(described: Description) -> bool:
     """Whether the corpus holds documents, which people search: pages, prose, or long texts with a
     title or in pairs.
@@ -125,20 +135,32 @@ def _to_search(described: Description) -> bool:
     return bool(described.columns) and long and (described.titled or described.pair is not None)
 
 
-def _question_files(corpus: str) -> list[Asked]:
-    """The tables of questions to a folder's files that lie among them, being of another kind."""
+def _question_files(corpus: str) -> tuple[list[Asked], list[str]]:
+    """The tables of questions to a folder's files that lie among them, being of another kind; of
+    others that hold questions why they are not asked.
+    """
     folder = Path(corpus)
     if not folder.is_dir():
-        return []
+        return [], []
     (_, searched), *others = kinds_of(folder).items()
     names = {path.stem.lower() for _, path in searched}
-    found = []
+    found, left_out = [], []
     for _, path in sorted(one for kind, named in others if kind not in PLAIN for one in named):
         with suppress(BadInput):
-            asked = _asked(str(path))
-            if not names.isdisjoint(asked.files):
+            if not has_questions(path):
+                continue
+            try:
+                asked = _asked(str(path))
+            except BadInput as error:
+                left_out.append(f"Not asked: {error}")
+                continue
+            if names.isdisjoint(asked.files):
+                option = f"--questions {shlex.quote(str(path))}"
+                why = f"Not asked, since they name no file of {corpus}; to ask them: {option}"
+                left_out.append(f"{path}: {asked.counted}. {why}")
+            else:
                 found.append(asked)
-    return found
+    return found, left_out
 
 
 def _asked(source: str) -> Asked:

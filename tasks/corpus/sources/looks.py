@@ -61,7 +61,7 @@ def _column(name: str, values: Sequence[object], rows: int, words: float, of_tex
     asked = _mean(said.rstrip().endswith(_MARKS) for said in texts)
     ended = _mean(said.rstrip().endswith(_ENDS) for said in texts)
     worded = _mean(_LETTERS.search(said) is not None for said in texts) > 0.5
-    said = _name_words(name)
+    said = name_words(name)
     about = bool(said & _ABOUT)
     by_name: Look | None = None
     if not about and worded:
@@ -114,7 +114,7 @@ def _mean(values: Iterable[float]) -> float:
     return sum(given) / max(len(given), 1)
 
 
-def _name_words(name: str) -> set[str]:
+def name_words(name: str) -> set[str]:
     """The words of a column's name: `userQuestion_text` has three."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
     return set(re.findall(r"[^\W\d_]+", spaced.lower()))

@@ -4,7 +4,7 @@ A column holds the question, another names the file that answers it, or the row 
 may quote the passage. A question may have several rows: each adds what answers it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from tercet.models.text.unicode import fold
 from tercet.tasks.corpus.sources import tables
 from tercet.tasks.corpus.sources.cells import label_of, missing, text_fault
+from tercet.tasks.corpus.sources.looks import name_words
 from tercet.tasks.evaluation.suites.layout import Split, locate
 from tercet.tasks.evaluation.suites.own import SPLIT, SPLITS, RetrievalSource
 from tercet.tasks.rejects import SHOWN
@@ -25,6 +26,12 @@ NAMES: Mapping[str, Sequence[str]] = {
     "quote": ("quote", "passage", "answer", "snippet"),
     SPLIT: (SPLIT,),
 }
+# Words of longer names, such as `Source file` and `user_question`, and what may not stand beside.
+_WORDS: Mapping[str, Set[str]] = {
+    "question": {"question", "query"},
+    "file": {"file", "filename", "path", "source", "document", "doc", "page"},
+}
+_OTHERS = frozenset(("id", "type", "kind", "date", "number", "count", "title", "url", "text"))
 # Beside another of these columns it numbers the questions.
 _NUMBER = "id"
 _MAX_BYTES = 1 << 24
@@ -97,17 +104,19 @@ def read_questions(one: RetrievalSource) -> Questions:
     return Questions(columns, rows, unusable)
 
 
+def has_questions(path: Path) -> bool:
+    """Whether a column is called as one of questions. Raises BadInput for an unreadable table."""
+    return _column("question", tables.columns_of(path, _MAX_BYTES)) is not None
+
+
 def _columns(path: Path) -> dict[str, str]:
     """The columns that are there, ours to the table's."""
     header = tables.columns_of(path, _MAX_BYTES)
-    named = {fold(name).lower().replace(" ", "_").replace("-", "_"): name for name in header}
-    found = {
-        ours: next(named[name] for name in names if name in named)
-        for ours, names in NAMES.items()
-        if any(name in named for name in names)
-    }
-    if found.get("id") == named.get(_NUMBER) and not found.keys().isdisjoint({"file", "quote"}):
-        found.pop("id", None)
+    named = {ours: _column(ours, header) for ours in NAMES}
+    found = {ours: column for ours, column in named.items() if column is not None}
+    beside = not found.keys().isdisjoint({"file", "quote"})
+    if beside and "id" in found and _plain(found["id"]) == _NUMBER:
+        del found["id"]
     if "question" not in found or found.keys().isdisjoint({"file", "id", "quote"}):
         listed = ", ".join(map(repr, header)) or "none"
         raise BadInput(
@@ -116,3 +125,18 @@ def _columns(path: Path) -> dict[str, str]:
             "them."
         )
     return found
+
+
+def _column(ours: str, header: Sequence[str]) -> str | None:
+    """The column by one of the names, else the only one by a word of its name."""
+    named = {_plain(column): column for column in header}
+    for name in NAMES[ours]:
+        if name in named:
+            return named[name]
+    said = {column: name_words(column) for column in header}
+    found = [c for c in header if said[c] & _WORDS.get(ours, set()) and not said[c] & _OTHERS]
+    return found[0] if len(found) == 1 else None
+
+
+def _plain(column: str) -> str:
+    return fold(column).lower().replace(" ", "_").replace("-", "_")

@@ -41,6 +41,9 @@ def test_a_question_names_a_file_and_quotes_it(tmp_path: Path) -> None:
             "file name,question,split",
             {"question": "question", "file": "file name", "split": "split"},
         ),
+        ("User question,Source File", {"question": "User question", "file": "Source File"}),
+        # Several say it, but one is called so.
+        ("Query,query_text,doc path", {"question": "Query", "file": "doc path"}),
     ],
 )
 def test_columns_are_called_as_people_call_them(
@@ -81,6 +84,8 @@ def test_a_row_without_a_question_is_left_out_with_its_reason(tmp_path: Path) ->
             r"needs a column `question`, .* its columns are 'question', 'topic'",
         ),
         ("file,quote\nx,y\n", "needs a column `question`"),
+        ("question,document type,page number\nx,y,1\n", "its columns are 'question', 'docum"),
+        ("question,old file,new file\nx,y,z\n", "its columns are 'question', 'old file'"),
         ("", "its columns are none"),
         ("question,file\n,x\n", r"dev and test \(row 2: column 'question' is blank\)"),
         ("question,file\n", "holds no question of the splits dev and test"),
