@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -37,7 +37,8 @@ class Passages:
     documents: their places by document, in its order. texts: letters and digits of each document's
     passages, filled as they are asked for. paths: documents by their file and row. ids: documents
     by the id that their table gives them, else by the number of the row. whole, ends: files by
-    each form of their name, and of each end of it, from the strictest form on.
+    each form of their name, and of each end of it, from the strictest form on. folders: that hold
+    some, in small letters.
     """
 
     table: pa.Table
@@ -47,6 +48,7 @@ class Passages:
     ids: Mapping[str, Sequence[int]]
     whole: Sequence[Mapping[str, Sequence[str]]]
     ends: Sequence[Mapping[str, Sequence[str]]]
+    folders: Set[str]
     texts: dict[int, Sequence[str]] = field(default_factory=dict)
 
 
@@ -77,8 +79,13 @@ def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Pass
             whole[number].setdefault(name, []).append(source)
             for end in _ends_of(name):
                 ends[number].setdefault(end, []).append(source)
+    folders = {
+        "/".join(parts[:end])
+        for parts in (_slashed(source).casefold().split("/") for source in files)
+        for end in range(1, len(parts))
+    }
     found = (_listed(files), _listed(paths), _listed(by_id or rows))
-    return Passages(table, documents, *found, whole, ends)
+    return Passages(table, documents, *found, whole, ends, folders)
 
 
 def _listed(found: Mapping[str, Iterable[int]]) -> dict[str, list[int]]:
@@ -129,10 +136,13 @@ def _sources(name: str, passages: Passages) -> Sequence[str] | NotFound:
     """The file that is called so: exactly, by the end of its path, and in ever looser forms."""
     if name in passages.files:
         return [name]
+    folders = passages.folders
     for form, whole, ends in zip(_FORMS, passages.whole, passages.ends, strict=True):
         said = form(_slashed(name))
-        # The path may begin above the corpus's folder.
-        longer = (whole[end] for end in _ends_of(said) if end in whole)
+        # The path may begin above the corpus's folder, but its guide/index.md is not index.md.
+        longer = (
+            whole[end] for end in _ends_of(said) if end in whole and _above(said, end, folders)
+        )
         found = ends.get(said) if said not in whole else whole[said]
         found = found or next(longer, None)
         if found is not None and len(found) == 1:
@@ -141,7 +151,13 @@ def _sources(name: str, passages: Passages) -> Sequence[str] | NotFound:
             listed = ", ".join(found[:_NAMED])
             detail = f"{name!r} is the end of {len(found):,} paths: {listed}"
             return NotFound("several_files", detail + (", …" if len(found) > _NAMED else ""))
-    return NotFound("no_document", f"no path ends in {name!r}")
+    return NotFound("no_document", f"no path of a passage ends in {name!r}")
+
+
+def _above(path: str, end: str, folders: Set[str]) -> bool:
+    """Whether what stands before the end of the path is no folder of the corpus."""
+    before = path.removesuffix(end).strip("/").casefold()
+    return folders.isdisjoint(_ends_of(before))
 
 
 def _holding(quote: str, document: int, passages: Passages) -> Iterator[int]:

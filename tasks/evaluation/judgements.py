@@ -149,7 +149,14 @@ def _none_found(
         f"(row {first.row}: {first.detail})"
     )
     if first.reason == "no_passage":
-        return f"{said}: write words of the passages into the column {asked.columns['quote']!r}."
+        column, instead = asked.columns["quote"], "and name files in a column `file`"
+        if asked.columns.keys() & {"file", "id"}:
+            unit = "row" if "id" in asked.columns else "file"
+            instead = f"so that all of the {unit} counts as the answer"
+        return (
+            f"{said}: write words of the passages into the column {column!r}, or leave it out, "
+            f"{instead}."
+        )
     key, names = ("id", passages.ids) if "id" in asked.columns else ("file", passages.files)
     shown = ", ".join(repr(name) for name in list(names)[:3])
     return f"{said}; there are {shown}: write the column {asked.columns.get(key, key)!r} so."

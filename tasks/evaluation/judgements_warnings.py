@@ -6,6 +6,7 @@ from pydantic import BaseModel
 
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import connection
+from tercet.tasks.corpus.sources.streams import conversion
 from tercet.tasks.stage import Work
 from tercet.tasks.warning import StageWarning
 
@@ -18,7 +19,7 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
     for name, one in work.config.sets.items():
         with connection(work) as db:
             lost = db.execute(
-                f"""SELECT row_id, detail FROM {made.sql("rejects")}
+                f"""SELECT row_id, detail, reason FROM {made.sql("rejects")}
                 WHERE starts_with(detail, ?)""",
                 [f"{name}: row "],
             ).fetchall()
@@ -29,10 +30,12 @@ def find(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[Stage
         if not lost:
             continue
         # A row that cannot be read is a question of its own.
-        questions = {row_id if row_id is not None else detail for row_id, detail in lost}
+        questions = {row_id if row_id is not None else detail for row_id, detail, _ in lost}
         total = len(questions | {query for (query,) in asked})
-        told = "; ".join(detail.removeprefix(f"{name}: ") for _, detail in lost[:_NAMED])
+        told = "; ".join(detail.removeprefix(f"{name}: ") for _, detail, _ in lost[:_NAMED])
         said = f"{len(questions):,} of {total:,} questions of {name} are left out, or lack part "
         said += f"of what answers them ({told}{'; …' if len(lost) > _NAMED else ''})"
         remedy = f"correct these rows of {one.source}"
+        if any(reason == "not_utf8" for *_, reason in lost):
+            remedy += f"; if it is Latin-1: {conversion(one.source)}"
         yield StageWarning("not_found", name, len(questions), total, said, remedy)

@@ -66,10 +66,23 @@ def test_the_strictest_form_decides() -> None:
     assert isinstance(both, NotFound)
     assert both.reason == "several_files"
     assert both.detail == "'install' is the end of 2 paths: guide/install.md, news/install.html"
-    assert found(file="all.md") == NotFound("no_document", "no path ends in 'all.md'")
+    assert found(file="all.md") == NotFound("no_document", "no path of a passage ends in 'all.md'")
     rows = [(1, "a.md", 1, "x"), (2, "A.md", 1, "y"), (3, "b/a.md", 1, "z")]
     question = Question(2, "?", "test", "a.md", None, None)
     assert find_answers(question, index(rows=rows)) == [0]  # type: ignore[arg-type]
+
+
+def test_a_page_that_is_not_there_is_not_another_of_its_name() -> None:
+    rows = [(1, "index.md", 1, "x"), (2, "guide/a.md", 1, "y"), (3, "guide/en/b.md", 1, "z")]
+
+    def places(file: str) -> object:
+        question = Question(2, "?", "test", file, None, None)
+        return find_answers(question, index(rows=rows))  # type: ignore[arg-type]
+
+    for name in ("guide/index.md", "C:\\docs\\Guide\\index.md", "docs/guide/en/index.html"):
+        assert isinstance(places(name), NotFound)
+    # It may begin above the corpus.
+    assert places("C:\\docs\\index.md") == places("./index.md") == [0]
 
 
 def test_a_row_is_found_by_its_own_id_or_by_its_number() -> None:

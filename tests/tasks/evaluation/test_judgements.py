@@ -41,8 +41,8 @@ def run(tmp_path: Path) -> Run:
     pq.write_table(pa.Table.from_pylist(passages, PASSAGES), file)
     (tmp_path / "tickets.csv").write_text(TICKETS)
 
-    def run(content: str, **config: Any) -> dict[str, pa.Table]:
-        (tmp_path / "mine.csv").write_text(content)
+    def run(content: str, encoding: str = "utf-8", **config: Any) -> dict[str, pa.Table]:
+        (tmp_path / "mine.csv").write_text(content, encoding=encoding)
         corpus = {"name": "c", "source": str(tmp_path / "tickets.csv")}
         settings = {"sets": {"mine": str(tmp_path / "mine.csv")}, "corpora": [corpus]}
         made: dict[str, list[pa.Table]] = {"judgements": [], "rejects": []}
@@ -106,10 +106,17 @@ def test_what_is_not_found_is_counted_and_the_others_are_asked(run: Run) -> None
     assert (warning.count, warning.total) == (7, 7)
     assert warning.message.startswith(
         "7 of 7 questions of mine are left out, or lack part of what answers them (row 3: no path "
-        "ends in 'page0.md'; row 4: no path ends in 'page1.md'; row 5: no path ends in "
-        "'page2.md'; …)"
+        "of a passage ends in 'page0.md'; row 4: no path of a passage ends in 'page1.md'; row 5: "
+        "no path of a passage ends in 'page2.md'; …)"
     )
     assert "correct these rows of " in warning.remedy
+
+
+def test_rows_in_another_encoding_are_told_how_to_convert(run: Run) -> None:
+    tables = run("question,file\nHow?,a.md\nGröße?,a.md\n", encoding="latin-1")
+    (warning,) = tables["warnings"]
+    assert "(row 3: line 3 is not UTF-8)" in warning.message
+    assert "; if it is Latin-1: iconv -f latin1 -t utf-8 " in warning.remedy
 
 
 @pytest.mark.parametrize(
@@ -117,13 +124,18 @@ def test_what_is_not_found_is_counted_and_the_others_are_asked(run: Run) -> None
     [
         (
             "question,path\nHow?,x.md\nWhy?,y.md\n",
-            r"None of the 2 rows of .*mine.csv names a passage of this run \(row 2: no path ends "
-            r"in 'x.md'\); there are 'guide/a.md', 'b.md', 'tickets.csv': write the column 'path'",
+            r"None of the 2 rows of .*mine.csv names a passage of this run \(row 2: no path of a "
+            r"passage ends in 'x.md'\); there are 'guide/a.md', 'b.md', 'tickets.csv': write the "
+            "column 'path'",
         ),
         ("question,id\nHow?,7\n", r"there are 'T-7', 'T-8': write the column 'id' so"),
         (
             "question,answer\nHow?,With a key.\n",
-            "write words of the passages into the column 'answer'",
+            "write words of the passages into the column 'answer', or leave it out, and name files",
+        ),
+        (
+            "question,answer,file\nHow?,With a key.,a.md\n",
+            "the column 'answer', or leave it out, so that all of the file counts as the answer",
         ),
         ("question,file,split\nHow?,a.md,dev\n", "has no question of split test: write it into"),
     ],
