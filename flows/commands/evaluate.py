@@ -87,9 +87,8 @@ def evaluate_encoders(
     cases |= {} if run is None else run.fact_order
     graded = {name: StsSet(source=file) for name, file in sets.items()}
     graded |= {} if run is None else run.sts_sets
+    _check_folders(beir)
     queries = {name_after(folder.rstrip("/")): RetrievalSource(source=folder) for folder in beir}
-    if len(queries) < len(beir):
-        raise BadInput("--beir names two folders of one name: rename one.")
     queries |= {} if run is None else run.retrieval_sets
     read_cases(cases, chosen)
     asked_of = read_retrieval_sets(queries, chosen)
@@ -137,6 +136,18 @@ def evaluate_encoders(
     sys.stdout.flush()
     rows_out.write_rows(found.schema, found.to_batches(), format_, sys.stdout.buffer)
     sys.stdout.buffer.flush()
+
+
+def _check_folders(beir: Sequence[str]) -> None:
+    """Raises BadInput for a table in the place of a folder, and for two of one name."""
+    for folder in beir:
+        if RetrievalSource(source=folder).is_table:
+            raise BadInput(
+                f"--beir {folder!r} is no folder in BEIR's layout; a table of questions to a run's "
+                f"passages is asked by --tasks questions:{folder}."
+            )
+    if len(set(map(name_after, (folder.rstrip("/") for folder in beir)))) < len(beir):
+        raise BadInput("--beir names two folders of one name: rename one.")
 
 
 def _pooling(name: str | None, prompt: str | None) -> PoolingMode | None:
@@ -220,7 +231,8 @@ def _suite(suite: str | None, names: Sequence[str], splits: Sequence[Split]) -> 
     except BadInput as error:
         known_of_run = " or ".join(OF_A_RUN)
         raise BadInput(
-            f"{str(error).rstrip('.')}, or {known_of_run} of a run, or {OF_FILES}."
+            f"{str(error).rstrip('.')}, or {known_of_run} of a run, or questions:FILE to a run's "
+            f"passages, or {OF_FILES}."
         ) from None
     inside = [name for name in names or ["sts"] if not name.startswith(MTEB)]
     if not inside:

@@ -63,7 +63,7 @@ def verdict(subject: Subject) -> str | None:
     found = [
         figure
         for figure in of_tasks(read_figures(subject.connection))
-        if figure.headline and figure.after
+        if figure.headline and figure.after and not figure.fixed
     ]
     told = foremost(found)
     if told is None or told.before is None:
@@ -166,7 +166,7 @@ def _table(found: Sequence[Figure], caption: str = "") -> Table:
                 # The gain beside the name, where a phone shows it.
                 figure.name,
                 format_number(gain, sign="+"),
-                TOO_FEW if figure.few else format_range(low, high, sign="+"),
+                TOO_FEW if figure.few and not figure.fixed else format_range(low, high, sign="+"),
                 None if figure.before is None else f"{figure.before.value:.2f}",
                 None if after is None else f"{after:.2f}",
                 None if one is None else one.n,

@@ -97,6 +97,14 @@ class Figure:
         sides = (self.before, *self.after.values(), *self.gains.values())
         return any(value is not None and is_few(value.n) for value in sides)
 
+    @property
+    def fixed(self) -> bool:
+        """Whether no encoder has a part in it, such as a ranking by BM25."""
+        same = self.before is not None and {v.value for v in self.after.values()} == {
+            self.before.value
+        }
+        return same and not self.gains
+
     def values(self) -> dict[int | None, float]:
         """The trained model's value, by seed."""
         return {seed: found.value for seed, found in self.after.items()}
@@ -109,7 +117,7 @@ class Figure:
     def gain(self) -> tuple[float | None, float | None, float | None]:
         """The gain and its interval: over the queries for one seed, over the seeds for several.
 
-        Of too few questions it has none.
+        Of too few questions it has no interval, and what is fixed has no gain.
         """
         value, low, high = self._gained()
         return (value, None, None) if self.few else (value, low, high)
@@ -123,7 +131,7 @@ class Figure:
         for gain in self.gains.values():
             return gain.value, gain.low, gain.high
         mean = self.mean()
-        if mean is None or self.before is None:
+        if mean is None or self.before is None or self.fixed:
             return None, None, None
         return mean - self.before.value, None, None
 

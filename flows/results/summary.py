@@ -230,7 +230,9 @@ def _before_and_after(found: Sequence[Figure], recipe: Recipe) -> list[str]:
     lows = []
     for figure, before, after, gain in rows:
         text = f"{after.value - before.value:+.2f}"
-        if figure.few:
+        if figure.fixed:
+            text = ""
+        elif figure.few:
             text += f" ({TOO_FEW})"
         elif gain is not None and gain.low is not None:
             text = f"{gain.value:+.2f} ({gain.low:+.2f} to {gain.high:+.2f})"

@@ -217,7 +217,8 @@ def test_what_is_wrong_is_said_before_a_model_is_loaded(suite: str, tmp_path: Pa
     empty.mkdir()
     for models, options, said in (
         (("train",), {"suite": str(empty)}, "neither STS nor SICK"),
-        (("train",), {"tasks": "STS99"}, "no task 'STS99'"),
+        (("train",), {"tasks": "STS99"}, "no task 'STS99'.* or questions:FILE to a run's passages"),
+        (("train",), {"beir": ["q.csv"]}, "'q.csv' is no folder .* by --tasks questions:q.csv"),
         (("train",), {"tasks": "STS12"}, "STS12"),
         (("train",), {"pooling": "median"}, "--pooling .*lasttoken"),
         (("train",), {"splits": "dev"}, "sts-dev"),

@@ -27,6 +27,21 @@ def test_a_figure_of_a_handful_of_queries_is_marked_and_counts_as_neither(tmp_pa
     assert "Those of fewer than 30 questions, 1 here, count as neither." in said
 
 
+def test_a_ranking_that_no_encoder_makes_has_no_gain_and_does_not_count(tmp_path: Path) -> None:
+    tables = measured(queries=500)
+    for row in [row for row in tables["evaluations"] if row["suite"] == "retrieval"]:
+        if not row["metric"].endswith("_gain"):
+            own = {"suite": "retrieval_sets", "task": "mine bm25", "value": 60.0}
+            tables["evaluations"].append(row | own)
+    run = write_run(tmp_path / "store", tables)
+    with open_runs(open_store(str(tmp_path / "store"), create=False), [run]) as subjects:
+        section, said = before_and_after(subjects), verdict(subjects[0])
+    (table,) = [block for block in section.blocks if isinstance(block, Table)]
+    assert table.rows[0][:5] == ["mine bm25 test, recall@1", None, None, "60.00", "60.00"]
+    assert said is not None
+    assert "Of all 2 figures 2 are clearly better" in said
+
+
 def test_where_all_figures_are_of_a_handful_nothing_is_concluded(tmp_path: Path) -> None:
     tables = measured(queries=1)
     tables["evaluations"] = [row for row in tables["evaluations"] if row["suite"] == "retrieval"]

@@ -71,6 +71,13 @@ def test_a_handful_of_questions_shows_no_interval_and_decides_nothing(recipe: An
     assert "better" not in told
 
 
+def test_a_ranking_by_words_shows_no_gain(recipe: Any) -> None:
+    words = figure(0.0, 10)
+    words.gains.clear()
+    line = _before_and_after([words, figure(5.0, 500)], recipe(ANCHORS))[1]
+    assert line.split("test recall@1")[1].split() == ["60.00", "60.00", "10"]
+
+
 def test_a_set_whose_texts_stood_in_training_is_marked(recipe: Any) -> None:
     seen = figure(5.0, 500)
     seen.transductive = True
