@@ -20,7 +20,7 @@ from tercet.models.english.share import LEAST
 from tercet.tasks.corpus.sources.corpora import IngestSettings
 from tercet.tasks.corpus.sources.discover import Description, describe
 from tercet.tasks.corpus.sources.files import kinds_of
-from tercet.tasks.corpus.sources.streams import PLAIN
+from tercet.tasks.corpus.sources.streams import PLAIN, conversion
 from tercet.tasks.evaluation.suites.own import RetrievalSource
 from tercet.tasks.evaluation.suites.own_questions import has_questions, read_questions
 from tercet.tasks.stage import BadInput
@@ -44,17 +44,21 @@ SETS = "retrieval_sets: {mine: FILE}    # your questions: columns question, and 
 
 
 class Asked(NamedTuple):
-    """A table of questions to the corpus: how many, the columns that are read, files' names."""
+    """A table of questions to the corpus: how many, the columns that are read, files' names.
+
+    unusable: how many rows hold none that can be read, and the first of them.
+    """
 
     source: str
     questions: int
     columns: tuple[str, ...]
     files: frozenset[str]
+    unusable: str
 
     @property
     def counted(self) -> str:
         unit = "question" if self.questions == 1 else "questions"
-        return f"{self.questions:,} {unit} ({', '.join(self.columns)})"
+        return f"{self.questions:,} {unit} ({', '.join(self.columns)}){self.unusable}"
 
 
 def write_recipe(
@@ -168,7 +172,15 @@ def _asked(source: str) -> Asked:
     read = read_questions(RetrievalSource(source=source))
     files = {Path(row.file).stem.lower() for row in read.rows if row.file is not None}
     number = len({row.text for row in read.rows})
-    return Asked(source, number, tuple(read.columns.values()), frozenset(files))
+    unusable = ""
+    if read.unusable:
+        first = read.unusable[0]
+        hint = f"; if it is Latin-1: {conversion(source)}" if first.reason == "not_utf8" else ""
+        rows = "row" if len(read.unusable) == 1 else "rows"
+        unusable = (
+            f", without {len(read.unusable):,} {rows} (row {first.row}: {first.detail}{hint})"
+        )
+    return Asked(source, number, tuple(read.columns.values()), frozenset(files), unusable)
 
 
 def _found(described: Description) -> str:

@@ -264,49 +264,6 @@ def test_documents_are_made_ready_for_a_search(notes: Path, tmp_path: Path) -> N
     assert "The quickstart" not in text
 
 
-def test_questions_beside_the_pages_are_measured(
-    notes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "recipe.yaml"
-    own = notes / "my questions.csv"
-    own.write_text("Question,File\nWho waits?,3.md\nWho waits?,4\nWho stands?,5.md\n")
-    (notes / "others.csv").write_text("question,file\nWho waits?,elsewhere.md\n")
-    (notes / "faq.csv").write_text("question,answer\nWho waits?,A heron.\n")
-    write_recipe(str(notes), str(output))
-    sets = recipe_file.load(str(output)).evaluate.retrieval_sets
-    assert {name: one.source for name, one in sets.items()} == {"my_questions": str(own)}
-    (notes / "bare.csv").write_text("Question,Where\nWho waits?,3.md\n")
-    write_recipe(str(notes), str(tmp_path / "second.yaml"))
-    shown = capsys.readouterr().out
-    said = "my questions.csv: 2 questions (Question, File), asked before and after, beside BM25."
-    assert said in shown
-    faq = "faq.csv: 1 question (question, answer). Not asked, since they name no file of "
-    assert faq in shown
-    assert f"to ask them: --questions {notes / 'faq.csv'}\n" in shown
-    assert f"Not asked: {notes / 'bare.csv'} needs a column `question`, and `file`" in shown
-
-
-def test_tables_of_questions_of_one_name_are_all_measured(notes: Path, tmp_path: Path) -> None:
-    (notes / "old").mkdir()
-    tables = {"asked": notes / "asked.csv", "asked_2": notes / "old" / "asked.csv"}
-    for table in tables.values():
-        table.write_text("question,file\nWho waits?,3.md\n")
-    write_recipe(str(notes), str(tmp_path / "recipe.yaml"))
-    sets = recipe_file.load(str(tmp_path / "recipe.yaml")).evaluate.retrieval_sets
-    assert {name: Path(one.source) for name, one in sets.items()} == tables
-
-
-def test_questions_that_are_named_are_measured(notes: Path, tmp_path: Path) -> None:
-    output, own = tmp_path / "recipe.yaml", tmp_path / "asked.jsonl"
-    own.write_text('{"query": "Who waits?", "passage": "Heron number 3 stands"}\n')
-    done = tercet("init", str(notes), "-o", str(output), "--questions", str(own))
-    assert done.returncode == 0
-    assert list(recipe_file.load(str(output)).evaluate.retrieval_sets) == ["asked"]
-    own.write_text('{"query": "Who waits?"}\n')
-    with pytest.raises(BadInput, match="needs a column"):
-        write_recipe(str(notes), str(tmp_path / "other.yaml"), questions=str(own))
-
-
 def test_every_line_of_a_search_can_be_used(notes: Path, tmp_path: Path) -> None:
     output = tmp_path / "recipe.yaml"
     write_recipe(str(notes), str(output))
