@@ -29,9 +29,9 @@ def _first_below(
     first, last, under = None, None, None
     for row, (passage_id, doc_id, source, context) in enumerate(columns):
         path = above(context)
-        # A long file is several documents, one behind the other and below the same title. Rows of a
-        # table that share a title so are asked for by the first alone.
-        if doc_id != last and (source, path[:1]) != under:
+        # A long file is several documents, one behind the other: the next goes on below the same
+        # title and a heading. Rows of a table that share a title, a category, have no headings.
+        if doc_id != last and (len(path) < 2 or (source, path[:1]) != under):
             first = doc_id
         last, under = doc_id, (source, path[:1])
         place = (first, tuple(path[: depth(path)]))

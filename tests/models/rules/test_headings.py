@@ -61,6 +61,8 @@ def test_a_long_file_of_several_documents_has_its_title_and_headings_once() -> N
     other = [("Hill > Food", "Grass.")]
     made = said("title", [PAGE[:3], PAGE[3:], other, PAGE[:1]], files="aaab")
     assert made == [(0, "Lake"), (4, "Hill"), (5, "Lake")]
+    rows = [[("Lake", "Water.")], [("Lake", "Sand.")]]
+    assert said("title", rows, files="aa") == [(0, "Lake"), (1, "Lake")]
     assert said("heading", [PAGE[:2], PAGE[1:]], files="aa") == [
         *((0, "Herons"), (3, "Food"), (4, "Food")),
     ]
