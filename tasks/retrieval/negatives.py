@@ -252,17 +252,26 @@ def _ranked(
 def _apart(work: Work, rows: pa.Table, found: pa.Table) -> pa.Table:
     """What is found apart from what may answer its query, and of that the first `depth`."""
     own = "passage_id" if work.config.source == "queries" else "doc_id"
+    # A passage has a line break between paragraphs; in a positive they stand as they were given.
     with connection(work) as db:
         db.register("found", found)
         db.register("rows", rows)
         return db.sql(
-            f"""SELECT query, rank, any_value(passage_id) AS passage_id, any_value(score) AS score
-                FROM found JOIN {work.inputs["passages"].sql("passages")} USING (passage_id)
-                JOIN (SELECT query, anchor, positive, own FROM rows) USING (query)
+            rf"""SELECT query, rank, any_value(passage_id) AS passage_id, any_value(score) AS score
+                FROM found JOIN (
+                    SELECT passage_id, doc_id, replace(text, chr(10), ' ') AS text,
+                        lower(context) AS context
+                    FROM {work.inputs["passages"].sql("passages")}
+                ) USING (passage_id)
+                JOIN (
+                    SELECT query, lower(anchor) AS anchor, own,
+                        regexp_replace(positive, '\s+', ' ', 'g') AS positive
+                    FROM rows
+                ) USING (query)
                 GROUP BY query, rank HAVING NOT bool_or(
                     coalesce(own = {own}, FALSE)
                     OR contains(text, positive) OR contains(positive, text)
-                    OR text = anchor OR list_contains(string_split(context, ' > '), anchor))
+                    OR lower(text) = anchor OR list_contains(string_split(context, ' > '), anchor))
                 QUALIFY row_number() OVER (PARTITION BY query ORDER BY rank)
                     <= {work.config.depth}
                 ORDER BY query, rank"""

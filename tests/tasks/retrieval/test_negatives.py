@@ -163,10 +163,11 @@ def test_what_may_answer_a_query_is_no_negative(encoder: Path, tmp_path: Path) -
         passage(f"w50 w51 {POSITIVE} w52"),
         # Within the positive.
         passage("w3 w4 w5"),
+        passage(POSITIVE.replace(" ", "\n", 4)),
         passage(QUERY),
-        passage("w1 w2 w3 w4 w53", context=f"w54 > {QUERY}"),
+        passage("w1 w2 w3 w4 w53", context=f"w54 > {QUERY.title()}"),
     ]
-    rows = [labelled(QUERY, POSITIVE)]
+    rows = [labelled(QUERY, POSITIVE.replace("w1", "w1 \n", 1))]
     passages = [*answers, *held_out, *NEAR]
     found, _ = mined(tmp_path, encoder, passages, rows, k=5, margin=0.0, by="bm25")
     assert texts(found) == [row["text"] for row in NEAR]
