@@ -4,6 +4,7 @@ sentence-transformers' MultipleNegativesRankingLoss (Henderson et al. 2017, arXi
 section 4.4; van den Oord et al. 2018, arXiv:1807.03748, eq. 4), with scale 1 / tau.
 """
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ def build(model: "SentenceTransformer", params: InfoNce, slots: Mapping[str, Pat
 
     from tercet.models.losses.heads import HeadedEncoder, ProjectionHead
 
+    # That it encodes one column after the other, where rows have several negatives, or some none.
+    logging.getLogger("sentence_transformers.base.losses.merged_forward").setLevel(logging.ERROR)
     head = ProjectionHead(int(model.get_embedding_dimension() or 0)) if params.head else None
     contrasted = model if head is None else HeadedEncoder(model, head)
     return MultipleNegativesRankingLoss(contrasted, scale=1 / params.tau)
