@@ -23,6 +23,7 @@ from tercet.flows.studies.arms import Arm, Outcome, PlannedArm
 from tercet.models.measures.comparisons import SeedSummary, compare_seeds, summarise_seeds
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import Store
+from tercet.tasks.evaluation.suites.beir import BM25, HYBRID
 from tercet.tasks.stage import BadInput
 
 
@@ -111,7 +112,10 @@ def check_metric(metric: Metric, planned: Sequence[PlannedArm]) -> None:
         )
     elif metric.suite in ("fact_order", "sts_sets", "retrieval_sets"):
         named = sorted({name for e in evaluations for name in getattr(e, metric.suite)})
-        if metric.task.removesuffix(" dev") not in named:
+        task = metric.task.removesuffix(" dev")
+        if metric.suite == "retrieval_sets":
+            task = task.removesuffix(f" {HYBRID}").removesuffix(f" {BM25}")
+        if task not in named:
             raise BadInput(
                 f"No arm has the metric {str(metric)!r}: evaluate.{metric.suite} names "
                 f"{', '.join(named) or 'no file'}."
@@ -191,7 +195,7 @@ def _mean(summary: SeedSummary | None) -> float:
 
 def _asked(found: Sequence[Found], asked: str | None) -> Metric:
     there = {metric for one in found for metric, values in one.figures.items() if values}
-    wanted = [asked] if asked is not None else list(DEFAULTS)
+    wanted = [asked] if asked is not None else [*_own(found), *DEFAULTS]
     for text in wanted:
         if parse_metric(text) in there:
             return parse_metric(text)
@@ -202,6 +206,19 @@ def _asked(found: Sequence[Found], asked: str | None) -> Metric:
         return min(there, key=_unusual)
     told = "; ".join(sorted(map(str, there))[:8])
     raise BadInput(f"No arm has the metric {asked!r}: choose one with --metric, such as {told}.")
+
+
+def _own(found: Sequence[Found]) -> list[str]:
+    """How encoders rank on the user's own questions, where these are enough."""
+    return sorted(
+        {
+            str(metric)
+            for one in found
+            for metric, values in one.figures.items()
+            if metric.suite == "retrieval_sets" and metric.name == "ndcg@10" and not metric.of_dev
+            if not metric.task.endswith((f" {BM25}", f" {HYBRID}")) and not _few(values)
+        }
+    )
 
 
 def _unusual(metric: Metric) -> tuple[bool, bool, bool, str]:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,7 +13,7 @@ from tercet.flows.results.figures import Value
 from tercet.flows.results.metric_names import parse_metric
 from tercet.flows.studies.arms import Arm
 from tercet.flows.studies.page import notes_of
-from tercet.flows.studies.results import Found, results
+from tercet.flows.studies.results import Found, check_metric, results
 from tercet.models.measures.metrics import spearman
 from tercet.storage import runs
 from tercet.storage.artifacts import open_artifact
@@ -44,6 +46,27 @@ def test_a_study_of_unusual_metrics_takes_one_on_test(store: Store) -> None:
     assert str(results([arm], None, store).metric) == "fact_order cases all accuracy"
     usual = found("fact_order cases all accuracy", "sts STS-B all spearman")
     assert str(results([usual], None, store).metric) == "sts STS-B all spearman"
+
+
+def test_ones_own_questions_come_before_all_others(store: Store) -> None:
+    own = "retrieval_sets mine all ndcg@10"
+    names = ["retrieval halves test recall@1", "retrieval_sets mine bm25 all ndcg@10"]
+    arm = found(*names, own, "retrieval_sets a dev all ndcg@10")
+    assert str(results([arm], None, store).metric) == own
+    few = {key: replace(value, n=29) for key, value in arm.figures[parse_metric(own)].items()}
+    arm.figures[parse_metric(own)] = few  # type: ignore[index]
+    assert str(results([arm], None, store).metric) == names[0]
+
+
+def test_a_set_is_there_as_ranked_by_each_way() -> None:
+    evaluate = SimpleNamespace(retrieval_sets={"mine": "mine.csv"})
+    planned: Any = [
+        SimpleNamespace(plan=SimpleNamespace(recipe=SimpleNamespace(evaluate=evaluate)))
+    ]
+    for task in ("mine", "mine hybrid", "mine bm25 dev"):
+        check_metric(parse_metric(f"retrieval_sets {task} all ndcg@10"), planned)
+    with pytest.raises(BadInput, match="evaluate.retrieval_sets names mine"):
+        check_metric(parse_metric("retrieval_sets other hybrid all ndcg@10"), planned)
 
 
 def test_a_named_metric_must_be_there(store: Store) -> None:
