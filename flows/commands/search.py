@@ -64,5 +64,5 @@ def _lines(answer: Answer) -> list[str]:
     shown, _ = text_table.render(heads, cells, text_table.terminal_width(), right)
     meant = ", ".join(f"{way}: {_MEANT[way]}" for way in ways)
     lacking = any(row[way] is None for row in rows for way in ways)
-    behind = f"; {text_table.NULL}: not among the first {DEPTH:,}" if lacking else ""
+    behind = f"; {text_table.NULL}: not found among the first {DEPTH:,}" if lacking else ""
     return [*shown, f"Ranks among {of} of {answer.run['recipe_name']}. {meant}{behind}."]

@@ -65,7 +65,7 @@ def test_a_set_is_there_as_ranked_by_each_way() -> None:
     ]
     for task in ("mine", "mine hybrid", "mine bm25 dev"):
         check_metric(parse_metric(f"retrieval_sets {task} all ndcg@10"), planned)
-    with pytest.raises(BadInput, match="evaluate.retrieval_sets names mine"):
+    with pytest.raises(BadInput, match=r"evaluate\.retrieval_sets names mine"):
         check_metric(parse_metric("retrieval_sets other hybrid all ndcg@10"), planned)
 
 
