@@ -257,7 +257,7 @@ def test_rules_know_nothing_of_language_models(tmp_path: Path) -> None:
         known = {"tercet.models.llm", "tercet.models.llm.errors"}
         if name == "parse":
             # It judges what any generator wrote, by what language models get wrong.
-            checks = {"", ".checks", ".damage", ".wording"}
+            checks = {"", ".checks", ".query_checks", ".damage", ".wording"}
             known |= {f"tercet.models.prompted{module}" for module in checks}
         # `isolation` tells faults of the recipe from those of a row by the error's class.
         assert set(llm) <= known, name
