@@ -229,7 +229,7 @@ def test_a_scorer_is_a_module_and_a_line(code_bench: Bench) -> None:
     code_bench.edit(
         "tasks.scoring.scorers",
         lambda text: text.replace("gense, pair\n", "gense, pair, toy\n").replace(
-            "pair.SCORER)", "pair.SCORER, toy.SCORER)"
+            "pair.SCORER, ", "pair.SCORER, toy.SCORER, "
         ),
     )
     assert to_run(code_bench.plan()) == {}
