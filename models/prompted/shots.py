@@ -46,9 +46,8 @@ def load(
     own = {name: value for name, value in own.items() if name not in Prompted.model_fields}
     found = list(_examples(path, template, own, optional))
     if not found:
-        raise Unusable(
-            f"shots file {path} has no example for this method: add one, or set shots: null"
-        )
+        what = f"of kind {own['kind']}" if "kind" in own else "for this method"
+        raise Unusable(f"shots file {path} has no example {what}: add one, or set shots: null")
     return found
 
 

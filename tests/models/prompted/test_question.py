@@ -115,6 +115,9 @@ def test_a_users_own_queries_serve_for_every_kind_unless_they_name_one(tmp_path:
     # A search of words is no question.
     with pytest.raises(Unusable, match=r"line 1: parse would refuse this answer \(no_question"):
         check_shots(examples(own, "question"), QUESTION.checks)
+    own.write_text(json.dumps(lines[1]))
+    with pytest.raises(Unusable, match="no example of kind keyword: add one, or set shots: null"):
+        examples(own, "keyword")
 
 
 PASSAGES = [
