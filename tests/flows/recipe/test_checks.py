@@ -156,6 +156,10 @@ def test_queries_alone_need_no_evaluator_and_are_read_with_their_passages() -> N
     ("changes", "fault"),
     [
         ({"ingest": {}}, r"title writes queries to passages, and there are none: set `ingest"),
+        (
+            {"ingest": {"passages": {"context": False}}},
+            "title takes what stands above passages, and `context: false` keeps nothing of it",
+        ),
         ({"synthesise": {}}, r"trains on queries, but no method writes any: list .* \(title, head"),
         (
             {"train": {"phases": [{"rows": "triplets", "loss": "info_nce"}]}},
