@@ -15,15 +15,14 @@ from tercet.models.retrieval.bm25 import Bm25
 from tercet.models.seeding import Ids
 from tercet.models.text.passages import passage_text
 from tercet.models.text.shingles import shared_words
-from tercet.storage.rows import BATCH_ROWS
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.held_out import held_out_shingles
 from tercet.tasks.stage import BadInput, Work
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
-# Passages compared at once, and those whose texts are read at once.
-_BLOCK, _LOT = 65_536, 1_024
+# Passages compared at once, those whose texts are read at once, and those whose words are.
+_BLOCK, _LOT, _SHARED = 65_536, 1_024, 8_192
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def _trained_on(work: Work) -> tuple[Ids, int]:
         known = held_out_shingles(db, work)
     columns = ["passage_id", "context", "text", "split"]
     found, there = [np.empty(0, np.uint64)], 0
-    for batch in work.inputs["passages"].batches("passages", columns, BATCH_ROWS):
+    for batch in work.inputs["passages"].batches("passages", columns, _SHARED):
         train = batch.filter(pc.equal(batch["split"], "train"))
         contexts, texts = train["context"].to_pylist(), train["text"].to_pylist()
         whole = pa.array(map(passage_text, contexts, texts), pa.string())

@@ -5,9 +5,11 @@ from typing import Any
 import pyarrow as pa
 
 from tercet.models.text.shingles import shared_words
-from tercet.storage.rows import BATCH_ROWS
 from tercet.tasks.corpus.held_out import held_out_shingles
 from tercet.tasks.stage import Work
+
+# Candidates whose words are in memory at once; with their anchors, which may be passages as well.
+_ROWS = 8_192
 
 
 def find_held_out(db: Any, work: Work) -> None:
@@ -17,7 +19,7 @@ def find_held_out(db: Any, work: Work) -> None:
     if not len(known):
         return
     candidates = work.inputs["candidates"]
-    for batch in candidates.batches("candidates", ["candidate_id", "anchor", "text"], BATCH_ROWS):
+    for batch in candidates.batches("candidates", ["candidate_id", "anchor", "text"], _ROWS):
         # Its own anchor is trained on as well.
         both = pa.concat_arrays([batch["text"], batch["anchor"].fill_null("")])
         rows, words = shared_words(both, known)
