@@ -18,22 +18,27 @@ from tercet.tasks.evaluation.suites.own import SPLIT, SPLITS, RetrievalSource
 from tercet.tasks.rejects import SHOWN
 from tercet.tasks.stage import BadInput
 
+# Beside a file or a quote any other id is that of the question.
+_IDS = ("doc_id", "docid", "document_id")
 # How people call the columns, whatever the case, blanks and dashes being underscores.
 NAMES: Mapping[str, Sequence[str]] = {
     "question": ("question", "query", "questions", "queries"),
     "file": ("file", "filename", "file_name", "path", "source", "document", "page"),
-    "id": ("doc_id", "docid", "document_id", "id"),
+    "id": (*_IDS, "id"),
     "quote": ("quote", "passage", "answer", "snippet"),
     SPLIT: (SPLIT,),
 }
 # Words of longer names, such as `Source file` and `user_question`, and what may not stand beside.
-_WORDS: Mapping[str, Set[str]] = {
-    "question": {"question", "query"},
-    "file": {"file", "filename", "path", "source", "document", "doc", "page"},
+_ABOUT = frozenset(("id", "type", "kind", "date", "number", "count", "language"))
+_WORDS: Mapping[str, tuple[Set[str], Set[str]]] = {
+    "question": ({"question", "query"}, _ABOUT),
+    "file": (
+        {"file", "filename", "path", "source", "document", "doc", "page"},
+        _ABOUT | {"title", "url", "text"},
+    ),
+    # Where neither file nor quote says what answers: `Ticket-ID`.
+    "id": ({"id"}, {"question", "query"}),
 }
-_OTHERS = frozenset(("id", "type", "kind", "date", "number", "count", "title", "url", "text"))
-# Beside another of these columns it numbers the questions.
-_NUMBER = "id"
 _MAX_BYTES = 1 << 24
 
 
@@ -114,9 +119,8 @@ def _columns(path: Path) -> dict[str, str]:
     header = tables.columns_of(path, _MAX_BYTES)
     named = {ours: _column(ours, header) for ours in NAMES}
     found = {ours: column for ours, column in named.items() if column is not None}
-    beside = not found.keys().isdisjoint({"file", "quote"})
-    if beside and "id" in found and _plain(found["id"]) == _NUMBER:
-        del found["id"]
+    if not found.keys().isdisjoint({"file", "quote"}) and _plain(found.get("id", "")) not in _IDS:
+        found.pop("id", None)
     if "question" not in found or found.keys().isdisjoint({"file", "id", "quote"}):
         listed = ", ".join(map(repr, header)) or "none"
         raise BadInput(
@@ -133,8 +137,9 @@ def _column(ours: str, header: Sequence[str]) -> str | None:
     for name in NAMES[ours]:
         if name in named:
             return named[name]
+    words, others = _WORDS.get(ours, (set(), set()))
     said = {column: name_words(column) for column in header}
-    found = [c for c in header if said[c] & _WORDS.get(ours, set()) and not said[c] & _OTHERS]
+    found = [c for c in header if said[c] & words and not said[c] & others]
     return found[0] if len(found) == 1 else None
 
 

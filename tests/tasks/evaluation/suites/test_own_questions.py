@@ -42,6 +42,8 @@ def test_a_question_names_a_file_and_quotes_it(tmp_path: Path) -> None:
             {"question": "question", "file": "file name", "split": "split"},
         ),
         ("User question,Source File", {"question": "User question", "file": "Source File"}),
+        ("query_text,Ticket-ID", {"question": "query_text", "id": "Ticket-ID"}),
+        ("question,ticket_id,file", {"question": "question", "file": "file"}),
         # Several say it, but one is called so.
         ("Query,query_text,doc path", {"question": "Query", "file": "doc path"}),
     ],
@@ -84,6 +86,7 @@ def test_a_row_without_a_question_is_left_out_with_its_reason(tmp_path: Path) ->
             r"needs a column `question`, .* its columns are 'question', 'topic'",
         ),
         ("file,quote\nx,y\n", "needs a column `question`"),
+        ("question,question_id\nx,1\n", "its columns are 'question', 'question_id'"),
         ("question,document type,page number\nx,y,1\n", "its columns are 'question', 'docum"),
         ("question,old file,new file\nx,y,z\n", "its columns are 'question', 'old file'"),
         ("", "its columns are none"),
