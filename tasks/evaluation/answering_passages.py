@@ -36,7 +36,8 @@ class Passages:
 
     documents: their places by document, in its order. texts: letters and digits of each document's
     passages, filled as they are asked for. paths: documents by their file and row. ids: documents
-    by the id that their table gives them, else by the number of the row. whole, ends: files by
+    by the id that their table gives them, else by the number of the row. file_of: the file of a
+    document, with its corpus before it where several have one of this name. whole, ends: files by
     each form of their name, and of each end of it, from the strictest form on. folders: that hold
     some, in small letters.
     """
@@ -46,6 +47,7 @@ class Passages:
     files: Mapping[str, Sequence[int]]
     paths: Mapping[str, Sequence[int]]
     ids: Mapping[str, Sequence[int]]
+    file_of: Mapping[int, str]
     whole: Sequence[Mapping[str, Sequence[str]]]
     ends: Sequence[Mapping[str, Sequence[str]]]
     folders: Set[str]
@@ -58,11 +60,17 @@ def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Pass
     files: dict[str, dict[int, None]] = {}
     paths: dict[str, dict[int, None]] = {}
     rows: dict[str, dict[int, None]] = {}
+    file_of: dict[int, str] = {}
     at: dict[tuple[str, str], int] = {}
+    corpora: dict[str, dict[str, None]] = {}
+    for corpus, source in zip(*(table[name].to_pylist() for name in COLUMNS[2:4]), strict=True):
+        corpora.setdefault(source, {})[corpus] = None
     columns = (table[name].to_pylist() for name in COLUMNS[1:5])
     for place, (document, corpus, source, path) in enumerate(zip(*columns, strict=True)):
         if document not in documents:
-            files.setdefault(source, {})[document] = None
+            file = source if len(corpora[source]) == 1 else f"{corpus}/{source}"
+            file_of[document] = file
+            files.setdefault(file, {})[document] = None
             paths.setdefault(path, {})[document] = None
             rows.setdefault(path.rpartition(":")[2], {})[document] = None
             at[corpus, path] = document
@@ -73,19 +81,20 @@ def index_passages(table: pa.Table, ids: Iterable[tuple[str, str, str]]) -> Pass
             by_id.setdefault(own, {})[at[corpus, path]] = None
     whole: list[dict[str, list[str]]] = [{} for _ in _FORMS]
     ends: list[dict[str, list[str]]] = [{} for _ in _FORMS]
-    for source in files:
+    for source, of_source in corpora.items():
+        same = [source] if len(of_source) == 1 else [f"{corpus}/{source}" for corpus in of_source]
         for number, form in enumerate(_FORMS):
             name = form(_slashed(source))
-            whole[number].setdefault(name, []).append(source)
+            whole[number].setdefault(name, []).extend(same)
             for end in _ends_of(name):
-                ends[number].setdefault(end, []).append(source)
+                ends[number].setdefault(end, []).extend(same)
     folders = {
         "/".join(parts[:end])
-        for parts in (_slashed(source).casefold().split("/") for source in files)
+        for parts in (_slashed(source).casefold().split("/") for source in corpora)
         for end in range(1, len(parts))
     }
     found = (_listed(files), _listed(paths), _listed(by_id or rows))
-    return Passages(table, documents, *found, whole, ends, folders)
+    return Passages(table, documents, *found, file_of, whole, ends, folders)
 
 
 def _listed(found: Mapping[str, Iterable[int]]) -> dict[str, list[int]]:
@@ -117,6 +126,9 @@ def _documents(question: Question, passages: Passages) -> Sequence[int] | NotFou
     """The documents of the question's file, of its id, or of both."""
     if question.file is None:
         found = passages.ids.get(question.id or "") or passages.paths.get(question.id or "")
+        files = list(dict.fromkeys(passages.file_of[document] for document in found or ()))
+        if len(files) > 1:
+            return NotFound("several_files", f"{question.id!r} is in {_listing(files)}")
         return found or NotFound("no_document", f"no document has the id {question.id!r}")
     name = unicodedata.normalize("NFC", question.file)
     in_file = passages.paths.get(name)
@@ -148,10 +160,13 @@ def _sources(name: str, passages: Passages) -> Sequence[str] | NotFound:
         if found is not None and len(found) == 1:
             return found
         if found is not None:
-            listed = ", ".join(found[:_NAMED])
-            detail = f"{name!r} is the end of {len(found):,} paths: {listed}"
-            return NotFound("several_files", detail + (", …" if len(found) > _NAMED else ""))
+            return NotFound("several_files", f"{name!r} is the end of {_listing(found)}")
     return NotFound("no_document", f"no path of a passage ends in {name!r}")
+
+
+def _listing(paths: Sequence[str]) -> str:
+    rest = ", …" if len(paths) > _NAMED else ""
+    return f"{len(paths):,} paths: {', '.join(paths[:_NAMED])}{rest}"
 
 
 def _above(path: str, end: str, folders: Set[str]) -> bool:

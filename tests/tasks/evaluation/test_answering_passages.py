@@ -85,6 +85,22 @@ def test_a_page_that_is_not_there_is_not_another_of_its_name() -> None:
     assert places("C:\\docs\\index.md") == places("./index.md") == [0]
 
 
+def test_files_of_one_name_in_two_corpora_are_told_apart() -> None:
+    names = ["passage_id", "doc_id", "corpus", "source", "path", "text"]
+    rows = [(0, 1, "wiki", "a.md", "a.md:1", "x"), (1, 2, "blog", "a.md", "a.md:1", "y")]
+    passages = index_passages(pa.table(dict(zip(names, zip(*rows, strict=True), strict=True))), ())
+
+    def places(file: str | None, own: str | None = None) -> object:
+        return find_answers(Question(2, "?", "test", file, own, None), passages)
+
+    both = NotFound("several_files", "'A' is the end of 2 paths: wiki/a.md, blog/a.md")
+    assert places("A") == both
+    assert places("blog/a.md") == [1]
+    # So are rows of one number.
+    assert places(None, "1") == NotFound("several_files", "'1' is in 2 paths: wiki/a.md, blog/a.md")
+    assert places("wiki/a.md", "1") == [0]
+
+
 def test_a_row_is_found_by_its_own_id_or_by_its_number() -> None:
     assert found(id="3") == [6]
     assert found(id="tickets.csv:3") == [6]
