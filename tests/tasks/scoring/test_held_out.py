@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from selection import Row, selected
 
-from tercet.tasks.scoring import held_out as held_out_texts
+from tercet.tasks.corpus import held_out as held_out_texts
+from tercet.tasks.scoring import held_out as candidates
 
 
 def test_a_join_that_says_what_a_held_out_document_says_is_refused(tmp_path: Path) -> None:
@@ -29,6 +30,7 @@ def test_eight_words_over_the_end_of_a_batch_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(held_out_texts, "BATCH_ROWS", 2)
+    monkeypatch.setattr(candidates, "_ROWS", 2)
     held_out = [f"u{i} v{i} w{i}" for i in range(9)]
     rows: list[Row] = [
         (f"x{i}", "positive", "m", " ".join(held_out[i : i + 3]), 0.95) for i in range(7)
