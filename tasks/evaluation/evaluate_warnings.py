@@ -135,8 +135,10 @@ def _without_gain(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Itera
     tries = []
     if any(one.reads_triplets or one.source == "anchors" for one in rows):
         tries.append("more rows (sample.rows)")
+    if any(one.source == "queries" for one in rows):
+        tries.append("more queries (more documents, or the method question)")
     for config in configs:
-        if isinstance(config, SelectConfig):
+        if isinstance(config, SelectConfig) and any(one.reads_triplets for one in rows):
             key = threshold_keys("negative_max", config.model_dump(mode="json"))
             tries += [f"a lower {key}", "other method weights"]
     tries += ["more steps (epochs or max_steps)", "a larger learning_rate"]

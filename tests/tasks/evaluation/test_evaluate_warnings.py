@@ -103,6 +103,9 @@ def test_what_is_worth_a_try_names_what_the_run_has(found: Any) -> None:
     anchors = {"rows": "anchors", "loss": "info_nce"}
     assert remedy(train={"rows": "terms", "loss": "info_nce"}).endswith(f"and try {MORE}")
     assert remedy(train=anchors).endswith(f"try more rows (sample.rows), {MORE}")
+    queries = {"rows": "queries", "loss": "info_nce"}
+    more = "more queries (more documents, or the method question)"
+    assert remedy(select={}, train=queries).endswith(f"and try {more}, {MORE}")
     relations = {"alters": {"negative_max": 1.0}}
     of_triplets = remedy(select={"relations": relations}, train={})
     assert "sample.rows" in of_triplets
