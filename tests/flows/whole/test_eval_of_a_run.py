@@ -168,7 +168,7 @@ def test_the_settings_of_the_run_reach_the_measuring(
     assert call["resources"].batch_size == 16
     assert config.prompts.given() == {"query": "find: "}
     assert [len(pairs.ids) for pairs in call["pairs"]] == [40]
-    assert [task.name for task in call["awareness"]] == ["entity", "all"]
+    assert [task.name for task in call["tasks"]] == ["entity", "all"]
     assert capsys.readouterr().out.count("\n") == 1
 
 

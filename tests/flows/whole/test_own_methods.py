@@ -10,7 +10,7 @@ from faulty_server import FaultyServer, Reply, Seen
 from tiny_run import Tiny, ended_well, query, tercet
 
 PROMPTS = {
-    "question": "Ask what the passage below answers. Answer with the question alone.\n\n"
+    "asking": "Ask what the passage below answers. Answer with the question alone.\n\n"
     "Passage: {{ passage }}",
     "headline": "Write a headline for the sentence below.\n\nSentence: {{ sentence }}",
     "absence": "Say that nothing of the kind was the case.\n\nSentence: {{ sentence }}",
@@ -40,10 +40,10 @@ def ran(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Fau
     folder = tmp_path_factory.mktemp("own")
     for name, text in PROMPTS.items():
         (folder / f"{name}.jinja").write_text(text)
-    (folder / "question.jsonl").write_text(json.dumps(SHOT))
+    (folder / "asking.jsonl").write_text(json.dumps(SHOT))
     own: dict[str, Any] = {name: {"prompt": str(folder / f"{name}.jinja")} for name in PROMPTS}
-    own["question"] |= {"shots": str(folder / "question.jsonl"), "checks": ["question"]}
-    own["question"] |= {"unit": "passage", "as_anchor": True, "relation": "topic"}
+    own["asking"] |= {"shots": str(folder / "asking.jsonl"), "checks": ["question"]}
+    own["asking"] |= {"unit": "passage", "as_anchor": True, "relation": "topic"}
     own["headline"] |= {"relation": "keeps"}
     own["absence"] |= {"relation": "alters"}
     with FaultyServer(obey) as server:
@@ -70,8 +70,8 @@ def test_they_end_in_triplets_as_their_relation_says(ran: tuple[Path, FaultyServ
         GROUP BY ALL ORDER BY ALL""",
     )
     assert ("alters", "headline", "absence", True) in rows
-    assert ("topic", "question", None, True) in rows
-    assert {"few", "question"} <= {method for _, *pair, _ in rows for method in pair}
+    assert ("topic", "asking", None, True) in rows
+    assert {"few", "asking"} <= {method for _, *pair, _ in rows for method in pair}
 
 
 def test_a_question_is_the_anchor_of_its_passage(ran: tuple[Path, FaultyServer]) -> None:
@@ -79,7 +79,7 @@ def test_a_question_is_the_anchor_of_its_passage(ran: tuple[Path, FaultyServer])
     rows = query(
         store,
         """SELECT anchor, positive, sentence_id, positive_similarity FROM triplets
-        WHERE positive_method = 'question'""",
+        WHERE positive_method = 'asking'""",
     )
     sentences = query(
         store, "SELECT doc_id, paragraph, position, sentence_id, text, split FROM sentences"
@@ -105,7 +105,7 @@ def test_its_shots_are_turns_before_each_question(ran: tuple[Path, FaultyServer]
         if "messages" in seen.body
     ]
     asked = [one for one in turns if one[-1].startswith("Ask what")]
-    shown = PROMPTS["question"].replace("{{ passage }}", SHOT["passage"])
+    shown = PROMPTS["asking"].replace("{{ passage }}", SHOT["passage"])
     assert asked
     assert {tuple(one[:-1]) for one in asked} == {(shown, SHOT["answer"])}
     assert {len(one) for one in turns if one not in asked} == {1}
