@@ -280,13 +280,14 @@ def _judgements(path: Path) -> Iterator[tuple[int, str, str, int]]:
             continue
         if not line.fault and len(cells) == _TREC:
             cells = [cells[0], *cells[2:]]
-        whole = not line.fault and len(cells) == _TREC - 1 and all(cells)
-        grade = cells[2] if whole else ""
         try:
-            yield line.number, cells[0], cells[1], int(grade)
+            query, document, grade = cells if not line.fault and all(cells) else []
+            found = line.number, query, document, int(grade)
         except ValueError:
             if line.number > 1:
                 raise BadInput(
                     f"{path}, line {line.number}: query, document and a whole number, separated "
                     f"by tabs, are needed, not {line.text[:80]!r}."
                 ) from None
+            continue
+        yield found

@@ -66,6 +66,7 @@ def test_queries_without_a_relevant_document_are_not_asked(tmp_path: Path) -> No
     [
         (QRELS + "3\ta\t1\n", r"line 5: the query '3' is not in queries.jsonl"),
         (QRELS + "1\tb\tgood\n", r"line 5: query, document and a whole number"),
+        (QRELS + "1,b,1\n", r"line 5: query, document and a whole number, .* not '1,b,1'"),
         (QRELS + "1\tb\n", r"line 5: query, document and a whole number"),
         (QRELS + "1\t\t1\n", r"line 5: query, document and a whole number"),
         ("1\ta\t0\n", "no document with a grade above 0"),
