@@ -70,7 +70,7 @@ REASONS = {
     "repetition": "repeats itself",
     "same_as_source": "it is the anchor itself",
     "same_text": "accepted, but the same as its partner",
-    "several_files": "the end of several paths",
+    "several_files": "means several files",
     "several_lines": "a line break inside",
     "shared_with_dev": "shares eight words with dev",
     "shared_with_test": "shares eight words with test",
