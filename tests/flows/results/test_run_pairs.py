@@ -64,7 +64,9 @@ def test_a_table_asks_a_run_that_exists_already(store: str, tmp_path: Path) -> N
         *("q", ("what of a?", "what of b?")),
         ({0: 1}, {1: 1}),
     )
-    assert found.left_out == ["q: 1 row left out; the first: row 4: no path ends in 'c.md'"]
+    assert found.left_out == [
+        "q: 1 row left out; the first: row 4: no path of a passage ends in 'c.md'"
+    ]
     assert (found.seed, found.pairs) == (3, [])
 
 
