@@ -55,7 +55,7 @@ def test_questions_are_measured_before_and_after_and_exported(tiny: Tiny, tmp_pa
     ended_well(done)
     said = done.stdout + done.stderr
     assert "1 of 41 questions of mine are left out" in said
-    assert "(row 42: no path ends in 'gone.md')" in said
+    assert "(row 42: no path of a passage ends in 'gone.md')" in said
     assert said.index("1 of 41 questions") < said.index("retrieval sets mine all ndcg@10")
     store = tmp_path / "store"
     found = query(
@@ -84,7 +84,7 @@ def test_a_table_of_other_files_ends_the_run_before_anything_takes_long(
     done = tercet(*write(tiny, tmp_path, [("what?", "x/other.md", ""), ("who?", "y.md", "")]))
     assert done.returncode == 2
     assert "None of the 2 rows of " in done.stderr
-    assert "no path ends in 'x/other.md'" in done.stderr
+    assert "no path of a passage ends in 'x/other.md'" in done.stderr
     assert (
         "there are 'page00.md', 'page01.md', 'page02.md': write the column 'File' so" in done.stderr
     )
