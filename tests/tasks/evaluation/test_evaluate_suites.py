@@ -355,7 +355,7 @@ def test_pairs_of_a_run_are_measured_as_its_stage_does(tmp_path, encoder, model)
         {"one": model, "two": again},
         splits=("test", "dev"),
         pairs=draw_pairs(rows, ("test", "dev"), 40, 9),
-        awareness=read_awareness(awareness()),
+        tasks_of_run=read_awareness(awareness()),
         bootstrap=200,
         seed=9,
     )
