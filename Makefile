@@ -84,7 +84,8 @@ quick: check  ## check, then the tests that need nothing but .venv (3 minutes on
 
 # The second half: what starts vLLM, or a server of ours that stands for one, and what makes models.
 SECOND := $(wildcard tests/flows/whole/test_llm_*.py) $(addprefix tests/flows/whole/test_,learned_llm.py \
-	served_in_turn.py generators.py pretrain_run.py) $(addprefix tests/models/,encoders generators llm losses pretraining training vaegpt)
+	served_in_turn.py generators.py pretrain_run.py gcse_small.py queries.py questions_run.py \
+	negatives_run.py own_methods.py) $(addprefix tests/models/,encoders generators llm losses pretraining training vaegpt)
 
 test: check llm programs  ## check, then all tests, after setting up what they need (25 minutes)
 	$(call halves,tests $(addprefix --ignore=,$(SECOND)),$(SECOND))
