@@ -2,16 +2,15 @@
 
 import shutil
 import uuid
-from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
 
 from tercet.models.retrieval import bm25, bm25_files
 from tercet.models.retrieval.bm25 import Bm25
-from tercet.models.text.passages import passage_text
 from tercet.storage import code, fingerprint
 from tercet.storage.artifacts import Artifact
 from tercet.storage.store import Store
+from tercet.tasks.retrieval.passage_vectors import read_texts
 
 
 def open_index(store: Store, passages: Artifact) -> Bm25:
@@ -19,7 +18,7 @@ def open_index(store: Store, passages: Artifact) -> Bm25:
     folder = store.work / "cache" / "bm25" / _key(store, passages)
     with suppress(OSError, ValueError):
         return bm25_files.load(folder)
-    built = bm25.build(_texts(passages))
+    built = bm25.build(read_texts(passages.rows()))
     # A store that cannot be written to is searched all the same.
     with suppress(OSError):
         aside = store.work / "scratch" / f"bm25-{uuid.uuid4().hex}"
@@ -31,12 +30,6 @@ def open_index(store: Store, passages: Artifact) -> Bm25:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     return built
-
-
-def _texts(passages: Artifact) -> Iterator[str]:
-    for batch in passages.rows().batches("passages", ["context", "text"]):
-        contexts, texts = (column.to_pylist() for column in batch.columns)
-        yield from map(passage_text, contexts, texts)
 
 
 def _key(store: Store, passages: Artifact) -> str:

@@ -23,7 +23,7 @@ from tercet.tasks.connections import connection
 from tercet.tasks.corpus.queries import is_query
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.rejects import rejects
-from tercet.tasks.retrieval.passage_vectors import PassageVectorsConfig
+from tercet.tasks.retrieval.passage_vectors import PassageVectorsConfig, Vectors
 from tercet.tasks.retrieval.train_passages import TrainPassages, train_passages
 from tercet.tasks.stage import Config, Stage, Work
 
@@ -54,7 +54,6 @@ Columns:
 """
 
 Source: TypeAlias = Literal["queries", "document_pairs", "labelled"]
-Vectors: TypeAlias = npt.NDArray[np.float32]
 
 # Rows of a part, and queries whose passages' vectors are read at once.
 _PART, _QUERIES = 8_192, 256

@@ -80,6 +80,13 @@ def run(work: Work) -> None:
         done += batch.num_rows
 
 
+def read_texts(rows: Rows) -> Iterator[str]:
+    """What an encoder reads of each row of `passages`, in their order."""
+    for batch in rows.batches("passages", ["context", "text"], _BLOCK):
+        contexts, texts = (column.to_pylist() for column in batch.columns)
+        yield from map(passage_text, contexts, texts)
+
+
 def read_blocks(rows: Rows) -> Iterator[Vectors]:
     """The table's vectors in its order, some at once, of shape (any, dimension).
 

@@ -14,13 +14,18 @@ import pyarrow as pa
 from tercet.models.retrieval import bm25, nearest
 from tercet.models.retrieval.rankings import NONE, Places, fuse
 from tercet.models.seeding import Ids
-from tercet.models.text.passages import above, passage_text
+from tercet.models.text.passages import above
 from tercet.storage.rows import Rows
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.queries import is_query
 from tercet.tasks.encoders import load_encoder
 from tercet.tasks.rejects import rejects
-from tercet.tasks.retrieval.passage_vectors import PassageVectorsConfig, Vectors, read_blocks
+from tercet.tasks.retrieval.passage_vectors import (
+    PassageVectorsConfig,
+    Vectors,
+    read_blocks,
+    read_texts,
+)
 from tercet.tasks.scoring.score import SCORES, STAGE_NAME, Scorer
 from tercet.tasks.stage import Stage, Work
 
@@ -132,16 +137,10 @@ def _prepare(work: Work) -> Searched:
     passages: Rows = work.inputs["passages"]
     ids = passages.table("passages", ["passage_id"])["passage_id"].to_numpy()
     order = np.argsort(ids, kind="stable")
-    words = bm25.build(_texts(passages))
+    words = bm25.build(read_texts(passages))
     stored = work.inputs["passage_vectors"].table("passage_vectors", ["passage_id"])
     of_vectors = order[np.searchsorted(ids[order], stored["passage_id"].to_numpy())]
     return Searched(ids, order, of_vectors, words)
-
-
-def _texts(passages: Rows) -> Iterator[str]:
-    for batch in passages.batches("passages", ["context", "text"]):
-        for context, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield passage_text(context, text)
 
 
 STAGE = Stage(

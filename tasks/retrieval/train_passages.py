@@ -3,10 +3,8 @@
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,9 +15,8 @@ from tercet.models.text.passages import passage_text
 from tercet.models.text.shingles import shared_words
 from tercet.tasks.connections import connection
 from tercet.tasks.corpus.held_out import held_out_shingles
+from tercet.tasks.retrieval.passage_vectors import Vectors
 from tercet.tasks.stage import BadInput, Work
-
-Vectors: TypeAlias = npt.NDArray[np.float32]
 
 # Passages compared at once, those whose texts are read at once, and those whose words are.
 _BLOCK, _LOT, _SHARED = 65_536, 1_024, 8_192

@@ -1,12 +1,15 @@
-"""`tercet init`: tables of questions to the documents, in their folder or named."""
+"""`tercet init` for documents, and tables of questions to them, in their folder or named."""
 
+import re
 from pathlib import Path
 
 import pytest
 from commands_store import tercet
 
 from tercet.flows.commands.init import write_recipe
+from tercet.flows.pipeline.compile import compile_steps
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.resolve import resolve
 from tercet.tasks.stage import BadInput
 
 LINES = [f"Heron number {i} stands in the shallow water and waits." for i in range(40)]
@@ -20,6 +23,34 @@ def notes(tmp_path: Path) -> Path:
     for i, line in enumerate(LINES):
         (folder / f"{i}.md").write_text(f"# Heron {i}\n\n{line} {line}\n")
     return folder
+
+
+def test_documents_are_made_ready_for_a_search(notes: Path, tmp_path: Path) -> None:
+    output = tmp_path / "recipe.yaml"
+    write_recipe(str(notes), str(output))
+    recipe = recipe_file.load(str(output))
+    assert set(recipe.synthesise) == {"title", "heading"}
+    assert recipe.ingest.passages is not None
+    assert recipe.ingest.passages.tokens <= recipe.train.phases[0].max_length
+    text = output.read_text()
+    assert "The quickstart" not in text
+
+
+def test_every_line_of_a_search_can_be_used(notes: Path, tmp_path: Path) -> None:
+    output = tmp_path / "recipe.yaml"
+    write_recipe(str(notes), str(output))
+    (tmp_path / "asked.csv").write_text("question,file\nWho waits?,3.md\n")
+    text = output.read_text().replace("FILE}", f"{tmp_path / 'asked.csv'}}}")
+    keys = ("question", "rank_max", "retrieval_sets", "llm", "score", "negatives")
+    for key in keys:
+        text, changed = re.subn(rf"^( *)# ({key}: [{{\d])", r"\1\2", text, flags=re.MULTILINE)
+        assert changed == 1, key
+    output.write_text(text)
+    recipe = recipe_file.load(str(output))
+    assert recipe.select.rank_max == 3
+    assert set(recipe.synthesise) == {"title", "heading", "question"}
+    assert list(recipe.evaluate.retrieval_sets) == ["mine"]
+    assert "score.round_trip" in [step.name for step in compile_steps(resolve(recipe))]
 
 
 def test_questions_beside_the_pages_are_measured(
