@@ -1,23 +1,16 @@
 """Scheduled recipes: `tercet serve` runs them here; for a work pool see prefect.yaml."""
 
 import asyncio
-import re
 import signal
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.service import server, time_zone
+from tercet.flows.service import schedules, server
 from tercet.flows.terminal.lines import say
 from tercet.tasks.corpus.sources.registry import reader_of
-from tercet.tasks.stage import BadInput
-
-CRON_FIELDS = 5
-CRON_FIELD = re.compile(r"[0-9A-Za-z*/,#?-]+")
 
 
 def serve_recipe(
@@ -42,8 +35,8 @@ def serve_recipe(
     from tercet.flows.running.run_plan import prepare
     from tercet.storage.store import open_store
 
-    _check_schedule(cron, interval)
-    zone = None if cron is None else _zone(timezone)
+    schedules.check(cron, interval)
+    zone = None if cron is None else schedules.zone_of(timezone)
     plan = prepare(arguments)
     store = open_store(plan.store)
     with server.prefect_server(store.work, say):
@@ -54,13 +47,13 @@ def serve_recipe(
         deployment: Any = pipeline.to_deployment(
             name=plan.recipe.name,
             description=plan.recipe.description or None,
-            schedules=[_schedule(cron, zone, interval)] if cron or interval else None,
+            schedules=[schedules.make(cron, zone, interval)] if cron or interval else None,
             parameters=portable(replace(arguments, store=store.location)),
             entrypoint_type=EntrypointType.MODULE_PATH,
         )
         when = f"every {interval} s" if interval else "on request"
         if cron and zone:
-            when = f"cron {cron!r} in {zone}, next at {_next(cron, zone):%Y-%m-%d %H:%M %Z}"
+            when = schedules.describe(cron, zone)
         say(f"Serving {deployment.full_name} ({when}); stop with Ctrl-C.")
         _serve(deployment)
 
@@ -90,56 +83,3 @@ def portable(arguments: RunArguments) -> dict[str, Any]:
         full["corpus"] = reader_of(arguments.corpus).portable(arguments.corpus)
     place = arguments.store
     return {**full, "store": place if "://" in place else str(Path(place).resolve())}
-
-
-def _check_schedule(cron: str | None, interval: int | None) -> None:
-    if cron is not None and interval is not None:
-        raise BadInput("--cron and --interval exclude each other: give only one.")
-    if interval is not None and interval < 1:
-        raise BadInput(f"--interval {interval} is not a number of seconds: give 1 or more.")
-    if cron is not None and not (
-        len(cron.split()) == CRON_FIELDS and all(map(CRON_FIELD.fullmatch, cron.split()))
-    ):
-        raise _bad_cron(cron)
-
-
-def _bad_cron(cron: str) -> BadInput:
-    return BadInput(
-        f"--cron {cron!r} is not a schedule: give minute, hour, day, month and weekday, "
-        'such as "0 3 * * *".'
-    )
-
-
-def _zone(asked: str | None) -> str:
-    """The time zone of a schedule, by name. Raises: BadInput."""
-    if asked is None:
-        return time_zone.of_machine()
-    if not time_zone.is_zone(asked):
-        raise BadInput(
-            f"--timezone {asked!r} is no time zone: give one by its name, such as Europe/Berlin."
-        )
-    return asked
-
-
-def _next(cron: str, zone: str) -> datetime:
-    """When the schedule fires next, as Prefect's server counts it."""
-    from prefect.server.schemas.schedules import CronSchedule
-
-    now = datetime.now(ZoneInfo(zone))
-    schedule = CronSchedule(cron=cron, timezone=zone)
-    found: list[datetime] = asyncio.run(schedule.get_dates(1, start=now))
-    return found[0].astimezone(ZoneInfo(zone))
-
-
-def _schedule(cron: str | None, zone: str | None, interval: int | None) -> Any:
-    from prefect.client.schemas.schedules import CronSchedule
-    from prefect.schedules import Cron, Interval
-
-    if cron:
-        try:
-            CronSchedule(cron=cron)
-        except ValueError as error:
-            raise _bad_cron(cron) from error
-        return Cron(cron, timezone=zone)
-    assert interval is not None
-    return Interval(timedelta(seconds=interval))

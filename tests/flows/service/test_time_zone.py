@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from good_and_bad import Place, sentence
 
-from tercet.flows.service import deployments, time_zone
+from tercet.flows.service import schedules, time_zone
 from tercet.tasks.stage import BadInput
 
 DATABASE = next((Path(folder) for folder in zoneinfo.TZPATH if Path(folder).is_dir()), None)
@@ -124,7 +124,7 @@ def test_the_command_line_asks_before_anything_is_served(
     ("zone", "offset"), [("Europe/Berlin", (1, 2)), ("Asia/Tokyo", (9,)), ("UTC", (0,))]
 )
 def test_the_next_firing_is_in_the_zone(zone: str, offset: tuple[int, ...]) -> None:
-    found = deployments._next("30 3 * * *", zone)
+    found = schedules.next_time("30 3 * * *", zone)
     assert (found.hour, found.minute) == (3, 30)
     shift = found.utcoffset()
     assert shift is not None

@@ -1,0 +1,73 @@
+"""Schedules as the command line takes them: five fields of cron with a time zone, or seconds."""
+
+import asyncio
+import re
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from tercet.flows.service import time_zone
+from tercet.tasks.stage import BadInput
+
+CRON_FIELDS = 5
+CRON_FIELD = re.compile(r"[0-9A-Za-z*/,#?-]+")
+
+
+def check(cron: str | None, interval: int | None = None) -> None:
+    """Raises BadInput for what is no schedule."""
+    if cron is not None and interval is not None:
+        raise BadInput("--cron and --interval exclude each other: give only one.")
+    if interval is not None and interval < 1:
+        raise BadInput(f"--interval {interval} is not a number of seconds: give 1 or more.")
+    if cron is not None and not (
+        len(cron.split()) == CRON_FIELDS and all(map(CRON_FIELD.fullmatch, cron.split()))
+    ):
+        raise _bad_cron(cron)
+
+
+def _bad_cron(cron: str) -> BadInput:
+    return BadInput(
+        f"--cron {cron!r} is not a schedule: give minute, hour, day, month and weekday, "
+        'such as "0 3 * * *".'
+    )
+
+
+def zone_of(asked: str | None) -> str:
+    """The time zone of a schedule, by name. Raises: BadInput."""
+    if asked is None:
+        return time_zone.of_machine()
+    if not time_zone.is_zone(asked):
+        raise BadInput(
+            f"--timezone {asked!r} is no time zone: give one by its name, such as Europe/Berlin."
+        )
+    return asked
+
+
+def next_time(cron: str, zone: str) -> datetime:
+    """When the schedule fires next, as Prefect's server counts it."""
+    from prefect.server.schemas.schedules import CronSchedule
+
+    now = datetime.now(ZoneInfo(zone))
+    schedule = CronSchedule(cron=cron, timezone=zone)
+    found: list[datetime] = asyncio.run(schedule.get_dates(1, start=now))
+    return found[0].astimezone(ZoneInfo(zone))
+
+
+def describe(cron: str, zone: str) -> str:
+    """The schedule in words, with its next time."""
+    return f"cron {cron!r} in {zone}, next at {next_time(cron, zone):%Y-%m-%d %H:%M %Z}"
+
+
+def make(cron: str | None, zone: str | None, interval: int | None = None) -> Any:
+    """The schedule in Prefect's form, by cron or else by interval. Raises: BadInput."""
+    from prefect.client.schemas.schedules import CronSchedule
+    from prefect.schedules import Cron, Interval
+
+    if cron:
+        try:
+            CronSchedule(cron=cron)
+        except ValueError as error:
+            raise _bad_cron(cron) from error
+        return Cron(cron, timezone=zone)
+    assert interval is not None
+    return Interval(timedelta(seconds=interval))
