@@ -37,6 +37,8 @@ _UNKNOWN = re.compile(rf"<(?!/?(?:{_KNOWN})(?![-\w:])|/?[a-z]\w*+[-:]|!--|!docty
 _ENTITY = re.compile(r"&(?:[a-z][a-z0-9]{1,30}|#[0-9]{1,7}|#x[0-9a-f]{1,6});", re.I)
 _ALONE = frozenset("|".join((BLOCKS, _NO_TEXT, _EMPTY)).split("|"))
 _QUOTES = "`'\""
+# What stands between a page's own title and the name of its site.
+_SITES = ("|", "–", "—", "·", "•", "»", "«", "::", "- ")
 # Elements within each other, above which only their tags are taken out: a parser's time grows with
 # their square. Those that need no end do not count.
 _DEEP = 2_000
@@ -125,6 +127,12 @@ def _blocks(markup: str) -> Iterator[tuple[int | None, str]]:
             yield level, text
 
 
+def _without_site(title: str, heading: str) -> str:
+    """The page's first heading, if the title is that and, behind it, the name of a site."""
+    rest = title.removeprefix(heading).lstrip()
+    return heading if heading and rest != title and rest.startswith(_SITES) else title
+
+
 def _step(tag: re.Match[str]) -> int:
     """By how much a tag makes the elements deeper that it stands in."""
     return 0 if tag["name"].lower() in _ENDLESS else -1 if tag["end"] else 1
@@ -150,7 +158,10 @@ def page_lines(path: Path, max_bytes: int) -> Iterator[Line]:
         yield Line(1, raw[:KEPT_OF_LONG].decode("utf-8", "replace"), "not_utf8", 0)
         return
     number = 0
-    for level, text in _blocks(markup):
+    blocks = list(_blocks(markup))
+    for level, text in blocks:
+        if level == 0:
+            text = _without_site(text, next((first for top, first in blocks if top == 1), ""))
         for line in text.split("\n"):
             number += 1
             yield Line(number, line, "", 0, heading=0 if level == 0 else None)

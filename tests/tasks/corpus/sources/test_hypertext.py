@@ -95,6 +95,29 @@ def test_a_page_is_read(tmp_path: Path, name: str) -> None:
     assert document.headings == (Heading(0, 1, "The grey heron"),)
 
 
+@pytest.mark.parametrize(
+    ("title", "heading", "kept"),
+    [
+        ("The heron | Birds of the lake", "The heron", "The heron"),
+        ("The heron - Birds of the lake", "The heron", "The heron"),
+        ("The heron — Birds &mdash; Lake", "The heron", "The heron"),
+        ("Birds of the lake | The heron", "The heron", "Birds of the lake | The heron"),
+        ("The heron-like birds", "The heron", "The heron-like birds"),
+        ("The heron's nest", "The heron", "The heron's nest"),
+        ("The heron", "Welcome", "The heron"),
+        ("The heron | Lake", "", "The heron | Lake"),
+    ],
+)
+def test_a_title_is_without_the_name_of_its_site(
+    tmp_path: Path, title: str, heading: str, kept: str
+) -> None:
+    page = f"<title>{title}</title><body><h1>{heading}</h1><p>It waits in shallow water.</p>"
+    (tmp_path / "page.html").write_text(page)
+    (document,) = read(tmp_path / "page.html")
+    assert isinstance(document, Document)
+    assert document.title == kept
+
+
 def test_a_folder_of_markdown_and_pages_is_one_kind(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(PAGE)
     (tmp_path / "c.htm").write_text(PAGE)
