@@ -28,7 +28,9 @@ from tercet.models.llm.settings import LlmSettings
 from tercet.storage import locks
 from tercet.storage.answers.pool import Pool, Response, open_pool
 from tercet.storage.store import Store
+from tercet.tasks.synthesis import answer_warnings
 from tercet.tasks.synthesis.fitted import FittedConfig
+from tercet.tasks.warning import StageWarning
 
 if TYPE_CHECKING:
     from tercet.models.generators.local import Local
@@ -69,6 +71,7 @@ class LlmSession:
         self._serves = ""
         self._engine: Engine | None = None
         self._fault: Exception | None = None
+        self._told: list[StageWarning] = []
         self._turn = threading.Lock()
         self._turns: dict[str, tuple[int, ExitStack]] = {}
         self._folder = store.work / "scratch" / f"{ENGINE}{run_id}"
@@ -93,6 +96,20 @@ class LlmSession:
             return self._ask(answerer, method, requests)
 
         return ask
+
+    def has_several(self) -> bool:
+        """Whether the recipe has several endpoints."""
+        return len(self._settings.endpoints) > 1
+
+    def warnings(self) -> Iterator[StageWarning]:
+        """What shows, since the last call, that one of the recipe's endpoints is not well."""
+        from tercet.models.llm.client.client import Client
+
+        found, self._told = self._told, []
+        yield from found
+        if self._settings.endpoints and isinstance(self._client, Client):
+            for tally in self._client.tallies():
+                yield from answer_warnings.find_fruitless(tally)
 
     def cancel(self) -> None:
         """Fails every pending request, and aborts a server that is starting."""
@@ -249,14 +266,17 @@ class LlmSession:
         """A client of the recipe's endpoints or, without any, of a server of ours."""
         from tercet.models.llm.chat_template import chat_renderer
         from tercet.models.llm.client.client import Client
-        from tercet.models.llm.connect import endpoints, wire
+        from tercet.models.llm.connect import difference, find_endpoints, wire
 
         settings = self._settings
         if settings.endpoints:
-            found = endpoints(settings, llm)
-            look = wire(llm, folder, found)
-            record = self._recording(answerer)
-            return Client(found, look, settings, answerer.who.label, record, _nothing)
+            found = find_endpoints(settings, llm)
+            for absent in (one.absent for one in found if one.absent is not None):
+                self._say(f"{str(absent).removesuffix('.')}. The others are asked meanwhile.")
+            self._told += answer_warnings.find_unlike(difference(found), len(found))
+            asked = [one.endpoint for one in found]
+            look, record = wire(llm, folder, asked), self._recording(answerer)
+            return Client(asked, look, settings, answerer.who.label, record, _nothing)
         assert folder is not None
         if llm.api == "chat":
             # Raises before a server is started for nothing.

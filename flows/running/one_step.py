@@ -4,6 +4,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,8 @@ def make_artifact(
     else:
         handle.executor.map(order, pending, show)
     told += _tell(handle, step, order.models, warnings.find_after)
+    if handle.llm is not None:
+        told += _tell_of_endpoints(handle, step, handle.llm)
     return artifact.finish(
         {
             "step": step.name,
@@ -115,7 +118,17 @@ def _tell(
 ) -> list[dict[str, Any]]:
     """Looks for warnings of the step, and says them as they are found."""
     limit = handle.plan.recipe.run.memory_limit
-    found = find(step, handle.plan.steps, lambda made: artifact_of(handle, made), models, limit)
+    found = find(step, handle.plan.steps, partial(artifact_of, handle), models, limit)
+    return _said(handle, found)
+
+
+def _tell_of_endpoints(handle: RunHandle, step: Step, llm: LlmSession) -> list[dict[str, Any]]:
+    limit = handle.plan.recipe.run.memory_limit
+    made = partial(artifact_of, handle)
+    return _said(handle, warnings.find_of_endpoints(step, made, limit, handle.store, llm))
+
+
+def _said(handle: RunHandle, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for warning in found:
         handle.say(sentence(warning))
     return found

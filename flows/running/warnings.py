@@ -12,8 +12,11 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from tercet.flows.pipeline.step import Step
+from tercet.flows.running.llm_session import LlmSession
+from tercet.storage.answers.journal import contents
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows, joined
+from tercet.storage.store import Store
 from tercet.tasks.corpus import ingest, ingest_warnings, passages, passages_warnings
 from tercet.tasks.evaluation import evaluate, evaluate_warnings, judgements, judgements_warnings
 from tercet.tasks.guarding import guard, guard_warnings
@@ -77,6 +80,22 @@ def find_after(
         return []
     work, made = _work(step, artifact_of, models, memory_limit), artifact_of(step.name).rows()
     return _rows(step, find(work, made, [one.config for one in steps]))
+
+
+def find_of_endpoints(
+    step: Step,
+    artifact_of: Callable[[str], Artifact],
+    memory_limit: str,
+    store: Store,
+    llm: LlmSession,
+) -> list[dict[str, Any]]:
+    """What shows that one of the recipe's endpoints is not well, once the parts are made."""
+    if step.stage.asks is not None:
+        return _rows(step, llm.warnings())
+    if step.stage.name not in (parse.STAGE.name, extract_parse.STAGE.name) or not llm.has_several():
+        return []
+    work, made = _work(step, artifact_of, {}, memory_limit), artifact_of(step.name).rows()
+    return _rows(step, answer_warnings.find_by_endpoint(work, made, contents(store)))
 
 
 def _work(

@@ -1,10 +1,12 @@
 """Which endpoints a recipe's `llm` and `run.llm` mean, and how requests to them look."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tercet.models.llm.client.client import Endpoint
 from tercet.models.llm.client.exchange import never_to_be_had, no_proxy
@@ -17,23 +19,60 @@ if TYPE_CHECKING:
     import httpx
 
 _SECONDS = 10.0
+# What servers say of a model besides its name: vLLM the first two, llama.cpp the others.
+_ABOUT = ("root", "max_model_len", "n_params", "n_vocab")
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 
-def endpoints(settings: AskingSettings, llm: LlmSettings) -> list[Endpoint]:
+@dataclass(frozen=True)
+class Found:
+    """An endpoint as it was found when a run began to ask.
+
+    about: what it says of its model besides the name. absent: why it does not answer, if so: it is
+    taken to serve what the others serve, and is asked once it answers.
+    """
+
+    endpoint: Endpoint
+    about: Mapping[str, Any]
+    absent: Stopped | Unusable | None = None
+
+
+def find_endpoints(settings: AskingSettings, llm: LlmSettings) -> list[Found]:
     """The endpoints of the recipe, each with its own name for the model.
 
-    A model that the recipe gives as files may have any name there: each endpoint is asked. Raises
-    Unusable if one serves several models or none, or for a malformed key; Stopped if an endpoint is
-    down.
+    A model that the recipe gives as files may have any name there, and of several endpoints some
+    may serve another model by the same name: each is asked. Raises Unusable if one serves several
+    models or none, or for a malformed key; the fault of the first if none answers and their name
+    for the model is not known.
     """
     key = _key(settings.key_env)
-    found = []
-    for address in settings.endpoints:
-        endpoint = Endpoint(address, llm.name or "", key)
-        if llm.name is None:
-            endpoint = replace(endpoint, model=_served(endpoint, settings.key_env))
-        found.append(endpoint)
-    return found
+    found = [Found(Endpoint(url, llm.name or "", key), {}) for url in settings.endpoints]
+    if llm.name is not None and len(found) == 1:
+        return found
+    found = _at_once(lambda one: _looked_at(one.endpoint, settings.key_env), found)
+    name = llm.name or next((one.endpoint.model for one in found if one.absent is None), None)
+    if name is None:
+        assert found[0].absent is not None
+        raise found[0].absent
+    return [
+        replace(one, endpoint=replace(one.endpoint, model=name)) if one.absent else one
+        for one in found
+    ]
+
+
+def difference(found: Sequence[Found]) -> str | None:
+    """The first two endpoints that say different things of the one model, as a clause."""
+    for one, other in combinations(found, 2):
+        for what in _ABOUT:
+            known = one.about.get(what), other.about.get(what)
+            if None not in known and known[0] != known[1]:
+                return (
+                    f"{one.endpoint.shown} serves {one.endpoint.model!r} with {what} {known[0]}, "
+                    f"and {other.endpoint.shown} {other.endpoint.model!r} with {known[1]}"
+                )
+    return None
 
 
 def _key(key_env: str) -> str | None:
@@ -54,7 +93,8 @@ def wire(llm: LlmSettings, model: Path | None, served: Sequence[Endpoint]) -> Wi
     """
     if llm.api == "completions":
         return Wire("completions", lists=True)
-    if model is not None and all(_is_vllm(endpoint) for endpoint in served):
+    # What an absent one is shows when it answers: until then it is taken to be like the others.
+    if model is not None and {*_at_once(_is_vllm, served)} - {None} == {True}:
         from tercet.models.llm.chat_template import chat_renderer
 
         render = chat_renderer(model, llm.template_kwargs)
@@ -62,32 +102,66 @@ def wire(llm: LlmSettings, model: Path | None, served: Sequence[Endpoint]) -> Wi
     return Wire("chat", template_kwargs=llm.template_kwargs)
 
 
-def _served(endpoint: Endpoint, key_env: str) -> str:
-    """The name of the one model that an endpoint serves."""
-    status, answer = _get(endpoint, endpoint.at("/models"))
+def _at_once(look: Callable[[Item], Made], items: Iterable[Item]) -> list[Made]:
+    """The same for each, side by side, since one that does not answer takes its time."""
+    with ThreadPoolExecutor(32) as threads:
+        return list(threads.map(look, items))
+
+
+def _looked_at(endpoint: Endpoint, key_env: str) -> Found:
+    """The endpoint with the one model that it serves or, if it has a name, what it says of that.
+
+    An endpoint whose model is known by name needs no list of models.
+    """
+    try:
+        status, answer = _get(endpoint, endpoint.at("/models"))
+    except (Stopped, Unusable) as error:
+        return Found(endpoint, {}, error)
+    if status >= 500:
+        said = f"The endpoint {endpoint.shown} answers HTTP {status} at /models: start what is"
+        return Found(endpoint, {}, Stopped(f"{said} behind it, or correct run.llm.endpoints."))
+    listed = answer.get("data") if isinstance(answer, dict) else None
+    models = {
+        str(entry["id"]): entry
+        for entry in (listed if isinstance(listed, list) else ())
+        # vLLM lists LoRA adapters as models that have a parent.
+        if isinstance(entry, dict) and entry.get("id")
+    }
+    if endpoint.model:
+        return Found(endpoint, _about(models.get(endpoint.model, {})))
+    names = [name for name, entry in models.items() if not entry.get("parent")]
     if status in (401, 403):
         raise Unusable(
             f"The endpoint {endpoint.shown} refuses the key: put the right one into the environment"
             f" variable {key_env}."
         )
-    listed = answer.get("data") if isinstance(answer, dict) else None
-    names = [
-        str(entry["id"])
-        for entry in (listed if isinstance(listed, list) else ())
-        # vLLM lists LoRA adapters as models that have a parent.
-        if isinstance(entry, dict) and entry.get("id") and not entry.get("parent")
-    ]
     if status != 200 or len(names) != 1:
         said = f"lists {len(names)} models" if status == 200 else f"answers HTTP {status}"
         raise Unusable(
             f"The endpoint {endpoint.shown} {said} at /models: name the one you mean as llm.name,"
             " and check that the address ends in /v1."
         )
-    return names[0]
+    return Found(replace(endpoint, model=names[0]), _about(models[names[0]]))
 
 
-def _is_vllm(endpoint: Endpoint) -> bool:
-    status, answer = _get(endpoint, endpoint.beside("/version"))
+def _about(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What tells models of one name apart; of a path its last name, since folders differ."""
+    meta = entry.get("meta")
+    known = {**entry, **meta} if isinstance(meta, dict) else entry
+    said = {what: known[what] for what in _ABOUT if isinstance(known.get(what), str | int)}
+    if "root" in said:
+        said["root"] = str(said["root"]).rstrip("/").rpartition("/")[2]
+    return said
+
+
+def _is_vllm(endpoint: Endpoint) -> bool | None:
+    """Whether it is vLLM; None if it does not answer."""
+    try:
+        status, answer = _get(endpoint, endpoint.beside("/version"))
+    except (Stopped, Unusable):
+        return None
+    if status >= 500:
+        return None
     return status == 200 and isinstance(answer, dict) and "version" in answer
 
 

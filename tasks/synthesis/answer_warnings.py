@@ -5,14 +5,18 @@ each of its rows is refused with a reason, or a fallback takes its place.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import pyarrow as pa
 from pydantic import BaseModel
 
-from tercet.storage.rows import Rows
+from tercet.storage.rows import Rows, read_parquet_sql
 from tercet.tasks.connections import connection
 from tercet.tasks.stage import Work
 from tercet.tasks.warning import StageWarning
+
+if TYPE_CHECKING:
+    from tercet.models.llm.client.in_flight import Tally
 
 # Strict thresholds leave a method a tenth of its candidates and more where it does what it should.
 # A share of five in a hundred shows in a hundred; that there is none shows in ten.
@@ -21,6 +25,16 @@ ACCEPTED, OF_MANY, OF_FEW = 0.05, 100, 10
 REPEATED, REPEATS = 0.01, 5
 # A model that has nothing to say gives the sentence back.
 COPIED = 0.2
+# A restart costs what is open; of an endpoint that is well, hardly a row comes to nothing.
+FRUITLESS = 0.1
+# An endpoint that has another model, or none that works: what half of its answers are, if not half
+# as many of the others' are.
+REFUSED, BESIDE = 0.5, 0.5
+# Of what is refused in extraction, the reasons that lose a whole answer.
+EXTRACTION, LOST = "extract_parse", ("cut_off", "error", "not_json")
+
+# The pool's sealed files, and its rows that are in none yet.
+Pool: TypeAlias = tuple[Sequence[str], pa.Table]
 
 
 def find_repeated(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Iterator[StageWarning]:
@@ -67,6 +81,50 @@ def find_unusable(work: Work, made: Rows, configs: Sequence[BaseModel]) -> Itera
         for warning in refused(db, counts, reasons, mends):
             if warning.key not in told:
                 yield warning
+
+
+def find_unlike(difference: str | None, endpoints: int) -> Iterator[StageWarning]:
+    """A warning if endpoints say different things of what should be one model, as a clause."""
+    if difference is not None:
+        remedy = "their answers count as one model's; serve one model at all of run.llm.endpoints"
+        yield StageWarning("unlike", None, 2, endpoints, difference, remedy)
+
+
+def find_fruitless(tally: "Tally") -> Iterator[StageWarning]:
+    """A warning of an endpoint that brought no text for many rows, or for any."""
+    count, total = tally.fruitless, tally.fruitless + tally.answered
+    if count and (not tally.answered or (count >= OF_FEW and count >= FRUITLESS * total)):
+        said = f"{tally.shown} brought no text in {count:,} of {total:,} attempts"
+        remedy = "read its log, and take it out of run.llm.endpoints if it cannot be mended"
+        yield StageWarning("no_text", tally.shown, count, total, said, remedy, tally.fault)
+
+
+def find_by_endpoint(work: Work, made: Rows, pool: Pool) -> Iterator[StageWarning]:
+    """Warnings of endpoints most of whose answers are refused, where others' are not."""
+    generations, (files, unsealed) = work.inputs["generations"].sql("generations"), pool
+    answers = f"{read_parquet_sql(files)} UNION ALL BY NAME FROM unsealed" if files else "unsealed"
+    with connection(work) as db:
+        db.register("unsealed", unsealed)
+        counts = db.execute(
+            f"""SELECT endpoint, count(*), count(why), coalesce(mode(why), ''), min(text)
+            FROM {generations} LEFT JOIN (
+                SELECT row_id, min(reason) AS why, min(text) AS text FROM {made.sql("rejects")}
+                WHERE stage <> '{EXTRACTION}' OR reason IN {LOST} GROUP BY row_id
+            ) ON row_id = generation_id
+            JOIN (SELECT DISTINCT request_digest, endpoint FROM (FROM {answers})
+                WHERE finish_reason <> 'failed') USING (request_digest)
+            GROUP BY endpoint ORDER BY endpoint"""
+        ).fetchall()
+    for endpoint, total, count, reason, example in counts:
+        others = [(n, refused) for at, n, refused, *_ in counts if at != endpoint]
+        beside, refused_there = sum(n for n, _ in others), sum(refused for _, refused in others)
+        if count < OF_FEW or beside < OF_FEW or count < REFUSED * total:
+            continue
+        if refused_there * total < BESIDE * count * beside:
+            said = f"{count:,} of {total:,} answers of {endpoint} were refused, and "
+            said += f"{refused_there:,} of {beside:,} of the others"
+            remedy = f"most often as {reason}; look which model it serves, and how"
+            yield StageWarning("refused", endpoint, count, total, said, remedy, example)
 
 
 def refused(db: Any, counts: str, reasons: str, mends: Mapping[str, str]) -> Iterator[StageWarning]:

@@ -89,8 +89,8 @@ class FaultyServer:
 
     It keeps even time, as the clients of `asking_client` do, so that neither is late for the other.
 
-    pages: what it says at paths that are only looked at; log: all else that it was asked, in order.
-    looked: the paths with their queries.
+    pages: what it says at paths that are only looked at, with `status`; log: all else that it was
+    asked, in order. looked: the paths with their queries.
     """
 
     def __init__(
@@ -100,10 +100,11 @@ class FaultyServer:
         port: int = 0,
         pages: Mapping[str, bytes] | None = None,
         tls: ssl.SSLContext | None = None,
+        status: int = 200,
     ) -> None:
         self.behave, self.delay, self.port = behave, delay, port
         self.log: list[Seen] = []
-        self.pages, self._tls = pages or {}, tls
+        self.pages, self._tls, self._status = pages or {}, tls, status
         self.looked: list[str] = []
         self.cancelled = 0
         self._open_rows = 0
@@ -182,7 +183,8 @@ class FaultyServer:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         if verb == "GET":
             self.looked.append(path)
-            return await _write(writer, Reply(200, self.pages.get(path.partition("?")[0], b"{}")))
+            page = self.pages.get(path.partition("?")[0], b"{}")
+            return await _write(writer, Reply(self._status, page))
         asked = json.loads(body)
         prompts = _prompts(asked)
         self._open_rows += len(prompts)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tercet.models.llm.client.dispatch import Dispatch
 from tercet.models.llm.client.exchange import Endpoint
-from tercet.models.llm.client.in_flight import Caller, Row
+from tercet.models.llm.client.in_flight import Caller, Row, Tally
 from tercet.models.llm.errors import Stopped
 from tercet.models.llm.messages import Answer, Request
 from tercet.models.llm.run_settings import AskingSettings
@@ -100,6 +100,10 @@ class Client:
                         yield answer
         finally:
             self._leave(caller)
+
+    def tallies(self) -> list[Tally]:
+        """What came of the rows sent to each endpoint since the last call."""
+        return self._dispatch.tallies()
 
     def close(self) -> None:
         """Cancels open rows and ends the thread; a second call does nothing."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 
 from tercet.models.llm.client.exchange import ConnectionPool, Endpoint, RequestError
-from tercet.models.llm.client.in_flight import Caller, RequestQueue, Row, Server, a_word
+from tercet.models.llm.client.in_flight import Caller, RequestQueue, Row, Server, Tally, a_word
 from tercet.models.llm.client.pace import Pace, backoff
 from tercet.models.llm.client.stopping import hopeless, silence
 from tercet.models.llm.errors import Unusable
@@ -87,6 +87,13 @@ class Dispatch:
         for task in self._tasks:
             if task is not asyncio.current_task(self._loop):
                 task.cancel()
+
+    def tallies(self) -> list[Tally]:
+        """What came of each endpoint since the last call."""
+        found = [server.tally for server in self._servers]
+        for server in self._servers:
+            server.tally = Tally(server.shown)
+        return found
 
     async def close(self) -> None:
         """Waits for cancelled tasks and closes the connections."""
@@ -171,12 +178,14 @@ class Dispatch:
         server.answered, server.refused = server.answered + len(rows), 0
         self._n_answers += len(rows)
         told = [(row, one) for row, one in zip(rows, said, strict=True) if not one.lacks]
+        server.tally.answered += len(told)
         if told:
             self._deliver(server, [row for row, _ in told], [one for _, one in told], None)
         for row, one in zip(rows, said, strict=True):
             if not one.lacks:
                 continue
             row.faults += 1
+            server.brought_none(1, one.lacks)
             # Where the room for an answer was spent, more tries would spend it again.
             spent = one.finish_reason == "length"
             if self._fault is None and not spent and row.faults < self._settings.tries:
@@ -242,6 +251,8 @@ class Dispatch:
                 self._alone(rows)
             return
         self._last = f"{server.shown}: {error}"
+        if error.kind != "busy":
+            server.brought_none(len(rows), str(error))
         if error.kind == "busy":
             self._busy(server, rows, error, sent_at)
         elif error.kind == "down":

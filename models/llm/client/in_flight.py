@@ -22,6 +22,20 @@ _REFUSED = 8
 _WORD = "Say yes."
 
 
+@dataclass
+class Tally:
+    """What came of the rows that were sent to the endpoint that is `shown` so.
+
+    answered: rows that it answered with a text. fruitless: rows, each time they were sent, that
+    brought none by a fault of the endpoint or their own; fault: the last such fault.
+    """
+
+    shown: str
+    answered: int = 0
+    fruitless: int = 0
+    fault: str = ""
+
+
 class Caller:
     """One caller of `Client.ask`: its waiting rows, its open ones, and its answers."""
 
@@ -83,6 +97,10 @@ class Server:
     blamed: list[Row] = field(default_factory=list)
     busy_for: set[Row] = field(default_factory=set)
     probe: asyncio.Task[None] | None = None
+    tally: Tally = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tally = Tally(self.shown)
 
     def room(self) -> int:
         """How many rows may be sent to it now."""
@@ -99,6 +117,11 @@ class Server:
     def has_spoken(self) -> bool:
         """Whether it has ever answered anything."""
         return self.answered > 0 or self.proved
+
+    def brought_none(self, rows: int, fault: str) -> None:
+        """Counts rows that were sent to it and got no text."""
+        self.tally.fruitless += rows
+        self.tally.fault = fault
 
     def is_well(self) -> None:
         """It answered something: earlier failures say nothing about the endpoint."""

@@ -1,10 +1,12 @@
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faulty_server import FaultyServer, silent_port
 
 from tercet.models.llm.client.exchange import Endpoint
-from tercet.models.llm.connect import endpoints, wire
+from tercet.models.llm.connect import difference, find_endpoints, wire
 from tercet.models.llm.errors import Stopped, Unusable
 from tercet.models.llm.run_settings import AskingSettings
 from tercet.models.llm.settings import LlmSettings
@@ -19,16 +21,21 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tercet.models.llm.connect._SECONDS", 120.0)
 
 
-def asked_at(url: str) -> AskingSettings:
-    return AskingSettings(endpoints=(url,), key_env="MY_KEY")
+def asked_at(*urls: str) -> AskingSettings:
+    return AskingSettings(endpoints=urls, key_env="MY_KEY")
+
+
+def lists(name: str, **about: Any) -> dict[str, bytes]:
+    """The pages of a server of vLLM's kind."""
+    models = {"data": [{"id": name, "parent": None, **about}]}
+    return {"/v1/models": json.dumps(models).encode(), "/version": b'{"version": "0.32.0"}'}
 
 
 def test_a_key_is_taken_without_the_white_space_around_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for held, key in ((" word\r\n", "word"), (" \n", None)):
         monkeypatch.setenv("MY_KEY", held)
-        assert endpoints(asked_at("http://host/v1"), NAMED) == [
-            Endpoint("http://host/v1", "m", key)
-        ]
+        (found,) = find_endpoints(asked_at("http://host/v1"), NAMED)
+        assert found.endpoint == Endpoint("http://host/v1", "m", key)
 
 
 @pytest.mark.parametrize("key", ["wörd", "two\nlines", "a\x07bell"])
@@ -37,7 +44,7 @@ def test_a_key_that_no_header_can_carry_is_told_by_its_variable(
 ) -> None:
     monkeypatch.setenv("MY_KEY", key)
     with pytest.raises(Unusable, match="variable MY_KEY holds characters") as raised:
-        endpoints(asked_at("http://host/v1"), NAMED)
+        find_endpoints(asked_at("http://host/v1"), NAMED)
     assert key not in str(raised.value)
     with pytest.raises(Unusable):
         Endpoint("http://host/v1", "m", key)
@@ -46,8 +53,8 @@ def test_a_key_that_no_header_can_carry_is_told_by_its_variable(
 @pytest.mark.parametrize("end", ["", "/", "?code=word", "/?code=word"])
 def test_an_endpoint_is_asked_for_its_model_by_its_own_address(end: str) -> None:
     with FaultyServer(pages=ONE) as server:
-        (endpoint,) = endpoints(asked_at(server.url + end), FILES)
-    assert endpoint.model == "tiny"
+        (found,) = find_endpoints(asked_at(server.url + end), FILES)
+    assert found.endpoint.model == "tiny"
     assert server.looked == ["/v1/models" + end.lstrip("/")]
 
 
@@ -62,10 +69,46 @@ def test_a_vllm_is_known_by_the_page_beside_its_api() -> None:
     assert server.looked == ["/version?code=word"]
 
 
+@pytest.mark.parametrize("llm", [NAMED, FILES])
+def test_one_that_is_down_is_taken_to_be_what_the_others_are(
+    llm: LlmSettings, tiny_llm: Path
+) -> None:
+    # A proxy answers for what is not there behind it.
+    behind = FaultyServer(pages={"/v1/models": b"<html>"}, status=502)
+    with silent_port() as port, behind, FaultyServer(pages=lists("m")) as up:
+        down = f"http://127.0.0.1:{port}/v1"
+        found = find_endpoints(asked_at(down, behind.url, up.url), llm)
+        look = wire(llm, tiny_llm, [one.endpoint for one in found])
+    assert [one.endpoint.model for one in found] == ["m"] * 3
+    assert "does not answer (ConnectError)" in str(found[0].absent)
+    assert "answers HTTP 502 at /models" in str(found[1].absent)
+    assert found[2].absent is None
+    assert look.lists
+    assert difference(found) is None
+
+
+def test_two_models_under_one_name_are_told() -> None:
+    one = {"root": "/models/first", "max_model_len": 4096}
+    other = {"root": "second/", "max_model_len": 4096}
+    with (
+        FaultyServer(pages=lists("m", **one)) as first,
+        FaultyServer(pages=lists("m", **one | {"root": "org/first"})) as same,
+        FaultyServer(pages=lists("n", **other)) as second,
+        FaultyServer(pages=lists("m", meta={"n_vocab": 7})) as third,
+        FaultyServer() as silent,
+    ):
+        alike = asked_at(first.url, same.url, third.url, silent.url)
+        assert difference(find_endpoints(alike, NAMED)) is None
+        found = find_endpoints(asked_at(first.url, same.url, second.url), FILES)
+    assert difference(found) == (
+        f"{first.url} serves 'm' with root first, and {second.url} 'n' with second"
+    )
+
+
 def test_a_page_of_endless_brackets_is_no_answer() -> None:
     nested = {"/v1/models": b"[" * 200_000, "/version": b"[" * 200_000}
     with FaultyServer(pages=nested) as server, pytest.raises(Unusable, match="lists 0 models"):
-        endpoints(asked_at(server.url), FILES)
+        find_endpoints(asked_at(server.url), FILES)
 
 
 def test_a_query_is_in_no_message() -> None:
@@ -75,11 +118,11 @@ def test_a_query_is_in_no_message() -> None:
             FaultyServer(port=port) as server,
             pytest.raises(Unusable, match=r"127\.0\.0\.1:\d+/v1 lists 0 models") as nothing,
         ):
-            endpoints(asked_at(server.url + "?code=word"), FILES)
+            find_endpoints(asked_at(server.url + "?code=word"), FILES)
         with pytest.raises(Stopped, match=r"127\.0\.0\.1:\d+/v1 does not answer") as down:
-            endpoints(asked_at(server.url + "?code=word"), FILES)
+            find_endpoints(asked_at(server.url + "?code=word"), FILES)
     with pytest.raises(Unusable, match="names no host") as hostless:
-        endpoints(asked_at("http:///v1?code=word"), FILES)
+        find_endpoints(asked_at("http:///v1?code=word"), FILES)
     for raised in (nothing, down, hostless):
         assert "word" not in str(raised.value)
 
@@ -90,4 +133,4 @@ def test_a_proxy_of_an_unknown_kind_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(Unusable, match="proxy that the environment names"):
-        endpoints(asked_at("http://10.255.0.1/v1"), FILES)
+        find_endpoints(asked_at("http://10.255.0.1/v1"), FILES)
