@@ -103,7 +103,7 @@ class Client:
 
     def tallies(self) -> list[Tally]:
         """What came of the rows sent to each endpoint since the last call."""
-        return self._dispatch.tallies()
+        return [server.take_tally() for server in self._dispatch.servers]
 
     def close(self) -> None:
         """Cancels open rows and ends the thread; a second call does nothing."""

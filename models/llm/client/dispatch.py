@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 
 from tercet.models.llm.client.exchange import ConnectionPool, Endpoint, RequestError
-from tercet.models.llm.client.in_flight import Caller, RequestQueue, Row, Server, Tally, a_word
+from tercet.models.llm.client.in_flight import Caller, RequestQueue, Row, Server, a_word
 from tercet.models.llm.client.pace import Pace, backoff
 from tercet.models.llm.client.stopping import hopeless, silence
 from tercet.models.llm.errors import Unusable
@@ -36,7 +36,7 @@ class Dispatch:
     ) -> None:
         self._wire, self._settings, self._model = wire, settings, model
         self._record, self._check = record, check
-        self._servers: list[Server] = []
+        self.servers: list[Server] = []
         self._queue = RequestQueue(settings.list_size)
         self._tasks: set[asyncio.Task[None]] = set()
         self._n_answers = self._n_given_up = self._open = 0
@@ -53,7 +53,7 @@ class Dispatch:
         for endpoint in endpoints:
             pace = Pace(self._settings.concurrency, self._loop.time, random.random)
             pool = ConnectionPool(endpoint, self._settings.key_env)
-            self._servers.append(Server(endpoint.shown, pool, pace, self._wire.lists))
+            self.servers.append(Server(endpoint.shown, pool, pace, self._wire.lists))
         self._tick()
 
     def submit(self, caller: Caller, rows: list[Row]) -> None:
@@ -88,18 +88,11 @@ class Dispatch:
             if task is not asyncio.current_task(self._loop):
                 task.cancel()
 
-    def tallies(self) -> list[Tally]:
-        """What came of each endpoint since the last call."""
-        found = [server.tally for server in self._servers]
-        for server in self._servers:
-            server.tally = Tally(server.shown)
-        return found
-
     async def close(self) -> None:
         """Waits for cancelled tasks and closes the connections."""
         if self._tasks:
             await asyncio.wait(self._tasks)
-        for server in self._servers:
+        for server in self.servers:
             await server.pool.close()
 
     def _tick(self) -> None:
@@ -112,7 +105,7 @@ class Dispatch:
         if self.stopped is not None:
             return
         if self._fault is not None:
-            if not any(server.open for server in self._servers):
+            if not any(server.open for server in self.servers):
                 self.stop(self._fault)
             return
         now = self._loop.time()
@@ -123,7 +116,7 @@ class Dispatch:
     def _out_of_patience(self, now: float) -> bool:
         """Stops if nothing was answered for long and no endpoint answers a probe either."""
         patience = self._settings.patience
-        left = [server for server in self._servers if server.out is None]
+        left = [server for server in self.servers if server.out is None]
         if not self._last and not any(map(Server.is_under_way, left)):
             self._last = "it asked for a pause"
         if not self._open or self._last is None or now - self._good_at < patience:
@@ -136,8 +129,8 @@ class Dispatch:
         return not unproved
 
     def _send_one(self, now: float) -> bool:
-        n_asked = sum(server.is_asked() for server in self._servers)
-        for server in sorted(self._servers, key=Server.room, reverse=True):
+        n_asked = sum(server.is_asked() for server in self.servers)
+        for server in sorted(self.servers, key=Server.room, reverse=True):
             if rows := self._queue.take(server, n_asked > 1, now):
                 for row in rows:
                     row.attempts += 1
@@ -173,17 +166,13 @@ class Dispatch:
             self._loop.call_soon(self._turn)
 
     def _answered(self, server: Server, rows: list[Row], said: list[Completion]) -> None:
-        server.pace.answered(len(rows))
-        self._well(server)
-        server.answered, server.refused = server.answered + len(rows), 0
-        self._n_answers += len(rows)
         told = [(row, one) for row, one in zip(rows, said, strict=True) if not one.lacks]
-        server.tally.answered += len(told)
+        server.has_answered(len(rows), len(told))
+        self._well(server)
+        self._n_answers += len(rows)
         if told:
             self._deliver(server, [row for row, _ in told], [one for _, one in told], None)
-        for row, one in zip(rows, said, strict=True):
-            if not one.lacks:
-                continue
+        for row, one in [pair for pair in zip(rows, said, strict=True) if pair[1].lacks]:
             row.faults += 1
             server.brought_none(1, one.lacks)
             # Where the room for an answer was spent, more tries would spend it again.
@@ -226,7 +215,7 @@ class Dispatch:
                 # reaches a ceiling, and still recorded.
                 self._fault = self._fault or fault
         if self._fault is not None:
-            for other in self._servers:
+            for other in self.servers:
                 if other.probe is not None:
                     other.probe.cancel()
             return
@@ -251,11 +240,11 @@ class Dispatch:
                 self._alone(rows)
             return
         self._last = f"{server.shown}: {error}"
-        if error.kind != "busy":
-            server.brought_none(len(rows), str(error))
         if error.kind == "busy":
             self._busy(server, rows, error, sent_at)
-        elif error.kind == "down":
+            return
+        server.brought_none(len(rows), str(error))
+        if error.kind == "down":
             for row in rows:
                 row.attempts -= 1
             self._queue.back(rows)
@@ -284,7 +273,7 @@ class Dispatch:
             # A probe tells which.
             self._alone(rows)
             self._doubt(server, down=False, like=row.request)
-        elif row.refused_by is None and sum(map(Server.is_asked, self._servers)) > 1:
+        elif row.refused_by is None and sum(map(Server.is_asked, self.servers)) > 1:
             row.refused_by = server
             self._alone(rows)
         else:
@@ -293,8 +282,8 @@ class Dispatch:
     def _leave_out(self, server: Server, why: Unusable) -> None:
         """Drops the endpoint. Raises Unusable if none is left."""
         server.out = why
-        if all(other.out is not None for other in self._servers):
-            raise Unusable(" ".join(str(other.out) for other in self._servers))
+        if all(other.out is not None for other in self.servers):
+            raise Unusable(" ".join(str(other.out) for other in self.servers))
 
     def _busy(self, server: Server, rows: list[Row], error: RequestError, sent_at: float) -> None:
         """The endpoint is busy, or always claims to be for one row."""
@@ -329,7 +318,7 @@ class Dispatch:
         row.faults += 1
         server.blamed.append(row)
         tries = self._settings.tries
-        if row.faults >= max(1, tries - 1) and not any(map(Server.has_spoken, self._servers)):
+        if row.faults >= max(1, tries - 1) and not any(map(Server.has_spoken, self.servers)):
             self._doubt(server, down=False)
         if row.faults < tries or server.held:
             self._alone(rows, min(row.faults, tries))

@@ -118,6 +118,17 @@ class Server:
         """Whether it has ever answered anything."""
         return self.answered > 0 or self.proved
 
+    def has_answered(self, rows: int, texts: int) -> None:
+        """Counts rows that it answered, so many of them with a text."""
+        self.pace.answered(rows)
+        self.answered, self.refused = self.answered + rows, 0
+        self.tally.answered += texts
+
+    def take_tally(self) -> Tally:
+        """What came of its rows since the last call."""
+        taken, self.tally = self.tally, Tally(self.shown)
+        return taken
+
     def brought_none(self, rows: int, fault: str) -> None:
         """Counts rows that were sent to it and got no text."""
         self.tally.fruitless += rows
