@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tercet.flows.recipe.secrets import BEARER, GIVEN, LOGIN, TOKENS, WORDS
+
 REMOVED = "[removed]"
 
 # The start of a word: a path within a web address follows its host, and a closing HTML tag is not
@@ -12,25 +14,14 @@ _BEFORE = r"(?<![\w:/.<\\-])"
 _ABSOLUTE = re.compile(rf"{_BEFORE}(?:file://)?~?(?:/[^\s/'\"`<>|,;:()\[\]]+)+/?")
 _WINDOWS = re.compile(rf"{_BEFORE}[A-Za-z]:\\(?:[^\s\\'\"`<>|]+\\?)+")
 _ASIDE = re.compile(rf"{_BEFORE}(?:\.\./)+(?:[^\s/'\"`<>|,;:()\[\]]+/)*")
-_TOKENS = re.compile(
-    r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}"
-    r"|AKIA[0-9A-Z]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)"
-)
-_LOGIN = re.compile(r"(?<=://)[^\s/]*@")
-_WORDS = r"(?:api[_-]?key|token|password|passwd|secret|authorization)"
-_SECRET_KEY = re.compile(rf"(^|[_-]){_WORDS}$", re.IGNORECASE)
-# In the query of an address, and in a header.
-_GIVEN = re.compile(
-    rf"([?&](?:[\w-]*[_-])?(?:{_WORDS}|key|sig|signature)=)[^&#\s'\"`<>]+", re.IGNORECASE
-)
-_BEARER = re.compile(r"(\bBearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
+_SECRET_KEY = re.compile(rf"(^|[_-]){WORDS}$", re.IGNORECASE)
 
 
 def public(text: str) -> str:
     """The text with the names of files in place of absolute paths, and without keys and logins."""
-    text = _LOGIN.sub("", _TOKENS.sub(REMOVED, text))
-    for pattern in (_GIVEN, _BEARER):
-        text = pattern.sub(rf"\1{REMOVED}", text)
+    text = re.sub(LOGIN, "://", re.sub(TOKENS, REMOVED, text))
+    for pattern in (GIVEN, BEARER):
+        text = re.sub(pattern, rf"\1{REMOVED}", text)
     text = _WINDOWS.sub(lambda found: _last(found[0].replace("\\", "/")), text)
     return _ASIDE.sub("", _ABSOLUTE.sub(lambda found: _last(found[0]), text))
 

@@ -11,11 +11,13 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from tercet.flows.recipe import yaml_text
 from tercet.flows.recipe.fitting import fitted, own_name
 from tercet.flows.recipe.misplaced import Misplaced
 from tercet.flows.recipe.model import Recipe, json_schema
 from tercet.flows.recipe.resolve import resolve
 from tercet.flows.recipe.resolved import Resolved
+from tercet.flows.recipe.secrets import refuse_secrets
 from tercet.flows.recipe.wording import nearest_key, wanted
 from tercet.models.spelling import suggest
 from tercet.tasks.corpus.sources.discover import describe
@@ -95,6 +97,11 @@ def loaded(
 
     Raises: BadInput with the file and line of the first fault.
     """
+    for override in overrides:
+        key = override.partition("=")[0]
+        refuse_secrets("--set", key)
+        refuse_secrets(f"--set {key}", override)
+    refuse_secrets("--corpus", corpus)
     path = find(recipe)
     node, content = read_yaml(path, "recipe")
     if not isinstance(content, dict):
@@ -117,6 +124,8 @@ def loaded(
                 entry["limit"] = limit
     if seed is not None:
         content["seed"] = seed
+    for key, value in content.items():
+        refuse_secrets(f"{path}:{_line(node, (key,))[0]}: {key}", value)
     try:
         valid = Recipe.model_validate(content)
         return Loaded(valid, content, chosen, resolve(valid))
@@ -139,30 +148,13 @@ def read_yaml(path: Path, what: str) -> tuple[yaml.Node | None, Any]:
     except UnicodeDecodeError:
         raise BadInput(f"{path} is not UTF-8 text: save the {what} as UTF-8.") from None
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        content = yaml.safe_load(text)
+        return yaml_text.parse(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         problem = getattr(error, "problem", None) or "cannot be read"
-        raise BadInput(f"{where}: not valid YAML: {problem}.") from None
-    _no_key_twice(path, node)
-    return node, content
-
-
-def _no_key_twice(path: Path, node: yaml.Node | None) -> None:
-    """Refuses duplicate keys: PyYAML silently keeps the last."""
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, value in node.value:
-            if key.value in seen:
-                line = key.start_mark.line + 1
-                raise BadInput(f"{path}:{line}: duplicate key {key.value!r}.")
-            seen.add(key.value)
-            _no_key_twice(path, value)
-    elif isinstance(node, yaml.SequenceNode):
-        for value in node.value:
-            _no_key_twice(path, value)
+        said = "" if isinstance(error, yaml_text.Refused) else "not valid YAML: "
+        raise BadInput(f"{where}: {said}{problem}.") from None
 
 
 def _with_corpus(given: Any, source: str) -> list[Any]:
@@ -198,7 +190,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
             # A copy: a YAML alias is the same mapping in another place, which stays as it is.
             target[place] = copy(target[place])
             target = target[place]
-        parsed = yaml.safe_load(value)
+        _, parsed = yaml_text.parse(value)
         target[_place(target, names, len(names) - 1, override)] = parsed
     except (ValueError, IndexError, AttributeError, TypeError):
         raise BadInput(f"--set {override!r}: the recipe has no key {key!r}.") from None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
@@ -21,7 +21,9 @@ from prefect.context import FlowRunContext
 from prefect.runtime import flow_run as running_flow
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 from prefect.states import Completed, Crashed, Failed
+from pydantic import Field
 
+from tercet.flows.recipe import secrets
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import server
 from tercet.flows.service.progress import PrefectArtifact
@@ -46,6 +48,9 @@ RETRY_SECONDS = 5
 # A flow run without a lock may be about to take it while its process starts.
 STARTING = timedelta(seconds=120)
 
+
+# A text that may be stored: Prefect's server refuses a run whose parameters hold a secret.
+Plain = Annotated[str, Field(json_schema_extra={"pattern": secrets.WITHOUT})]
 
 # Plans passed to `run`, kept for the flow, whose parameters have JSON types.
 _plans: dict[RunArguments, "RunPlan"] = {}
@@ -123,10 +128,10 @@ def _completed(result: "StepResult") -> Any:
     name="tercet", flow_run_name=_flow_run_name, persist_result=False
 )
 def pipeline(
-    recipe: str,
-    store: str,
-    overrides: list[str] | None = None,
-    corpus: str | None = None,
+    recipe: Plain,
+    store: Plain,
+    overrides: list[Plain] | None = None,
+    corpus: Plain | None = None,
     until: str | None = None,
     limit: int | None = None,
     seed: int | None = None,

@@ -16,6 +16,7 @@ from tercet.flows.pipeline import fingerprints
 from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe import yaml_text
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.one_step import Say
 from tercet.flows.running.run_plan import RunPlan, prepare
@@ -207,7 +208,7 @@ def _named(file: str, recipe: str, common: Sequence[str]) -> list[Arm]:
 def _varied(text: str) -> tuple[str, list[Any]]:
     key, equals, listed = text.partition("=")
     try:
-        values = yaml.safe_load(listed) if equals else None
+        values = yaml_text.parse(listed)[1] if equals else None
     except yaml.YAMLError:
         values = None
     if not key.strip() or not isinstance(values, list) or not values:

@@ -74,6 +74,4 @@ class AskingSettings(_Settings):
         for url in self.endpoints:
             if not url.startswith(("http://", "https://")):
                 raise ValueError(f"the endpoint {url!r} is not an http:// or https:// address")
-            if "@" in url.split("/")[2]:
-                raise ValueError("an endpoint's address must not hold a password: use `key_env`")
         return self

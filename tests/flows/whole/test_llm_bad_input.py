@@ -187,19 +187,3 @@ def test_a_port_that_is_taken(
     prompted["run"].pop("llm")
     path.write_text(yaml.safe_dump(prompted))
     ended_well(tercet("run", str(path), "--no-server", "--store", store, "--until", "candidates"))
-
-
-def test_a_key_is_written_nowhere(
-    prompted: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    endpoint(prompted, tmp_path, tmp_path)
-    path = tmp_path / "key.yaml"
-    path.write_text(yaml.safe_dump(prompted))
-    monkeypatch.setenv("MY_KEY", "sk-very-secret")
-    prompted["run"]["llm"]["key_env"] = "MY_KEY"
-    store = tmp_path / "store"
-    done = tercet("run", str(path), "--no-server", "--store", str(store), "--until", "candidates")
-    assert done.returncode == 1
-    assert "very-secret" not in done.stdout + done.stderr
-    for file in store.rglob("*"):
-        assert not file.is_file() or b"very-secret" not in file.read_bytes(), file

@@ -1,0 +1,68 @@
+import re
+from typing import Any
+
+import pytest
+
+from tercet.flows.recipe import file as recipe_file
+from tercet.flows.recipe.secrets import WITHOUT, refuse_secrets
+from tercet.tasks.stage import BadInput
+
+KEPT = "planted-7f3a"
+HELD: list[Any] = [
+    f"http://user:{KEPT}@host:8000/v1",
+    f"https://{KEPT}@host/v1",
+    f"https://host/v1?api-version=2&api_key={KEPT}",
+    f"https://host/v1?sig={KEPT}",
+    "hf_" + "planted7f3a" * 3,
+    "sk-" + KEPT * 3,
+    f"Authorization: Bearer {KEPT}",
+    {"template_kwargs": {"api_key": KEPT}},
+    {"options": [{"password": KEPT}]},
+]
+FREE: list[Any] = [
+    "http://127.0.0.1:8000/v1?api-version=2026-01-01",
+    "org/name@revision",
+    "hf:org/name",
+    "git@host:path",
+    {"key_env": "MY_SECRET", "max_tokens": 128, "bos_token": "<s>", "password": ""},
+]
+
+
+@pytest.mark.parametrize("value", HELD)
+def test_a_secret_is_refused_without_being_shown(value: Any) -> None:
+    with pytest.raises(
+        BadInput, match=r"r\.yaml:3: llm must not hold a password, key or"
+    ) as raised:
+        refuse_secrets("r.yaml:3: llm", value)
+    assert "planted" not in str(raised.value)
+    assert "TERCET_LLM_KEY" in str(raised.value)
+
+
+@pytest.mark.parametrize("value", FREE)
+def test_what_only_resembles_one_is_none(value: Any) -> None:
+    refuse_secrets("r.yaml:3: llm", value)
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"overrides": [f"run.llm.endpoints=[http://u:{KEPT}@h/v1]"]}, "--set run.llm.endpoints"),
+        ({"overrides": [f"http://u:{KEPT}@h/v1"]}, "--set"),
+        ({"overrides": [f"llm.api_key={KEPT}"]}, "--set llm.api_key"),
+        ({"corpus": f"https://u:{KEPT}@h/corpus.txt"}, "--corpus"),
+    ],
+)
+def test_what_is_typed_is_refused_before_anything_else_is_said_of_it(
+    given: dict[str, Any], where: str
+) -> None:
+    with pytest.raises(BadInput) as raised:
+        recipe_file.load("quickstart", **given)
+    assert str(raised.value).startswith(f"{where} must not hold")
+    assert KEPT not in str(raised.value)
+
+
+def test_prefect_refuses_the_same_by_the_pattern() -> None:
+    for text in (f"run.llm.endpoints=[http://u:{KEPT}@h/v1]", f"llm.api_key={KEPT}"):
+        assert not re.search(WITHOUT, text)
+    for text in ("train.phases.0.epochs=2", "run.llm.key_env=MY_SECRET", "/data/store"):
+        assert re.search(WITHOUT, text)
