@@ -9,7 +9,7 @@ from report_store import measured as measured_rows
 from report_store import write_run
 
 from tercet.flows.pages.blocks import Table
-from tercet.flows.report.differences import changed, difference, keys, verdict
+from tercet.flows.report.differences import difference, keys, verdict
 from tercet.flows.report.subject import Subject, open_runs
 from tercet.storage.store import open_store
 
@@ -33,17 +33,6 @@ def test_a_handful_of_queries_tells_no_runs_apart(tmp_path: Path) -> None:
     assert table.rows[0][3:6] == ["+4.00", "too few", "29 queries"]
     assert said is not None
     assert said.startswith("Whether B is better than A is not known: fewer than 30 queries were")
-
-
-def test_changed_keys_of_two_recipes() -> None:
-    one = {"a": {"b": 1, "same": [1, 2]}, "c": [{"tau": 0.05}], "gone": None}
-    other = {"a": {"b": 2, "same": [1, 2]}, "c": [{"tau": 0.1}], "new": True}
-    assert changed(one, other) == [
-        ["a.b", "1", "2"],
-        ["c.0.tau", "0.05", "0.1"],
-        ["gone", "null", None],
-        ["new", None, "True"],
-    ]
 
 
 def test_two_runs_differ_by_their_means(both: tuple[Subject, ...]) -> None:
