@@ -291,6 +291,22 @@ def report(
 
 
 @app.command()
+def diff(
+    run_a: Annotated[str, Argument(metavar="A", help="a run: its id, a tag, or a recipe's name")],
+    run_b: Annotated[str, Argument(metavar="B", help="the run to compare with it")],
+    format_: Annotated[str, Option("--format", help="table or json")] = "table",
+    store: StoreOption = STORE,
+) -> None:
+    """Show what makes two runs differ.
+
+    Keys, code and inputs, then rows, then figures.
+    """
+    from tercet.flows.commands.diff import show_difference
+
+    show_difference(run_a, run_b, format_, store)
+
+
+@app.command()
 def doctor(store: StoreOption = STORE) -> None:
     """Check whether this machine can run the quickstart.
 

@@ -15,13 +15,14 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def read_parquet_sql(files: Sequence[str]) -> str:
-    """A `read_parquet` call over these files of one schema, in order.
+def read_parquet_sql(files: Sequence[str], by_name: bool = False) -> str:
+    """A `read_parquet` call over these files, in order: of one schema, or united `by_name`.
 
     Folder names such as ``a=b`` in the path are never taken for columns.
     """
     listed = ", ".join(quoted(file) for file in files)
-    return f"read_parquet([{listed}], hive_partitioning = false)"
+    united = ", union_by_name = true" if by_name else ""
+    return f"read_parquet([{listed}], hive_partitioning = false{united})"
 
 
 @dataclass(frozen=True)

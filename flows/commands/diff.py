@@ -1,0 +1,172 @@
+"""`tercet diff`: what makes two runs differ, in which rows, and what that did to the figures."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tercet.flows.formatting import format_number, format_range, shorten
+from tercet.flows.report.subject import Subject, open_runs
+from tercet.flows.results.few import TOO_FEW
+from tercet.flows.results.figure_differences import FigureDifference, compare_figures
+from tercet.flows.results.row_differences import TableDifference, compare_rows
+from tercet.flows.results.step_differences import compare_recipes, compare_steps, describe_step
+from tercet.flows.terminal import text_table
+from tercet.flows.terminal.printable import printable
+from tercet.storage.store import open_store
+from tercet.tasks.stage import BadInput
+
+FORMATS = ("table", "json")
+# Characters of a value, and of an example, that are shown.
+_VALUE, _EXAMPLE = 60, 200
+_SIGNS = {"added": "+", "removed": "-", "changed": "~"}
+
+
+def show_difference(ref_a: str, ref_b: str, format_: str, store: str) -> None:
+    """Prints B against A; the store is only read.
+
+    Raises: UnknownRef for an unknown run, BadInput for an unknown format.
+    """
+    if format_ not in FORMATS:
+        raise BadInput(f"--format {format_!r} must be one of {', '.join(FORMATS)}.")
+    with open_runs(open_store(store, create=False), [ref_a, ref_b]) as (a, b):
+        recipe = compare_recipes(a.recipe, b.recipe)
+        steps = compare_steps(a.store, a.run, b.run)
+        tables = list(compare_rows(a.store, a.connection, steps, a.run, b.run))
+        figures = compare_figures(a, b)
+        if format_ == "json":
+            told = {
+                "runs": [_named(a), _named(b)],
+                "recipe": [{"key": key, "a": one, "b": other} for key, one, other in recipe],
+                "steps": [asdict(step) for step in steps],
+                "tables": [asdict(table) for table in tables],
+                "figures": [_figure(figure) for figure in figures if figure.same_data],
+                "on_other_data": [figure.name for figure in figures if not figure.same_data],
+            }
+            print(json.dumps(_finite(told), indent=2, ensure_ascii=False, default=str))
+            return
+        reached = {entry["step"] for side in (a, b) for entry in side.run["steps"]}
+        lines = [
+            *(_said(side) for side in (a, b)),
+            *_titled(
+                "Recipe",
+                f"{_of(len(recipe), 'key')} differ",
+                ["key", "A", "B"],
+                [[key, _short(one), _short(other)] for key, one, other in recipe],
+            ),
+            *_titled(
+                "Steps",
+                f"{len(steps)} of {len(reached)} differ",
+                ["step", "difference"],
+                [[step.step, describe_step(step)] for step in steps],
+            ),
+            *_row_lines(tables),
+            *_figure_lines(figures),
+        ]
+        print(printable("\n".join(lines)))
+
+
+def _named(side: Subject) -> dict[str, str]:
+    run = side.run
+    return {"run": side.run_id, "recipe": str(run["recipe_name"]), "state": str(run["state"])}
+
+
+def _said(side: Subject) -> str:
+    return f"{side.name}: run {side.run_id} of {side.run['recipe_name']}, {side.run['state']}"
+
+
+def _titled(
+    title: str, said: str, heads: Sequence[str], rows: Sequence[Sequence[Any]]
+) -> Iterator[str]:
+    """A heading with a table below; one line if there is nothing to show."""
+    yield ""
+    yield f"{title}: {said if rows else 'no difference'}"
+    if rows:
+        yield from text_table.render(heads, rows, text_table.terminal_width())[0]
+
+
+def _row_lines(tables: Sequence[TableDifference]) -> Iterator[str]:
+    differ = [table for table in tables if table.added or table.removed or table.changed]
+    rows = [
+        [
+            *(table.table, table.added, table.removed, table.changed if table.key else None),
+            ", ".join(f"{name} {count:,}" for name, count in table.columns.items()) or None,
+        ]
+        for table in differ
+    ]
+    heads = ["table", "added", "removed", "changed", "in the columns"]
+    yield from _titled("Rows", f"{_of(len(differ), 'table')} differ", heads, rows)
+    for table in differ:
+        for kind, sign in _SIGNS.items():
+            for row in table.examples.get(kind, ()):
+                yield shorten(f"  {sign} {table.table}  {_example(row, table.key)}", _EXAMPLE)
+    same = [t.table for t in tables if t not in differ and t.only is None and t.fault is None]
+    if same:
+        yield f"Made anew with the same rows: {', '.join(same)}"
+    for side in ("a", "b"):
+        if only := [table.table for table in tables if table.only == side]:
+            yield f"Only {side.upper()} has made: {', '.join(only)}"
+    for table in tables:
+        if table.fault is not None:
+            yield f"{table.table} cannot be compared: {table.fault}"
+
+
+def _example(row: Mapping[str, Any], key: Sequence[str]) -> str:
+    """A row in one line: of a changed one its key and what changed, else its texts and numbers."""
+    if "changed" in row:
+        told = [f"{name} {_short(row[name])}" for name in key]
+        told += [f"{n}: {_short(x)} → {_short(y)}" for n, (x, y) in row["changed"].items()]
+    else:
+        known = {n: v for n, v in row.items() if v is not None and not isinstance(v, list | dict)}
+        # Ids say little by themselves; a row of nothing else shows its key.
+        content = [name for name in known if not name.endswith("_id")]
+        told = [f"{name} {_short(known[name])}" for name in content or known]
+    return ", ".join(told)
+
+
+def _figure_lines(figures: Sequence[FigureDifference]) -> Iterator[str]:
+    rows = []
+    for figure in (figure for figure in figures if figure.same_data):
+        told = _figure(figure)
+        ends = TOO_FEW if figure.few else format_range(told["low"], told["high"], sign="+")
+        gap = format_number(told["difference"], sign="+")
+        rows.append([told["figure"], f"{figure.a:.2f}", f"{figure.b:.2f}", gap, ends, told["over"]])
+    heads = ["figure", "A", "B", "B − A", "95 % interval", "over"]
+    if rows:
+        yield from _titled("Figures", "of the trained encoders, on the same data", heads, rows)
+    else:
+        yield from ("", "Figures: the runs have none in common that were measured on the same data")
+    other = [figure.name for figure in figures if not figure.same_data]
+    if other:
+        yield f"Measured on other data in each run, so not compared: {'; '.join(other)}"
+
+
+def _figure(figure: FigureDifference) -> dict[str, Any]:
+    gap = figure.gap
+    return {
+        "figure": figure.name,
+        "a": figure.a,
+        "b": figure.b,
+        "difference": figure.b - figure.a,
+        "low": gap and gap.low,
+        "high": gap and gap.high,
+        "over": gap and gap.over,
+    }
+
+
+def _of(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def _short(value: Any) -> str | None:
+    return None if value is None else shorten(text_table.cell(value), _VALUE)
+
+
+def _finite(value: Any) -> Any:
+    """A value as JSON has it: without NaN and infinity."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(member) for member in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
