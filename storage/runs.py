@@ -71,6 +71,18 @@ def end_run(store: Store, run_id: str, state: str, info: Mapping[str, Any]) -> N
     store.replace(f"runs/{run_id}/end.json", json_bytes(end))
 
 
+def refuse_run(
+    store: Store, recipe_name: str, info: Mapping[str, Any], error: str, state: str = "failed"
+) -> str:
+    """Records a run that ended before its recipe could be followed; returns its id.
+
+    `list_runs` has it in its place, but it is never taken for the newest run.
+    """
+    run_id = start_run(store, recipe_name, {}, {**info, "steps": [], "refused": True})
+    end_run(store, run_id, state, {"error": error})
+    return run_id
+
+
 def list_runs(store: Store) -> list[Run]:
     """All runs, newest first; those of `tercet try` come last, as they are nobody's results.
 
@@ -93,21 +105,24 @@ def get_run(store: Store, run_id: str) -> Run | None:
 
 def resolve_run(store: Store, ref: str | None) -> Run:
     """The run named by `ref`: an id, a tag, a recipe's name (its newest run) or a unique prefix of
-    an id; None means the newest. Raises UnknownRef with one sentence.
+    an id; None means the newest. The newest is one that could begin, if there is any.
+
+    Raises UnknownRef with one sentence.
     """
     # Not the folders: without a start.json there is no run.
     listed = list_runs(store)
     if not listed:
         raise UnknownRef(f"{store.location} has no runs yet: start one with `tercet run`.")
+    begun = [run for run in listed if not run["info"].get("refused")] or listed
     if ref is None:
-        return listed[0]
+        return begun[0]
     by_id = {run["run_id"]: run for run in listed}
     name = ref.removeprefix(TAG_PREFIX)
     tagged = store.get_json(f"tags/{name}.json") if "/" not in name else None
     wanted = tagged["target"] if tagged is not None else ref
     if wanted in by_id:
         return by_id[wanted]
-    for run in listed:
+    for run in [*begun, *listed]:
         if run["recipe_name"] == ref:
             return run
     matching = [run_id for run_id in by_id if run_id.startswith(ref)]

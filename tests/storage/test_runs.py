@@ -54,6 +54,19 @@ def test_a_try_is_never_the_newest_run(store: Store) -> None:
     assert runs.resolve_run(store, third)["run_id"] == third
 
 
+def test_a_run_that_could_not_begin_is_listed_but_never_the_newest(store: Store) -> None:
+    first = runs.refuse_run(store, "quickstart", {"arguments": {}}, "no such file")
+    assert runs.resolve_run(store, None)["run_id"] == first
+    second = runs.start_run(store, "quickstart", {}, {})
+    third = runs.refuse_run(store, "quickstart", {"arguments": {}}, "no such file")
+    for ref in (None, "quickstart"):
+        assert runs.resolve_run(store, ref)["run_id"] == second
+    refused = runs.list_runs(store)[0]
+    assert (refused["run_id"], refused["state"]) == (third, "failed")
+    assert refused["end_info"] == {"error": "no such file"}
+    assert runs.resolve_run(store, third)["run_id"] == third
+
+
 def test_which_run_is_meant(store: Store) -> None:
     for ref in (None, "quickstart", "20260101T000000000000-aaaa"):
         with pytest.raises(UnknownRef, match="no runs yet"):
