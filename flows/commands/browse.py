@@ -129,19 +129,22 @@ def _run_row(
         _moment(run["started"]),
         _duration(run),
         ", ".join(told) or "none",
-        _headline(store, run["steps"]),
+        _headline(store, run["steps"]) or run["end_info"].get("error"),
         ", ".join(names.get(run["run_id"], ())) or None,
     )
 
 
 def _changes(run: Mapping[str, Any]) -> str | None:
-    """What tells runs of one recipe apart: its changed keys and options, or the method tried."""
+    """What tells runs of one recipe apart: a study's arm, changed keys, options; a method tried."""
     info = run["info"]
     if info.get("tried") is not None:
         return f"try {info['tried']}"
     given = info.get("arguments", {})
-    options = [f"--{name} {given[name]}" for name in ("until", "limit") if given.get(name)]
-    return ", ".join([*given.get("overrides", ()), *options]) or None
+    names = ("corpus", "seed", "until", "limit")
+    options = [f"--{name} {given[name]}" for name in names if given.get(name) is not None]
+    # First, since a narrow terminal cuts what is long.
+    arm = [f"arm {info['arm']}"] if info.get("arm") else []
+    return ", ".join([*arm, *(given.get("overrides") or ()), *options]) or None
 
 
 def _list_run(store: Store, run: Mapping[str, Any]) -> None:

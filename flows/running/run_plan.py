@@ -29,6 +29,7 @@ class RunPlan:
     every: all steps of the recipe. content: the recipe as a file would have it. chosen: how it was
         fitted to the corpus, if it was.
     tried: the method that `tercet try` shows; such a run is never taken for the newest one.
+    arm: the name of a study's arm.
     """
 
     recipe: Recipe
@@ -38,6 +39,7 @@ class RunPlan:
     content: Mapping[str, Any] = field(default_factory=dict)
     chosen: str | None = None
     tried: str | None = None
+    arm: str | None = None
 
     @property
     def store(self) -> str:

@@ -72,17 +72,19 @@ def open_run(
             "steps": [step.name for step in plan.steps],
             "tags": fingerprints.tagged(plan.steps, store),
             "tried": plan.tried,
+            "arm": plan.arm,
         },
     )
     with locks.hold(store, f"run-{run_id}", say):
         try:
             with closing(executor), _llm_session(plan, store, run_id, say) as llm:
                 yield RunHandle(plan, store, run_id, prints, say, executor, llm)
-        except KeyboardInterrupt:
-            runs.end_run(store, run_id, "interrupted", {})
-            raise
-        except BaseException as error:
+        except Exception as error:
             runs.end_run(store, run_id, "failed", {"error": str(error)[:2000]})
+            raise
+        except BaseException:
+            # Ctrl-C, or Prefect's own exception for SIGTERM.
+            runs.end_run(store, run_id, "interrupted", {})
             raise
         runs.end_run(store, run_id, "done", {})
     catalog.write_catalog(store, step_schemas(plan.steps))

@@ -115,7 +115,7 @@ def plan_arms(arms: Sequence[Arm], store: Store, arguments: RunArguments) -> lis
     for arm in arms:
         try:
             own = replace(arguments, recipe=arm.recipe, overrides=arm.overrides)
-            plan = prepare(own, checked)
+            plan = replace(prepare(own, checked), arm=arm.name)
             prints = fingerprints.fingerprints(plan.steps, plan.recipe.seed, store, fetch=True)
         except BadInput as error:
             raise BadInput(f"Arm {arm.name!r}: {error}") from None

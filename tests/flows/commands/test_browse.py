@@ -57,9 +57,14 @@ def test_runs_of_one_recipe_are_told_apart_by_what_was_changed(
     arguments = {"overrides": ["train.max_steps=5", "seed=7"], "until": None, "limit": 200}
     start_run(store, "birds", {}, {"arguments": arguments})
     start_run(store, "birds", {}, {"arguments": arguments, "tried": "negation"})
+    start_run(store, "birds", {}, {"arguments": arguments, "arm": "cold"})
+    start_run(store, "birds", {}, {"arguments": {"seed": 0, "corpus": "a.csv", "overrides": None}})
     list_store(store.location, None)
-    arm, run, tried = lines_of(capsys.readouterr().out)[2:]
+    other, cold, arm, run, tried = lines_of(capsys.readouterr().out)[2:]
+    assert "--corpus a.csv, --seed 0" in other
+    assert "arm cold, train.max_steps=5, seed=7, --limit 200" in cold
     assert "train.max_steps=5, seed=7, --limit 200" in arm
+    assert "arm cold" not in arm
     assert "done" in run
     assert "try negation" in tried
 
