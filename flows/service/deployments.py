@@ -1,14 +1,12 @@
 """Scheduled recipes: `tercet serve` runs them here; for a work pool see prefect.yaml."""
 
-import asyncio
-import signal
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import schedules, server
+from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.lines import say
 from tercet.tasks.corpus.sources.registry import reader_of
 
@@ -30,7 +28,8 @@ def serve_recipe(
         interval: Seconds between two runs, instead of `cron`.
         timezone: That of `cron`, by name; this machine's if None.
 
-    Raises: BadInput if the schedule, the recipe or its arguments are wrong.
+    Raises: BadInput if the schedule, the recipe or its arguments are wrong; ServerError if the
+        store's Prefect server does not start, or dies again and again.
     """
     from tercet.flows.running.run_plan import prepare
     from tercet.storage.store import open_store
@@ -38,11 +37,13 @@ def serve_recipe(
     schedules.check(cron, interval)
     zone = None if cron is None else schedules.zone_of(timezone)
     plan = prepare(arguments)
+    interrupts.listen()
     store = open_store(plan.store)
     with server.prefect_server(store.work, say):
         from prefect.deployments.runner import EntrypointType
 
         from tercet.flows.service.pipeline_flow import pipeline
+        from tercet.flows.service.serving import run_scheduled
 
         deployment: Any = pipeline.to_deployment(
             name=plan.recipe.name,
@@ -50,27 +51,15 @@ def serve_recipe(
             schedules=[schedules.make(cron, zone, interval)] if cron or interval else None,
             parameters=portable(replace(arguments, store=store.location)),
             entrypoint_type=EntrypointType.MODULE_PATH,
+            # The last `serve` paused it when it ended.
+            paused=False,
         )
         when = f"every {interval} s" if interval else "on request"
         if cron and zone:
             when = schedules.describe(cron, zone)
+        identity = deployment.apply()
         say(f"Serving {deployment.full_name} ({when}); stop with Ctrl-C.")
-        _serve(deployment)
-
-
-def _serve(deployment: Any) -> None:
-    """Runs what the deployment has scheduled, one at a time, until SIGTERM or Ctrl-C."""
-    from prefect.runner import Runner
-
-    class Stoppable(Runner):  # type: ignore[misc]
-        def handle_sigterm(self, *_: Any) -> None:
-            # Prefect's own handler never awaits the coroutine that stops the runner.
-            signal.raise_signal(signal.SIGINT)
-
-    runner = Stoppable(pause_on_shutdown=True, limit=1)
-    runner.add_deployment(deployment)
-    with suppress(KeyboardInterrupt):
-        asyncio.run(runner.start())
+        run_scheduled(store, identity)
 
 
 def portable(arguments: RunArguments) -> dict[str, Any]:

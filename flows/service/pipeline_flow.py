@@ -9,7 +9,7 @@ Importing this module imports prefect: enter `server.prefect_server` first.
 
 import contextlib
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -148,17 +148,35 @@ def pipeline(
     assert context is not None
     assert context.flow_run is not None
     flow_run = context.flow_run
+    opened: list[str] = []
+    place = None
     try:
         place = open_store(store)
         with server.joined(place.work), _marked(place, flow_run):
             arguments = RunArguments(
                 recipe, store, tuple(overrides or ()), corpus, until, limit, seed, retry_failed
             )
-            return _run_steps(_plan(arguments), flow_run)
+            return _run_steps(_plan(arguments), flow_run, opened.append)
     except Interrupted as error:
         raise KeyboardInterrupt from error
     except Exception as error:
-        return Failed(message=describe_failure(error), data=error)
+        message = describe_failure(error)
+        # At a terminal the sentence stands on it.
+        if flow_run.deployment_id is not None and place is not None and not opened:
+            with contextlib.suppress(Exception):
+                record_refused(place, flow_run, message)
+        return Failed(message=message, data=error)
+
+
+def record_refused(place: "Store", flow_run: "FlowRun", message: str, state: str = "failed") -> str:
+    """Records in the store that a deployment's run ended before it was opened. Returns its id."""
+    from tercet.storage import runs
+
+    recipe = Path(str(flow_run.parameters.get("recipe", "recipe"))).stem
+    arguments = {name: value for name, value in flow_run.parameters.items() if name != "store"}
+    run_id = runs.refuse_run(place, recipe, {"arguments": arguments}, message, state)
+    _name_run(flow_run, recipe, run_id)
+    return run_id
 
 
 def run(plan: "RunPlan") -> str:
@@ -186,11 +204,12 @@ def _plan(arguments: RunArguments) -> "RunPlan":
     return _plans.pop(arguments, None) or prepare(arguments)
 
 
-def _run_steps(plan: "RunPlan", flow_run: "FlowRun") -> str:
+def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], None]) -> str:
     from tercet.flows.running.runner import open_run, run_steps
 
     with open_run(plan, say) as handle:
-        _label(flow_run, {LABEL_RUN: handle.run_id})
+        opened(handle.run_id)
+        _name_run(flow_run, plan.recipe.name, handle.run_id)
         run_steps(handle, [show_step, StepTasks(plan.recipe.run.retries)])
         return str(handle.run_id)
 
@@ -261,6 +280,15 @@ def _patience(found: "FlowRun", marked: bool) -> timedelta:
 
 def _lock_name(flow_run: "FlowRun") -> str:
     return f"flow-{flow_run.id}"
+
+
+def _name_run(flow_run: "FlowRun", recipe: str, run_id: str) -> None:
+    """Gives the flow run the run's id in the store: `tercet ls` and Prefect show the same."""
+    from prefect.client.orchestration import get_client
+
+    _label(flow_run, {LABEL_RUN: run_id})
+    with contextlib.suppress(Exception), get_client(sync_client=True) as client:
+        client.update_flow_run(flow_run.id, name=f"{recipe} {run_id}")
 
 
 def _label(flow_run: "FlowRun", labels: dict[str, Any]) -> None:

@@ -136,6 +136,17 @@ def running(store_root: Path) -> Server | None:
     return _recorded(home) if _is_held(home / "server.lock") else None
 
 
+def restart(store_root: Path) -> tuple[Server | None, Server]:
+    """Starts the store's server again if it has ended or hangs: the one before and the one now.
+
+    They are the same if it answers after all. The caller is one of its users.
+
+    Raises: ServerError if it does not start.
+    """
+    home = folder(store_root.resolve())
+    return _recorded(home), _enter(home, lambda started: None)
+
+
 def healthy(server: Server, seconds: float = HEALTH_SECONDS) -> bool:
     """Whether the server's health page answers within this time, asked directly (no proxy)."""
     connection = http.client.HTTPConnection(HOST, server.port, timeout=seconds)
