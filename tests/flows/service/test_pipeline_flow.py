@@ -98,6 +98,8 @@ def newest(store: Store, *names: str) -> tuple[Any, dict[str, Any]]:
         tasks: dict[str, Any] = {}
 
         def recorded() -> bool:
+            # Anew each time: a task has a name of Prefect's until its own arrives.
+            tasks.clear()
             tasks.update(tasks_of(client, flow_run))
             ended = {name for name, t in tasks.items() if t.state and t.state.is_final()}
             return ended >= set(names)
