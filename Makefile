@@ -6,7 +6,7 @@ VLLM := .venv-vllm
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 APT_INSTALL = apt-get update -qq && apt-get install -y -qq
 
-.PHONY: help demo quick test check bench setup vllm llm programs clean
+.PHONY: help demo quick test check bench audit setup vllm llm programs clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 10
@@ -93,6 +93,15 @@ test: check llm programs  ## check, then all tests, after setting up what they n
 bench: setup  ## two of the measurements behind docs/measurements.md: scale and STS
 	$(BIN)/python benchmarks/wiki_scale.py
 	$(BIN)/python benchmarks/sts_selftest.py
+
+# In an environment of its own, so that it is not among what it looks at.
+.build/audit/.ready:
+	$(PYTHON) -m venv .build/audit
+	.build/audit/bin/python -m pip install --quiet pip-audit==2.10.1
+	touch $@
+
+audit: setup .build/audit/.ready  ## licences of the installed packages, and their known faults (asks PyPI)
+	$(BIN)/python .ci/audit.py .build/audit/bin/pip-audit
 
 clean:  ## remove .venv, .venv-vllm, the store and everything built
 	rm -rf $(VENV) $(VLLM) .build tercet-store build dist *.egg-info
