@@ -8,6 +8,7 @@ During a run its process holds the lock ``run-<run_id>`` (`locks.hold`); a run w
 lock is free has crashed.
 """
 
+import re
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ Run = dict[str, Any]
 
 # May stand before a tag's name wherever a run, a version or a model is named.
 TAG_PREFIX = "tag:"
+# What may be a run's id: no path leads out of the folder of runs.
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class UnknownRef(StoreError):
@@ -100,7 +103,7 @@ def _is_try(run: Run) -> bool:
 
 def get_run(store: Store, run_id: str) -> Run | None:
     """The run with exactly this id, in the form of `list_runs`."""
-    return _run(store, run_id)
+    return _run(store, run_id) if _ID.fullmatch(run_id) else None
 
 
 def resolve_run(store: Store, ref: str | None) -> Run:

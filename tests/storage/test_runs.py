@@ -140,6 +140,7 @@ def test_tags_that_cannot_be(store: Store) -> None:
     for name in ("", "../x", "a b", "-x"):
         with pytest.raises(StoreError, match="is not a valid tag"):
             tags.set_tag(store, name, "x")
-    with pytest.raises(UnknownRef, match="no run"):
-        tags.set_tag(store, "x", "y")
+    for target in ("y", "../../../y", ".", ""):
+        with pytest.raises(UnknownRef, match="no run"):
+            tags.set_tag(store, "x", target)
     assert tags.get_tag(store, "x") is None

@@ -55,9 +55,11 @@ def test_a_line_may_end_in_a_carriage_return(
     assert discover.describe(str(path)).rows == 101
 
 
-def test_a_line_of_20_mb_is_read_in_bounded_memory(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    with path.open("wb") as file:
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_a_line_of_100_mb_is_read_in_bounded_memory(tmp_path: Path, name: str) -> None:
+    """Compressed, it is half a megabyte that would fill the memory."""
+    path = tmp_path / name
+    with gzip.open(path, "wb", 1) if name.endswith(".gz") else path.open("wb") as file:
         file.write(b"First line here.\n")
         for _ in range(200):
             file.write(b"word " * 100_000)
