@@ -11,8 +11,7 @@ small large first last list text name file open close read write red blue green 
 WORDS = _VOCABULARY.split()
 
 
-@pytest.fixture(scope="session")
-def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def write_backbone(path: Path, hidden_size: int = 32) -> Path:
     """A plain checkpoint, not yet an encoder: two layers of random BERT with its tokenizer."""
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
@@ -38,16 +37,21 @@ def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=len(vocabulary),
-        hidden_size=32,
+        hidden_size=hidden_size,
         num_hidden_layers=2,
         num_attention_heads=4,
-        intermediate_size=64,
+        intermediate_size=2 * hidden_size,
         max_position_embeddings=64,
     )
-    path = tmp_path_factory.mktemp("backbone") / "tiny"
     BertModel(config).save_pretrained(path)
     fast.save_pretrained(path)
     return path
+
+
+@pytest.fixture(scope="session")
+def tiny_backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The backbone of most tests."""
+    return write_backbone(tmp_path_factory.mktemp("backbone") / "tiny")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,79 @@
+"""A store that a release froze opens in every later version, and answers what README asks."""
+
+import re
+import tarfile
+from pathlib import Path
+
+import pytest
+from good_and_bad import Place
+
+from tercet.flows.results.queries import connect
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.catalog.read_only import checked
+from tercet.storage.runs import list_runs
+from tercet.storage.store import open_store
+from tercet.storage.tags import resolve_ref
+
+ROOT = Path(__file__).parents[1]
+FROZEN = sorted((ROOT / "tests" / "data").glob("store-*.tar.xz"))
+
+
+@pytest.fixture(scope="module", params=FROZEN, ids=lambda path: path.name)
+def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """The folder of a small project with its store, as `tests/data/freeze_store.py` made it."""
+    folder = tmp_path_factory.mktemp("frozen")
+    with tarfile.open(request.param) as archive:
+        archive.extractall(folder, filter="data")
+    return Place(folder, folder / "backbone")
+
+
+def test_every_query_of_the_readme_is_answered(project: Place) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    asked = re.findall(r'tercet sql "(SELECT .+?)"', text)
+    asked += re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    assert len(asked) >= 6
+    store = open_store(str(project.folder / "tercet-store"), create=False)
+    with connect(store, None) as connection:
+        rows = [len(connection.execute(checked(connection, one)).fetchall()) for one in asked]
+    # No test text is in training.
+    assert [count for one, count in zip(asked, rows, strict=True) if "held_out" in one] == [0]
+    assert all(count for one, count in zip(asked, rows, strict=True) if "held_out" not in one)
+
+
+def test_its_runs_answers_and_models_are_there(project: Place) -> None:
+    store = open_store(str(project.folder / "tercet-store"), create=False)
+    assert [run["state"] for run in list_runs(store)][-2:] == ["done", "done"]
+    model = resolve_ref(store, "first").model_dir()
+    assert model is not None
+    assert list(model.rglob("model.safetensors"))
+    with connect(store, None) as connection:
+        (answers,) = connection.execute("SELECT answers FROM usage").fetchall()[0]
+        (known,) = connection.execute("SELECT count(*) FROM responses").fetchall()[0]
+    assert answers == known > 0
+    for run in list_runs(store):
+        for step in run["steps"]:
+            assert open_artifact(store, step["step"], step["version"]).intact(), step["step"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("ls",), "select.negative_max=0.995"),
+        (("show", "triplets"), "made from"),
+        (("plan", "recipe.yaml"), "steps: "),
+        (("run", "recipe.yaml", "--until", "sample", "--no-server"), "is done"),
+    ],
+    ids=("ls", "show", "plan", "run"),
+)
+def test_commands_work_on_it(project: Place, words: tuple[str, ...], said: str) -> None:
+    done = project.types(*words, "--store", "tercet-store")
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
+
+
+def test_its_runs_are_compared(project: Place) -> None:
+    store = open_store(str(project.folder / "tercet-store"), create=False)
+    newer, older = (run["run_id"] for run in list_runs(store)[-2:])
+    done = project.types("diff", older, newer, "--store", "tercet-store")
+    assert done.returncode == 0, done.stderr
+    assert "select   config negative_max: 0.995 → 1.0" in re.sub("  +", "   ", done.stdout)
