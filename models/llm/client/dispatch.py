@@ -50,8 +50,9 @@ class Dispatch:
     def start(self, endpoints: Sequence[Endpoint], end: asyncio.Event) -> None:
         """Opens the endpoints; sets `end` when asking has stopped."""
         self._loop, self._end = asyncio.get_running_loop(), end
+        asked = self._settings
         for endpoint in endpoints:
-            pace = Pace(self._settings.concurrency, self._loop.time, random.random)
+            pace = Pace(asked.concurrency, asked.timeout, self._loop.time, random.random)
             pool = ConnectionPool(endpoint, self._settings.key_env)
             self.servers.append(Server(endpoint.shown, pool, pace, self._wire.lists))
         self._tick()
@@ -135,7 +136,7 @@ class Dispatch:
                 for row in rows:
                     row.attempts += 1
                     row.first_sent = row.first_sent or now
-                server.open += len(rows)
+                server.takes(len(rows))
                 task = self._start(self._ask(server, rows, now))
                 rows[0].caller.tasks.add(task)
                 task.add_done_callback(rows[0].caller.tasks.discard)

@@ -118,6 +118,12 @@ class Server:
         """Whether it has ever answered anything."""
         return self.answered > 0 or self.proved
 
+    def takes(self, rows: int) -> None:
+        """Counts rows that are sent to it."""
+        if not self.open:
+            self.pace.began()
+        self.open += rows
+
     def has_answered(self, rows: int, texts: int) -> None:
         """Counts rows that it answered, so many of them with a text."""
         self.pace.answered(rows)
@@ -242,7 +248,7 @@ class RequestQueue:
         if not self._callers:
             return []
         waiting = self._callers[0].waiting
-        size = self._list_size if server.lists else 1
+        size = server.pace.list_size(self._list_size) if server.lists else 1
         # Many small lists cost more than a short wait for room.
         if room < min(size, len(waiting), max(1, server.pace.limit() // 2)):
             return []

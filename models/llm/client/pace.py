@@ -9,12 +9,17 @@ from collections.abc import Callable
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-START = 64
+START = 16
 DOUBLING_SECONDS = 0.5
 # How many errors among the last outcomes mean that the endpoint, not single rows, is at fault.
 _OUTCOMES, _ERRORS = 16, 4
 # Full windows in which additive increase goes from nothing to the top.
 _ROUNDS = 32
+# No more rows are open than are answered in this share of the timeout, so that none times out only
+# because of those before it.
+_SHARE = 0.25
+# Seconds in which a list is answered: what a kill may lose.
+_LIST_SECONDS = 5.0
 # The longest pause that a server is granted.
 LONGEST_PAUSE = 3600.0
 
@@ -27,13 +32,19 @@ class Pace:
     before thousands are open.
     Any trouble halves it and ends the doubling. From then on a full window of answers adds
     top / 32 rows; up to half of what the endpoint last sustained, it doubles the limit.
+    A slow endpoint that takes whatever comes never says that it is full: it is, when a quarter of
+    `timeout` passes before a row is answered.
 
+    timeout: seconds that a row has.
     clock: seconds, monotonic; times passed to the methods are of this clock.
     draw: a number in [0, 1), for the jitter of pauses.
     """
 
-    def __init__(self, top: int, clock: Callable[[], float], draw: Callable[[], float]) -> None:
+    def __init__(
+        self, top: int, timeout: float, clock: Callable[[], float], draw: Callable[[], float]
+    ) -> None:
         self.top = top
+        self._seconds = timeout * _SHARE
         self._clock, self._draw = clock, draw
         self._cut_at = float("-inf")
         self._paused_until = float("-inf")
@@ -51,6 +62,10 @@ class Pace:
         self._bore = True
         self._pushes = 0
         self._outcomes.clear()
+        # Rows a second; None before the first answer. The times and rows that it is taken from
+        # begin when the endpoint had nothing else to do.
+        self._rate: float | None = None
+        self._answers: deque[tuple[float, int]] = deque(maxlen=_OUTCOMES)
 
     def limit(self) -> int:
         """How many rows may be open now; 0 while the endpoint asks for a pause."""
@@ -61,13 +76,30 @@ class Pace:
             return max(1, int(self._limit))
         # 2 ** 13 exceeds every limit.
         doublings = min(13, int((now - self._doubling_since) / DOUBLING_SECONDS))
-        return min(self.top, int(self._limit) << doublings)
+        limit = min(self.top, int(self._limit) << doublings)
+        return limit if self._rate is None else max(1, min(limit, int(self._rate * self._seconds)))
+
+    def list_size(self, most: int) -> int:
+        """How many rows may go out together, of `most` at best."""
+        if self._rate is None:
+            return min(most, START)
+        return max(1, min(most, int(self._rate * _LIST_SECONDS)))
+
+    def began(self) -> None:
+        """The endpoint, which had nothing to do, was sent rows."""
+        self._answers.clear()
+        self._answers.append((self._clock(), 0))
 
     def answered(self, rows: int) -> None:
         """`rows` open rows were answered."""
         self._outcomes.append(True)
         self._bore = True
         self._pushes = 0
+        if self._answers:
+            now = self._clock()
+            self._answers.append((now, rows))
+            seconds = max(1e-3, now - self._answers[0][0])
+            self._rate = (sum(n for _, n in self._answers) - self._answers[0][1]) / seconds
         if self._doubles:
             if self._doubling_since is None:
                 self._doubling_since = self._clock()

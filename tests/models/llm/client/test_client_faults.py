@@ -237,7 +237,7 @@ def test_what_is_open_when_a_ceiling_is_reached_is_recorded_too() -> None:
     # So many rows are taken at once: all that may be open are, when the first answer comes.
     with (
         FaultyServer(staggered) as server,
-        client(server, record=record, list_size=32) as asking,
+        client(server, record=record, list_size=16) as asking,
     ):
         with pytest.raises(Stopped, match="enough at 5"):
             list(asking.ask(requests(1000)))
@@ -245,7 +245,7 @@ def test_what_is_open_when_a_ceiling_is_reached_is_recorded_too() -> None:
             list(asking.ask(requests(1)))
     assert server.cancelled == 0
     assert sorted(answer.place for answer in told) == list(range(len(server.log)))
-    assert len(told) >= 32
+    assert len(told) >= 16
 
 
 def test_nobody_waits_for_what_is_open_when_the_client_is_closed_meanwhile() -> None:

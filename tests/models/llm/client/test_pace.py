@@ -4,6 +4,8 @@ import pytest
 
 from tercet.models.llm.client.pace import LONGEST_PAUSE, Pace, backoff, retry_after
 
+TIMEOUT = 300.0
+
 
 class Clock:
     def __init__(self) -> None:
@@ -15,7 +17,7 @@ class Clock:
 
 def paced(top: int = 256, draw: float = 0.5) -> tuple[Pace, Clock]:
     clock = Clock()
-    return Pace(top, clock, lambda: draw), clock
+    return Pace(top, TIMEOUT, clock, lambda: draw), clock
 
 
 def pause_of(pace: Pace, clock: Clock) -> float:
@@ -28,18 +30,57 @@ def pause_of(pace: Pace, clock: Clock) -> float:
     return pause
 
 
-def test_it_starts_at_64_and_doubles_every_half_second() -> None:
+def test_it_starts_at_16_and_doubles_every_half_second() -> None:
     pace, clock = paced(1000)
-    assert pace.limit() == 64
+    assert pace.limit() == 16
     clock.now += 60
     # Nothing was answered yet: nothing is known.
-    assert pace.limit() == 64
+    assert pace.limit() == 16
     pace.answered(1)
     limits = []
-    for _ in range(6):
+    for _ in range(8):
         limits.append(pace.limit())
         clock.now += 0.5
-    assert limits == [64, 128, 256, 512, 1000, 1000]
+    assert limits == [16, 32, 64, 128, 256, 512, 1000, 1000]
+
+
+def test_no_more_is_open_than_a_quarter_of_the_timeout_answers() -> None:
+    pace, clock = paced(1000)
+    assert pace.list_size(64) == 16
+    pace.began()
+    clock.now += 16
+    pace.answered(16)
+    clock.now += 100
+    # One a second: 75 in a quarter of 300 seconds, 5 in a list.
+    assert pace.limit() == 75
+    assert pace.list_size(64) == 5
+    for _ in range(16):
+        clock.now += 1
+        pace.answered(100)
+    assert pace.limit() == 1000
+    assert pace.list_size(64) == 64
+
+
+def test_a_very_slow_endpoint_gets_one_row_at_a_time() -> None:
+    pace, clock = paced()
+    pace.began()
+    clock.now += 200
+    pace.answered(1)
+    assert pace.limit() == 1
+    assert pace.list_size(64) == 1
+
+
+def test_the_time_in_which_nothing_was_asked_does_not_count() -> None:
+    pace, clock = paced(1000)
+    pace.began()
+    clock.now += 10
+    pace.answered(10)
+    clock.now += 1000
+    pace.began()
+    assert pace.list_size(64) == 5
+    clock.now += 1
+    pace.answered(4)
+    assert pace.limit() == 300
 
 
 def test_no_limit_is_above_the_top() -> None:
@@ -101,12 +142,12 @@ def test_a_pause_stops_everything_until_it_is_over() -> None:
     clock.now = 106.9
     assert pace.limit() == 0
     clock.now = 107.0
-    assert pace.limit() == 32
+    assert pace.limit() == 8
     pace.pushed_back(sent_at=107.0, pause=3600.0)
     assert pace.limit() == 0
     # It was seen to answer before.
     pace.resume()
-    assert pace.limit() == 16
+    assert pace.limit() == 4
 
 
 def test_without_a_time_pauses_double_until_something_is_answered() -> None:
@@ -124,16 +165,16 @@ def test_without_a_time_pauses_double_until_something_is_answered() -> None:
 
 
 def test_single_errors_are_their_rows_and_many_are_the_endpoints() -> None:
-    pace, clock = paced(64)
+    pace, clock = paced(16)
     for _ in range(40):
         for _ in range(13):
             pace.answered(1)
         for _ in range(3):
             pace.erred(sent_at=clock.now)
-    assert pace.limit() == 64
+    assert pace.limit() == 16
     for _ in range(4):
         pace.erred(sent_at=clock.now)
-    assert pace.limit() == 32
+    assert pace.limit() == 8
 
 
 def test_an_endpoint_that_comes_back_is_a_new_one() -> None:
@@ -143,10 +184,10 @@ def test_an_endpoint_that_comes_back_is_a_new_one() -> None:
         pace.pushed_back(sent_at=clock.now - 0.5, pause=0.0)
     assert pace.limit() == 1
     pace.restart()
-    assert pace.limit() == 64
+    assert pace.limit() == 16
     pace.answered(1)
     clock.now += 1
-    assert pace.limit() == 256
+    assert pace.limit() == 64
 
 
 def test_backoff_doubles_with_full_jitter() -> None:
