@@ -24,7 +24,7 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.responses import SetStateStatus
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
-from prefect.states import Cancelled, Completed, Crashed, Pending
+from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Pending
 
 from tercet.flows.formatting import format_duration
 from tercet.flows.service import server
@@ -103,6 +103,17 @@ class Api:
         _tell("The Prefect server of this store had died, and was started again.")
 
 
+@dataclass(frozen=True)
+class Before:
+    """What is known before an attempt of a flow run.
+
+    run_id: the run that an earlier attempt has recorded. restarts: when the server was restarted.
+    """
+
+    run_id: Any
+    restarts: tuple[float, ...]
+
+
 def run_scheduled(store: Store, deployment: UUID) -> None:
     """Runs what is scheduled until SIGTERM or Ctrl-C, then pauses the schedule.
 
@@ -140,7 +151,7 @@ def _run(api: Api, flow_run: "FlowRun") -> bool:
     answer = api(lambda client: client.set_flow_run_state(flow_run.id, Pending()))
     if answer.status != SetStateStatus.ACCEPT:
         return False
-    before = flow_run.labels.get(LABEL_RUN)
+    before = Before(flow_run.labels.get(LABEL_RUN), tuple(api.restarts))
     # In a session of its own: Ctrl-C reaches `serve`, which stops it.
     command = [sys.executable, "-m", PROCESS, str(flow_run.id)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
@@ -175,17 +186,19 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
             process.wait()
 
 
-def _ended(api: Api, flow_run: UUID, before: Any, code: int) -> str:
+def _ended(api: Api, flow_run: UUID, before: Before, code: int) -> str:
     """How the run ended, by the store, with the names that `ls` and Prefect show.
 
     Prefect learns here of an end that the process could not report.
 
-    before: the id of the run that an earlier attempt of the same flow run has recorded.
     code: the exit code of its process.
     """
     found = api(lambda client: client.read_flow_run(flow_run))
     run_id = found.labels.get(LABEL_RUN)
-    if run_id is None or run_id == before:
+    if run_id in (None, before.run_id):
+        if tuple(api.restarts) != before.restarts:
+            api(lambda client: client.set_flow_run_state(flow_run, AwaitingRetry(), force=True))
+            return f"The run {found.name!r} lost its server at its start, and is started again."
         said = found.state.message or f"Its process ended with exit code {code} at its start."
         stopped = code == -signal.SIGTERM
         run_id = record_refused(api.store, found, said, "interrupted" if stopped else "failed")

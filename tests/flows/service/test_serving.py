@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import psutil
@@ -298,6 +299,24 @@ def test_a_server_that_keeps_dying_ends_it(
         return "answer"
 
     assert api(dies_once) == "answer"
+
+
+def test_a_run_that_lost_its_server_at_its_start_is_started_again(tmp_path: Path) -> None:
+    from tercet.flows.service import serving
+
+    store = open_store(str(tmp_path / "s"))
+    found = SimpleNamespace(name="ships 2026", labels={"tercet.run": "an earlier one"})
+    states: list[Any] = []
+    client = SimpleNamespace(
+        read_flow_run=lambda identity: found,
+        set_flow_run_state=lambda identity, state, force: states.append(state),
+    )
+    api = serving.Api(client, store, own=False)  # type: ignore[arg-type]
+    before = serving.Before("an earlier one", tuple(api.restarts))
+    api.restarts.append(time.monotonic())
+    assert "is started again" in serving._ended(api, uuid4(), before, 1)
+    assert [state.name for state in states] == ["AwaitingRetry"]
+    assert runs.list_runs(store) == []
 
 
 def test_a_server_of_ones_own_is_waited_for(
