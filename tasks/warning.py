@@ -6,6 +6,7 @@ No stage imports them: a wording that is mended makes no artifact anew.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 # Characters of an example that are kept.
@@ -37,3 +38,10 @@ def sentence(row: Mapping[str, Any]) -> str:
         text = " ".join(row["example"].split())
         said += f", such as {text if len(text) <= SHOWN else text[: SHOWN - 1] + '…'!r}"
     return f"{said}: {row['remedy']}."
+
+
+def age(created: str) -> str:
+    """A date and how long ago it was: `2026-11-20 (7 days old)`. created: in ISO's form."""
+    then = datetime.fromisoformat(created)
+    days = (datetime.now(then.tzinfo) - then).days
+    return f"{then:%Y-%m-%d} ({days:,} {'day' if days == 1 else 'days'} old)"

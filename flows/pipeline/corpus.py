@@ -23,10 +23,11 @@ def corpus_steps(resolved: Resolved) -> list[Step]:
         ]
         texts = IngestConfig(corpora=corpora, **settings)
         anchors = sample.SampleConfig(
-            corpora=shares, **recipe.sample.model_dump(exclude={"passages"})
+            corpora=shares, **recipe.sample.model_dump(exclude={"passages", "keep"})
         )
         steps.append(Step("ingest", ingest.STAGE, texts))
-        steps.append(Step("sample", sample.STAGE, anchors, {"sentences": ("ingest",)}))
+        sentences, keep = {"sentences": ("ingest",)}, recipe.sample.keep
+        steps.append(Step("sample", sample.STAGE, anchors, sentences, keep=keep))
         if (wanted := recipe.ingest.passages) is not None:
             cut = passages.PassagesConfig(
                 **wanted.model_dump(),

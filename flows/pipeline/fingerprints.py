@@ -10,12 +10,14 @@ from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe.resolved import Made, Model, Tagged
 from tercet.models import weights
 from tercet.models.generation import Method
-from tercet.storage import code, fingerprint, rounds, tags
+from tercet.storage import code, fingerprint, rounds, runs, tags
 from tercet.storage.artifacts import Artifact, all_artifacts, open_artifact
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput
 
 UNKNOWN = "weights not fetched yet"
+# In the config of a step that keeps a version: which one.
+KEEP = "keep"
 
 _ASKED = ("stage", "config", "models", "externals", "seed")
 
@@ -127,11 +129,39 @@ def tagged_model(store: Store, name: str) -> Artifact:
     return artifact
 
 
+def kept_artifact(store: Store, step: str, ref: str) -> Artifact:
+    """The version that the recipe keeps of a step: one that was made, whatever kept it since.
+
+    ref: `tag:NAME`, of a version or of a run, or STEP@VERSION. Raises BadInput.
+    """
+    target = tags.get_tag(store, ref)
+    try:
+        if target is None or "@" in target:
+            artifact = tags.resolve_ref(store, ref)
+        else:
+            reached = {one["step"]: one["version"] for one in runs.resolve_run(store, ref)["steps"]}
+            artifact = open_artifact(store, step, str(reached.get(step)))
+    except runs.UnknownRef as error:
+        raise BadInput(f"{step}.keep: {error}") from None
+    manifest = artifact.manifest()
+    if artifact.step != step or manifest is None or not artifact.intact():
+        raise BadInput(
+            f"{step}.keep: {ref} names no whole version of {step}: leave `keep` out for a run to "
+            f"make one, then `tercet tag {step} NAME`."
+        )
+    kept = manifest["components"]["config"].get(KEEP)
+    return artifact if kept is None else kept_artifact(store, step, f"{step}@{kept}")
+
+
 def tagged(steps: Sequence[Step], store: Store) -> dict[str, str]:
-    """What the tags that these steps read stand for: STEP@VERSION by name."""
+    """What the tags that these steps read stand for: STEP@VERSION by name, or a run."""
     names = {m.name for step in steps for m in step.models.values() if isinstance(m, Tagged)}
     found = {name: tagged_model(store, name) for name in sorted(names)}
-    return {name: f"{artifact.step}@{artifact.version}" for name, artifact in found.items()}
+    kept = [step.keep for step in steps if step.keep is not None]
+    targets = {ref.removeprefix(runs.TAG_PREFIX): tags.get_tag(store, ref) for ref in kept}
+    return {name: f"{artifact.step}@{artifact.version}" for name, artifact in found.items()} | {
+        name: target for name, target in targets.items() if target is not None
+    }
 
 
 def made_model(store: Store, version: str) -> Path | None:
@@ -181,8 +211,10 @@ def _fingerprint(
     step: Step, found: Mapping[str, Fingerprint], seed: int, store: Store, fetch: bool
 ) -> Fingerprint:
     stage = step.stage
-    modules = closure(step)
     versions = {s: [found[n].version for n in names] for s, names in step.inputs.items()}
+    if step.keep is not None:
+        return _kept(step, step.keep, versions, store)
+    modules = closure(step)
     models = {slot: _model(source, found, store, fetch) for slot, source in step.models.items()}
     components: dict[str, Any] = {
         "stage": stage.name,
@@ -200,6 +232,22 @@ def _fingerprint(
         components["round"] = number
     known = UNKNOWN not in models.values() and all(v for vs in versions.values() for v in vs)
     return Fingerprint(fingerprint.digest(components) if known else None, components, modules)
+
+
+def _kept(step: Step, ref: str, versions: Mapping[str, Any], store: Store) -> Fingerprint:
+    """Its rows are those of the version that is kept; its inputs are what that is compared with."""
+    components = {
+        "stage": step.stage.name,
+        "config": {KEEP: kept_artifact(store, step.name, ref).version},
+        "inputs": versions,
+        "models": {},
+        "externals": {},
+        "seed": None,
+        "code": "",
+        "libraries": {},
+    }
+    known = all(v for vs in versions.values() for v in vs)
+    return Fingerprint(fingerprint.digest(components) if known else None, components)
 
 
 def _model(source: Model, found: Mapping[str, Fingerprint], store: Store, fetch: bool) -> str:

@@ -31,4 +31,6 @@ def knowledge_steps(recipe: Recipe) -> list[Step]:
         answers = {"generations": ("extract_generate",), **sentences}
         steps.append(Step("extract_generate", extract_generate.STAGE, asks, anchors, model))
         steps.append(Step("extract_parse", extract_parse.STAGE, reads, answers))
-    return [*steps, Step("graph", graph.STAGE, recipe.graph, {"mentions": (steps[-1].name,)})]
+    mentions = {"mentions": (steps[-1].name,)}
+    made = Step("graph", graph.STAGE, graph.GraphConfig(), mentions, keep=recipe.graph.keep)
+    return [*steps, made]

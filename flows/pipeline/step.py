@@ -19,6 +19,7 @@ class Step:
 
     inputs: slot to the names of the steps whose rows it reads.
     models: slot to the source of the model.
+    keep: what the recipe calls the version that stands in the place of a new one.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Step:
     config: Config
     inputs: Inputs = field(default_factory=dict)
     models: Mapping[str, Model] = field(default_factory=dict)
+    keep: str | None = None
 
     @property
     def method(self) -> str:

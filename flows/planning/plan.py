@@ -26,6 +26,7 @@ from tercet.storage.answers.pool import Pool, open_pool
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.store import Store, open_store, work_of
 from tercet.tasks.stage import Resources
+from tercet.tasks.warning import age
 
 NEVER = "never run here"
 
@@ -100,11 +101,12 @@ def _planned(step: Step, look: _Look) -> PlannedStep:
     if artifact.manifest() is not None:
         if artifact.intact():
             failed = 0 if step.stage.asks is None else failed_rows.count(artifact)
-            return PlannedStep(step.name, own.version, "reuse", failed=failed)
+            why = _keeps(step, own, store)
+            return PlannedStep(step.name, own.version, "reuse", why, failed=failed)
         gone = ("some of its files are missing",)
         done = (len(artifact.whole_parts()), len(artifact.plan() or ()))
         return _to_make(step, look, PlannedStep(step.name, own.version, "resume", gone, done))
-    why = tuple(_why(step, own, store, look.earlier))
+    why = _keeps(step, own, store) or tuple(_why(step, own, store, look.earlier))
     standing, records = artifact.plan(), artifact.records()
     if standing is not None and records:
         done = (len(records), len(standing))
@@ -119,6 +121,8 @@ def _to_make(step: Step, look: _Look, planned: PlannedStep) -> PlannedStep:
     own = look.prints[step.name]
     rows = earlier_times.rows_read(look.store, step, own.components["inputs"])
     planned = replace(planned, rows=rows)
+    if step.keep is not None:
+        return planned
     if step.stage.asks is None:
         seconds = earlier_times.seconds(look.store, step, own.components, rows)
         elsewhere = seconds is None
@@ -159,6 +163,16 @@ def _earlier_versions(store: Store, run_plan: RunPlan) -> dict[str, list[str]]:
             for entry in run["steps"]:
                 found.setdefault(entry["step"], []).append(entry["version"])
     return found
+
+
+def _keeps(step: Step, own: Fingerprint, store: Store) -> tuple[str, ...]:
+    """Which version stands in the place of a new one, and how old it is; () where none does."""
+    if step.keep is None:
+        return ()
+    kept = open_artifact(store, step.name, own.components["config"][fingerprints.KEEP])
+    manifest = kept.manifest()
+    assert manifest is not None
+    return (f"keeps {step.name}@{kept.version} of {age(manifest['created'])}",)
 
 
 def _why(step: Step, own: Fingerprint, store: Store, earlier: Mapping[str, list[str]]) -> list[str]:

@@ -125,6 +125,29 @@ class ModelSettings(Config):
         return {(self.maker, slot): name for slot, name in self.made.models().items()}
 
 
+class GraphSettings(GraphConfig):
+    """The knowledge graph: as the mentions have it, or as it was."""
+
+    keep: str | None = Field(
+        None,
+        pattern=r"^(tag:|graph@).+$",
+        description="An earlier graph that methods go on with: `tag:NAME`, of that version or of a "
+        "run, or `graph@VERSION`; null: a new one whenever the mentions change",
+    )
+
+
+class KeptSampleSettings(SampledSettings):
+    """And whether that is drawn anew."""
+
+    keep: str | None = Field(
+        None,
+        pattern=r"^(tag:|sample@).+$",
+        description="An earlier sample, by whose thresholds anchors are chosen: `tag:NAME`, of "
+        "that version or of a run, or `sample@VERSION`; all other keys but `passages` are then "
+        "those that it was made with; null: a new one whenever the sentences change",
+    )
+
+
 class EvaluatorSettings(Config):
     """The frozen model that scores candidates: an existing one, or one fitted on the corpus."""
 
@@ -192,11 +215,11 @@ class Recipe(Config):
     extract_parse: ExtractParseSettings = Field(
         ExtractParseSettings(), description="How its answers are read"
     )
-    graph: GraphConfig = Field(
-        GraphConfig(), description="Has no keys: the graph follows from the mentions"
+    graph: GraphSettings = Field(
+        GraphSettings(), description="Follows from the mentions, unless a version is kept"
     )
-    sample: SampledSettings = Field(
-        SampledSettings(), description="How many anchors, and how many passages"
+    sample: KeptSampleSettings = Field(
+        KeptSampleSettings(), description="How many anchors, and how many passages"
     )
     synthesise: dict[str, MethodSettings] = Field(
         default_factory=dict, description="methods, each with its weight and parameters"

@@ -62,6 +62,8 @@ def make_artifact(
 ) -> dict[str, Any]:
     began = time.monotonic()
     standing = artifact.plan()
+    if step.keep is not None:
+        return _keep(handle, step, own, artifact, began)
     recalled = _recalled(handle, step, own, standing)
     order = _order(handle, step, own, recalled, progress)
     told = _tell(handle, step, order.models, warnings.find_before)
@@ -94,20 +96,40 @@ def make_artifact(
     told += _tell(handle, step, order.models, warnings.find_after)
     if handle.llm is not None:
         told += _tell_of_endpoints(handle, step, handle.llm)
-    return artifact.finish(
-        {
-            "step": step.name,
-            "stage": step.stage.name,
-            "version": own.version,
-            "run": handle.run_id,
-            "inputs": _lineage(own.components),
-            "components": dict(own.components),
-            "modules": dict(own.modules),
-            "libraries": _libraries(),
-            "seconds": round(time.monotonic() - began, 3),
-            "warnings": told,
-        }
-    )
+    return artifact.finish(_manifest(handle, step, own, told, began))
+
+
+def _keep(
+    handle: RunHandle, step: Step, own: Fingerprint, artifact: Artifact, began: float
+) -> dict[str, Any]:
+    """The rows of the version that is kept, which are not copied, and what it lacks."""
+    kept = open_artifact(handle.store, step.name, own.components["config"][fingerprints.KEEP])
+    records, manifest = kept.records(), kept.manifest()
+    assert manifest is not None
+    spec = {"spec": {"made": manifest["created"]}, "known": [kept.version]}
+    artifact.adopt_plan([spec] * len(records))
+    for index, record in records.items():
+        artifact.reference(index, record, record["info"])
+    told = _tell(handle, step, {}, warnings.find_kept)
+    return artifact.finish(_manifest(handle, step, own, told, began))
+
+
+def _manifest(
+    handle: RunHandle, step: Step, own: Fingerprint, told: list[dict[str, Any]], began: float
+) -> dict[str, Any]:
+    """What is recorded of a step whose parts are all there. began: by the monotonic clock."""
+    return {
+        "step": step.name,
+        "stage": step.stage.name,
+        "version": own.version,
+        "run": handle.run_id,
+        "inputs": _lineage(own.components),
+        "components": dict(own.components),
+        "modules": dict(own.modules),
+        "libraries": _libraries(),
+        "seconds": round(time.monotonic() - began, 3),
+        "warnings": told,
+    }
 
 
 def _tell(
@@ -233,7 +255,9 @@ def _by_part(progress: Progress, done: int, total: int) -> Progress:
 def _lineage(components: Mapping[str, Any]) -> list[str]:
     """Versions of the artifacts that an artifact was made from."""
     read = {version for versions in components["inputs"].values() for version in versions}
-    return sorted(read | {str(version) for version in components["models"].values()})
+    read |= {str(version) for version in components["models"].values()}
+    kept = components["config"].get(fingerprints.KEEP)
+    return sorted(read if kept is None else read | {kept})
 
 
 def _libraries() -> dict[str, str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tercet.flows.pipeline.compile import compile_steps, left_out, steps_to_run
-from tercet.flows.pipeline.fingerprints import tagged_model
+from tercet.flows.pipeline.fingerprints import kept_artifact, tagged_model
 from tercet.flows.pipeline.step import Step
 from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe.model import Recipe
@@ -15,7 +15,7 @@ from tercet.flows.running.arguments import RunArguments
 from tercet.flows.running.device import device
 from tercet.flows.running.model_files import check_model_files
 from tercet.models.precision import computed_in
-from tercet.storage.store import StoreError, open_store
+from tercet.storage.store import Store, StoreError, open_store
 from tercet.tasks.corpus.ingest import check_corpora
 from tercet.tasks.corpus.labelled import LabelledConfig, check_labelled
 from tercet.tasks.corpus.sources.corpora import IngestConfig
@@ -76,6 +76,7 @@ def prepare(arguments: RunArguments, checked: list[Config] | None = None) -> Run
     steps = steps_to_run(every, arguments.until)
     _check_inputs(steps, [] if checked is None else checked)
     check_models(steps, arguments.store)
+    _check_kept(steps, arguments.store)
     return RunPlan(loaded.recipe, steps, arguments, every, loaded.content, loaded.chosen)
 
 
@@ -87,6 +88,21 @@ def check_models(steps: Sequence[Step], location: str) -> None:
     check_model_files(steps, _tagged_models(steps, location))
 
 
+def _check_kept(steps: Sequence[Step], location: str) -> None:
+    """Raises BadInput for a version that is to be kept and is not there."""
+    for step in steps:
+        if step.keep is not None:
+            kept_artifact(_existing(location, step.keep), step.name, step.keep)
+
+
+def _existing(location: str, ref: str) -> Store:
+    """The store that a recipe takes something from. Raises BadInput where there is none."""
+    try:
+        return open_store(location, create=False)
+    except StoreError as error:
+        raise BadInput(f"The recipe takes {ref} from the store: {error}") from None
+
+
 def _tagged_models(steps: Sequence[Step], location: str) -> dict[str, Path]:
     """The directories of models by their tags; without tags the store need not exist.
 
@@ -95,10 +111,7 @@ def _tagged_models(steps: Sequence[Step], location: str) -> dict[str, Path]:
     names = [m.name for step in steps for m in step.models.values() if isinstance(m, Tagged)]
     if not names:
         return {}
-    try:
-        store = open_store(location, create=False)
-    except StoreError as error:
-        raise BadInput(f"The recipe takes tag:{names[0]} from the store: {error}") from None
+    store = _existing(location, f"tag:{names[0]}")
     folders = {name: tagged_model(store, name).model_dir() for name in dict.fromkeys(names)}
     return {name: folder for name, folder in folders.items() if folder is not None}
 

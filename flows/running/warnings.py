@@ -5,7 +5,7 @@ columns, or the first rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,10 +17,23 @@ from tercet.storage.answers.journal import contents
 from tercet.storage.artifacts import Artifact
 from tercet.storage.rows import Rows, joined
 from tercet.storage.store import Store
-from tercet.tasks.corpus import ingest, ingest_warnings, passages, passages_warnings
+from tercet.tasks.corpus import (
+    ingest,
+    ingest_warnings,
+    passages,
+    passages_warnings,
+    sample,
+    sample_warnings,
+)
 from tercet.tasks.evaluation import evaluate, evaluate_warnings, judgements, judgements_warnings
 from tercet.tasks.guarding import guard, guard_warnings
-from tercet.tasks.knowledge import extract, extract_parse, extract_warnings
+from tercet.tasks.knowledge import (
+    extract,
+    extract_parse,
+    extract_warnings,
+    graph,
+    graph_warnings,
+)
 from tercet.tasks.retrieval import negatives, negatives_warnings
 from tercet.tasks.scoring import embed, embed_warnings, select, select_warnings
 from tercet.tasks.stage import Resources, Work
@@ -45,6 +58,10 @@ _FIND: Mapping[str, Find] = {
     guard.SENTENCES.name: guard_warnings.find,
     judgements.STAGE.name: judgements_warnings.find,
     evaluate.STAGE.name: evaluate_warnings.find,
+}
+_KEPT: Mapping[str, Find] = {
+    sample.STAGE.name: sample_warnings.find_kept,
+    graph.STAGE.name: graph_warnings.find_kept,
 }
 _LOG = "training_log"
 
@@ -96,6 +113,22 @@ def find_of_endpoints(
         return []
     work, made = _work(step, artifact_of, {}, memory_limit), artifact_of(step.name).rows()
     return _rows(step, answer_warnings.find_by_endpoint(work, made, contents(store)))
+
+
+def find_kept(
+    step: Step,
+    steps: Sequence[Step],
+    artifact_of: Callable[[str], Artifact],
+    models: Mapping[str, Path],
+    memory_limit: str,
+) -> list[dict[str, Any]]:
+    """What the inputs of a step hold that the version in its place does not know."""
+    artifact = artifact_of(step.name)
+    plan = artifact.plan()
+    assert plan is not None
+    work = replace(_work(step, artifact_of, models, memory_limit), spec=plan[0]["spec"])
+    configs = [one.config for one in steps]
+    return _rows(step, _KEPT[step.stage.name](work, artifact.rows(), configs))
 
 
 def _work(
