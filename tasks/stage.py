@@ -145,6 +145,9 @@ class Stage:
 
     each: the slot whose input parts it maps one to one (its parts are then reused singly).
     aligned: slots made from the same parts as `each` (mentions of the same sentences), cut alike.
+    looked_up: slots of which a part reads those rows alone that its own rows name, and which stages
+        make that recall them. A part is then made again if what makes them changes, but not for
+        rows of other parts.
     plan: for a stage of several parts that maps none: the list of specs, one a part, in JSON's
         types, from the whole input. Without `each` and `plan` the stage is one part.
     model: the function returns a directory of files, which become the artifact's.
@@ -174,6 +177,7 @@ class Stage:
     run: Callable[[Work], Path | None]
     each: str | None = None
     aligned: Sequence[str] = ()
+    looked_up: Sequence[str] = ()
     plan: Callable[[Work], list[dict[str, Any]]] | None = None
     model: bool = False
     seeded: bool = True

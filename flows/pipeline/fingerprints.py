@@ -19,6 +19,8 @@ UNKNOWN = "weights not fetched yet"
 # In the config of a step that keeps a version: which one.
 KEEP = "keep"
 
+# What a stage's rows by id depend on, where its inputs only say which rows are made.
+_RECALLED = ("stage", "config", "models", "externals", "code", "libraries")
 _ASKED = ("stage", "config", "models", "externals", "seed")
 
 
@@ -64,6 +66,11 @@ def external_digests(step: Step, store: Store) -> dict[str, str]:
 def round_key(components: Mapping[str, Any]) -> str:
     """The key of a step's rounds: its requests and model, independent of its inputs and code."""
     return fingerprint.digest({name: components[name] for name in _ASKED})
+
+
+def recalled_key(components: Mapping[str, Any]) -> str:
+    """The key of a step's rows, of a stage that recalls them: the same id has the same row."""
+    return fingerprint.digest({name: components.get(name) for name in _RECALLED})
 
 
 def closure(step: Step) -> dict[str, str]:

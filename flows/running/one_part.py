@@ -15,6 +15,7 @@ from tercet.flows.pipeline.fingerprints import Fingerprint
 from tercet.flows.pipeline.step import Step
 from tercet.flows.running import parts
 from tercet.flows.running.parts import PartFile, Slot
+from tercet.storage import fingerprint
 from tercet.storage.artifacts import Artifact, open_artifact, put_schema
 from tercet.storage.part_writer import PartWriter
 from tercet.storage.store import Store
@@ -140,11 +141,25 @@ def part_order(
         version=own.version or "",
         seed=plan.recipe.seed,
         components=dict(own.components),
-        inputs={name: parts.slot(name, files) for name, files in inputs.items()},
+        inputs={
+            name: parts.slot(name, files, _recalled_key(store, step, own, name))
+            for name, files in inputs.items()
+        },
         schemas=schemas,
         models=models,
         model_digests={slot: str(digest) for slot, digest in own.components["models"].items()},
         resources=resources,
+    )
+
+
+def _recalled_key(store: Store, step: Step, own: Fingerprint, slot: str) -> str | None:
+    """What makes the rows of a slot in which parts look up their own; None for other slots."""
+    if slot not in step.stage.looked_up:
+        return None
+    made = zip(step.inputs[slot], own.components["inputs"][slot], strict=True)
+    manifests = [open_artifact(store, name, version).manifest() for name, version in made]
+    return fingerprint.digest(
+        [fingerprints.recalled_key(one["components"]) for one in manifests if one is not None]
     )
 
 

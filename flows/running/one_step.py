@@ -228,14 +228,13 @@ def _recalled(
                     f"{own.version} and run again."
                 )
         return known
-    fixed = ("stage", "config", "models", "externals", "code", "libraries")
-    found = []
+    found, key = [], fingerprints.recalled_key(own.components)
     for artifact in artifacts_of(handle.store, step.name):
         manifest = artifact.manifest()
-        if manifest is not None and artifact.version != own.version:
-            components = manifest["components"]
-            if all(components.get(k) == own.components.get(k) for k in fixed):
-                found.append(artifact)
+        if manifest is None or artifact.version == own.version:
+            continue
+        if fingerprints.recalled_key(manifest["components"]) == key:
+            found.append(artifact)
     return found
 
 

@@ -36,7 +36,7 @@ class PartFile:
 class Slot:
     """The files of one input slot, indexed so that ten thousand parts find theirs quickly.
 
-    content: the digest for a part that reads all of the slot.
+    content: the digest for a part that reads all of the slot, or looks up its own rows in it.
     related: file digest to the positions of that file and of the files that descend from it.
     """
 
@@ -50,13 +50,13 @@ class Slot:
         return [self.files[place] for place in sorted(places)]
 
 
-def slot(name: str, files: Sequence[PartFile]) -> Slot:
-    """A slot of these files."""
+def slot(name: str, files: Sequence[PartFile], content: str | None = None) -> Slot:
+    """A slot of these files. content: what stands for theirs, if not all of it counts."""
     related: dict[str, list[int]] = {}
     for place, file in enumerate(files):
         for digest in file.family:
             related.setdefault(digest, []).append(place)
-    content = fingerprint.digest(_contents(name, files))
+    content = content or fingerprint.digest(_contents(name, files))
     return Slot(tuple(files), content, {d: tuple(p) for d, p in related.items()})
 
 

@@ -29,6 +29,7 @@ STAGE = Stage(
     tables={"scores": SCORES},
     run=run,
     each="candidates",
+    looked_up=("embeddings",),
     seeded=False,
 )
 SCORER = Scorer("evaluator", "similarity", STAGE, reads=("embeddings",))

@@ -56,6 +56,7 @@ STAGE = Stage(
     tables={"scores": SCORES},
     run=run,
     each="candidates",
+    looked_up=("embeddings",),
     seeded=False,
     # A discriminator under another name is the same.
     locations=("model",),
