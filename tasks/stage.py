@@ -165,6 +165,8 @@ class Stage:
         models have made, whatever their inputs, so that nothing dear is made twice.
     check_model: raises BadInput where a model cannot do what the config wants of it, as far as its
         files show: called with the config, the slot and the model's directory before a run.
+    continues: the slot `known` holds the version of the recipe's last run with the same config:
+        rows are laid out in files as they were there, and no row depends on it.
     asks: of a stage that asks a language model: what it asks for one part, asked of nobody. Its
         parts are made several at once, in threads, so that the model never waits for one's end.
     method: of a stage that asks: the method under which its answers are kept and counted, where
@@ -187,6 +189,7 @@ class Stage:
     externals: Callable[[Any], Mapping[str, Path | str]] = no_externals
     locations: Sequence[str] = ()
     recalls: bool = False
+    continues: bool = False
     check_model: Callable[[Any, str, Path], None] | None = None
     asks: "Callable[[Work], Iterator[Request]] | None" = None
     method: str = ""

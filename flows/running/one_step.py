@@ -20,6 +20,7 @@ from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_part import STAGING, PartOrder, part_order
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models.llm.messages import Ask
+from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput, Resources, silent
@@ -64,7 +65,7 @@ def make_artifact(
     standing = artifact.plan()
     if step.keep is not None:
         return _keep(handle, step, own, artifact, began)
-    recalled = _recalled(handle, step, own, standing)
+    recalled = _recalled(handle, step, own, standing) or _continued(handle, step, own)
     order = _order(handle, step, own, recalled, progress)
     told = _tell(handle, step, order.models, warnings.find_before)
     if standing is None:
@@ -236,6 +237,22 @@ def _recalled(
         if fingerprints.recalled_key(manifest["components"]) == key:
             found.append(artifact)
     return found
+
+
+def _continued(handle: RunHandle, step: Step, own: Fingerprint) -> list[Artifact]:
+    """Of a stage that continues: the version of the recipe's last run with the same config."""
+    earlier = runs.list_runs(handle.store) if step.stage.continues else ()
+    for run in earlier:
+        versions = [one["version"] for one in run["steps"] if one["step"] == step.name]
+        if run["recipe_name"] != handle.plan.recipe.name or own.version in versions:
+            continue
+        for artifact in (open_artifact(handle.store, step.name, version) for version in versions):
+            manifest = artifact.manifest()
+            if manifest is None or not artifact.intact():
+                continue
+            if manifest["components"]["config"] == own.components["config"]:
+                return [artifact]
+    return []
 
 
 def _by_part(progress: Progress, done: int, total: int) -> Progress:

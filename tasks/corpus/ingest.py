@@ -4,7 +4,8 @@ Two passes in bounded memory. The first streams every source, makes the text uni
 length and writes what can be used to a file in the scratch directory, keeping only ids and shingles
 (`splits`). In between, exact duplicates and splits are decided on those arrays. The second pass
 streams the file and emits the tables in pieces of `part_rows` sentences, cut at document ends.
-Nothing depends on the size of batches or pieces.
+Nothing depends on the size of batches or pieces, and no row on the version before, which says in
+which pieces old documents lie (`former_parts`).
 """
 
 import shutil
@@ -21,6 +22,7 @@ from tercet.models import seeding
 from tercet.models.runs import begins, pieces
 from tercet.tasks.corpus import gather, outcomes, questions, splits
 from tercet.tasks.corpus.corpus_tables import DOCUMENT_PAIRS, DOCUMENTS, SENTENCES
+from tercet.tasks.corpus.former_parts import former_parts
 from tercet.tasks.corpus.sources.corpora import IngestConfig, PretrainIngestConfig
 from tercet.tasks.corpus.sources.reader import Reader
 from tercet.tasks.corpus.sources.registry import reader_of
@@ -77,7 +79,9 @@ def run(work: Work) -> None:
     names = [corpus.name for corpus in config.corpora]
     counted = outcomes.outcomes(names, gathered, split, large, reasons, _REASONS, parted)
     work.emit("corpus_outcomes", counted)
-    _emit(work, folder, gathered, split, reasons, rejects)
+    tables = {"documents": DOCUMENTS, "sentences": SENTENCES, "document_pairs": DOCUMENT_PAIRS}
+    with former_parts(work, tables) as ordered:
+        _emit(ordered, folder, gathered, split, reasons, rejects)
     rejects.flush()
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -281,6 +285,7 @@ STAGE = Stage(
         f"corpora.*.{key}" for key in ("source", "role", "share", "min_context_sentences")
     ),
     uses=readers,
+    continues=True,
 )
 
 
@@ -289,4 +294,5 @@ PRETRAIN = replace(
     config=PretrainIngestConfig,
     tables={"pretrain_sentences": SENTENCES},
     run=run_pretrain,
+    continues=False,
 )

@@ -16,6 +16,7 @@ from tercet.models.text.lengths import count_words
 from tercet.models.text.passages import passage_text
 from tercet.tasks.corpus import ingest
 from tercet.tasks.corpus.cutting import Count, Passage, cut
+from tercet.tasks.corpus.former_parts import former_parts
 from tercet.tasks.corpus.sources.corpora import CorpusConfig, Document, IngestSettings, Reading
 from tercet.tasks.corpus.sources.registry import reader_of
 from tercet.tasks.rejects import Rejects
@@ -113,6 +114,11 @@ class PassagesConfig(PassageSettings):
 
 def run(work: Work) -> None:
     """Emits `passages`; a reject for each document that is not in `documents` or comes again."""
+    with former_parts(work, {"passages": PASSAGES}) as ordered:
+        _run(ordered)
+
+
+def _run(work: Work) -> None:
     documents = work.inputs["documents"].table("documents", ["doc_id", "split"]).sort_by("doc_id")
     ids, splits = documents["doc_id"].to_numpy(), documents["split"].to_pylist()
     left = np.ones(len(ids), dtype=np.bool_)
@@ -201,4 +207,5 @@ STAGE = Stage(
     externals=ingest.externals,
     locations=ingest.STAGE.locations,
     uses=ingest.readers,
+    continues=True,
 )

@@ -1,0 +1,117 @@
+"""Documents stay in the files that they were in; which rows there are does not depend on it."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tercet.storage.part_writer import PartWriter, StagedFile
+from tercet.storage.rows import Rows, rows_of
+from tercet.tasks.corpus import former_parts
+from tercet.tasks.stage import Config, Resources, Work
+
+SCHEMA = pa.schema([("doc_id", pa.uint64()), ("number", pa.int32())])
+PART_ROWS = 10
+
+
+def write(folder: Path, documents: Sequence[int], known: Rows | None = None) -> list[StagedFile]:
+    """The files of these documents, of which N has 1 + N % 5 rows, read in this order."""
+    tables = {"sentences": SCHEMA}
+    folder.mkdir()
+    with PartWriter(folder, tables, PART_ROWS) as writer:
+        inputs = {} if known is None else {"known": known}
+        resources = Resources(part_rows=PART_ROWS)
+        work = Work(Config(), 0, inputs, {}, {}, resources, folder, writer.emit)
+        with former_parts.former_parts(work, tables) as ordered:
+            for one in documents:
+                columns = {"doc_id": [one] * (1 + one % 5), "number": range(1 + one % 5)}
+                ordered.emit("sentences", pa.table(columns, schema=SCHEMA))
+        return list(writer.close().files["sentences"])
+
+
+def rows(files: Sequence[StagedFile]) -> Rows:
+    return rows_of({"sentences": [file.path for file in files]})
+
+
+def digests(files: Sequence[StagedFile]) -> list[str]:
+    return [file.digest for file in files]
+
+
+def listed(files: Sequence[StagedFile]) -> list[tuple[int, int]]:
+    table = rows(files).table("sentences")
+    return sorted(zip(table["doc_id"].to_pylist(), table["number"].to_pylist(), strict=True))
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> list[StagedFile]:
+    # The last file is not full.
+    made = write(tmp_path / "before", range(100, 216, 2))
+    assert len(made) > 10
+    assert made[-1].rows < PART_ROWS
+    return made
+
+
+def test_the_same_documents_lie_as_they_lay_in_whatever_order_they_are_read(
+    tmp_path: Path, before: list[StagedFile]
+) -> None:
+    backwards = write(tmp_path / "after", range(214, 98, -2), rows(before))
+    assert digests(backwards) == digests(before)
+
+
+def test_new_documents_come_behind_and_fill_the_last_file(
+    tmp_path: Path, before: list[StagedFile]
+) -> None:
+    read = sorted([*range(100, 216, 2), 103, 151, 153, 155, 157, 159, 161, 163, 165, 199])
+    after = write(tmp_path / "after", read, rows(before))
+    assert digests(after)[: len(before) - 1] == digests(before)[:-1]
+    assert len(after) > len(before)
+    assert listed(after) == listed(write(tmp_path / "fresh", read))
+    documents = [set(pq.read_table(file.path)["doc_id"].to_pylist()) for file in after]
+    assert sum(map(len, documents)) == len(read)
+    # A second time what was new is where it is.
+    again = write(tmp_path / "again", [101, *read], rows(after))
+    assert digests(again)[: len(after) - 1] == digests(after)[:-1]
+
+
+def test_a_document_that_goes_changes_its_file_alone(
+    tmp_path: Path, before: list[StagedFile]
+) -> None:
+    lost = pq.read_table(before[3].path)["doc_id"].to_pylist()[0]
+    after = write(tmp_path / "after", [n for n in range(100, 216, 2) if n != lost], rows(before))
+    kept = set(digests(after)) & set(digests(before))
+    # A file that is too small then is filled by the next.
+    assert len(kept) >= len(before) - 2
+    assert lost not in rows(after).table("sentences")["doc_id"].to_pylist()
+
+
+def test_no_document_is_parted(tmp_path: Path, before: list[StagedFile]) -> None:
+    after = write(tmp_path / "after", [*range(100, 216, 2), *range(301, 401, 2)], rows(before))
+    documents = [set(pq.read_table(file.path)["doc_id"].to_pylist()) for file in after]
+    assert sum(map(len, documents)) == 108
+    assert max(file.rows for file in after) < 3 * PART_ROWS
+
+
+def test_a_corpus_of_other_documents_is_laid_out_anew(
+    tmp_path: Path, before: list[StagedFile]
+) -> None:
+    read = range(301, 401, 2)
+    after = write(tmp_path / "after", read, rows(before))
+    assert listed(after) == listed(write(tmp_path / "fresh", read))
+    assert max(file.rows for file in after) < 3 * PART_ROWS
+
+
+def test_a_file_that_is_read_in_batches_ends_where_it_ended(
+    tmp_path: Path, before: list[StagedFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = former_parts._in_order
+
+    def row_by_row(*given: Any) -> Iterator[tuple[int, pa.Table]]:
+        for file, table in whole(*given):
+            yield from ((file, table.slice(at, 1)) for at in range(len(table)))
+
+    monkeypatch.setattr(former_parts, "_in_order", row_by_row)
+    after = write(tmp_path / "after", range(100, 216, 2), rows(before))
+    assert digests(after) == digests(before)
