@@ -263,3 +263,33 @@ def _running(store: Store, task: str) -> Any:
 
         assert until(is_known)
     return found
+
+
+def test_a_parameter_that_holds_a_secret_is_refused_before_it_is_kept(store: Store) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.deployments.runner import EntrypointType
+    from prefect.exceptions import PrefectHTTPStatusError
+
+    from tercet.flows.service.pipeline_flow import pipeline
+
+    deployment: Any = pipeline.to_deployment(
+        name="kept",
+        parameters={"recipe": "quickstart", "store": store.location},
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    made = deployment.apply()
+    with get_client(sync_client=True) as client:
+        for held in (
+            "run.llm.endpoints=[http://me:planted-7f3a@host/v1]",
+            "a.token=hf_" + 40 * "7",
+        ):
+            with pytest.raises(PrefectHTTPStatusError, match="409"):
+                client.create_flow_run_from_deployment(made, parameters={"overrides": [held]})
+        plain = ["train.phases.0.epochs=2"]
+        kept = client.create_flow_run_from_deployment(made, parameters={"overrides": plain})
+        assert kept.parameters["overrides"] == plain
+        client.delete_deployment(made)
+    for path in server.folder(store.work).rglob("*"):
+        said = path.read_bytes() if path.is_file() else b""
+        assert b"planted-7f3a" not in said, path
+        assert 40 * b"7" not in said, path
