@@ -3,6 +3,8 @@
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
+from threading import Event
 
 import pytest
 import yaml
@@ -42,7 +44,7 @@ def asked(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Asked:
             "synthesise": {"rewrite": {"prompt": str(folder / "prompt.jinja")}},
             "select": {"pairing": "role"},
         }
-        asking = {"concurrency": 4, "tries": 3, "timeout": 60, "patience": 60}
+        asking = {"concurrency": 4, "tries": 3, "timeout": 600, "patience": 600}
         content["run"]["llm"] = {"endpoints": list(urls), **asking}
         path = folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(content))
@@ -74,7 +76,24 @@ WORDS = "Der Bäcker hat gestern mit der Lehrerin über das neue Buch und die al
 def test_nonsense_of_one_endpoint_is_told_with_its_address(
     asked: Asked, name: str, behave: Callable[[Seen], Reply], kind: str, fault: str
 ) -> None:
-    with FaultyServer(right(random.Random(1)), delay=0.02) as well, FaultyServer(behave) as odd:
+    says, ready, done = right(random.Random(1)), Event(), Event()
+    if kind == "no_text":
+        ready.set()
+        done.set()
+
+    def well_says(seen: Seen) -> Reply:
+        if seen.number < 15:
+            return says(seen)
+        # From here on, and until it has twenty rows, the other has its turn.
+        ready.set()
+        return replace(says(seen), held=done, after=600)
+
+    def odd_says(seen: Seen) -> Reply:
+        if seen.number >= 20:
+            done.set()
+        return replace(behave(seen), held=ready, after=600)
+
+    with FaultyServer(well_says) as well, FaultyServer(odd_says) as odd:
         found, said, told = asked(name, well.url, odd.url)
     (row,) = (row for row in found if (row["kind"], row["key"]) == (kind, odd.url))
     assert 0 < row["count"] <= row["total"]
