@@ -51,7 +51,7 @@ def show_difference(ref_a: str, ref_b: str, format_: str, store: str) -> None:
             *(_said(side) for side in (a, b)),
             *_titled(
                 "Recipe",
-                f"{_of(len(recipe), 'key')} differ",
+                _differ(len(recipe), "key"),
                 ["key", "A", "B"],
                 [[key, _short(one), _short(other)] for key, one, other in recipe],
             ),
@@ -96,7 +96,7 @@ def _row_lines(tables: Sequence[TableDifference]) -> Iterator[str]:
         for table in differ
     ]
     heads = ["table", "added", "removed", "changed", "in the columns"]
-    yield from _titled("Rows", f"{_of(len(differ), 'table')} differ", heads, rows)
+    yield from _titled("Rows", _differ(len(differ), "table"), heads, rows)
     for table in differ:
         for kind, sign in _SIGNS.items():
             for row in table.examples.get(kind, ()):
@@ -155,8 +155,8 @@ def _figure(figure: FigureDifference) -> dict[str, Any]:
     }
 
 
-def _of(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+def _differ(count: int, what: str) -> str:
+    return f"1 {what} differs" if count == 1 else f"{count:,} {what}s differ"
 
 
 def _short(value: Any) -> str | None:
