@@ -65,6 +65,8 @@ _KEYS = {
 }
 # These say nothing of the rows' content.
 _PASSED_OVER = {"model_version", "rows_per_second", "made_by"}
+# Files are gone or damaged, or the disk or the memory is full: the other tables are compared.
+_UNREADABLE = (duckdb.IOException, duckdb.InvalidInputException, duckdb.OutOfMemoryException)
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def compare_rows(
         try:
             with closing(connection.cursor()) as cursor:
                 yield _compare(cursor, table, *(side.get(table, []) for side in sides))
-        except (duckdb.IOException, duckdb.InvalidInputException) as error:
+        except _UNREADABLE as error:
             yield TableDifference(table, fault=sql_fault(error))
 
 
