@@ -337,6 +337,31 @@ def serve(
 
 
 @app.command()
+@of_a_recipe("until")
+def deploy(
+    arguments: RunArguments,
+    pool: Annotated[str, Option("--pool", help="the work pool of synthesis")] = "tercet",
+    gpu_pool: Annotated[
+        str | None, Option("--gpu-pool", help="that of training; default: the same")
+    ] = None,
+    cron: Annotated[str | None, Option("--cron", help='e.g. "0 3 * * *"')] = None,
+    timezone: Annotated[
+        str | None, Option("--timezone", help="of --cron, by name; default: the machine's")
+    ] = None,
+    notify: Annotated[
+        str | None, Option("--notify", help="a block told of failures, e.g. slack-webhook/alerts")
+    ] = None,
+) -> None:
+    """Put a recipe on your Prefect server.
+
+    Its workers run it; automations watch over the runs.
+    """
+    from tercet.flows.service.deploy import deploy_recipe
+
+    deploy_recipe(arguments, pool, gpu_pool, cron, timezone, notify)
+
+
+@app.command()
 def schema() -> None:
     """Print the JSON schema of recipes, for editors."""
     import json

@@ -1,4 +1,4 @@
-"""Scheduled recipes: `tercet serve` runs them here; for a work pool see prefect.yaml."""
+"""Scheduled recipes: `tercet serve` runs them here; for work pools there is `tercet deploy`."""
 
 from dataclasses import replace
 from pathlib import Path

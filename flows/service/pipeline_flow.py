@@ -8,6 +8,7 @@ Importing this module imports prefect: enter `server.prefect_server` first.
 """
 
 import contextlib
+import logging
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,11 +24,17 @@ from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settin
 from prefect.states import Completed, Crashed, Failed
 from pydantic import Field
 
+from tercet.flows.recipe import file as recipe_file
 from tercet.flows.recipe import secrets
 from tercet.flows.running.arguments import RunArguments
-from tercet.flows.service import server
+from tercet.flows.service import automations, run_artifact, server
 from tercet.flows.service.progress import PrefectArtifact
-from tercet.flows.terminal.failures import describe_failure, exit_code
+from tercet.flows.terminal.failures import (
+    StageFailed,
+    describe_failure,
+    exit_code,
+    is_foreseen,
+)
 from tercet.flows.terminal.lines import say, show_step
 from tercet.flows.terminal.progress import Reporter
 from tercet.models.llm.errors import CeilingReached
@@ -68,6 +75,20 @@ def _may_retry(task: Any, task_run: Any, state: "State[Any]") -> bool:
     except BaseException as error:
         return exit_code(error) == 1 and not isinstance(error, CeilingReached)
     return False
+
+
+class OneSentence(logging.Filter):
+    """Leaves the sentence of a failure that is foreseen, where Prefect logs a traceback of it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and is_foreseen(error):
+            record.msg, record.args, record.exc_info = describe_failure(error), (), None
+        return True
+
+
+for _name in ("prefect.flow_runs", "prefect.task_runs"):
+    logging.getLogger(_name).addFilter(OneSentence())
 
 
 class StepTasks:
@@ -124,11 +145,18 @@ def _completed(result: "StepResult") -> Any:
     return Completed(message=message)
 
 
+_SHIPPED = recipe_file.shipped()
+_ABOUT_RECIPE = (
+    f"The name of a shipped recipe ({', '.join(_SHIPPED)}), or the path of a recipe's YAML file on "
+    "the worker."
+)
+
+
 @flow(  # type: ignore[untyped-decorator]
     name="tercet", flow_run_name=_flow_run_name, persist_result=False
 )
 def pipeline(
-    recipe: Plain,
+    recipe: Annotated[Plain, Field(description=_ABOUT_RECIPE, examples=_SHIPPED)],
     store: Plain,
     overrides: list[Plain] | None = None,
     corpus: Plain | None = None,
@@ -140,6 +168,16 @@ def pipeline(
     """Runs a recipe: each step is a task, in order. Returns the run's id in the store.
 
     Parameters are those of `tercet run` in JSON types, as deployments require.
+
+    Args:
+        store: The store's directory, as an absolute path on the worker.
+        overrides: Changes of the recipe, each as KEY=VALUE: `train.phases.0.epochs=2`.
+        corpus: A file, a folder or a glob on the worker in place of the recipe's corpora.
+        until: The stage or table after which to stop; the whole recipe if empty.
+        limit: Rows of each corpus, at most.
+        seed: A number in place of the recipe's seed.
+        retry_failed: Whether to ask the language model again about rows that failed.
+
     Raises the failing step's error; the flow run's state has it in one sentence.
     """
     from tercet.storage.store import open_store
@@ -152,6 +190,7 @@ def pipeline(
     place = None
     try:
         place = open_store(store)
+        _check_reschedules(flow_run)
         with server.joined(place.work), _marked(place, flow_run):
             arguments = RunArguments(
                 recipe, store, tuple(overrides or ()), corpus, until, limit, seed, retry_failed
@@ -207,11 +246,35 @@ def _plan(arguments: RunArguments) -> "RunPlan":
 def _run_steps(plan: "RunPlan", flow_run: "FlowRun", opened: Callable[[str], None]) -> str:
     from tercet.flows.running.runner import open_run, run_steps
 
-    with open_run(plan, say) as handle:
-        opened(handle.run_id)
-        _name_run(flow_run, plan.recipe.name, handle.run_id)
-        run_steps(handle, [show_step, StepTasks(plan.recipe.run.retries)])
-        return str(handle.run_id)
+    run_id = None
+    try:
+        with open_run(plan, say) as handle:
+            run_id = str(handle.run_id)
+            opened(run_id)
+            _name_run(flow_run, plan.recipe.name, run_id)
+            run_steps(handle, [show_step, StepTasks(plan.recipe.run.retries)])
+    finally:
+        # For who only sees Prefect; whoever typed `tercet run` sees its summary.
+        if run_id is not None and flow_run.deployment_id is not None:
+            with contextlib.suppress(Exception):
+                run_artifact.publish_run(plan, run_id)
+    return run_id
+
+
+def _check_reschedules(flow_run: "FlowRun") -> None:
+    """Raises StageFailed for a run that died after each of as many reschedules as are allowed."""
+    from prefect.client.orchestration import get_client
+
+    if flow_run.deployment_id is None:
+        return
+    with get_client(sync_client=True) as client:
+        count = automations.count_reschedules(client.read_flow_run_states(flow_run.id))
+    if count > automations.RESCHEDULES:
+        raise StageFailed(
+            f"This run died and was rescheduled {automations.RESCHEDULES} times, and died again: "
+            "look at its machine for what kills it (often memory: lower run.batch_size or "
+            "run.memory_limit), and retry it by hand."
+        )
 
 
 @contextmanager
@@ -232,7 +295,8 @@ def sweep(place: "Store", now: datetime | None = None) -> list[str]:
 
     A process killed with `kill -9` leaves its flow run RUNNING. Each process holds a lock in the
     store, which the system then releases. On a server shared by several machines, only runs on this
-    one count.
+    one count, and none of a work pool: there `tercet deploy` has automations that reschedule what
+    they have marked themselves.
     """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import (
@@ -254,6 +318,8 @@ def sweep(place: "Store", now: datetime | None = None) -> list[str]:
     with get_client(sync_client=True) as client:
         wanted = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=live)))
         for found in client.read_flow_runs(flow_run_filter=wanted, limit=200):
+            if found.work_pool_name is not None:
+                continue
             marked = all(found.labels.get(k) == v for k, v in here.items())
             if locks.is_held(place, _lock_name(found)) or not (marked or alone):
                 continue

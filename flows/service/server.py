@@ -86,7 +86,7 @@ def prefect_server(
     if quiet:
         shared["PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"] = "CRITICAL"
     if given:
-        announce(f"Prefect server: {_shown(given)} (PREFECT_API_URL)")
+        announce(f"Prefect server: {shown(given)} (PREFECT_API_URL)")
         with _environment(shared):
             yield given
         return
@@ -304,7 +304,7 @@ def _last_lines(log: Path, count: int = 15) -> str:
         return "(no log)"
 
 
-def _shown(url: str) -> str:
+def shown(url: str) -> str:
     """The URL without its possibly secret parts: user, password, parameters."""
     scheme, slashes, rest = url.partition("://")
     return f"{scheme}{slashes}{rest.rpartition('@')[2].partition('?')[0]}"
@@ -318,6 +318,8 @@ def _server_settings(home: Path) -> dict[str, str]:
         # Relative to `home`, where the server is started: some paths cannot be written in a URL.
         "PREFECT_API_DATABASE_CONNECTION_URL": "sqlite+aiosqlite:///prefect.db",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        # Prefect would keep flow runs for ever; these go after 90 days.
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
         "DO_NOT_TRACK": "1",
         "PREFECT__SERVER_FINAL": "1",
     }

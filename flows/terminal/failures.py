@@ -32,12 +32,26 @@ def describe_failure(error: BaseException) -> str:
         command = "tercet" if context is None else context.command_path
         return printable(f"{error.format_message()} ({command} --help)")  # type: ignore[attr-defined]
     text = printable(" ".join(str(error).split()))
-    if isinstance(error, BadInput | StoreError | StageFailed | Stopped | Unusable) and text:
+    if _says_all(error):
         return text
-    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
-    if full or "No space left on device" in text:
+    if _is_full_disk(error):
         return "The disk is full: free some space and run the same command again."
     return f"{type(error).__name__}: {text or 'no message'} (--debug shows where)"
+
+
+def is_foreseen(error: BaseException) -> bool:
+    """Whether its one line says what to do, so that no traceback is needed."""
+    return _says_all(error) or _is_full_disk(error)
+
+
+def _says_all(error: BaseException) -> bool:
+    told = isinstance(error, BadInput | StoreError | StageFailed | Stopped | Unusable)
+    return told and bool(str(error).strip())
+
+
+def _is_full_disk(error: BaseException) -> bool:
+    full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+    return full or "No space left on device" in str(error)
 
 
 def _wrong_usage(error: BaseException) -> bool:

@@ -73,15 +73,3 @@ def test_folders_and_globs_among_the_parameters(
     assert [path for _, path in files.files_of(pattern)] == [home / "data" / "a.txt"]
     for kept in ("hf:some/name", "absent.txt", "/somewhere/*.txt"):
         assert deployments.portable(RunArguments("quickstart", corpus=kept))["corpus"] == kept
-
-
-def test_prefect_yaml_names_the_flow_and_its_parameters() -> None:
-    from tercet.flows.service.pipeline_flow import pipeline
-
-    content = yaml.safe_load((Path(__file__).parents[3] / "prefect.yaml").read_text())
-    (deployment,) = content["deployments"]
-    path, _, name = deployment["entrypoint"].partition(":")
-    assert (Path(__file__).parents[3] / path).is_file()
-    assert name == pipeline.fn.__name__
-    assert set(deployment["parameters"]) <= set(pipeline.parameters.properties)
-    assert {"recipe", "store"} <= set(deployment["parameters"])

@@ -1,0 +1,176 @@
+"""Prefect's automations that watch over a recipe's deployments, each made once by its name.
+
+Prefect's server acts on events alone, so these need nothing on any worker. Dying is seen by the
+heartbeats that a running flow sends (`HEARTBEAT` in the deployments' own job variables); the bound
+on reschedules is the flow's, which reads its own states (`count_reschedules`).
+
+Importing this module imports prefect: enter `server.prefect_server` first.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from prefect.client.schemas.objects import StateType
+from prefect.events.actions import ChangeFlowRunState, RunDeployment, SendNotification
+from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.objects import State
+
+# Seconds; Prefect takes no shorter ones.
+HEARTBEAT = {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}
+SILENT = timedelta(seconds=75)
+PENDING = timedelta(seconds=600)
+FAILED = timedelta(seconds=60)
+RESCHEDULES = 3
+DEAD = f"No heartbeat for {SILENT.total_seconds():.0f} s: its process or its machine is gone."
+RESCHEDULED = "Rescheduled by Tercet's automation: it goes on from what the store has."
+
+_WAITING = ("Pending", "Submitting", "InfrastructurePending")
+_SCHEDULED = ("Scheduled", "AwaitingRetry", "Late")
+_ENDED = ("Completed", "Failed", "Cancelled", "Cancelling", "Crashed")
+_OF_SERVER = {"owner_resource"}
+# Of a run of `synthesise`, for the run of `train` that follows it.
+_SAME = ("recipe", "store", "overrides", "corpus", "limit", "seed")
+
+
+def build_automations(
+    recipe: str, train: UUID, synthesise: UUID | None = None, block: UUID | None = None
+) -> list[AutomationCore]:
+    """The automations of a recipe's deployments; only they are watched.
+
+    Args:
+        recipe: The recipe's name, which begins those of the automations.
+        train: The deployment of the whole recipe.
+        synthesise: That of its first half, which `train` follows; None if the recipe has none.
+        block: The notification block that is told of failures; None for nobody.
+    """
+    each = [train] if synthesise is None else [synthesise, train]
+    again = ChangeFlowRunState(state=StateType.SCHEDULED, name="AwaitingRetry", message=RESCHEDULED)
+    silent = _absence("heartbeat", expect=("heartbeat", *_ENDED), within=SILENT, of=each)
+    crashed = ChangeFlowRunState(state=StateType.CRASHED, message=DEAD)
+    stuck = _absence(*_WAITING, expect=("Running", *_SCHEDULED, *_ENDED), within=PENDING, of=each)
+    made = [
+        _automation(f"{recipe}: no heartbeat is a crash", silent, crashed),
+        # Another automation and not a second action: a server runs two actions at once.
+        _automation(
+            f"{recipe}: crashed without a heartbeat is rescheduled",
+            _presence("Crashed", each, {"prefect.state-message": DEAD}),
+            again,
+        ),
+        _automation(f"{recipe}: stuck in Pending is rescheduled", stuck, again),
+    ]
+    if synthesise is not None:
+        follow = RunDeployment(
+            source="selected", deployment_id=train, parameters={name: _of(name) for name in _SAME}
+        )
+        finished = _presence("Completed", [synthesise])
+        made.append(_automation(f"{recipe}: train follows synthesise", finished, follow))
+    if block is not None:
+        tell = SendNotification(
+            block_document_id=block,
+            subject="Tercet: {{ flow_run.name }} {{ flow_run.state.name }}",
+            body="{{ flow_run.state.message }}\n{{ flow_run|ui_url }}",
+        )
+        lost = ("Failed", "Crashed")
+        expect = ("Running", *_WAITING, *_SCHEDULED)
+        failed = _absence(*lost, expect=expect, within=FAILED, of=each)
+        made.append(_automation(f"{recipe}: failed for good tells a person", failed, tell))
+    return made
+
+
+def apply_automations(
+    client: "SyncPrefectClient", recipe: str, wanted: Sequence[AutomationCore]
+) -> None:
+    """Makes the server's automations of this recipe those that are wanted.
+
+    One that is as it should be is left alone, since it may be counting a run's silence.
+    """
+    standing = {one.name: one for one in client.read_automations() if _is_of(recipe, one.name)}
+    for one in wanted:
+        before = standing.pop(one.name, None)
+        if before is None:
+            client.create_automation(one)
+        elif _content(before) != _content(one):
+            client.update_automation(before.id, one)
+    for left in standing.values():
+        client.delete_automation(left.id)
+
+
+def count_reschedules(states: "Iterable[State[Any]]") -> int:
+    """How often automations have rescheduled a flow run since somebody last retried it by hand.
+
+    states: in the order in which the run had them.
+    """
+    count = 0
+    for state in states:
+        if state.type == StateType.SCHEDULED and state.name != "Late":
+            count = count + 1 if state.message == RESCHEDULED else 0
+    return count
+
+
+def _automation(name: str, trigger: EventTrigger, *actions: Any) -> AutomationCore:
+    built = AutomationCore(
+        name=f"tercet {name}",
+        description="Made by `tercet deploy`, which makes it anew when it is deleted.",
+        trigger=trigger,
+        actions=list(actions),
+    )
+    # An update sends what was set alone, but the server needs the defaults as well.
+    return AutomationCore.model_validate(built.model_dump(exclude=_OF_SERVER))
+
+
+def _is_of(recipe: str, name: str) -> bool:
+    return name.startswith(f"tercet {recipe}: ")
+
+
+def _content(automation: AutomationCore) -> dict[str, Any]:
+    """What it does, without what the server adds."""
+    full = AutomationCore.model_validate(automation.model_dump())
+    content: dict[str, Any] = full.model_dump(
+        exclude={**dict.fromkeys(_OF_SERVER, True), "trigger": {"id"}}
+    )
+    return content
+
+
+def _presence(event: str, of: Sequence[UUID], match: dict[str, str] | None = None) -> EventTrigger:
+    return EventTrigger(
+        expect={f"prefect.flow-run.{event}"},
+        match={"prefect.resource.id": "prefect.flow-run.*", **(match or {})},
+        match_related=_deployments(of),
+        for_each={"prefect.resource.id"},
+        posture=Posture.Reactive,
+        threshold=1,
+    )
+
+
+def _absence(*after: str, expect: Sequence[str], within: timedelta, of: Sequence[UUID]) -> Any:
+    return EventTrigger(
+        after={f"prefect.flow-run.{event}" for event in after},
+        expect={f"prefect.flow-run.{event}" for event in expect},
+        match={"prefect.resource.id": "prefect.flow-run.*"},
+        match_related=_deployments(of),
+        for_each={"prefect.resource.id"},
+        posture=Posture.Proactive,
+        threshold=1,
+        within=within,
+    )
+
+
+def _deployments(each: Sequence[UUID]) -> dict[str, Any]:
+    return {
+        "prefect.resource.role": "deployment",
+        "prefect.resource.id": [f"prefect.deployment.{one}" for one in each],
+    }
+
+
+def _of(parameter: str) -> dict[str, Any]:
+    """The triggering run's parameter, whatever its type."""
+    template = f"{{{{ flow_run.parameters.get('{parameter}') | tojson }}}}"
+    return {
+        "__prefect_kind": "json",
+        "value": {"__prefect_kind": "jinja", "template": template},
+    }

@@ -1,0 +1,172 @@
+"""`tercet deploy`: a recipe on a Prefect server of one's own, run by the workers of its pools."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.service import schedules, server
+from tercet.flows.service.deployments import portable
+from tercet.flows.terminal.lines import say
+from tercet.tasks.stage import BadInput
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+# The last step of a recipe's first half, which asks rules and language models but trains nothing.
+LAST_OF_SYNTHESIS = "parse"
+
+
+def deploy_recipe(
+    arguments: RunArguments,
+    pool: str,
+    gpu_pool: str | None = None,
+    cron: str | None = None,
+    timezone: str | None = None,
+    notify: str | None = None,
+) -> None:
+    """Makes the recipe's deployments and automations on the server what these arguments say.
+
+    NAME-synthesise makes the candidates; NAME-train, which follows it with the same parameters,
+    runs the whole recipe and so reuses them. A recipe that synthesises nothing has the second
+    alone. Typed again, the command changes what differs and makes nothing twice.
+
+    Args:
+        arguments: Those of each run, without `until`.
+        pool: The work pool of `synthesise`.
+        gpu_pool: The work pool of `train`, `pool` if None. Pools that do not exist are made.
+        cron: A schedule of the first deployment; none if None.
+        timezone: That of `cron`, by name; this machine's if None.
+        notify: A notification block as TYPE/NAME, told of runs that failed for good.
+
+    Raises: BadInput for a bad schedule, recipe, block or server.
+    """
+    from tercet.flows.running.run_plan import prepare
+
+    schedules.check(cron)
+    zone = None if cron is None else schedules.zone_of(timezone)
+    plan = prepare(arguments)
+    if not os.environ.get("PREFECT_API_URL"):
+        raise BadInput(
+            "PREFECT_API_URL is not set: let it name your Prefect server's API, or use "
+            "`tercet serve`, which needs none."
+        )
+    name = plan.recipe.name
+    with server.prefect_server(Path(arguments.store), say), _answering() as client:
+        from tercet.flows.service.automations import apply_automations, build_automations
+
+        block = None if notify is None else _block(client, notify)
+        common = portable(arguments)
+        common.pop("retry_failed")
+        synthesises = any(step.name == LAST_OF_SYNTHESIS for step in plan.steps)
+        halves = [("train", gpu_pool or pool, common)]
+        if synthesises:
+            first = {**common, "until": LAST_OF_SYNTHESIS}
+            halves.insert(0, ("synthesise", pool, first))
+        made: dict[str, UUID] = {}
+        for half, where, parameters in halves:
+            scheduled = cron if not made else None
+            told = f"The half `{half}` of the recipe {name}. {plan.recipe.description or ''}"
+            made[half] = _deployment(
+                client, f"{name}-{half}", where, parameters, scheduled, zone, told.strip()
+            )
+            when = "on request"
+            if half == "train" and synthesises:
+                when = f"when {name}-synthesise has completed"
+            elif cron and zone:
+                when = schedules.describe(cron, zone)
+            say(f"tercet/{name}-{half} in the pool {where!r}, {when}")
+        wanted = build_automations(name, made["train"], made.get("synthesise"), block)
+        apply_automations(client, name, wanted)
+        say(f"{len(wanted)} automations watch over them.")
+        for where in dict.fromkeys(where for _, where, _ in halves):
+            say(f"Start a worker: prefect worker start --pool {where} --limit 1")
+
+
+@contextmanager
+def _answering() -> "Iterator[SyncPrefectClient]":
+    """A client of the server. Raises: BadInput if it does not answer."""
+    import httpx
+    from prefect.client.orchestration import get_client
+
+    try:
+        with get_client(sync_client=True) as client:
+            yield client
+    except httpx.TransportError as error:
+        shown = server.shown(os.environ["PREFECT_API_URL"])
+        raise BadInput(
+            f"The Prefect server {shown} does not answer ({error}): start it, or correct "
+            "PREFECT_API_URL."
+        ) from error
+
+
+def _block(client: "SyncPrefectClient", name: str) -> UUID:
+    """The id of a notification block. Raises: BadInput."""
+    from prefect.exceptions import ObjectNotFound
+
+    kind, _, own = name.partition("/")
+    try:
+        found = client.read_block_document_by_name(own, kind)
+    except ObjectNotFound:
+        found = None
+    schema = found.block_schema if found is not None else None
+    if found is None or schema is None or "notify" not in schema.capabilities:
+        raise BadInput(
+            f"--notify {name!r} is no notification block of this server: make one under Blocks in "
+            "Prefect's pages, and give it as TYPE/NAME, such as slack-webhook/alerts."
+        )
+    return UUID(str(found.id))
+
+
+def _deployment(
+    client: "SyncPrefectClient",
+    name: str,
+    pool: str,
+    parameters: dict[str, Any],
+    cron: str | None,
+    zone: str | None,
+    description: str,
+) -> UUID:
+    """Makes the deployment, or changes the one of that name. Returns its id."""
+    from prefect.deployments.runner import EntrypointType
+    from prefect.runner.storage import LocalStorage
+
+    from tercet.flows.service.automations import HEARTBEAT
+    from tercet.flows.service.pipeline_flow import pipeline
+
+    _make_pool(client, pool)
+    deployment = pipeline.to_deployment(
+        name=name,
+        description=description,
+        schedules=[schedules.make(cron, zone)] if cron else [],
+        parameters=parameters,
+        work_pool_name=pool,
+        # Not in the worker's settings: one that was started by hand sends heartbeats, too.
+        job_variables={"env": HEARTBEAT},
+        entrypoint_type=EntrypointType.MODULE_PATH,
+    )
+    # A recipe's paths are relative to where `tercet` is typed. Without this, each run would begin
+    # by copying that whole directory.
+    deployment.storage = LocalStorage(str(Path.cwd()))
+    made = UUID(str(deployment.apply()))
+    for schedule in client.read_deployment_schedules(made) if cron is None else ():
+        client.delete_deployment_schedule(made, schedule.id)
+    return made
+
+
+def _make_pool(client: "SyncPrefectClient", name: str) -> None:
+    """Makes a pool of the type `process` if there is none of that name."""
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectNotFound
+    from prefect.workers.process import ProcessWorker
+
+    try:
+        client.read_work_pool(name)
+    except ObjectNotFound:
+        template = ProcessWorker.get_default_base_job_template()
+        wanted = WorkPoolCreate(name=name, type="process", base_job_template=template)
+        client.create_work_pool(wanted)
+        say(f"The work pool {name!r} is made: its workers run processes.")

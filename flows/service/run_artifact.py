@@ -1,0 +1,59 @@
+"""What a run did, as one markdown artifact of its flow run in Prefect's pages."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from tercet.flows.results import summary, warnings
+from tercet.flows.running.run_plan import RunPlan
+from tercet.storage import runs
+from tercet.storage.catalog import views as catalog
+from tercet.storage.store import open_store
+from tercet.tasks.warning import sentence
+
+
+def publish_run(plan: RunPlan, run_id: str) -> None:
+    """Makes the artifact of a run that has ended; versions of one key are a recipe's runs."""
+    from prefect.artifacts import create_markdown_artifact
+
+    name = re.sub(r"[^a-z0-9]+", "-", plan.recipe.name.lower()).strip("-")
+    text = describe_run(plan, run_id)
+    create_markdown_artifact(text, key=f"runs-of-{name}", description=f"Run {run_id}")
+
+
+def describe_run(plan: RunPlan, run_id: str) -> str:
+    """Steps with rows and seconds, warnings, figures, and how to see more, in markdown."""
+    store = open_store(plan.store)
+    run = runs.resolve_run(store, run_id)
+    place = f"--store {shlex.quote(plan.store)}"
+    lines = [f"# {plan.recipe.name}: {run['state']}", ""]
+    error = (run.get("end_info") or {}).get("error")
+    if error:
+        lines += [f"**{_cell(error)}**", "", "A retry goes on from what the store has.", ""]
+    lines += ["| step | state | seconds | rows |", "|---|---|--:|---|"]
+    lines += [_row(entry) for entry in run["steps"]]
+    planned = (run.get("info") or {}).get("steps") or []
+    left = [step for step in planned if step not in {entry["step"] for entry in run["steps"]}]
+    if left:
+        lines += ["", f"Not reached: {', '.join(left)}"]
+    with catalog.connect(store, run_id) as connection:
+        told = [sentence(row) for row in warnings.read_warnings(connection)]
+    if told:
+        lines += ["", f"## Warnings ({len(told)})", "", *(f"- {_cell(one)}" for one in told)]
+    if run["state"] == "done":
+        command = shlex.join(["tercet", "run", *plan.arguments.words()])
+        lines += ["", "## Summary", "", "```", summary.summarise_run(plan, run_id, command), "```"]
+    lines += ["", f"The report, on the machine of the store: `tercet report {run_id} {place}`"]
+    return "\n".join(lines)
+
+
+def _row(entry: Mapping[str, Any]) -> str:
+    counts = [f"{n:,} {table}" for table, n in (entry.get("tables") or {}).items() if n]
+    rows = ", ".join(counts) or "none"
+    return f"| {entry['step']} | {entry['state']} | {entry['seconds']:.1f} | {rows} |"
+
+
+def _cell(text: str) -> str:
+    """One line in which no character of markdown or HTML means anything."""
+    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", " ".join(text.split()))

@@ -1,0 +1,20 @@
+"""What is counted of a flow run's states; that the automations act, test_deploy_service shows."""
+
+from prefect.states import AwaitingRetry, Crashed, Late, Pending, Running, Scheduled, State
+
+from tercet.flows.service.automations import DEAD, RESCHEDULED, count_reschedules
+
+
+def died() -> list[State]:
+    """A run dies, waits for a worker for a while, and begins again."""
+    waits = [AwaitingRetry(message=RESCHEDULED), Late()]
+    return [Crashed(message=DEAD), *waits, Pending(), Running()]
+
+
+def test_reschedules_are_counted_since_the_last_retry_by_hand() -> None:
+    begun = [Scheduled(), Pending(), Running()]
+    assert count_reschedules(begun) == 0
+    assert count_reschedules([*begun, *died(), *died()]) == 2
+    by_hand = [AwaitingRetry(message="Retry from the UI"), Pending(), Running()]
+    assert count_reschedules([*begun, *died(), *died(), *by_hand]) == 0
+    assert count_reschedules([*begun, *died(), *by_hand, *died()]) == 1

@@ -1,0 +1,135 @@
+"""What `tercet deploy` makes on a real Prefect server, and what it refuses."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from faulty_server import silent_port
+
+from tercet.flows.running.arguments import RunArguments
+from tercet.flows.service import server
+from tercet.flows.service.deploy import deploy_recipe
+from tercet.storage.store import open_store
+from tercet.tasks.stage import BadInput
+
+
+@pytest.fixture(scope="module")
+def client(prefect_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A client of a server to deploy to."""
+    place = open_store(str(tmp_path_factory.mktemp("deployed") / "store"))
+    shutil.copytree(prefect_folder, server.folder(place.work))
+    with server.prefect_server(place.work, lambda text: None):
+        from prefect.client.orchestration import get_client
+
+        with get_client(sync_client=True) as made:
+            yield made
+
+
+@pytest.fixture
+def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One that synthesises, in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    lines = [f"The {n} old ships of harbour {n * 7} carry grain to the mill." for n in range(40)]
+    (tmp_path / "lines.txt").write_text("\n".join(lines))
+    content = {
+        "name": "ships",
+        "backbone": "nobody/nothing",
+        "corpora": [{"name": "ships", "source": "lines.txt"}],
+        "synthesise": {"word_repetition": None, "negation": None},
+        "evaluator": {"model": "nobody/nothing"},
+        "train": {},
+    }
+    path = tmp_path / "ships.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def named(found: list[Any]) -> dict[str, Any]:
+    """The ids by the names, those of the recipe `ships` alone."""
+    return {one.name: one.id for one in found if "ships" in one.name}
+
+
+def deployed(client: Any, name: str) -> Any:
+    return client.read_deployment_by_name(f"tercet/ships-{name}")
+
+
+def test_two_deployments_that_are_watched(client: Any, recipe: Path) -> None:
+    arguments = RunArguments("ships.yaml", "the-store", ("seed=3",), limit=20)
+    deploy_recipe(arguments, "rules", "cards", "0 3 * * *", "Europe/Berlin")
+    first, second = deployed(client, "synthesise"), deployed(client, "train")
+    common = {
+        "recipe": str(recipe),
+        "store": str(recipe.parent / "the-store"),
+        "overrides": ["seed=3"],
+        "limit": 20,
+    }
+    assert first.parameters == {**common, "until": "parse"}
+    assert second.parameters == common
+    assert not (recipe.parent / "the-store").exists()
+    assert (first.work_pool_name, second.work_pool_name) == ("rules", "cards")
+    (schedule,) = client.read_deployment_schedules(first.id)
+    assert (schedule.schedule.cron, schedule.schedule.timezone) == ("0 3 * * *", "Europe/Berlin")
+    assert client.read_deployment_schedules(second.id) == []
+    for one in (first, second):
+        assert one.job_variables == {"env": {"PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30"}}
+        assert one.concurrency_limit is None
+        (step,) = one.pull_steps
+        assert list(step.values()) == [{"directory": str(recipe.parent)}]
+    automations = named(client.read_automations())
+    assert len(automations) == 4
+
+    # Typed again: nothing twice, what is no longer said is gone, and what stays keeps counting.
+    deploy_recipe(arguments, "rules")
+    assert named(client.read_automations()) == automations
+    again = deployed(client, "synthesise")
+    assert again.id == first.id
+    assert client.read_deployment_schedules(first.id) == []
+    assert deployed(client, "train").work_pool_name == "rules"
+
+
+def test_a_block_is_told_until_it_is_no_longer_named(client: Any, recipe: Path) -> None:
+    from prefect.blocks.notifications import CustomWebhookNotificationBlock
+
+    block = CustomWebhookNotificationBlock(name="n", url="http://127.0.0.1:9/", json_data={})
+    block.save("people", overwrite=True)
+    arguments = RunArguments("ships.yaml", "the-store")
+    deploy_recipe(arguments, "rules", notify="custom-webhook/people")
+    told = [name for name in named(client.read_automations()) if "tells a person" in name]
+    assert len(told) == 1
+    deploy_recipe(arguments, "rules")
+    assert told[0] not in named(client.read_automations())
+    for name in ("custom-webhook/nobody", "people", "secret/people"):
+        with pytest.raises(BadInput, match="no notification block of this server: make one"):
+            deploy_recipe(arguments, "rules", notify=name)
+
+
+def test_a_recipe_without_synthesis_is_one_deployment(client: Any, recipe: Path) -> None:
+    content = yaml.safe_load(recipe.read_text())
+    del content["synthesise"], content["evaluator"]
+    content["name"] = "boats"
+    content["train"] = {"phases": [{"rows": "anchors", "loss": "info_nce"}]}
+    recipe.write_text(yaml.safe_dump(content))
+    deploy_recipe(RunArguments("ships.yaml", "the-store"), "rules", cron="0 3 * * *")
+    made = [one.name for one in client.read_deployments() if one.name.startswith("boats")]
+    assert made == ["boats-train"]
+    train = client.read_deployment_by_name("tercet/boats-train")
+    assert len(client.read_deployment_schedules(train.id)) == 1
+    assert sum("tercet boats:" in one.name for one in client.read_automations()) == 3
+
+
+def test_what_is_refused(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = RunArguments("ships.yaml", "the-store")
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    with pytest.raises(BadInput, match=r"PREFECT_API_URL is not set: .* `tercet serve`"):
+        deploy_recipe(arguments, "rules")
+    with pytest.raises(BadInput, match="not a schedule"):
+        deploy_recipe(arguments, "rules", cron="often")
+    with pytest.raises(BadInput, match="There is no recipe"):
+        deploy_recipe(RunArguments("absent.yaml"), "rules")
+    with silent_port() as port:
+        monkeypatch.setenv("PREFECT_API_URL", f"http://you:secret@127.0.0.1:{port}/api")
+        with pytest.raises(BadInput, match=f"//127.0.0.1:{port}/api does not answer"):
+            deploy_recipe(arguments, "rules")
