@@ -67,21 +67,28 @@ def test_it_keeps_the_schema_of_compose(tmp_path: Path) -> None:
 
 def test_ports_are_loopback_images_pinned_and_services_watched() -> None:
     found = services()
-    assert set(found) == {"postgres", "server", "deploy", "worker", "vllm"}
+    assert set(found) == {"postgres", "server", "deploy", "worker", "gpu-worker", "vllm"}
     for name, service in found.items():
         for port in service.get("ports", []):
             assert re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port), name
         assert re.search(r":v?\d+\.\d+", service["image"]), name
         assert ("healthcheck" in service) == (name != "deploy"), name
         assert "command" in service or name == "postgres", name
-    assert [name for name, service in found.items() if "profiles" in service] == ["vllm"]
-    assert found["vllm"]["profiles"] == ["gpu"]
+    for name, service in found.items():
+        assert service.get("profiles") == (["gpu"] if name in ("gpu-worker", "vllm") else None)
     assert re.search(r"^FROM python:3\.11\.\d+-", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
 
 
-def test_a_new_container_takes_over_the_runs_of_the_old_one() -> None:
-    """They are known by the host's name, which would else be each container's own."""
-    assert services()["worker"]["hostname"] == "worker"
+def test_training_waits_for_a_worker_that_there_is() -> None:
+    """Its pool is that of the GPU's worker, which the profile starts, only if asked for."""
+
+    def pool(name: str, given: Mapping[str, str] = SECRETS) -> str:
+        words = services(given)[name]["command"]
+        return str(words[words.index("--pool") + 1])
+
+    assert "--gpu-pool=" + pool("worker") in services()["deploy"]["command"]
+    asked = {**SECRETS, "TERCET_GPU_POOL": "gpu"}
+    assert "--gpu-pool=" + pool("gpu-worker") in services(asked)["deploy"]["command"]
 
 
 def test_nothing_starts_without_the_secrets_of_env() -> None:
@@ -269,7 +276,7 @@ def test_server_and_worker_on_postgres_run_a_recipe(ports: dict[str, int], tmp_p
         native.start("worker")
         parameters = {"corpus": str(corpus), "store": str(tmp_path / "store"), "until": "ingest"}
         words = [f"--param={name}={value}" for name, value in parameters.items()]
-        native.run("prefect", "deployment", "run", "tercet/quickstart", *words)
+        native.run("prefect", "deployment", "run", "tercet/quickstart-synthesise", *words)
         assert until(lambda: native.healthy("worker"), 600), log.read_text()
         ended = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
         assert until(lambda: bool(ended & set(native.states())), 600), log.read_text()
