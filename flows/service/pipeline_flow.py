@@ -145,18 +145,11 @@ def _completed(result: "StepResult") -> Any:
     return Completed(message=message)
 
 
-_SHIPPED = recipe_file.shipped()
-_ABOUT_RECIPE = (
-    f"The name of a shipped recipe ({', '.join(_SHIPPED)}), or the path of a recipe's YAML file on "
-    "the worker."
-)
-
-
 @flow(  # type: ignore[untyped-decorator]
     name="tercet", flow_run_name=_flow_run_name, persist_result=False
 )
 def pipeline(
-    recipe: Annotated[Plain, Field(description=_ABOUT_RECIPE, examples=_SHIPPED)],
+    recipe: Annotated[Plain, Field(examples=recipe_file.shipped())],
     store: Plain,
     overrides: list[Plain] | None = None,
     corpus: Plain | None = None,
@@ -170,6 +163,8 @@ def pipeline(
     Parameters are those of `tercet run` in JSON types, as deployments require.
 
     Args:
+        recipe: The name of a shipped recipe (quickstart, tercet, search, simcse …), or the path of
+            a recipe's YAML file on the worker.
         store: The store's directory, as an absolute path on the worker.
         overrides: Changes of the recipe, each as KEY=VALUE: `train.phases.0.epochs=2`.
         corpus: A file, a folder or a glob on the worker in place of the recipe's corpora.
