@@ -3,15 +3,22 @@
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
-from importlib import metadata
 from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
-from tercet.flows.commands.options import STORE, RunOption, StoreOption, of_a_recipe
+from tercet.flows.commands.options import (
+    STORE,
+    CronOption,
+    RunOption,
+    StoreOption,
+    TimezoneOption,
+    check_words,
+    of_a_recipe,
+    show_version,
+)
 from tercet.flows.running.arguments import RunArguments
 
 app = typer.Typer(
@@ -23,16 +30,10 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"tercet {metadata.version('tercet')}")
-        raise typer.Exit
-
-
 @app.callback()
 def _options(
     version: Annotated[
-        bool, Option("--version", callback=_version, is_eager=True, help="show the version")
+        bool, Option("--version", callback=show_version, is_eager=True, help="show the version")
     ] = False,
     debug: Annotated[bool, Option("--debug", help="show tracebacks; of every command")] = False,
 ) -> None:
@@ -321,11 +322,9 @@ def doctor(store: StoreOption = STORE) -> None:
 @of_a_recipe()
 def serve(
     arguments: RunArguments,
-    cron: Annotated[str | None, Option("--cron", help='e.g. "0 3 * * *"')] = None,
+    cron: CronOption = None,
     interval: Annotated[int | None, Option("--interval", min=1, help="seconds")] = None,
-    timezone: Annotated[
-        str | None, Option("--timezone", help="of --cron, by name; default: the machine's")
-    ] = None,
+    timezone: TimezoneOption = None,
 ) -> None:
     """Run a recipe on a schedule until stopped.
 
@@ -341,16 +340,10 @@ def serve(
 def deploy(
     arguments: RunArguments,
     pool: Annotated[str, Option("--pool", help="the work pool of synthesis")] = "tercet",
-    gpu_pool: Annotated[
-        str | None, Option("--gpu-pool", help="that of training; default: the same")
-    ] = None,
-    cron: Annotated[str | None, Option("--cron", help='e.g. "0 3 * * *"')] = None,
-    timezone: Annotated[
-        str | None, Option("--timezone", help="of --cron, by name; default: the machine's")
-    ] = None,
-    notify: Annotated[
-        str | None, Option("--notify", help="a block told of failures, e.g. slack-webhook/alerts")
-    ] = None,
+    gpu_pool: Annotated[str | None, Option("--gpu-pool", help="that of training")] = None,
+    cron: CronOption = None,
+    timezone: TimezoneOption = None,
+    notify: Annotated[str | None, Option("--notify", help="a block told of failures")] = None,
 ) -> None:
     """Put a recipe on your Prefect server.
 
@@ -375,7 +368,7 @@ def main() -> None:
     """Entry point: reports every failure as one sentence and an exit code."""
     words = [word for word in sys.argv[1:] if word != "--debug"]
     try:
-        _check_words(words)
+        check_words(words)
         code = app(words or ["--help"], "tercet", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         command = shlex.join(["tercet", *sys.argv[1:]])
@@ -397,17 +390,6 @@ def main() -> None:
         sys.stderr.flush()
         os._exit(code if isinstance(code, int) else 1)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _check_words(words: Sequence[str]) -> None:
-    """Raises BadInput for a word that is not UTF-8, as file names may be: no recipe can hold it."""
-    from tercet.tasks.stage import BadInput
-
-    for said in (os.fsencode(word).decode("utf-8", "backslashreplace") for word in words):
-        if said not in words:
-            raise BadInput(
-                f"The word {said!r} is not UTF-8: rename the file, or name its folder or a glob."
-            )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Options that several commands of the command line take."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
+from importlib import metadata
 from inspect import Signature, signature
 from typing import Annotated, Any
 
+import typer
 from typer import Argument, Option
 
 from tercet.flows.running.arguments import DEFAULT_STORE, RunArguments
@@ -14,6 +16,17 @@ STORE = os.environ.get("TERCET_STORE") or DEFAULT_STORE
 
 StoreOption = Annotated[str, Option("--store", help="where artifacts live [$TERCET_STORE]")]
 RunOption = Annotated[str | None, Option("--run", help="a run other than the newest")]
+CronOption = Annotated[str | None, Option("--cron", help='e.g. "0 3 * * *"')]
+TimezoneOption = Annotated[
+    str | None, Option("--timezone", help="of --cron, by name; default: the machine's")
+]
+
+
+def show_version(asked: bool) -> None:
+    """Prints Tercet's version and ends."""
+    if asked:
+        typer.echo(f"tercet {metadata.version('tercet')}")
+        raise typer.Exit
 
 
 def arguments(
@@ -52,3 +65,14 @@ def of_a_recipe(*without: str) -> Callable[[Callable[..., None]], Callable[..., 
         return called
 
     return decorate
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Raises BadInput for a word that is not UTF-8, as file names may be: no recipe can hold it."""
+    from tercet.tasks.stage import BadInput
+
+    for said in (os.fsencode(word).decode("utf-8", "backslashreplace") for word in words):
+        if said not in words:
+            raise BadInput(
+                f"The word {said!r} is not UTF-8: rename the file, or name its folder or a glob."
+            )
