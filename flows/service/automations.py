@@ -50,7 +50,9 @@ def build_automations(
     """
     each = [train] if synthesise is None else [synthesise, train]
     again = ChangeFlowRunState(state=StateType.SCHEDULED, name="AwaitingRetry", message=RESCHEDULED)
-    silent = _absence("heartbeat", expect=("heartbeat", *_ENDED), within=SILENT, of=each)
+    # Or begun: it may die before its first heartbeat.
+    alive = ("heartbeat", "Running")
+    silent = _absence(*alive, expect=("heartbeat", *_ENDED), within=SILENT, of=each)
     crashed = ChangeFlowRunState(state=StateType.CRASHED, message=DEAD)
     stuck = _absence(*_WAITING, expect=("Running", *_SCHEDULED, *_ENDED), within=PENDING, of=each)
     made = [

@@ -13,11 +13,6 @@ WORDS = _VOCABULARY.split()
 
 def write_backbone(path: Path, hidden_size: int = 32) -> Path:
     """A plain checkpoint, not yet an encoder: two layers of random BERT with its tokenizer."""
-    return make_backbone(tmp_path_factory.mktemp("backbone") / "tiny")
-
-
-def make_backbone(path: Path) -> Path:
-    """Writes `tiny_backbone` and returns its path."""
     import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,27 @@ from faulty_server import silent_port
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import server
 from tercet.flows.service.deploy import deploy_recipe
-from tercet.storage.store import open_store
+from tercet.flows.terminal.failures import StageFailed
+from tercet.storage.store import Store, open_store
 from tercet.tasks.stage import BadInput
 
 
 @pytest.fixture(scope="module")
-def client(prefect_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A client of a server to deploy to."""
+def store(prefect_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store whose server is deployed to."""
     place = open_store(str(tmp_path_factory.mktemp("deployed") / "store"))
     shutil.copytree(prefect_folder, server.folder(place.work))
     with server.prefect_server(place.work, lambda text: None):
-        from prefect.client.orchestration import get_client
+        yield place
 
-        with get_client(sync_client=True) as made:
-            yield made
+
+@pytest.fixture
+def client(store: Store) -> Iterator[Any]:
+    """A client of that server."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as made:
+        yield made
 
 
 @pytest.fixture
@@ -118,6 +126,32 @@ def test_a_recipe_without_synthesis_is_one_deployment(client: Any, recipe: Path)
     train = client.read_deployment_by_name("tercet/boats-train")
     assert len(client.read_deployment_schedules(train.id)) == 1
     assert sum("tercet boats:" in one.name for one in client.read_automations()) == 3
+
+
+def test_a_pools_runs_are_the_automations(client: Any, recipe: Path, store: Store) -> None:
+    """The sweep spares them, and they end by themselves, but not where somebody retries them."""
+    from prefect.states import AwaitingRetry, Crashed, Running
+
+    from tercet.flows.service import automations, pipeline_flow
+
+    deploy_recipe(RunArguments("ships.yaml", store.location), "rules")
+    run = client.create_flow_run_from_deployment(deployed(client, "train").id)
+
+    def goes_through(*states: Any) -> None:
+        for state in states:
+            client.set_flow_run_state(run.id, state, force=True)
+
+    goes_through(Running())
+    assert pipeline_flow.sweep(store, datetime.now(UTC) + timedelta(hours=1)) == []
+    dies = [Crashed(), AwaitingRetry(message=automations.RESCHEDULED)]
+    goes_through(*dies * 3)
+    pipeline_flow._check_reschedules(run)
+    goes_through(*dies)
+    with pytest.raises(StageFailed, match=r"rescheduled 3 times.* retry it by hand\.$"):
+        pipeline_flow._check_reschedules(run)
+    goes_through(AwaitingRetry(message="by hand"))
+    pipeline_flow._check_reschedules(run)
+    client.delete_flow_run(run.id)
 
 
 def test_what_is_refused(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
