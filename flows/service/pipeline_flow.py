@@ -41,6 +41,7 @@ from tercet.models.llm.errors import CeilingReached
 from tercet.tasks.stage import Interrupted
 
 if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import FlowRun, State
 
     from tercet.flows.pipeline.step import Step
@@ -264,6 +265,9 @@ def _check_reschedules(flow_run: "FlowRun") -> None:
         return
     with get_client(sync_client=True) as client:
         count = automations.count_reschedules(client.read_flow_run_states(flow_run.id))
+        # Nobody else knows that the process before this one left them.
+        if count:
+            _crash_tasks(client, flow_run, Crashed(message="Its process is gone."))
     if count > automations.RESCHEDULES:
         raise StageFailed(
             f"This run died and was rescheduled {automations.RESCHEDULES} times, and died again: "
@@ -298,8 +302,6 @@ def sweep(place: "Store", now: datetime | None = None) -> list[str]:
         FlowRunFilter,
         FlowRunFilterState,
         FlowRunFilterStateType,
-        TaskRunFilter,
-        TaskRunFilterFlowRunId,
     )
     from prefect.client.schemas.objects import StateType
 
@@ -323,14 +325,19 @@ def sweep(place: "Store", now: datetime | None = None) -> list[str]:
                 continue
             dead = Crashed(message="Its process is gone; the same command resumes it.")
             client.set_flow_run_state(found.id, dead, force=True)
-            tasks = client.read_task_runs(
-                task_run_filter=TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[found.id]))
-            )
-            for task_run in tasks:
-                if task_run.state is not None and not task_run.state.is_final():
-                    client.set_task_run_state(task_run.id, dead, force=True)
+            _crash_tasks(client, found, dead)
             swept.append(found.name)
     return swept
+
+
+def _crash_tasks(client: "SyncPrefectClient", flow_run: "FlowRun", dead: "State[Any]") -> None:
+    """Marks what tasks of the flow run have not ended."""
+    from prefect.client.schemas.filters import TaskRunFilter, TaskRunFilterFlowRunId
+
+    wanted = TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[flow_run.id]))
+    for task_run in client.read_task_runs(task_run_filter=wanted):
+        if task_run.state is not None and not task_run.state.is_final():
+            client.set_task_run_state(task_run.id, dead, force=True)
 
 
 def _patience(found: "FlowRun", marked: bool) -> timedelta:
