@@ -27,6 +27,8 @@ from typing import IO
 
 import psutil
 
+from tercet.flows.terminal.failures import StageFailed
+
 HOST = "127.0.0.1"
 START_SECONDS = 300.0
 # A running server answers in milliseconds; this leaves room for a loaded machine.
@@ -40,8 +42,8 @@ TAKEN = 75
 """Exit code of a server process if the store's lock is taken."""
 
 
-class ServerError(RuntimeError):
-    """The Prefect server of the store did not start: one clear sentence, then its last lines."""
+class ServerError(StageFailed):
+    """The Prefect server of the store cannot be had: one clear sentence, then its last lines."""
 
 
 @dataclass(frozen=True)
