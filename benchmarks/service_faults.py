@@ -61,7 +61,7 @@ def run_case(folder: Path, case: "Case") -> str:
 def schedule(service: Service) -> dict[str, Any]:
     """A schedule fires by itself, `train` follows, and the API takes other parameters."""
     # Prefect acts late on the end of a run that it scheduled less than five minutes before.
-    soon = time.gmtime(time.time() + 400)
+    soon = time.gmtime(time.time() + 600)
     service.deploy("--cron", f"{soon.tm_min} {soon.tm_hour} * * *", "--timezone", "UTC")
     service.worker()
     wait(

@@ -1,14 +1,17 @@
 """What `tercet deploy` makes on a real Prefect server, and what it refuses."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import yaml
-from faulty_server import silent_port
+from faulty_server import silent_port, until
 
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import server
@@ -152,6 +155,52 @@ def test_a_pools_runs_are_the_automations(client: Any, recipe: Path, store: Stor
     goes_through(AwaitingRetry(message="by hand"))
     pipeline_flow._check_reschedules(run)
     client.delete_flow_run(run.id)
+
+
+def test_a_run_that_died_with_its_worker_is_rescheduled_and_ends(
+    client: Any, recipe: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`benchmarks/service_faults.py` has more such cases, and the real waiting time."""
+    from tercet.flows.service import automations
+
+    monkeypatch.setattr(automations, "SILENT", timedelta(seconds=35))
+    deploy_recipe(RunArguments("ships.yaml", store.location), "dying")
+    train = deployed(client, "train").id
+    run = client.create_flow_run_from_deployment(train, parameters={"until": "ingest"}).id
+    words = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "dying"]
+
+    def state() -> Any:
+        return client.read_flow_run(run).state
+
+    log = recipe.parent / "log"
+    with log.open("wb") as output:
+        first = subprocess.Popen(words, stdout=output, stderr=output)
+        try:
+            assert until(lambda: state().is_running()), log.read_text()
+        finally:
+            _kill(first)
+        second = subprocess.Popen(words, stdout=output, stderr=output)
+        try:
+            assert until(lambda: state().is_completed() or state().is_failed()), log.read_text()
+        finally:
+            _kill(second)
+    names = [one.name for one in client.read_flow_run_states(run)]
+    assert names[-1] == "Completed", state().message
+    crashed = names.index("Crashed")
+    assert names[crashed + 1] == "AwaitingRetry"
+    found = client.read_flow_run(run)
+    assert found.name == f"ships {found.labels['tercet.run']}"
+    (artifact,) = [one for one in client.read_artifacts() if one.key == "runs-of-ships"]
+    assert artifact.flow_run_id == run
+    assert "| ingest | " in artifact.data
+    assert f"tercet report {found.labels['tercet.run']}" in artifact.data
+
+
+def _kill(worker: "subprocess.Popen[bytes]") -> None:
+    """The worker and what it has started, at once."""
+    for process in [*psutil.Process(worker.pid).children(recursive=True), worker]:
+        process.kill()
+    worker.wait()
 
 
 def test_what_is_refused(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
