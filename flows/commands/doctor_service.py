@@ -1,0 +1,141 @@
+"""What `tercet doctor` finds of services: workers, automations and endpoints.
+
+Prefect's server is asked over HTTP, since importing Prefect takes seconds and writes to its home.
+"""
+
+import base64
+import json
+import os
+import shlex
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from typing import Any, Literal
+from urllib.parse import quote
+
+from tercet.flows.pages.redaction import public
+from tercet.storage import runs
+from tercet.storage.store import StoreError, open_store
+
+State = Literal["ok", "note", "missing", "unwritable"]
+
+_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report.
+
+    state: ok; note: worth knowing, but the quickstart does not need it; missing: the quickstart
+        needs it; unwritable: the store cannot be written.
+    """
+
+    state: State
+    what: str
+    says: str
+
+
+def deployed() -> list[Finding]:
+    """The workers and automations of what `tercet deploy` has put on the shared server."""
+    url = os.environ.get("PREFECT_API_URL", "").rstrip("/")
+    if not url:
+        return []
+    try:
+        of_tercet = {"flows": {"name": {"any_": ["tercet"]}}}
+        deployments = _ask(f"{url}/deployments/filter", of_tercet)
+        if not deployments:
+            says = "nothing is deployed on that server: tercet deploy RECIPE"
+            return [Finding("note", "workers", says)]
+        pools = dict.fromkeys(one["work_pool_name"] for one in deployments)
+        found = [_workers(url, pool) for pool in pools if pool is not None]
+        automations = _ask(f"{url}/automations/filter", {})
+    except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
+        says = f"the server does not say what is deployed ({_fault(error)}): "
+        return [Finding("note", "workers", says + "see the line above, and its login")]
+    return [*found, *_automations(deployments, automations)]
+
+
+def _workers(url: str, pool: str) -> Finding:
+    of_pool = f"{url}/work_pools/{quote(pool, safe='')}"
+    if _ask(of_pool, None)["is_paused"]:
+        says = f"the pool {pool!r} is paused: prefect work-pool resume {shlex.quote(pool)}"
+        return Finding("note", "workers", says)
+    workers = _ask(f"{of_pool}/workers/filter", {})
+    online = [worker["name"] for worker in workers if worker["status"] == "ONLINE"]
+    if not online:
+        start = f"prefect worker start --pool {shlex.quote(pool)} --limit 1"
+        return Finding("note", "workers", f"none is online in the pool {pool!r}: {start}")
+    count = "1 is" if len(online) == 1 else f"{len(online)} are"
+    return Finding("ok", "workers", f"{count} online in the pool {pool!r}")
+
+
+def _automations(deployments: Any, automations: Any) -> list[Finding]:
+    """Those that watch over each recipe, whose names `tercet deploy` begins with the recipe's."""
+    found = []
+    recipes = (
+        one["name"].removesuffix("-train").removesuffix("-synthesise") for one in deployments
+    )
+    for recipe in dict.fromkeys(recipes):
+        own = [one for one in automations if one["name"].startswith(f"tercet {recipe}: ")]
+        off = [one["name"] for one in own if not one["enabled"]]
+        if not own:
+            says = f"no automation watches over {recipe}: tercet deploy its recipe again"
+        elif off:
+            says = f"{', '.join(off)}: switched off, switch on under Automations in Prefect's pages"
+        else:
+            says = f"automations that watch over {recipe}: {len(own)}"
+        found.append(Finding("ok" if own and not off else "note", "watch", says))
+    return found
+
+
+def endpoints(store: str) -> list[Finding]:
+    """Whether the endpoints that the newest run's recipe names answer."""
+    try:
+        run = runs.resolve_run(open_store(store, create=False), None)
+    except StoreError:
+        return []
+    asked: Mapping[str, Any] = (run["recipe"].get("run") or {}).get("llm") or {}
+    found = []
+    for endpoint in asked.get("endpoints") or ():
+        shown = public(endpoint)
+        key_env = str(asked.get("key_env") or "TERCET_LLM_KEY")
+        key = os.environ.get(key_env, "").strip()
+        try:
+            _ask(f"{endpoint.rstrip('/')}/models", None, {"Authorization": f"Bearer {key}"})
+        except (OSError, HTTPException, ValueError) as error:
+            refused = isinstance(error, urllib.error.HTTPError) and error.code in (401, 403)
+            remedy = (
+                f"put its key into {key_env}" if refused else "start it, or correct its address"
+            )
+            says = f"{shown} of run {run['run_id']} does not answer ({_fault(error)}): {remedy}"
+            found.append(Finding("note", "endpoint", says))
+        else:
+            found.append(Finding("ok", "endpoint", f"{shown} answers"))
+    return found
+
+
+def _ask(url: str, body: Any, headers: Mapping[str, str] | None = None) -> Any:
+    """The JSON that the address answers: to a POST of the body, without one to a GET."""
+    data = None if body is None else json.dumps(body).encode()
+    sent = {"Content-Type": "application/json", **(_login() if headers is None else headers)}
+    request = urllib.request.Request(url, data, sent)
+    with urllib.request.urlopen(request, timeout=_SECONDS) as answer:
+        return json.load(answer)
+
+
+def _login() -> dict[str, str]:
+    """What Prefect's own clients send, by their settings."""
+    if key := os.environ.get("PREFECT_API_KEY"):
+        return {"Authorization": f"Bearer {key}"}
+    if word := os.environ.get("PREFECT_API_AUTH_STRING"):
+        return {"Authorization": f"Basic {base64.b64encode(word.encode()).decode()}"}
+    return {}
+
+
+def _fault(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"HTTP {error.code}"
+    reason = getattr(error, "reason", error)
+    return str(getattr(reason, "strerror", None) or type(reason).__name__)
