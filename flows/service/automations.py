@@ -50,9 +50,10 @@ def build_automations(
     """
     each = [train] if synthesise is None else [synthesise, train]
     again = ChangeFlowRunState(state=StateType.SCHEDULED, name="AwaitingRetry", message=RESCHEDULED)
-    # Or begun: it may die before its first heartbeat.
+    # Or begun: it may die before its first heartbeat. The last one of a run may come after its end.
     alive = ("heartbeat", "Running")
-    silent = _absence(*alive, expect=("heartbeat", *_ENDED), within=SILENT, of=each)
+    over = (*_ENDED, *_SCHEDULED, *_WAITING)
+    silent = _absence(*alive, expect=("heartbeat", *over), within=SILENT, of=each)
     crashed = ChangeFlowRunState(state=StateType.CRASHED, message=DEAD)
     stuck = _absence(*_WAITING, expect=("Running", *_SCHEDULED, *_ENDED), within=PENDING, of=each)
     made = [
