@@ -7,11 +7,18 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import obstore
 from obstore.exceptions import AlreadyExistsError
 from obstore.store import LocalStore
+
+
+class Stat(NamedTuple):
+    """An object's size in bytes, and when it was written, in seconds since the epoch."""
+
+    bytes: int
+    written: float
 
 
 class Objects(Protocol):
@@ -39,8 +46,8 @@ class Objects(Protocol):
     def names(self, prefix: str) -> Iterator[tuple[str, bool]]:
         """The names directly below the prefix, and whether each is itself a prefix of others."""
 
-    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """The path of every object below the prefix, and its size in bytes."""
+    def stats(self, prefix: str) -> Iterator[tuple[str, Stat]]:
+        """The path of every object below the prefix, with its size and age."""
 
     def delete(self, path: str) -> None:
         """Removes the object. May raise FileNotFoundError."""
@@ -70,9 +77,8 @@ class Folder:
     def put_file(self, path: str, source: Path, move: bool) -> None:
         if move:
             target = self.root / path
-            target.parent.mkdir(parents=True, exist_ok=True)
             try:
-                source.replace(target)
+                _replace(source, target)
                 return
             except OSError as error:
                 if error.errno != errno.EXDEV:
@@ -94,20 +100,39 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             return
 
-    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
+    def stats(self, prefix: str) -> Iterator[tuple[str, Stat]]:
         for folder, _, names in os.walk(self.root / prefix, onerror=_told, followlinks=True):
             for name in names:
                 path = Path(folder, name)
                 # A link that leads nowhere, or to itself, is no object.
                 try:
-                    size = path.stat().st_size
+                    found = path.stat()
                 except OSError as error:
                     _told(error)
                 else:
-                    yield path.relative_to(self.root).as_posix(), size
+                    stat = Stat(found.st_size, found.st_mtime)
+                    yield path.relative_to(self.root).as_posix(), stat
 
     def delete(self, path: str) -> None:
-        obstore.delete(self._files, path)
+        # Not by obstore, which knows no names as it gives to what it is writing.
+        place = self.root / path
+        place.unlink()
+        # A folder is no object: it goes with the last one in it.
+        with suppress(OSError):
+            for folder in place.relative_to(self.root).parents[:-1]:
+                (self.root / folder).rmdir()
+
+
+def _replace(source: Path, target: Path) -> None:
+    """Renames a file into a folder, which whoever deletes its last file may remove meanwhile."""
+    while True:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source.replace(target)
+            return
+        except FileNotFoundError:
+            if not source.exists():
+                raise
 
 
 def _told(error: OSError) -> None:

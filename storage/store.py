@@ -19,7 +19,7 @@ from typing import Any
 from obstore.exceptions import BaseError
 
 from tercet.storage.layout import own_names
-from tercet.storage.objects import Folder, Objects
+from tercet.storage.objects import Folder, Objects, Stat
 
 FORMAT = 1
 # Opens the objects at a location `scheme://…` that is no local directory.
@@ -157,10 +157,14 @@ class Store:
         with clear_errors(self.location):
             return own_names(prefix, self.objects.names(prefix))
 
+    def stats(self, prefix: str) -> dict[str, Stat]:
+        """The size and age of every object below the prefix, by path."""
+        with clear_errors(self.location):
+            return dict(self.objects.stats(prefix))
+
     def sizes(self, prefix: str) -> dict[str, int]:
         """The size in bytes of every object below the prefix, by path."""
-        with clear_errors(self.location):
-            return dict(self.objects.sizes(prefix))
+        return {path: stat.bytes for path, stat in self.stats(prefix).items()}
 
     def exists(self, path: str) -> bool:
         """Whether an object with this name exists."""
@@ -277,7 +281,7 @@ def _make(root: Path) -> None:
                     "name an empty or a new directory."
                 )
             Store(str(root), root, Folder(root)).create_json(MARKER, {"format": FORMAT})
-        probe = root / f".probe-{uuid.uuid4().hex}"
+        probe = root / f".probe-{os.getpid()}-{uuid.uuid4().hex}"
         try:
             probe.write_bytes(b"tercet")
         finally:

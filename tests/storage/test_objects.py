@@ -1,6 +1,7 @@
 """What a store needs of its objects, wherever they lie."""
 
 import pickle
+import time
 from pathlib import Path
 
 import pytest
@@ -31,12 +32,16 @@ def test_objects_come_and_go(objects: Objects, tmp_path: Path) -> None:
     there = pickle.loads(pickle.dumps(objects))
     assert sorted(there.names("a")) == [("b.json", False), ("c", True)]
     assert list(there.names("nowhere")) == []
-    assert dict(there.sizes("a")) == {"a/b.json": 5, "a/c/d": 5}
+    stats = dict(there.stats("a"))
+    assert {path: stat.bytes for path, stat in stats.items()} == {"a/b.json": 5, "a/c/d": 5}
+    assert all(abs(stat.written - time.time()) < 60 for stat in stats.values())
     for _ in range(2):
         assert there.local("a/c/d", cache).read_bytes() == b"12345"
     objects.delete("a/b.json")
     with pytest.raises(FileNotFoundError):
         objects.get("a/b.json")
+    objects.delete("a/c/d")
+    assert list(there.names("")) == []
 
 
 def test_a_scheme_opens_a_store_and_an_unknown_one_says_so(
@@ -68,12 +73,12 @@ def test_answers_wait_in_the_work_directory_until_they_are_sealed(
     journal = Journal(store, "0" * 32, "a test")
     journal.append(checked({**row, "created": "2026-11-26T10:00:00"}))
     assert journal_names(store) == ["0" * 32]
-    assert dict(store.objects.sizes("responses")) == {}
+    assert dict(store.objects.stats("responses")) == {}
     journal.seal()
     assert journal_names(store) == []
     assert sealed_names(store) == ["0" * 32]
     (file,) = contents(store)[0]
     assert Path(file).is_relative_to(store.work)
-    assert [path for path, _ in store.objects.sizes("responses")] == [
+    assert [path for path, _ in store.objects.stats("responses")] == [
         f"responses/{'0' * 32}.parquet"
     ]

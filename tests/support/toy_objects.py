@@ -1,12 +1,13 @@
 """A store's objects as somebody else might keep them: rows of one SQLite file, `toy:///PATH`."""
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tercet.storage.objects import fetched
+from tercet.storage.objects import Stat, fetched
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Rows:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(self.database, timeout=60)) as connection, connection:
-            connection.execute("CREATE TABLE IF NOT EXISTS objects (path PRIMARY KEY, data)")
+            connection.execute("CREATE TABLE IF NOT EXISTS objects (path PRIMARY KEY, data, put)")
             yield connection
 
     def get(self, path: str) -> bytes:
@@ -31,7 +32,9 @@ class Rows:
     def put(self, path: str, data: bytes, absent: bool) -> bool:
         how = "IGNORE" if absent else "REPLACE"
         with self._open() as db:
-            done = db.execute(f"INSERT OR {how} INTO objects VALUES (?, ?)", [path, data])
+            done = db.execute(
+                f"INSERT OR {how} INTO objects VALUES (?, ?, ?)", [path, data, time.time()]
+            )
             return done.rowcount == 1
 
     def put_file(self, path: str, source: Path, move: bool) -> None:
@@ -41,14 +44,15 @@ class Rows:
         return fetched(cache / path, lambda aside: aside.write_bytes(self.get(path)))
 
     def names(self, prefix: str) -> Iterator[tuple[str, bool]]:
-        below = (path.removeprefix(f"{prefix}/") for path, _ in self.sizes(prefix))
+        below = (path.removeprefix(f"{prefix}/") for path, _ in self.stats(prefix))
         yield from {(path.partition("/")[0], "/" in path) for path in below}
 
-    def sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
-        query = "SELECT path, length(data) FROM objects WHERE substr(path, 1, ?) = ?"
+    def stats(self, prefix: str) -> Iterator[tuple[str, Stat]]:
+        query = "SELECT path, length(data), put FROM objects WHERE substr(path, 1, ?) = ?"
         start = f"{prefix}/" if prefix else ""
         with self._open() as db:
-            yield from db.execute(query, [len(start), start]).fetchall()
+            found = db.execute(query, [len(start), start]).fetchall()
+        yield from ((path, Stat(size, put)) for path, size, put in found)
 
     def delete(self, path: str) -> None:
         with self._open() as db:

@@ -63,7 +63,7 @@ def test_a_run_in_a_store_elsewhere_makes_the_same_rows(
     assert set(run().values()) == {"reused"}
     assert {path.name for path in tmp_path.iterdir()} == {"objects.db", "work"}
     # What only this machine needs is none of them.
-    folders = {path.partition("/")[0] for path, _ in store.objects.sizes("")}
+    folders = {path.partition("/")[0] for path, _ in store.objects.stats("")}
     assert folders == {"store.json", "artifacts", "keys", "runs", "schemas"}
 
 
