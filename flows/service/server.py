@@ -222,7 +222,9 @@ def _spawn(home: Path) -> "subprocess.Popen[bytes]":
             for name in ("prefect.db", "prefect.db-wal", "prefect.db-shm", "prefect.db-journal"):
                 (home / name).unlink(missing_ok=True)
         (home / "server.json").unlink(missing_ok=True)
-    with (home / "server.log").open("wb") as log:
+    # For appending, since the server cuts it when it gets too long.
+    with (home / "server.log").open("ab") as log:
+        log.truncate(0)
         # Reuses the last port if it is free, so that bookmarks keep working.
         return subprocess.Popen(
             [sys.executable, "-m", PROCESS, str(home), str(before.port if before else 0)],

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from tercet.flows.service.server import HOST, TAKEN, Server
+from tercet.models.llm.vllm import log
 
 # How long the server waits for a new user after all users were killed.
 ORPHAN_SECONDS = 30.0
@@ -34,12 +35,16 @@ def _bound(preferred: int) -> socket.socket:
 
 
 def _stop_when_alone(home: Path) -> None:
-    """Ends this process once it has had no users for a while because they were killed."""
+    """Ends this process once it has had no users for a while because they were killed.
+
+    Looks after the log meanwhile.
+    """
     alone = 0.0
     step = ORPHAN_SECONDS / 6
     with (home / "users.lock").open("ab") as users:
         while True:
             time.sleep(step)
+            log.cut(home / "server.log")
             try:
                 fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -24,7 +24,7 @@ from tercet.models.llm.settings import LlmSettings
 from tercet.models.llm.vllm import gpu_memory, supervisor
 from tercet.models.llm.vllm.build import VllmBuild, find
 from tercet.models.llm.vllm.command import HOST, command, environment, served_name
-from tercet.models.llm.vllm.log import telling_lines
+from tercet.models.llm.vllm.log import cut, telling_lines
 
 LOG = "vllm.log"
 RECORD = "vllm.json"
@@ -283,6 +283,8 @@ class Engine:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_HEALTH_SECONDS)
                 return None
+            if cut(self.log):
+                self._log_start = 0
             if _is_healthy(self._port):
                 heard = time.monotonic()
             elif time.monotonic() - heard > _SILENT_SECONDS and not self._stopping.is_set():

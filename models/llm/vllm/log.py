@@ -1,4 +1,4 @@
-"""Why a server failed, in its own words: the telling lines of its log."""
+"""A server's log: why it failed, in its own words, and how long the file may get."""
 
 import re
 from pathlib import Path
@@ -24,6 +24,8 @@ _NOISE = re.compile(
 _MANY = "validation error"
 _TAIL_BYTES = 400_000
 _LONGEST = 300
+# A log that has more bytes is cut to its last quarter.
+MOST_BYTES = 8 * 2**20
 
 
 def telling_lines(log: Path, since: int = 0, count: int = 3) -> list[str]:
@@ -47,6 +49,25 @@ def telling_lines(log: Path, since: int = 0, count: int = 3) -> list[str]:
         echoes = [line for line in lines if _FAULT.match(line)]
         faults = list(dict.fromkeys(echoes)) or lines[-count:]
     return [line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…" for line in faults[:count]]
+
+
+def cut(log: Path) -> bool:
+    """Cuts a log that has grown beyond MOST_BYTES down to its last quarter; whether it did.
+
+    The log's writer must have opened it for appending; what it writes meanwhile may get lost.
+    """
+    try:
+        with log.open("r+b") as file:
+            if file.seek(0, 2) <= MOST_BYTES:
+                return False
+            file.seek(-MOST_BYTES // 4, 2)
+            rest = file.read().partition(b"\n")[2]
+            file.truncate(0)
+            file.seek(0)
+            file.write(b"[earlier lines were cut]\n" + rest)
+    except OSError:
+        return False
+    return True
 
 
 def _tail(log: Path, since: int) -> list[str]:
