@@ -12,12 +12,12 @@
 Readers rely only on records. A file that no record names does not exist.
 """
 
+import json
 import shutil
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +27,15 @@ from tercet.storage.fingerprint import file_digest
 from tercet.storage.layout import foreign
 from tercet.storage.objects import Folder
 from tercet.storage.part_writer import StagedPart, schema_file
+from tercet.storage.records import Record, described, files_by_table, now, paths_of, totals, whole
 from tercet.storage.rows import Rows
 from tercet.storage.store import Store, StoreError, clear_errors, json_bytes
-
-Record = dict[str, Any]
 
 MANIFEST = "manifest.json"
 PLAN = "plan.json"
 ALL_RECORDS = "parts.json"
+# Prefix of a note in an artifact's scratch: the files that an attempt at a part brings.
+_UPLOADING = "uploading-"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,10 @@ class Artifact:
         manifest = self.manifest()
         own = {"step": self.step, "version": self.version}
         return manifest is None or manifest | own == manifest
+
+    def place(self, index: int) -> dict[str, Any]:
+        """What is noted under a part's key."""
+        return {"step": self.step, "version": self.version, "index": index}
 
     def plan(self) -> list[dict[str, Any]] | None:
         """The part plan, or None before there is one."""
@@ -93,13 +98,13 @@ class Artifact:
     def whole_parts(self) -> list[int]:
         """The parts whose files are there, tables of the size that their records say."""
         records = list(self.records().values())
-        return [record["index"] for record in _whole(self.store, records)]
+        return [record["index"] for record in whole(self.store, records)]
 
     def intact(self) -> bool:
         """Whether every record that its manifest counts is there, and every file that they name."""
         records, manifest = self.records(), self.manifest()
         counted = len(records) if manifest is None else manifest["parts"]
-        return counted == len(records) == len(_whole(self.store, list(records.values())))
+        return counted == len(records) == len(whole(self.store, list(records.values())))
 
     def repair(self) -> None:
         """Makes it unfinished, without the parts that are not whole: these alone are made again."""
@@ -108,8 +113,8 @@ class Artifact:
         # nobody can carry it out.
         known = {version for part in plan or () for version in part.get("known", ())}
         there = all(Artifact(self.store, self.step, one).manifest() for one in known)
-        whole = self.whole_parts() if plan is not None and there else []
-        lost = set(self.records()) - set(whole)
+        kept = self.whole_parts() if plan is not None and there else []
+        lost = set(self.records()) - set(kept)
         self.store.delete(f"{self.path}/{MANIFEST}")
         self.store.delete(f"{self.path}/{ALL_RECORDS}")
         for index in lost:
@@ -141,18 +146,21 @@ class Artifact:
             The valid record. If another process was first, it is that one's. Files that the valid
             record does not name are removed.
         """
-        uploaded: list[str] = []
+        places = self._places(index, part)
+        note = self.scratch() / f"{_UPLOADING}{uuid.uuid4().hex}"
         try:
-            record = self._upload(index, part, uploaded)
-            record |= _described(index, key, info)
+            with clear_errors(self.store.location):
+                note.write_bytes(json_bytes(list(places.values())))
+            record = self._upload(part, places) | described(index, key, info)
             if not self.store.create_json(self._record_path(index), record):
                 record = self._standing(index)
-                self._remove(uploaded, part, record)
+                self._remove(places, record)
         except BaseException:
             # If an interrupt came after the record was made, the files belong to the part.
             with suppress(StoreError):
-                self._remove(uploaded, part, self.record(index))
+                self._remove(places, self.record(index))
             raise
+        note.unlink(missing_ok=True)
         self._remember(record)
         return record
 
@@ -160,7 +168,7 @@ class Artifact:
         """Commits a part whose files are already in another artifact; returns the valid record."""
         kept = {name: record[name] for name in ("tables", "files", "schemas")}
         merged = {"source": record.get("source"), **info}
-        created = kept | _described(index, record["key"], merged)
+        created = kept | described(index, record["key"], merged)
         if self.store.create_json(self._record_path(index), created):
             return created
         return self._standing(index)
@@ -179,19 +187,20 @@ class Artifact:
             # Missing if a process was killed between the record and this entry.
             if f"{record['key']}.json" not in noted:
                 self._remember(record)
-        whole = {
+        self._clear_uploads(records)
+        finished = {
             "step": self.step,
             "version": self.version,
-            "created": _now(),
+            "created": now(),
             "parts": len(records),
             **manifest,
             "tables": totals(list(records.values())),
         }
         self.store.create_json(f"{self.path}/{ALL_RECORDS}", list(records.values()))
-        if not self.store.create_json(f"{self.path}/{MANIFEST}", whole):
-            whole = self.manifest() or whole
+        if not self.store.create_json(f"{self.path}/{MANIFEST}", finished):
+            finished = self.manifest() or finished
         self.clear_scratch()
-        return whole
+        return finished
 
     def rows(self, known_schemas: Mapping[str, pa.Schema] | None = None) -> Rows:
         """The rows of all committed parts, in the plan's order.
@@ -228,42 +237,63 @@ class Artifact:
             )
         return record
 
-    def _upload(self, index: int, part: StagedPart, uploaded: list[str]) -> Record:
+    def _places(self, index: int, part: StagedPart) -> dict[Path, str]:
+        """Where each file of the part goes, under a name that no other attempt gives."""
         unique = f"{index:05d}-{uuid.uuid4().hex[:12]}"
+        places = {
+            file.path: f"{self.path}/data/{table}/{unique}-{number:03d}.parquet"
+            for table, files in part.files.items()
+            for number, file in enumerate(files)
+        }
+        for source in [] if part.directory is None else sorted(part.directory.rglob("*")):
+            if source.is_file() and part.directory is not None:
+                name = source.relative_to(part.directory).as_posix()
+                places[source] = f"{self.path}/files/{unique}/{name}"
+        return places
+
+    def _upload(self, part: StagedPart, places: Mapping[Path, str]) -> dict[str, Any]:
         tables: dict[str, list[dict[str, Any]]] = {}
+        models = dict(places)
         for table, files in part.files.items():
             tables[table] = []
-            for number, file in enumerate(files):
-                path = f"{self.path}/data/{table}/{unique}-{number:03d}.parquet"
-                uploaded.append(path)
+            for file in files:
+                path = models.pop(file.path)
                 self.store.put_file(path, file.path, move=True)
                 entry = {"path": path, "rows": file.rows, "bytes": file.bytes}
                 tables[table].append(entry | {"digest": file.digest})
         schemas = {name: put_schema(self.store, schema) for name, schema in part.schemas.items()}
-        models = []
-        found = [] if part.directory is None else sorted(part.directory.rglob("*"))
-        for source in (path for path in found if path.is_file()):
-            assert part.directory is not None
-            path = f"{self.path}/files/{unique}/{source.relative_to(part.directory).as_posix()}"
-            uploaded.append(path)
+        files_ = []
+        for source, path in models.items():
             self.store.put_file(path, source)
             size = source.stat().st_size
-            models.append({"path": path, "bytes": size, "digest": file_digest(source)})
-        return {"tables": tables, "files": models, "schemas": schemas}
+            files_.append({"path": path, "bytes": size, "digest": file_digest(source)})
+        return {"tables": tables, "files": files_, "schemas": schemas}
 
-    def _remove(self, uploaded: Sequence[str], part: StagedPart, standing: Record | None) -> None:
+    def _remove(self, places: Mapping[Path, str], standing: Record | None) -> None:
         """Removes the part's files, except those that the standing record names."""
-        for path in set(uploaded) - set(_paths(standing)):
+        for path in set(places.values()) - set(paths_of(standing)):
             with suppress(StoreError, FileNotFoundError):
                 self.store.delete(path)
-        for files in part.files.values():
-            for file in files:
+        for source, path in places.items():
+            if path.startswith(f"{self.path}/data/"):
                 with suppress(OSError):
-                    file.path.unlink()
+                    source.unlink()
+
+    def _clear_uploads(self, records: Mapping[int, Record]) -> None:
+        """Removes what killed attempts at the parts have left: now that every part has its record,
+        nobody will name it any more.
+        """
+        named = {path for record in records.values() for path in paths_of(record)}
+        for note in self.scratch().glob(f"{_UPLOADING}*"):
+            with suppress(ValueError):
+                for path in {*json.loads(note.read_bytes())} - named:
+                    self.store.delete(path)
+                    # Under this name it is written in a local directory.
+                    self.store.delete(f"{path}#1")
 
     def _remember(self, record: Record) -> None:
-        place = {"step": self.step, "version": self.version, "index": record["index"]}
-        self.store.replace(f"{_keys(self.step)}/{record['key']}.json", json_bytes(place))
+        place = json_bytes(self.place(record["index"]))
+        self.store.replace(key_path(self.step, record["key"]), place)
 
 
 def open_artifact(store: Store, step: str, version: str) -> Artifact:
@@ -315,7 +345,7 @@ def find_parts(store: Store, step_kind: str, keys: Collection[str]) -> dict[str,
         record = records[artifact.path].get(place["index"])
         if record is not None and record["key"] == key:
             found[key] = record
-    return {record["key"]: record for record in _whole(store, list(found.values()))}
+    return {record["key"]: record for record in whole(store, list(found.values()))}
 
 
 def put_schema(store: Store, schema: pa.Schema) -> str:
@@ -327,74 +357,10 @@ def put_schema(store: Store, schema: pa.Schema) -> str:
     return path
 
 
-def files_by_table(records: Sequence[Record]) -> dict[str, list[str]]:
-    """Each table's data files in these records, in order; for an empty one a file without rows."""
-    found: dict[str, list[str]] = {}
-    for record in records:
-        for table, files in record["tables"].items():
-            found.setdefault(table, []).extend(file["path"] for file in files)
-    for record in records:
-        for table, path in record["schemas"].items():
-            if not found.get(table):
-                found[table] = [path]
-    return found
-
-
-def totals(records: Sequence[Record]) -> dict[str, dict[str, int]]:
-    """Rows, files and bytes of each table in these records, including empty tables."""
-    sums: dict[str, dict[str, int]] = {}
-    for record in records:
-        for table in record["schemas"]:
-            sums.setdefault(table, {"rows": 0, "files": 0, "bytes": 0})
-        for table, files in record["tables"].items():
-            total = sums.setdefault(table, {"rows": 0, "files": 0, "bytes": 0})
-            total["rows"] += sum(file["rows"] for file in files)
-            total["files"] += len(files)
-            total["bytes"] += sum(file["bytes"] for file in files)
-    return sums
-
-
-def _described(index: int, key: str, info: Mapping[str, Any]) -> Record:
-    rest = {name: value for name, value in info.items() if name != "source"}
-    return {
-        "index": index,
-        "key": key,
-        "created": _now(),
-        "source": info.get("source") or [],
-        "info": rest,
-    }
-
-
-def _paths(record: Record | None) -> list[str]:
-    """The paths of all files in the record."""
-    if record is None:
-        return []
-    data = [file["path"] for files in record["tables"].values() for file in files]
-    models = [file["path"] for file in record["files"]]
-    return data + models + list(record["schemas"].values())
-
-
-def _whole(store: Store, records: Sequence[Record]) -> list[Record]:
-    """The records whose files are all there, with tables of the size that the record says."""
-    parents = {path.rpartition("/")[0] for record in records for path in _paths(record)}
-    there: dict[str, int] = {}
-    for folder in {"/".join(parent.split("/")[:3]) for parent in parents}:
-        there |= store.sizes(folder)
-    return [
-        record
-        for record in records
-        if all(path in there for path in _paths(record))
-        and all(
-            there[file["path"]] == file["bytes"]
-            for files in record["tables"].values()
-            for file in files
-        )
-    ]
+def key_path(step: str, key: str) -> str:
+    """Where it is noted in which artifact the part with this key was made."""
+    return f"{_keys(step)}/{key}.json"
 
 
 def _keys(step: str) -> str:
     return f"keys/{step.partition('.')[0]}"
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

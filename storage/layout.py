@@ -37,7 +37,11 @@ LAYOUT: Listing = {
     },
     "keys": {_NAME: {_JSON: FILE}},
     "runs": {
-        r"\d{8}T\d{12}-[0-9a-f]{4}": {START: FILE, r"end\.json": FILE, "steps": {_JSON: FILE}}
+        r"\d{8}T\d{12}-[0-9a-f]{4}": {
+            START: FILE,
+            r"(uses|end)\.json": FILE,
+            "steps": {_JSON: FILE},
+        }
     },
     "responses": {
         rf"{ANSWERS}\.(parquet|writing)": FILE,
@@ -70,6 +74,21 @@ def own_names(prefix: str, names: Iterable[tuple[str, bool]]) -> list[str]:
     return sorted(
         name for name, is_folder, kind in kinds if kind is not None and is_folder != (kind == FILE)
     )
+
+
+def is_own(path: str) -> bool:
+    """Whether an object of this path is the store's, or was to be, as its ending `#1` says."""
+    kind: Any = LAYOUT
+    for part in unfinished(path).split("/"):
+        kind = None if kind == FILE else _kind(kind, part)
+        if kind is None or kind is ANYTHING:
+            return kind is ANYTHING
+    return bool(kind == FILE)
+
+
+def unfinished(path: str) -> str:
+    """The path without the ending of what is being written, or was when its process was killed."""
+    return _UNFINISHED.sub("", path)
 
 
 def foreign(root: Path) -> Iterator[Path]:

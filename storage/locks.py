@@ -52,7 +52,8 @@ def hold(
     handle = _acquire(store, path, waiting, give_up)
     _held.add(handle)
     try:
-        with clear_errors(store.location):
+        # Only for those who wait: a full disk keeps nobody from making room.
+        with suppress(OSError):
             os.ftruncate(handle, 0)
             os.pwrite(handle, json.dumps({"pid": os.getpid(), "who": who}).encode(), 0)
         yield
@@ -77,6 +78,21 @@ def is_held(store: Store, name: str) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def sweep(store: Store) -> None:
+    """Removes the lock files of processes that were killed; a lock that is held stays."""
+    with suppress(FileNotFoundError):
+        for path in (store.work / "locks").iterdir():
+            with suppress(OSError):
+                handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                try:
+                    # As its holder would, so that no two processes remove it, the second a new one.
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if _stands(handle, path):
+                        path.unlink()
+                finally:
+                    os.close(handle)
 
 
 def alive(process: int) -> bool:

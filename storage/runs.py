@@ -1,6 +1,7 @@
 """Runs: what was started, the artifact of each step, and how the run ended.
 
     runs/<run_id>/start.json         created if absent
+                  uses.json          the artifacts that it may read or make, until it is done
                   steps/<step>.json  as each step is reached
                   end.json           repeats the steps, so that listing reads only two files
 
@@ -10,7 +11,7 @@ lock is free has crashed.
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +19,9 @@ from tercet.storage import locks
 from tercet.storage.store import Store, StoreError, json_bytes
 
 Run = dict[str, Any]
+
+# Held by whoever deletes artifacts, and by a run while it begins to use what lies in the store.
+COLLECTION = "gc"
 
 # May stand before a tag's name wherever a run, a version or a model is named.
 TAG_PREFIX = "tag:"
@@ -66,6 +70,46 @@ def record_step(store: Store, run_id: str, step: str, entry: Mapping[str, Any]) 
     standing = store.get_json(path)
     if standing is None or standing.get("version") != noted.get("version"):
         store.replace(path, json_bytes(noted))
+
+
+def use(store: Store, run_id: str, artifacts: Collection[str]) -> None:
+    """Notes that the run may use these artifacts (`step@version`), which then stay until it is
+    done. The caller holds the lock `COLLECTION`.
+    """
+    path = f"runs/{run_id}/uses.json"
+    noted = set(store.get_json(path) or ())
+    if not noted.issuperset(artifacts):
+        store.replace(path, json_bytes(sorted({*noted, *artifacts})))
+
+
+def used(store: Store, run: Run) -> set[str]:
+    """The artifacts (`step@version`) that the run reached, that its tags named when it began, or
+    that it may use once it is resumed; whether or not they are there.
+    """
+    reached = {f"{step['step']}@{step.get('version')}" for step in run["steps"]}
+    noted = None if run["state"] == "done" else store.get_json(f"runs/{run['run_id']}/uses.json")
+    return reached | set(run["info"].get("tags", {}).values()) | set(noted or ())
+
+
+def remove_run(store: Store, run_id: str) -> None:
+    """Removes the record of a run; what it made stays until it is collected.
+
+    Raises StoreError if the run is going on or has a tag.
+    """
+    with locks.hold(store, COLLECTION, who="tercet rm"):
+        if locks.is_held(store, f"run-{run_id}"):
+            raise StoreError(f"The run {run_id} is going on: stop it first, or wait for its end.")
+        for name in store.list("tags"):
+            tagged = store.get_json(f"tags/{name}") or {}
+            if tagged.get("target") == run_id:
+                tag = name.removesuffix(".json")
+                raise StoreError(
+                    f"The run {run_id} has the tag {tag!r}: move that first, tercet tag REF {tag}."
+                )
+        # Without its start it is no run, whatever becomes of the rest.
+        store.delete(f"runs/{run_id}/start.json")
+        for path in store.stats(f"runs/{run_id}"):
+            store.delete(path)
 
 
 def end_run(store: Store, run_id: str, state: str, info: Mapping[str, Any]) -> None:

@@ -14,7 +14,8 @@ from tercet.flows.results.few import TOO_FEW, is_few
 from tercet.flows.results.refs import find_artifact
 from tercet.flows.terminal import text_table
 from tercet.storage import runs, tags
-from tercet.storage.artifacts import Artifact, open_artifact, totals
+from tercet.storage.artifacts import Artifact, open_artifact
+from tercet.storage.records import totals
 from tercet.storage.store import Store, StoreError, open_store
 from tercet.storage.warnings import warnings_of
 from tercet.tasks.stage import BadInput

@@ -10,7 +10,8 @@ import duckdb
 
 from tercet.flows.results.queries import sql_fault
 from tercet.flows.results.step_differences import StepDifference
-from tercet.storage.artifacts import Record, files_by_table, open_artifact
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.records import Record, files_by_table
 from tercet.storage.rows import quoted, read_parquet_sql
 from tercet.storage.store import Store
 

@@ -1,5 +1,6 @@
 """The BM25 index of a run's passages, kept in the store's work directory."""
 
+import os
 import shutil
 import uuid
 from contextlib import suppress
@@ -21,7 +22,7 @@ def open_index(store: Store, passages: Artifact) -> Bm25:
     built = bm25.build(read_texts(passages.rows()))
     # A store that cannot be written to is searched all the same.
     with suppress(OSError):
-        aside = store.work / "scratch" / f"bm25-{uuid.uuid4().hex}"
+        aside = store.work / "scratch" / f"bm25-{os.getpid()}-{uuid.uuid4().hex}"
         try:
             bm25_files.save(built, aside)
             shutil.rmtree(folder, ignore_errors=True)
@@ -33,9 +34,11 @@ def open_index(store: Store, passages: Artifact) -> Bm25:
 
 
 def _key(store: Store, passages: Artifact) -> str:
-    """Another one for other passages, and where words are read or counted in another way."""
+    """Another one for other passages, and where words are read or counted in another way.
+
+    It begins with the passages' version, with which it goes.
+    """
     with code.remembered(store):
         modules = code.code_digests([bm25_files.__name__])
-    return fingerprint.digest(
-        {"passages": passages.version, "code": modules, "bm25s": metadata.version("bm25s")}
-    )
+    own = fingerprint.digest({"code": modules, "bm25s": metadata.version("bm25s")})
+    return f"{passages.version}-{own}"

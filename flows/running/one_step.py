@@ -20,7 +20,7 @@ from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_part import STAGING, PartOrder, part_order
 from tercet.flows.running.run_plan import RunPlan
 from tercet.models.llm.messages import Ask
-from tercet.storage import runs
+from tercet.storage import locks, runs
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput, Resources, silent
@@ -65,7 +65,10 @@ def make_artifact(
     standing = artifact.plan()
     if step.keep is not None:
         return _keep(handle, step, own, artifact, began)
-    recalled = _recalled(handle, step, own, standing) or _continued(handle, step, own)
+    # What is found in the store is noted before anybody may delete it.
+    with locks.hold(handle.store, runs.COLLECTION):
+        recalled = _recalled(handle, step, own, standing) or _continued(handle, step, own)
+        runs.use(handle.store, handle.run_id, [f"{one.step}@{one.version}" for one in recalled])
     order = _order(handle, step, own, recalled, progress)
     told = _tell(handle, step, order.models, warnings.find_before)
     if standing is None:
@@ -77,11 +80,12 @@ def make_artifact(
     done = len(standing) - len(missing)
     show = progress if len(standing) == 1 else _by_part(progress, done, len(standing))
     pending = [order.part(index, standing[index]) for index in missing]
-    known = find_parts(handle.store, step.name, {part.key for part in pending})
-    for part in pending:
-        if part.key in known:
-            artifact.reference(part.index, known[part.key], part.info)
-            show(1, 1, "parts")
+    with locks.hold(handle.store, runs.COLLECTION):
+        known = find_parts(handle.store, step.name, {part.key for part in pending})
+        for part in pending:
+            if part.key in known:
+                artifact.reference(part.index, known[part.key], part.info)
+                show(1, 1, "parts")
     pending = [part for part in pending if part.key not in known]
     for left in artifact.scratch().glob(f"{STAGING}*"):
         # A killed attempt's: nobody else makes this artifact now.

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,7 +17,7 @@ from tercet.flows.running.executors import Executor, Processes
 from tercet.flows.running.llm_session import LlmSession
 from tercet.flows.running.one_step import Progress, RunHandle, Say, make_artifact
 from tercet.flows.running.run_plan import RunPlan, check_models
-from tercet.storage import locks, runs
+from tercet.storage import leftovers, locks, runs
 from tercet.storage.artifacts import open_artifact
 from tercet.storage.catalog import views as catalog
 from tercet.storage.store import Store, open_store
@@ -54,6 +54,7 @@ def open_run(
     without an end whose lock is free has crashed.
     """
     store = open_store(plan.store)
+    leftovers.sweep(store)
     executor = executor or Processes(plan.recipe.run.workers)
     prints = _fingerprints(plan, store, say)
     # Models that had to be fetched can only be looked at now.
@@ -61,21 +62,25 @@ def open_run(
     arguments = plan.arguments.parameters()
     # The store's path is left out so that its records stay true if it is moved.
     del arguments["store"]
-    run_id = runs.start_run(
-        store,
-        plan.recipe.name,
-        plan.recipe.model_dump(mode="json"),
-        {
-            "arguments": arguments,
-            "pid": os.getpid(),
-            "seed": plan.recipe.seed,
-            "steps": [step.name for step in plan.steps],
-            "tags": fingerprints.tagged(plan.steps, store),
-            "tried": plan.tried,
-            "arm": plan.arm,
-        },
-    )
-    with locks.hold(store, f"run-{run_id}", say):
+    with ExitStack() as going:
+        # Nothing that it may use is deleted from here on.
+        with locks.hold(store, runs.COLLECTION):
+            run_id = runs.start_run(
+                store,
+                plan.recipe.name,
+                plan.recipe.model_dump(mode="json"),
+                {
+                    "arguments": arguments,
+                    "pid": os.getpid(),
+                    "seed": plan.recipe.seed,
+                    "steps": [step.name for step in plan.steps],
+                    "tags": fingerprints.tagged(plan.steps, store),
+                    "tried": plan.tried,
+                    "arm": plan.arm,
+                },
+            )
+            runs.use(store, run_id, [f"{step}@{own.version}" for step, own in prints.items()])
+            going.enter_context(locks.hold(store, f"run-{run_id}", say))
         try:
             with closing(executor), _llm_session(plan, store, run_id, say) as llm:
                 yield RunHandle(plan, store, run_id, prints, say, executor, llm)

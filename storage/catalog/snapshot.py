@@ -14,7 +14,8 @@ from tercet.storage import runs as run_files
 from tercet.storage import tags as tag_files
 from tercet.storage.answers.journal import RESPONSES
 from tercet.storage.answers.usage import USAGE
-from tercet.storage.artifacts import Artifact, Record, all_artifacts, totals
+from tercet.storage.artifacts import Artifact, all_artifacts
+from tercet.storage.records import Record, totals
 from tercet.storage.store import Store
 from tercet.storage.warnings import WARNINGS, warnings_of
 
@@ -115,6 +116,11 @@ class Entry:
     artifact: Artifact
     manifest: Mapping[str, Any] | None
     records: tuple[Record, ...]
+
+    @property
+    def name(self) -> str:
+        """`step@version`."""
+        return f"{self.artifact.step}@{self.artifact.version}"
 
     @property
     def stage(self) -> str:

@@ -1,7 +1,6 @@
 """The SQL interface: DuckDB views over the store, always derived from its records."""
 
 import os
-import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -30,7 +29,6 @@ from tercet.storage.store import Store, clear_errors
 CATALOG = "catalog.duckdb"
 MEMORY_LIMIT = "2GB"
 
-_ASIDE = re.compile(r"\.catalog-(\d+)-[0-9a-f]+(\.wal)?")
 _PARTIAL = "partial"
 _POOL_VIEWS = {POOL: answers_sql, "usage": usage_sql}
 
@@ -83,7 +81,6 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
     # One at a time, or an older catalog could replace a newer one.
     with locks.hold(store, "catalog"), clear_errors(store.location):
         snapshot = read_snapshot(store)
-        _sweep(store.work)
         aside = store.work / f".catalog-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         try:
             with duckdb.connect() as connection:
@@ -278,12 +275,3 @@ def _table(
 
 def _name(table: str) -> str:
     return '"' + table.replace('"', '""') + '"'
-
-
-def _sweep(root: Path) -> None:
-    """Removes unfinished catalogs of killed processes."""
-    for entry in root.iterdir():
-        found = _ASIDE.fullmatch(entry.name)
-        if found and not locks.alive(int(found[1])):
-            with suppress(OSError):
-                entry.unlink()

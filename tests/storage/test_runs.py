@@ -144,3 +144,38 @@ def test_tags_that_cannot_be(store: Store) -> None:
         with pytest.raises(UnknownRef, match="no run"):
             tags.set_tag(store, "x", target)
     assert tags.get_tag(store, "x") is None
+
+
+def test_a_run_uses_what_it_noted_until_it_is_done_and_then_what_it_reached(store: Store) -> None:
+    run_id = runs.start_run(store, "birds", {}, {"tags": {"good": "train@tttt"}})
+    runs.use(store, run_id, ["ingest@aaaa", "train@bbbb"])
+    runs.use(store, run_id, ["embed@cccc"])
+    runs.record_step(store, run_id, "ingest", {"version": "aaaa", "state": "made"})
+
+    def used() -> set[str]:
+        return runs.used(store, runs.resolve_run(store, run_id))
+
+    noted = {"ingest@aaaa", "train@bbbb", "embed@cccc", "train@tttt"}
+    assert used() == noted
+    runs.end_run(store, run_id, "failed", {})
+    assert used() == noted
+    runs.end_run(store, run_id, "done", {})
+    assert used() == {"ingest@aaaa", "train@tttt"}
+
+
+def test_a_run_is_removed_unless_it_goes_on_or_has_a_tag(store: Store) -> None:
+    first, second = (runs.start_run(store, "birds", {}, {}) for _ in range(2))
+    runs.use(store, first, ["ingest@aaaa"])
+    runs.record_step(store, first, "ingest", {"version": "aaaa", "state": "made"})
+    tags.set_tag(store, "good", first)
+    with pytest.raises(StoreError, match=r"has the tag 'good': move that first, tercet tag REF"):
+        runs.remove_run(store, first)
+    tags.set_tag(store, "good", second)
+    with (
+        locks.hold(store, f"run-{first}"),
+        pytest.raises(StoreError, match=r"is going on: stop it first"),
+    ):
+        runs.remove_run(store, first)
+    runs.remove_run(store, first)
+    assert [run["run_id"] for run in runs.list_runs(store)] == [second]
+    assert store.sizes(f"runs/{first}") == {}

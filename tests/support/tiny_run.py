@@ -22,8 +22,9 @@ import yaml
 
 from tercet.flows.service import server
 from tercet.storage import locks, runs
-from tercet.storage.artifacts import Record, all_artifacts
+from tercet.storage.artifacts import all_artifacts
 from tercet.storage.catalog import views as catalog
+from tercet.storage.records import Record
 from tercet.storage.store import Store, open_store
 
 MAIN = "from tercet.flows.cli import main; main()"
