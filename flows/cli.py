@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
+from tercet.flows import cli_store
 from tercet.flows.commands.options import (
     STORE,
     CronOption,
@@ -123,50 +124,7 @@ def init(
     write_recipe(corpus, output, query, answer, questions)
 
 
-@app.command()
-def sql(
-    query: Annotated[str | None, Argument(help="one SELECT; opens a prompt if omitted")] = None,
-    format_: Annotated[str | None, Option("--format", help="table, csv, json or parquet")] = None,
-    output: Annotated[str | None, Option("-o", "--output", help="write to a file")] = None,
-    store: StoreOption = STORE,
-    run_ref: RunOption = None,
-) -> None:
-    """Query the tables of a run."""
-    from tercet.flows.commands.sql import answer
-
-    answer(query, format_, output, store, run_ref)
-
-
-@app.command("ls")
-def list_(store: StoreOption = STORE, run_ref: RunOption = None) -> None:
-    """List runs, or the artifacts of one run."""
-    from tercet.flows.commands.browse import list_store
-
-    list_store(store, run_ref)
-
-
-@app.command()
-def show(
-    ref: Annotated[str, Argument(help="a table, name@version, or a tag")],
-    store: StoreOption = STORE,
-    run_ref: RunOption = None,
-) -> None:
-    """Show what an artifact contains and what it was made from."""
-    from tercet.flows.commands.browse import show_ref
-
-    show_ref(ref, store, run_ref)
-
-
-@app.command()
-def tag(
-    ref: Annotated[str, Argument(help="a run, a step, a table, or name@version")],
-    name: Annotated[str, Argument(help="the new name")],
-    store: StoreOption = STORE,
-) -> None:
-    """Name a run or an artifact version."""
-    from tercet.flows.commands.browse import tag_ref
-
-    tag_ref(ref, name, store)
+app.registered_commands += cli_store.app.registered_commands
 
 
 @app.command("eval")

@@ -79,7 +79,13 @@ def open_run(
                     "arm": plan.arm,
                 },
             )
-            runs.use(store, run_id, [f"{step}@{own.version}" for step, own in prints.items()])
+            kept = [
+                f"{step.name}@{prints[step.name].components['config'][fingerprints.KEEP]}"
+                for step in plan.steps
+                if step.keep is not None
+            ]
+            made = [f"{step}@{own.version}" for step, own in prints.items()]
+            runs.use(store, run_id, [*made, *kept])
             going.enter_context(locks.hold(store, f"run-{run_id}", say))
         try:
             with closing(executor), _llm_session(plan, store, run_id, say) as llm:
