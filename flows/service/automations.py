@@ -108,10 +108,14 @@ def count_reschedules(states: "Iterable[State[Any]]") -> int:
 
     states: in the order in which the run had them.
     """
-    count = 0
+    count, begun = 0, False
     for state in states:
-        if state.type == StateType.SCHEDULED and state.name != "Late":
-            count = count + 1 if state.message == RESCHEDULED else 0
+        if state.type in (StateType.PENDING, StateType.RUNNING):
+            begun = True
+        elif state.type == StateType.SCHEDULED and state.name != "Late":
+            # A busy server may act twice on one death.
+            count = count + begun if state.message == RESCHEDULED else 0
+            begun = False
     return count
 
 

@@ -18,3 +18,8 @@ def test_reschedules_are_counted_since_the_last_retry_by_hand() -> None:
     by_hand = [AwaitingRetry(message="Retry from the UI"), Pending(), Running()]
     assert count_reschedules([*begun, *died(), *died(), *by_hand]) == 0
     assert count_reschedules([*begun, *died(), *by_hand, *died()]) == 1
+
+
+def test_one_death_counts_once_however_often_it_is_acted_on() -> None:
+    twice = [Crashed(message=DEAD), AwaitingRetry(message=RESCHEDULED)] * 2
+    assert count_reschedules([Scheduled(), Pending(), Running(), *twice, Pending(), Running()]) == 1

@@ -146,7 +146,7 @@ def test_a_pools_runs_are_the_automations(client: Any, recipe: Path, store: Stor
 
     goes_through(Running())
     assert pipeline_flow.sweep(store, datetime.now(UTC) + timedelta(hours=1)) == []
-    dies = [Crashed(), AwaitingRetry(message=automations.RESCHEDULED)]
+    dies = [Running(), Crashed(), AwaitingRetry(message=automations.RESCHEDULED)]
     goes_through(*dies * 3)
     pipeline_flow._check_reschedules(run)
     goes_through(*dies)
