@@ -1,0 +1,98 @@
+"""Garbage is collected all the while as runs start, reuse and make: what they use stays.
+
+    python benchmarks/gc_beside_runs.py [--runs 20]
+
+Each run is a process of its own over one of three corpora that share most documents, at the same
+place, so that the last run of one is garbage as soon as the next is done, while its parts are
+wanted again. Each must end well with the triplets of a store that nothing was deleted from; the
+figures of triplets may differ in the last digit. In the end the files among the artifacts must be
+those that the newest run's records name, byte for byte. The rule of a day is off.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+from tercet.storage import garbage
+from tercet.storage.artifacts import open_artifact
+from tercet.storage.catalog import views
+from tercet.storage.records import paths_of
+from tercet.storage.runs import list_runs
+from tercet.storage.store import Store, open_store
+
+PAGES = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+ASKED = "SELECT triplet_id, anchor, positive, negative FROM triplets ORDER BY ALL"
+
+
+def run(corpus: Path, store: Path, number: int) -> list[Any]:
+    """The triplets of a run over all pages but one."""
+    for page in PAGES:
+        (corpus / page.name).write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
+    (corpus / PAGES[number % 3].name).unlink()
+    words = ["run", "quickstart", "--corpus", str(corpus), "--until", "triplets", "--no-server"]
+    script = "from tercet.flows.cli import main; main()"
+    line = [sys.executable, "-c", script, *words, "--store", str(store)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with views.connect(open_store(str(store))) as connection:
+        return connection.execute(ASKED).fetchall()
+
+
+def marked(store: Store) -> dict[str, int]:
+    """The files that the newest run's records name, and the records, by path: bytes as recorded."""
+    found: dict[str, int] = {}
+    sizes = store.sizes("artifacts")
+    for step in list_runs(store)[0]["steps"]:
+        artifact = open_artifact(store, step["step"], step["version"])
+        assert artifact.intact(), artifact
+        for index, record in artifact.records().items():
+            tables = [file for files in record["tables"].values() for file in files]
+            found |= {file["path"]: file["bytes"] for file in [*tables, *record["files"]]}
+            assert set(paths_of(record)) - set(found) <= set(record["schemas"].values())
+            found[f"{artifact.path}/_parts/{index:05d}.json"] = -1
+        found |= {f"{artifact.path}/{name}.json": -1 for name in ("plan", "parts", "manifest")}
+    return {path: sizes.get(path, -2) if size < 0 else size for path, size in found.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=20)
+    asked = parser.parse_args()
+    garbage.YOUNG_SECONDS = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        corpus, place = Path(folder, "corpus"), Path(folder, "store")
+        corpus.mkdir()
+        expected = [run(corpus, Path(folder, "undisturbed"), number) for number in range(3)]
+        store = open_store(str(place))
+        freed: list[int] = []
+        stop = threading.Event()
+
+        def collecting() -> None:
+            while not stop.wait(0.05):
+                found = garbage.collect(store, 1, delete=True)
+                freed.append(sum(found.objects.values()))
+
+        beside = threading.Thread(target=collecting)
+        beside.start()
+        try:
+            for number in range(asked.runs):
+                assert run(corpus, place, number) == expected[number % 3], number
+                states = [step["state"] for step in list_runs(store)[0]["steps"]]
+                told = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
+                print(f"run {number + 1}: {told}", flush=True)
+        finally:
+            stop.set()
+            beside.join()
+        garbage.collect(store, 1, delete=True)
+        on_disk, said = store.sizes("artifacts"), marked(store)
+        print(f"{len(freed)} collections, {sum(map(bool, freed))} of which deleted something")
+        print(f"on disk {sum(on_disk.values()):,} bytes, marked {sum(said.values()):,} bytes")
+        assert on_disk == said
+
+
+if __name__ == "__main__":
+    main()
