@@ -141,14 +141,14 @@ def killed_each_time(service: Service) -> dict[str, Any]:
     from prefect.states import AwaitingRetry
 
     service.deploy(steps=STEPS)
-    run = None
     kills = 0
     run = service.start(seed=5)
     while service.state(run) not in FINAL or service.states(run)[-1] == "Crashed":
         worker = service.worker()
         wait(lambda: service.state(run) in ("RUNNING", "FAILED"), 600)
+        # The last time it runs just to say that it ends.
+        time.sleep(5)
         if service.state(run) == "RUNNING":
-            time.sleep(3)
             service.kill(worker)
             kills += 1
             wait(lambda: service.state(run) == "SCHEDULED", 300)
