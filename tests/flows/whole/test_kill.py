@@ -41,11 +41,8 @@ from tercet.storage.store import open_store
 KILLS = int(os.environ.get("TERCET_KILLS", "3"))
 SEED = int(os.environ.get("TERCET_KILL_SEED", "20260704"))
 
-# What a killed process may leave for good, by path in the store. Everything else goes.
+# What a killed process may leave until `tercet gc`, by path in the store. Everything else goes.
 LEFT = {
-    "data files that no record names": r"artifacts/[^/]+/[0-9a-f]+/(data|files)/.*",
-    # That of an artifact: where the kill came between its manifest and the lock's end.
-    "locks of dead runs, held by nobody": r"locks/(run|flow|artifact)-.*",
     "what it was writing when it was killed": r"(store\.json|(artifacts|keys|runs|schemas)/.*)#\d+",
 }
 TEMPORARY = r".*\.writing|\.catalog-.*|\.probe-.*|scratch/.*"
