@@ -65,30 +65,35 @@ check: setup  ## ruff's format and lint, mypy (strict), import-linter
 	cd .build/types && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p tercet
 	cd .build/types && ../../$(BIN)/lint-imports --config ../../pyproject.toml --cache-dir ../../.import_linter_cache
 
-# Two halves of the tests side by side, since either waits for one core most of the time. Torch's
-# threads would only wait for each other. The second half's report is shown at the end.
-define halves
+# Three parts of the tests side by side, since each waits for servers and processes half of the time.
+# Torch's threads would only wait for each other. The other two reports are shown at the end.
+define side_by_side
 	mkdir -p .build; export OMP_NUM_THREADS=1; \
-	$(BIN)/python -m pytest $(2) > .build/second-half.log 2>&1 & second=$$!; \
+	$(BIN)/python -m pytest $(2) > .build/second.log 2>&1 & second=$$!; \
+	$(BIN)/python -m pytest $(3) > .build/third.log 2>&1 & third=$$!; \
 	$(BIN)/python -m pytest $(1); first=$$?; \
-	wait $$second; second=$$?; cat .build/second-half.log; exit $$((first + second))
+	wait $$second; second=$$?; wait $$third; third=$$?; \
+	cat .build/second.log .build/third.log; exit $$((first + second + third))
 endef
 
 # What needs nothing but `make setup`, and neither runs whole pipelines nor waits for servers to fail,
 # as the language-model client's tests do.
 QUICK := -m 'not (vllm or smollm2 or chromium or postgres or slow or whole)'
-FIRST := tests/flows tests/storage
+ROWS := tests/storage tests/tasks
 
 quick: check  ## check, then the tests that need nothing but .venv (3 minutes on 2 cores)
-	$(call halves,$(FIRST) $(QUICK),tests $(addprefix --ignore=,$(FIRST) tests/models/llm) $(QUICK))
+	$(call side_by_side,tests/flows $(QUICK),$(ROWS) $(QUICK),\
+	tests $(addprefix --ignore=,tests/flows $(ROWS) tests/models/llm) $(QUICK))
 
-# The second half: what starts vLLM, or a server of ours that stands for one, and what makes models.
-SECOND := $(wildcard tests/flows/whole/test_llm_*.py) $(addprefix tests/flows/whole/test_,learned_llm.py \
-	served_in_turn.py generators.py pretrain_run.py gcse_small.py queries.py questions_run.py \
-	negatives_run.py own_methods.py) $(addprefix tests/models/,encoders generators llm losses pretraining training vaegpt)
+# What starts vLLM, or a server of ours that stands for one; and what makes models, or starts Prefect.
+SECOND := $(wildcard tests/flows/whole/test_llm_*.py) tests/models/llm tests/models/vaegpt \
+	$(addprefix tests/flows/whole/test_,learned_llm.py served_in_turn.py gcse_small.py)
+THIRD := $(addprefix tests/models/,encoders generators losses pretraining training) \
+	$(addprefix tests/flows/whole/test_,generators.py pretrain_run.py queries.py questions_run.py \
+	negatives_run.py own_methods.py) tests/flows/service tests/flows/commands tests/test_compose.py $(ROWS)
 
 test: check llm programs  ## check, then all tests, after setting up what they need (25 minutes)
-	$(call halves,tests $(addprefix --ignore=,$(SECOND)),$(SECOND))
+	$(call side_by_side,tests $(addprefix --ignore=,$(SECOND) $(THIRD)),$(SECOND),$(THIRD))
 
 bench: setup  ## two of the measurements behind docs/measurements.md: scale and STS
 	$(BIN)/python benchmarks/wiki_scale.py
