@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tercet.storage import locks
+from tercet.storage.records import now
 from tercet.storage.store import Store, StoreError, json_bytes
 
 Run = dict[str, Any]
@@ -42,13 +43,13 @@ def start_run(
 ) -> str:
     """Records the start of a run; returns its id, which sorts by start time (UTC)."""
     while True:
-        now = datetime.now(UTC)
-        stamp = now.strftime("%Y%m%dT%H%M%S") + f"{now.microsecond:06d}"
+        began = datetime.now(UTC)
+        stamp = began.strftime("%Y%m%dT%H%M%S") + f"{began.microsecond:06d}"
         run_id = f"{stamp}-{secrets.token_hex(2)}"
         start = {
             "run_id": run_id,
             "recipe_name": recipe_name,
-            "started": now.isoformat(timespec="milliseconds"),
+            "started": began.isoformat(timespec="milliseconds"),
             "recipe": dict(recipe),
             "info": info,
         }
@@ -64,7 +65,7 @@ def record_step(store: Store, run_id: str, step: str, entry: Mapping[str, Any]) 
     """
     path = f"runs/{run_id}/steps/{step}.json"
     noted = {"step": step, **entry}
-    noted.setdefault("recorded", _now())
+    noted.setdefault("recorded", now())
     if store.create_json(path, noted):
         return
     standing = store.get_json(path)
@@ -114,7 +115,7 @@ def remove_run(store: Store, run_id: str) -> None:
 
 def end_run(store: Store, run_id: str, state: str, info: Mapping[str, Any]) -> None:
     """Records how the run ended (done, failed …); the last end of a retried run counts."""
-    end = {"state": state, "ended": _now(), "info": dict(info), "steps": _steps(store, run_id)}
+    end = {"state": state, "ended": now(), "info": dict(info), "steps": _steps(store, run_id)}
     store.replace(f"runs/{run_id}/end.json", json_bytes(end))
 
 
@@ -209,7 +210,3 @@ def _steps(store: Store, run_id: str) -> list[dict[str, Any]]:
     # A copy of an entry says another name than its own.
     steps = [step for name, step in found if step and name == f"{step['step']}.json"]
     return sorted(steps, key=lambda step: str(step["recorded"]))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

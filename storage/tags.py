@@ -7,6 +7,7 @@ from typing import Any
 
 from tercet.storage import runs
 from tercet.storage.artifacts import Artifact, all_artifacts
+from tercet.storage.records import now
 from tercet.storage.runs import TAG_PREFIX, UnknownRef
 from tercet.storage.store import Store, StoreError, json_bytes
 
@@ -28,9 +29,7 @@ def set_tag(store: Store, name: str, target: str) -> None:
         target = f"{found.step}@{found.version}"
     elif runs.get_run(store, target) is None:
         raise UnknownRef(f"There is no run {target!r} to tag: `tercet ls` shows what there is.")
-    store.replace(
-        f"tags/{name}.json", json_bytes({"tag": name, "target": target, "set": runs._now()})
-    )
+    store.replace(f"tags/{name}.json", json_bytes({"tag": name, "target": target, "set": now()}))
 
 
 def get_tag(store: Store, name: str) -> str | None:

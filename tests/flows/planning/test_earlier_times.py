@@ -99,7 +99,7 @@ def test_what_was_taken_over_or_resumed_counts_for_nothing(
     make(store, SOURCE, "c", 5000, 1.0)
     old = (datetime.now(UTC) - timedelta(hours=1)).isoformat(timespec="milliseconds")
     with monkeypatch.context() as patch:
-        patch.setattr("tercet.storage.artifacts._now", lambda: old)
+        patch.setattr("tercet.storage.records.now", lambda: old)
         resumed = open_artifact(store, "mapped", "c")
         resumed.adopt_plan([{"spec": {}}])
         with PartWriter(resumed.scratch() / "staging", {"rows": ROWS}, 1000) as writer:
