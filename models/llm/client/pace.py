@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from math import ceil
 
 START = 16
 DOUBLING_SECONDS = 0.5
@@ -77,7 +78,8 @@ class Pace:
         # 2 ** 13 exceeds every limit.
         doublings = min(13, int((now - self._doubling_since) / DOUBLING_SECONDS))
         limit = min(self.top, int(self._limit) << doublings)
-        return limit if self._rate is None else max(1, min(limit, int(self._rate * self._seconds)))
+        # Rounded up: one row that takes long says nothing of two.
+        return limit if self._rate is None else min(limit, ceil(self._rate * self._seconds))
 
     def list_size(self, most: int) -> int:
         """How many rows may go out together, of `most` at best."""

@@ -70,6 +70,18 @@ def test_a_very_slow_endpoint_gets_one_row_at_a_time() -> None:
     assert pace.list_size(64) == 1
 
 
+def test_a_row_that_takes_long_does_not_keep_others_back() -> None:
+    """Each takes a minute, however many there are."""
+    pace, clock = paced(1000)
+    limits = []
+    for _ in range(5):
+        pace.began()
+        clock.now += 60
+        pace.answered(limits[-1] if limits else 1)
+        limits.append(pace.limit())
+    assert limits == [2, 3, 4, 5, 7]
+
+
 def test_the_time_in_which_nothing_was_asked_does_not_count() -> None:
     pace, clock = paced(1000)
     pace.began()
