@@ -14,7 +14,9 @@ HELD: list[Any] = [
     f"https://host/v1?api-version=2&api_key={KEPT}",
     f"https://host/v1?sig={KEPT}",
     "hf_" + "planted7f3a" * 3,
-    "sk-" + KEPT * 3,
+    "sk-proj-" + "planted7f3a" * 3,
+    "github_pat_" + "planted7f3a" * 3,
+    "glpat-" + "planted7f3a" * 3,
     f"Authorization: Bearer {KEPT}",
     {"template_kwargs": {"api_key": KEPT}},
     {"options": [{"password": KEPT}]},
@@ -24,6 +26,9 @@ FREE: list[Any] = [
     "org/name@revision",
     "hf:org/name",
     "git@host:path",
+    "me@host.example",
+    "/data/cs-sk-opensubtitles2018/sk-slovak-news-2024.jsonl",
+    "Sentences about bearer securities",
     {"key_env": "MY_SECRET", "max_tokens": 128, "bos_token": "<s>", "password": ""},
 ]
 
