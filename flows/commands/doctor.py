@@ -4,7 +4,6 @@ import errno
 import hashlib
 import os
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from tercet.flows.commands.doctor_service import Finding, deployed, endpoints
+from tercet.flows.pages.redaction import public
 from tercet.flows.running.device import torch_build
 from tercet.flows.terminal.text_table import cell
 from tercet.models import weights
@@ -291,17 +291,13 @@ def prefect_server() -> list[Finding]:
         ]
     try:
         with urllib.request.urlopen(f"{url}/health", timeout=5):
-            return [Finding("ok", "server", f"{_without_login(url)} answers")]
+            return [Finding("ok", "server", f"{public(url)} answers")]
     except urllib.error.HTTPError as error:
         # A server is there, even if it asks for a login.
-        return [Finding("ok", "server", f"{_without_login(url)} answers (HTTP {error.code})")]
+        return [Finding("ok", "server", f"{public(url)} answers (HTTP {error.code})")]
     except (OSError, ValueError):
-        says = f"PREFECT_API_URL is {_without_login(url)}, which does not answer: start that server"
+        says = f"PREFECT_API_URL is {public(url)}, which does not answer: start that server"
         return [Finding("missing", "server", says + ", or unset it")]
-
-
-def _without_login(url: str) -> str:
-    return re.sub(r"//[^/@]*@", "//", url)
 
 
 def plugins() -> list[Finding]:

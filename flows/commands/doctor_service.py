@@ -44,17 +44,19 @@ def deployed() -> list[Finding]:
         return []
     try:
         of_tercet = {"flows": {"name": {"any_": ["tercet"]}}}
-        deployments = _ask(f"{url}/deployments/filter", of_tercet)
+        found = _ask(f"{url}/deployments/filter", of_tercet)
+        # What `tercet serve` runs needs no pool, and has no automations.
+        deployments = [one for one in found if one["work_pool_name"] is not None]
         if not deployments:
             says = "nothing is deployed on that server: tercet deploy RECIPE"
             return [Finding("note", "workers", says)]
         pools = dict.fromkeys(one["work_pool_name"] for one in deployments)
-        found = [_workers(url, pool) for pool in pools if pool is not None]
+        workers = [_workers(url, pool) for pool in pools]
         automations = _ask(f"{url}/automations/filter", {})
     except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
         says = f"the server does not say what is deployed ({_fault(error)}): "
         return [Finding("note", "workers", says + "see the line above, and its login")]
-    return [*found, *_automations(deployments, automations)]
+    return [*workers, *_automations(deployments, automations)]
 
 
 def _workers(url: str, pool: str) -> Finding:

@@ -16,6 +16,8 @@ from tercet.storage.store import open_store
 DEPLOYED = [
     {"name": "news-synthesise", "work_pool_name": "my cpus"},
     {"name": "news-train", "work_pool_name": "gpu"},
+    # Of `tercet serve`.
+    {"name": "ships", "work_pool_name": None},
 ]
 START = "prefect worker start --pool 'my cpus' --limit 1"
 ONLINE = [{"name": "w1", "status": "ONLINE"}, {"name": "w0", "status": "OFFLINE"}]
