@@ -87,6 +87,8 @@ def test_training_waits_for_a_worker_that_there_is() -> None:
         return str(words[words.index("--pool") + 1])
 
     assert "--gpu-pool=" + pool("worker") in services()["deploy"]["command"]
+    # And it looks at the recipe where that one does.
+    assert services()["deploy"]["volumes"] == services()["worker"]["volumes"]
     asked = {**SECRETS, "TERCET_GPU_POOL": "gpu"}
     assert "--gpu-pool=" + pool("gpu-worker") in services(asked)["deploy"]["command"]
 
