@@ -31,6 +31,8 @@ RESCHEDULED = "Rescheduled by Tercet's automation: it goes on from what the stor
 
 _WAITING = ("Pending", "Submitting", "InfrastructurePending")
 _SCHEDULED = ("Scheduled", "AwaitingRetry", "Late")
+# What a scheduled run becomes where no worker is free, or where a deployment has got a limit.
+_STILL_WAITS = ("Late", "AwaitingConcurrencySlot")
 _ENDED = ("Completed", "Failed", "Cancelled", "Cancelling", "Crashed")
 _OF_SERVER = {"owner_resource"}
 # Of a run of `synthesise`, for the run of `train` that follows it.
@@ -112,7 +114,7 @@ def count_reschedules(states: "Iterable[State[Any]]") -> int:
     for state in states:
         if state.type in (StateType.PENDING, StateType.RUNNING):
             begun = True
-        elif state.type == StateType.SCHEDULED and state.name != "Late":
+        elif state.type == StateType.SCHEDULED and state.name not in _STILL_WAITS:
             # A busy server may act twice on one death.
             count = count + begun if state.message == RESCHEDULED else 0
             begun = False

@@ -7,7 +7,7 @@ from tercet.flows.service.automations import DEAD, RESCHEDULED, count_reschedule
 
 def died() -> list[State]:
     """A run dies, waits for a worker for a while, and begins again."""
-    waits = [AwaitingRetry(message=RESCHEDULED), Late()]
+    waits = [AwaitingRetry(message=RESCHEDULED), Late(), Scheduled(name="AwaitingConcurrencySlot")]
     return [Crashed(message=DEAD), *waits, Pending(), Running()]
 
 
