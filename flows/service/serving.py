@@ -29,9 +29,10 @@ from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Pending
 from tercet.flows.formatting import format_duration
 from tercet.flows.service import server
 from tercet.flows.service.pipeline_flow import LABEL_RUN, record_refused
+from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.lines import say
 from tercet.storage import runs
-from tercet.storage.store import Store
+from tercet.storage.store import Store, open_store
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun, State
@@ -59,7 +60,8 @@ class Api:
     def __call__(self, question: Callable[[SyncPrefectClient], Any]) -> Any:
         """What the server answers, however long that takes.
 
-        Raises: ServerError if the store's server has died too often.
+        Raises: ServerError if the store's server has died too often; KeyboardInterrupt if it does
+            not answer and this process is asked to end.
         """
         away = False
         while True:
@@ -70,9 +72,8 @@ class Api:
             except (httpx.TransportError, PrefectHTTPStatusError) as error:
                 if isinstance(error, PrefectHTTPStatusError) and not error.response.is_server_error:
                     raise
-                if self.own:
-                    self._restart()
-                elif not away:
+                interrupts.check()
+                if not (self.own and self._restart()) and not away:
                     away = True
                     _tell("Prefect's server does not answer; it is asked until it does.")
                 time.sleep(POLL_SECONDS)
@@ -81,17 +82,17 @@ class Api:
                 _tell("Prefect's server answers again.")
             return answer
 
-    def _restart(self) -> None:
-        """Starts the store's server again, unless it answers after all."""
+    def _restart(self) -> bool:
+        """Starts the store's server again, unless its health page answers after all."""
         before, after = server.restart(self.store.work)
-        if before == after:
-            return
         log = server.folder(self.store.work) / "server.log"
         if after.api != os.environ["PREFECT_API_URL"]:
             raise server.ServerError(
                 f"The Prefect server of this store died, and its port was taken: it is now at "
                 f"{after.address}. Start `tercet serve` again."
             )
+        if before == after:
+            return False
         self.restarts.append(time.monotonic())
         while self.restarts[0] < time.monotonic() - RESTART_SECONDS:
             self.restarts.popleft()
@@ -101,6 +102,7 @@ class Api:
                 f"see {log}, then start `tercet serve` again."
             )
         _tell("The Prefect server of this store had died, and was started again.")
+        return True
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,10 @@ def run_scheduled(store: Store, deployment: UUID) -> None:
 
 def _run(api: Api, flow_run: "FlowRun") -> bool:
     """Runs one flow run in a process of its own and says how it ended. False if it may not run."""
-    answer = api(lambda client: client.set_flow_run_state(flow_run.id, Pending()))
+    try:
+        answer = api(lambda client: client.set_flow_run_state(flow_run.id, Pending()))
+    except ObjectNotFound:
+        return False
     if answer.status != SetStateStatus.ACCEPT:
         return False
     before = Before(flow_run.labels.get(LABEL_RUN), tuple(api.restarts))
@@ -160,6 +165,8 @@ def _run(api: Api, flow_run: "FlowRun") -> bool:
             found = api(lambda client: client.read_flow_run(flow_run.id))
             if found.state.is_cancelling():
                 _stop(process)
+                # Prefect's engine calls it a crash.
+                api(lambda client: client.set_flow_run_state(flow_run.id, Cancelled(), force=True))
     except ObjectNotFound:
         _tell(f"The run {flow_run.name!r} was deleted from Prefect, and is stopped.")
     finally:
@@ -194,6 +201,7 @@ def _ended(api: Api, flow_run: UUID, before: Before, code: int) -> str:
     code: the exit code of its process.
     """
     found = api(lambda client: client.read_flow_run(flow_run))
+    store = api.store
     run_id = found.labels.get(LABEL_RUN)
     if run_id in (None, before.run_id):
         if tuple(api.restarts) != before.restarts:
@@ -201,8 +209,11 @@ def _ended(api: Api, flow_run: UUID, before: Before, code: int) -> str:
             return f"The run {found.name!r} lost its server at its start, and is started again."
         said = found.state.message or f"Its process ended with exit code {code} at its start."
         stopped = code == -signal.SIGTERM
-        run_id = record_refused(api.store, found, said, "interrupted" if stopped else "failed")
-    run = runs.get_run(api.store, str(run_id))
+        run_id = record_refused(store, found, said, "interrupted" if stopped else "failed")
+    else:
+        # Who starts a run by Prefect's API may name another store.
+        store = open_store(found.parameters["store"])
+    run = runs.get_run(store, str(run_id))
     assert run is not None
     if not found.state.is_final():
         state = _state(found, run, code)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -25,6 +26,7 @@ from commands_store import lines_of
 
 from tercet.flows.commands.browse import list_store
 from tercet.flows.service import server
+from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.failures import describe_failure
 from tercet.storage import locks, runs
 from tercet.storage.store import Store, open_store
@@ -224,7 +226,7 @@ def under_way(served: Served) -> Iterator[Any]:
         served.ended(served.started())
         made = runs.list_runs(served.store)
     version = made[0]["steps"][-1]["version"]
-    shutil.rmtree(obstacle(served.store) / version)
+    shutil.rmtree(obstacle(served.store) / version, ignore_errors=True)
     before = served.log().count("waits for")
     with locks.hold(served.store, f"artifact-sample-{version}", who="the test"):
         started = served.started()
@@ -246,6 +248,17 @@ def test_a_run_outlives_its_server_which_is_started_again(served: Served) -> Non
     assert after is not None
     assert (after.api, after.pid != live.pid) == (live.api, True)
     assert "Traceback" not in served.log()
+
+
+@pytest.mark.slow
+def test_cancelled_in_prefect(served: Served) -> None:
+    from prefect.states import Cancelling
+
+    with under_way(served) as started:
+        served.client.set_flow_run_state(started.id, Cancelling(), force=True)
+        ended = served.ended(started)
+    assert served.client.read_flow_run(started.id).state.is_cancelled()
+    assert ": interrupted after " in served.line(ended)
 
 
 @pytest.mark.slow
@@ -303,6 +316,11 @@ def test_a_server_that_keeps_dying_ends_it(
         return "answer"
 
     assert api(dies_once) == "answer"
+    # It is had again, but not where the flows look for it.
+    moved = server.Server(1, 4201, 0.0)
+    monkeypatch.setattr(server, "restart", lambda root: (moved, moved))
+    with pytest.raises(server.ServerError, match=r"its port was taken: it is now at http"):
+        api(dies)
 
 
 def test_a_run_that_lost_its_server_at_its_start_is_started_again(tmp_path: Path) -> None:
@@ -323,6 +341,21 @@ def test_a_run_that_lost_its_server_at_its_start_is_started_again(tmp_path: Path
     assert runs.list_runs(store) == []
 
 
+def test_a_run_may_be_in_another_store(tmp_path: Path) -> None:
+    from tercet.flows.service import serving
+
+    store, other = (open_store(str(tmp_path / name)) for name in ("s", "other"))
+    run_id = runs.start_run(other, "ships", {}, {})
+    runs.end_run(other, run_id, "done", {})
+    state = SimpleNamespace(is_final=lambda: True)
+    given = {"store": other.location}
+    found = SimpleNamespace(labels={"tercet.run": run_id}, state=state, parameters=given)
+    client = SimpleNamespace(read_flow_run=lambda identity: found)
+    api = serving.Api(client, store, own=False)  # type: ignore[arg-type]
+    said = serving._ended(api, uuid4(), serving.Before(None, ()), 0)
+    assert said.startswith(f"ships {run_id}: done after ")
+
+
 def test_a_server_of_ones_own_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -340,3 +373,10 @@ def test_a_server_of_ones_own_is_waited_for(
     assert api(answers) == "{}"
     said = capsys.readouterr().err
     assert said.count("does not answer") == said.count("answers again") == 1
+    # But not by who is asked to end.
+    left = [httpx.ConnectError("nobody there")]
+    asked = Event()
+    asked.set()
+    monkeypatch.setattr(interrupts, "_asked", asked)
+    with pytest.raises(KeyboardInterrupt):
+        api(answers)
