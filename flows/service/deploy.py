@@ -1,8 +1,9 @@
 """`tercet deploy`: a recipe on a Prefect server of one's own, run by the workers of its pools."""
 
 import os
+import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -56,6 +57,8 @@ def deploy_recipe(
         )
     name = plan.recipe.name
     with server.prefect_server(Path(arguments.store), say), _answering() as client:
+        from prefect.exceptions import ObjectNotFound
+
         from tercet.flows.service.automations import apply_automations, build_automations
 
         block = None if notify is None else _block(client, notify)
@@ -79,11 +82,16 @@ def deploy_recipe(
             elif cron and zone:
                 when = schedules.describe(cron, zone)
             say(f"tercet/{name}-{half} in the pool {where!r}, {when}")
+        if not synthesises:
+            # It did when it was deployed before.
+            with suppress(ObjectNotFound):
+                former = client.read_deployment_by_name(f"tercet/{name}-synthesise")
+                client.delete_deployment(former.id)
         wanted = build_automations(name, made["train"], made.get("synthesise"), block)
         apply_automations(client, name, wanted)
         say(f"{len(wanted)} automations watch over them.")
         for where in dict.fromkeys(where for _, where, _ in halves):
-            say(f"Start a worker: prefect worker start --pool {where} --limit 1")
+            say(f"Start a worker: prefect worker start --pool {shlex.quote(where)} --limit 1")
 
 
 @contextmanager
@@ -151,10 +159,7 @@ def _deployment(
     # A recipe's paths are relative to where `tercet` is typed. Without this, each run would begin
     # by copying that whole directory.
     deployment.storage = LocalStorage(str(Path.cwd()))
-    made = UUID(str(deployment.apply()))
-    for schedule in client.read_deployment_schedules(made) if cron is None else ():
-        client.delete_deployment_schedule(made, schedule.id)
-    return made
+    return schedules.apply(deployment)
 
 
 def _make_pool(client: "SyncPrefectClient", name: str) -> None:

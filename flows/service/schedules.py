@@ -4,6 +4,7 @@ import asyncio
 import re
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from tercet.flows.service import time_zone
@@ -56,6 +57,19 @@ def next_time(cron: str, zone: str) -> datetime:
 def describe(cron: str, zone: str) -> str:
     """The schedule in words, with its next time."""
     return f"cron {cron!r} in {zone}, next at {next_time(cron, zone):%Y-%m-%d %H:%M %Z}"
+
+
+def apply(deployment: Any) -> UUID:
+    """Makes the deployment, or changes the one of its name, with its schedules. Returns its id."""
+    from prefect.client.orchestration import get_client
+
+    made = UUID(str(deployment.apply()))
+    if not deployment.schedules:
+        # Prefect would leave those that it had.
+        with get_client(sync_client=True) as client:
+            for schedule in client.read_deployment_schedules(made):
+                client.delete_deployment_schedule(made, schedule.id)
+    return made
 
 
 def make(cron: str | None, zone: str | None, interval: int | None = None) -> Any:
