@@ -9,6 +9,7 @@ from tercet.flows.service import schedules, server
 from tercet.flows.terminal import interrupts
 from tercet.flows.terminal.lines import say
 from tercet.tasks.corpus.sources.registry import reader_of
+from tercet.tasks.stage import BadInput
 
 
 def serve_recipe(
@@ -28,25 +29,32 @@ def serve_recipe(
         interval: Seconds between two runs, instead of `cron`.
         timezone: That of `cron`, by name; this machine's if None.
 
-    Raises: BadInput if the schedule, the recipe or its arguments are wrong; ServerError if the
-        store's Prefect server does not start, or dies again and again.
+    Raises: BadInput if the schedule, the recipe or its arguments are wrong, or the recipe is served
+        already; ServerError if the store's Prefect server does not start, or dies again and again.
     """
     from tercet.flows.running.run_plan import prepare
+    from tercet.storage import locks
     from tercet.storage.store import open_store
 
     schedules.check(cron, interval)
     zone = None if cron is None else schedules.zone_of(timezone)
     plan = prepare(arguments)
     interrupts.listen()
-    store = open_store(plan.store)
-    with server.prefect_server(store.work, say):
+    store, name = open_store(plan.store), plan.recipe.name
+
+    def refuse(holder: str) -> None:
+        raise BadInput(f"The recipe {name} is served already ({holder}): stop that first.")
+
+    # The first of two to end would pause the schedule of both.
+    alone = locks.hold(store, f"serve-{name}", refuse, "tercet serve")
+    with alone, server.prefect_server(store.work, say):
         from prefect.deployments.runner import EntrypointType
 
         from tercet.flows.service.pipeline_flow import pipeline
         from tercet.flows.service.serving import run_scheduled
 
         deployment: Any = pipeline.to_deployment(
-            name=plan.recipe.name,
+            name=name,
             description=plan.recipe.description or None,
             schedules=[schedules.make(cron, zone, interval)] if cron or interval else None,
             parameters=portable(replace(arguments, store=store.location)),
@@ -57,7 +65,7 @@ def serve_recipe(
         when = f"every {interval} s" if interval else "on request"
         if cron and zone:
             when = schedules.describe(cron, zone)
-        identity = deployment.apply()
+        identity = schedules.apply(deployment)
         say(f"Serving {deployment.full_name} ({when}); stop with Ctrl-C.")
         run_scheduled(store, identity)
 
@@ -71,4 +79,4 @@ def portable(arguments: RunArguments) -> dict[str, Any]:
     if arguments.corpus is not None:
         full["corpus"] = reader_of(arguments.corpus).portable(arguments.corpus)
     place = arguments.store
-    return {**full, "store": place if "://" in place else str(Path(place).resolve())}
+    return {**full, "store": place if "://" in place else str(Path(place).expanduser().resolve())}

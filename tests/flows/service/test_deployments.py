@@ -7,6 +7,8 @@ import yaml
 
 from tercet.flows.running.arguments import RunArguments
 from tercet.flows.service import deployments
+from tercet.storage import locks
+from tercet.storage.store import open_store
 from tercet.tasks.corpus.sources import files
 from tercet.tasks.stage import BadInput
 
@@ -44,6 +46,19 @@ def test_wrong_schedules(
     assert not (tmp_path / "s").exists()
 
 
+def test_one_recipe_is_not_served_twice(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deployments.interrupts, "listen", lambda: None)
+    store = open_store(str(tmp_path / "s"))
+    arguments = RunArguments(str(recipe), store.location, until="sample")
+    with (
+        locks.hold(store, "serve-ships", who="tercet serve"),
+        pytest.raises(BadInput, match=r"ships is served already \(process \d+, tercet serve\)"),
+    ):
+        deployments.serve_recipe(arguments)
+
+
 def test_parameters_can_be_used_elsewhere(
     recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,5 +86,7 @@ def test_folders_and_globs_among_the_parameters(
     pattern = deployments.portable(RunArguments("quickstart", corpus="data/*.txt"))["corpus"]
     monkeypatch.chdir(tmp_path)
     assert [path for _, path in files.files_of(pattern)] == [home / "data" / "a.txt"]
+    monkeypatch.setenv("HOME", str(home))
+    assert deployments.portable(RunArguments("quickstart", "~/s"))["store"] == str(home / "s")
     for kept in ("hf:some/name", "absent.txt", "/somewhere/*.txt"):
         assert deployments.portable(RunArguments("quickstart", corpus=kept))["corpus"] == kept
