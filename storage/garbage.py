@@ -46,8 +46,8 @@ class Garbage:
 
     objects: bytes by path, in the order of deletion. near: bytes by folder of the work directory,
     which holds no objects. moved: what is noted anew where a part's key is. waiting: bytes that are
-    too young, or in use by a process that has noted nothing. kept: the runs that count; lost: other
-    runs that had artifacts among this.
+    too young, named by what is, or in use by a process that has noted nothing. kept: the runs that
+    count; lost: other runs that had artifacts among this.
     """
 
     objects: Mapping[str, int]
@@ -112,43 +112,49 @@ def _found(store: Store, keep: int | None, since: float) -> Garbage:
     kept = kept_runs(snapshot.runs, snapshot.tags.values(), keep)
     used = {run["run_id"]: runs.used(store, run) for run in snapshot.runs}
     live = set(snapshot.tags.values()).union(*(used[run["run_id"]] for run in kept))
-    busy = set[str]().union(*(used[run["run_id"]] for run in kept if run["state"] == "running"))
-    files = {
-        path
+    # A version that stands in for another of its step is read by way of that one.
+    live |= {
+        f"{entry.artifact.step}@{parent}"
         for entry in snapshot.entries
         if entry.name in live
-        for record in entry.records
-        for path in paths_of(record)
+        for parent in entry.parents
     }
+    busy = set[str]().union(*(used[run["run_id"]] for run in kept if run["state"] == "running"))
     there = store.stats("")
+    owned = list(_by_artifact(snapshot, there))
+    young = {
+        entry.name
+        for entry, own in owned
+        if entry.name not in live and (_is_young(own, since) or _is_being_made(store, entry))
+    }
+    files, held = _named(snapshot, live), _named(snapshot, young)
     claims, data = dict[str, int](), dict[str, int]()
     gone = []
     waiting = 0
-    for entry, own in _by_artifact(snapshot, there):
+    for entry, own in owned:
+        lost = {path: stat for path, stat in own.items() if path not in files}
+        stays = {p: stat for p, stat in lost.items() if entry.name in young or p in held}
+        waiting += _bytes(stays)
+        free = {path: stat for path, stat in lost.items() if path not in stays}
         if entry.name in live:
             if entry.manifest is not None and entry.name not in busy:
                 # All its parts are there, so that nobody names these any more.
-                left = {p: s for p, s in own.items() if p not in files and not _is_claim(p)}
-                data |= {p: stat.bytes for p, stat in left.items() if stat.written < since}
+                left = {path: stat for path, stat in free.items() if not _is_claim(path)}
+                data |= {path: stat.bytes for path, stat in left.items() if stat.written < since}
             continue
-        lost = {path: stat for path, stat in own.items() if path not in files}
-        lock = f"artifact-{entry.artifact.step}-{entry.artifact.version}"
-        if _is_young(lost, since) or locks.is_held(store, lock):
-            waiting += _bytes(lost)
-            continue
-        gone += [entry] if lost else []
+        gone += [entry] if free else []
         # Sorted by what they claim: first that something is finished, last what it consists of.
-        for path in sorted(lost, key=_rank):
-            (claims if _is_claim(path) else data)[path] = lost[path].bytes
+        for path in sorted(free, key=_rank):
+            (claims if _is_claim(path) else data)[path] = free[path].bytes
     moved, keys = _keys(store, snapshot, gone)
     left = {path: stat for path, stat in there.items() if _is_left(path, there)}
     data |= {path: stat.bytes for path, stat in left.items() if stat.written < since}
-    near, young = _work(store, snapshot, kept, live, since)
+    near, fresh = _work(store, snapshot, kept, live, since)
     return Garbage(
         {path: there[path].bytes for path in keys if path in there} | claims | data,
         near,
         moved,
-        waiting + young,
+        waiting + fresh,
         tuple(kept),
         tuple(
             run
@@ -156,6 +162,21 @@ def _found(store: Store, keep: int | None, since: float) -> Garbage:
             if run not in kept and any(entry.name in used[run["run_id"]] for entry in gone)
         ),
     )
+
+
+def _is_being_made(store: Store, entry: Entry) -> bool:
+    return locks.is_held(store, f"artifact-{entry.artifact.step}-{entry.artifact.version}")
+
+
+def _named(snapshot: Snapshot, artifacts: Collection[str]) -> set[str]:
+    """The files that the records of these artifacts name, wherever they lie."""
+    return {
+        path
+        for entry in snapshot.entries
+        if entry.name in artifacts
+        for record in entry.records
+        for path in paths_of(record)
+    }
 
 
 def _by_artifact(

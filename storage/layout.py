@@ -123,6 +123,10 @@ def _is_own(path: Path, kind: Any) -> bool:
 
 
 def _is_hollow(path: Path, kind: Any) -> bool:
-    """Whether a folder is an artifact or a run by its name, and lacks what each begins with."""
+    """Whether a folder is an artifact or a run by its name, and has nothing of one.
+
+    Of an artifact that was collected, the files that others name are left, without a plan.
+    """
     first = [form for form in (PLAN, START) if kind != FILE and form in kind]
-    return any(not (path / form.replace("\\", "")).is_file() for form in first)
+    has = (path / name for name in (*(form.replace("\\", "") for form in first), "data", "files"))
+    return bool(first) and not any(place.exists() for place in has)

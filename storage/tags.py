@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from tercet.storage import runs
+from tercet.storage import locks, runs
 from tercet.storage.artifacts import Artifact, all_artifacts
 from tercet.storage.records import now
 from tercet.storage.runs import TAG_PREFIX, UnknownRef
@@ -24,12 +24,15 @@ def set_tag(store: Store, name: str, target: str) -> None:
         raise StoreError(
             f"{name!r} is not a valid tag: use letters, digits, dot, dash, underscore."
         )
-    if "@" in target:
-        found = resolve_ref(store, target)
-        target = f"{found.step}@{found.version}"
-    elif runs.get_run(store, target) is None:
-        raise UnknownRef(f"There is no run {target!r} to tag: `tercet ls` shows what there is.")
-    store.replace(f"tags/{name}.json", json_bytes({"tag": name, "target": target, "set": now()}))
+    # Looked for and named at once, or a collection in between would not see the tag.
+    with locks.hold(store, runs.COLLECTION, who="tercet tag"):
+        if "@" in target:
+            found = resolve_ref(store, target)
+            target = f"{found.step}@{found.version}"
+        elif runs.get_run(store, target) is None:
+            raise UnknownRef(f"There is no run {target!r} to tag: `tercet ls` shows what there is.")
+        noted = {"tag": name, "target": target, "set": now()}
+        store.replace(f"tags/{name}.json", json_bytes(noted))
 
 
 def get_tag(store: Store, name: str) -> str | None:

@@ -11,7 +11,7 @@ import toy_objects
 from commands_store import make_artifact, make_run
 
 from tercet.storage import garbage, locks, runs, tags
-from tercet.storage.artifacts import find_parts, open_artifact
+from tercet.storage.artifacts import Artifact, find_parts, foreign_things, open_artifact
 from tercet.storage.garbage import collect, kept_runs
 from tercet.storage.store import SCHEMES, Store, open_store
 
@@ -35,6 +35,15 @@ def made(store: Store, name: str, finished: bool = True) -> None:
 def run_of(store: Store, *names: str, recipe: str = "birds", state: str | None = "done") -> str:
     steps = {step: (version, "made", {"rows": 3}) for step, version in map(parted, names)}
     return make_run(store, recipe, steps, state=state)
+
+
+def referring(store: Store, version: str, other: Artifact, **manifest: object) -> Artifact:
+    """A version of the same step whose one part is the other's first."""
+    artifact = open_artifact(store, other.step, version)
+    artifact.adopt_plan([{}])
+    artifact.reference(0, other.records()[0], {})
+    artifact.finish(manifest)
+    return artifact
 
 
 def parted(name: str) -> tuple[str, str]:
@@ -109,10 +118,7 @@ def test_a_run_that_is_not_done_keeps_what_it_may_go_on_with(store: Store) -> No
 def test_files_of_a_part_stay_as_long_as_one_artifact_names_them(store: Store) -> None:
     first = make_artifact(store, "extract", "aaaa", TABLE)
     (record,) = first.records().values()
-    second = open_artifact(store, "extract", "bbbb")
-    second.adopt_plan([{}])
-    second.reference(0, record, {})
-    second.finish({})
+    second = referring(store, "bbbb", first)
     run_of(store, "extract@bbbb")
     aged(store)
     rows = second.rows().table("rows")
@@ -121,15 +127,37 @@ def test_files_of_a_part_stay_as_long_as_one_artifact_names_them(store: Store) -
     assert first.records() == {}
     assert second.intact()
     assert second.rows().table("rows") == rows
+    # Nor does `tercet doctor` say that they can go.
+    assert foreign_things(store) == []
     # A later run still finds the part by its key, and makes the version anew without making rows.
     assert find_parts(store, "extract", [record["key"]]) == {record["key"]: second.records()[0]}
-    again = open_artifact(store, "extract", "aaaa")
-    again.adopt_plan([{}])
-    again.reference(0, second.records()[0], {})
-    again.finish({})
+    again = referring(store, "aaaa", second)
     run_of(store, "extract@aaaa")
     assert collect(store, delete=True).objects == {}
     assert again.intact()
+
+
+def test_files_that_a_young_artifact_names_stay_until_it_goes(store: Store) -> None:
+    first = make_artifact(store, "extract", "aaaa", TABLE)
+    aged(store)
+    second = referring(store, "bbbb", first)
+    assert collect(store, delete=True).waiting > 0
+    assert first.manifest() is None
+    assert second.intact()
+    aged(store)
+    collect(store, delete=True)
+    assert there(store) == set()
+
+
+def test_a_version_that_another_stands_in_for_stays_with_that_one(store: Store) -> None:
+    kept = make_artifact(store, "graph", "aaaa", TABLE)
+    made(store, "graph@cccc")
+    referring(store, "bbbb", kept, inputs=["aaaa", "dddd"])
+    run_of(store, "graph@bbbb")
+    aged(store)
+    collect(store, delete=True)
+    assert there(store) == {"graph@aaaa", "graph@bbbb"}
+    assert kept.manifest() is not None
 
 
 @pytest.mark.parametrize("after", range(1, 6))
