@@ -2,17 +2,21 @@
 
 import re
 import shutil
+import time
 from contextlib import suppress
 
 from tercet.storage import locks
 from tercet.storage.store import Store
 
-# Named after the process that writes it: a catalog, a probe, DuckDB's spill, an index.
-_OF_A_PROCESS = re.compile(r"(?:\.catalog|\.probe|sql|bm25)-(\d+)(?:-[0-9a-f]+)?(?:\.wal)?")
+# Named after the process that writes it: a probe, DuckDB's spill, an index.
+_OF_A_PROCESS = re.compile(r"(?:\.probe|sql|bm25)-(\d+)(?:-[0-9a-f]+)?")
+# A process of another container or machine has a number that means nobody here.
+_UNTOUCHED_SECONDS = 3_600.0
 
 
 def sweep(store: Store) -> None:
-    """Removes what is certainly a dead process's: its locks, and files that have its number.
+    """Removes what is certainly a dead process's: its locks, and what has its number and was not
+    written to for an hour.
 
     It lists three folders of the work directory, which are short however large the store is.
     """
@@ -23,4 +27,5 @@ def sweep(store: Store) -> None:
                 found = _OF_A_PROCESS.fullmatch(path.name)
                 if found and not locks.alive(int(found[1])):
                     with suppress(OSError):
-                        shutil.rmtree(path) if path.is_dir() else path.unlink()
+                        if path.stat().st_mtime < time.time() - _UNTOUCHED_SECONDS:
+                            shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import os
-import re
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,14 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tercet.storage.fingerprint import FILE_DIGEST_LENGTH, file_digest
-from tercet.storage.locks import alive
 from tercet.storage.store import clear_errors
 
 # Row groups depend only on the rows, not on how they were emitted, so that equal rows give equal
 # bytes for any batch size.
 ROW_GROUP = 32_768
-
-_TEMPORARY = re.compile(r".*-(\d+)-[0-9a-f]{8}\.writing")
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,6 @@ class PartWriter:
         self._closed = False
         with clear_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            _sweep(folder)
 
     def __enter__(self) -> "PartWriter":
         return self
@@ -127,7 +122,7 @@ class PartWriter:
         with clear_errors(self._folder):
             file = self._open.get(table)
             if file is None:
-                name = f"{table}-{os.getpid()}-{uuid.uuid4().hex[:8]}.writing"
+                name = f"{table}-{uuid.uuid4().hex[:8]}.writing"
                 file = self._open[table] = _File(self._folder / name, self._schemas[table])
             file.append(rows)
         if file.rows >= self._part_rows:
@@ -211,12 +206,3 @@ def _cast(table: str, rows: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.
                 f"Column {wanted.name!r} of {table!r} does not fit {wanted.type}: {error}."
             ) from error
     return pa.table(columns, schema=schema)
-
-
-def _sweep(folder: Path) -> None:
-    """Removes unfinished files of killed processes from the folder."""
-    for entry in list(folder.iterdir()):
-        found = _TEMPORARY.fullmatch(entry.name)
-        if found and not alive(int(found[1])):
-            with suppress(OSError):
-                entry.unlink()

@@ -75,7 +75,7 @@ class LlmSession:
         self._turn = threading.Lock()
         self._turns: dict[str, tuple[int, ExitStack]] = {}
         self._folder = store.work / "scratch" / f"{ENGINE}{run_id}"
-        _sweep(self._folder.parent)
+        _sweep(store)
 
     def begin(self) -> None:
         """Clears an earlier failure so that the step is tried again."""
@@ -360,9 +360,12 @@ def _recalled(request: Request, found: Response) -> Answer:
     )
 
 
-def _sweep(scratch: Path) -> None:
+def _sweep(store: Store) -> None:
     """Removes the remains of killed runs' servers, except those still running."""
-    for folder in scratch.glob(f"{ENGINE}*"):
+    for folder in (store.work / "scratch").glob(f"{ENGINE}*"):
+        if locks.is_held(store, f"run-{folder.name.removeprefix(ENGINE)}"):
+            # Perhaps in another container, where its processes have numbers of their own.
+            continue
         try:
             pids = json.loads((folder / "vllm.json").read_text())
         except (OSError, ValueError):

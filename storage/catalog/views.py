@@ -81,6 +81,9 @@ def write_catalog(store: Store, known_schemas: Mapping[str, pa.Schema] | None = 
     # One at a time, or an older catalog could replace a newer one.
     with locks.hold(store, "catalog"), clear_errors(store.location):
         snapshot = read_snapshot(store)
+        for left in store.work.glob(".catalog-*"):
+            # A killed process's, whoever it was: nobody else writes one now.
+            left.unlink(missing_ok=True)
         aside = store.work / f".catalog-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         try:
             with duckdb.connect() as connection:

@@ -2,6 +2,7 @@
 
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,7 @@ def test_threads_exclude_each_other(store: Store) -> None:
         for _ in range(10):
             with locks.hold(store, "counter"):
                 inside.append(1)
+                time.sleep(0.001)
                 seen.append(len(inside))
                 inside.pop()
 
