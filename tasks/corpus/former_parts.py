@@ -88,8 +88,9 @@ def _in_order(work: Work, table: str, path: Path) -> Iterator[tuple[int, pa.Tabl
         column = pq.read_table(name, columns=["doc_id"])["doc_id"].to_numpy()
         ids.append(column[begins(column)])
         files.append(np.full(len(ids[-1]), number))
-    before = pa.table({"doc_id": np.concatenate(ids), "file": np.concatenate(files)})
-    before = before.append_column("place", pa.array(np.arange(len(before))))
+    # A document longer than a file lies in several: in the first of them, once.
+    found, first = np.unique(np.concatenate(ids), return_index=True)
+    before = pa.table({"doc_id": found, "file": np.concatenate(files)[first], "place": first})
     with connection(work) as db:
         db.register("former", before)
         reader = db.sql(

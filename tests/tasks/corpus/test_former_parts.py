@@ -94,6 +94,24 @@ def test_no_document_is_parted(tmp_path: Path, before: list[StagedFile]) -> None
     assert max(file.rows for file in after) < 3 * PART_ROWS
 
 
+def test_a_document_that_is_longer_than_a_file_comes_once(tmp_path: Path) -> None:
+    """One emit of so many rows is parted, and the document lies in several files."""
+    tables, rows_ = {"sentences": SCHEMA}, 5 * PART_ROWS
+    long = pa.table({"doc_id": [7] * rows_, "number": range(rows_)}, schema=SCHEMA)
+    known: dict[str, Rows] = {}
+    for name in ("before", "after", "again"):
+        with PartWriter(tmp_path / name, tables, PART_ROWS) as writer:
+            resources = Resources(part_rows=PART_ROWS)
+            folder = tmp_path / name
+            work = Work(Config(), 0, known, {}, {}, resources, folder, writer.emit)
+            with former_parts.former_parts(work, tables) as ordered:
+                ordered.emit("sentences", long)
+            files = list(writer.close().files["sentences"])
+        assert len(files) > 1
+        assert listed(files) == [(7, number) for number in range(rows_)]
+        known = {"known": rows(files)}
+
+
 def test_a_corpus_of_other_documents_is_laid_out_anew(
     tmp_path: Path, before: list[StagedFile]
 ) -> None:
