@@ -96,7 +96,10 @@ def _row_lines(tables: Sequence[TableDifference]) -> Iterator[str]:
         for table in differ
     ]
     heads = ["table", "added", "removed", "changed", "in the columns"]
-    yield from _titled("Rows", _differ(len(differ), "table"), heads, rows)
+    if differ or not any(table.fault for table in tables):
+        yield from _titled("Rows", _differ(len(differ), "table"), heads, rows)
+    else:
+        yield from ("", "Rows: none differ of those that can be compared")
     for table in differ:
         for kind, sign in _SIGNS.items():
             for row in table.examples.get(kind, ()):

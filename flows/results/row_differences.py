@@ -1,7 +1,7 @@
 """The rows that two runs do not share: added, removed and changed, table by table."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -117,15 +117,30 @@ def compare_rows(
     made = [
         {table for entry in run["steps"] for table in entry.get("tables", ())} for run in (a, b)
     ]
-    for table in dict.fromkeys([*sides[0], *sides[1]]):
+    deleted = [_deleted(store, run, {step.step for step in steps}) for run in (a, b)]
+    for table in dict.fromkeys([*sides[0], *sides[1], *deleted[0], *deleted[1]]):
         if not all(table in tables for tables in made):
             yield TableDifference(table, only="a" if table in made[0] else "b")
+            continue
+        if lost := [name for name, tables in zip("AB", deleted, strict=True) if table in tables]:
+            yield TableDifference(table, fault=f"rows of {' and '.join(lost)} were deleted")
             continue
         try:
             with closing(connection.cursor()) as cursor:
                 yield _compare(cursor, table, *(side.get(table, []) for side in sides))
         except _UNREADABLE as error:
             yield TableDifference(table, fault=sql_fault(error))
+
+
+def _deleted(store: Store, run: Mapping[str, Any], steps: Collection[str]) -> list[str]:
+    """The tables of these steps' artifacts that the run reached and that are not there any more."""
+    reached = [entry for entry in run["steps"] if entry["step"] in steps]
+    return [
+        table
+        for entry in reached
+        if open_artifact(store, entry["step"], str(entry["version"])).manifest() is None
+        for table in entry.get("tables", ())
+    ]
 
 
 def _records(store: Store, step: str, version: str | None) -> list[Record]:

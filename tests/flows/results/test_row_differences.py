@@ -97,6 +97,19 @@ def test_files_of_the_same_bytes_are_not_read_and_lost_ones_are_named(tmp_path: 
     assert "No files found" in fault
 
 
+def test_rows_that_were_deleted_do_not_count_as_removed(tmp_path: Path) -> None:
+    tables = [{"sentences": [sentence(place, "Text.")]} for place in range(2)]
+    ids = [
+        write_run(tmp_path / "store", rows, version=f"{place:016x}")
+        for place, rows in enumerate(tables)
+    ]
+    artifact = open_artifact(open_store(str(tmp_path / "store")), "everything", f"{0:016x}")
+    for path in artifact.store.stats(artifact.path):
+        artifact.store.delete(path)
+    found = between(tmp_path, ids)["sentences"]
+    assert found == TableDifference("sentences", fault="rows of A were deleted")
+
+
 @pytest.mark.parametrize("table", _KEYS)
 def test_the_key_of_a_table_is_made_of_its_columns(table: str) -> None:
     columns = {*known_schemas()[table].names, "made_by"}
