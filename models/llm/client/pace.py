@@ -18,7 +18,7 @@ _OUTCOMES, _ERRORS = 16, 4
 _ROUNDS = 32
 # No more rows are open than are answered in this share of the timeout, so that none times out only
 # because of those before it.
-_SHARE = 0.25
+_SHARE = 0.5
 # Seconds in which a list is answered: what a kill may lose.
 _LIST_SECONDS = 5.0
 # The longest pause that a server is granted.
@@ -28,13 +28,13 @@ LONGEST_PAUSE = 3600.0
 class Pace:
     """The limit of one endpoint, between 1 and `top` rows.
 
-    It starts at `START` and, from the first answer on, doubles every `DOUBLING_SECONDS` while
+    It starts at `START` and, from the first answers on, doubles every `DOUBLING_SECONDS` while
     nothing goes wrong: an endpoint of any width is full within seconds, and a narrower one says so
     before thousands are open.
     Any trouble halves it and ends the doubling. From then on a full window of answers adds
     top / 32 rows; up to half of what the endpoint last sustained, it doubles the limit.
-    A slow endpoint that takes whatever comes never says that it is full: it is, when a quarter of
-    `timeout` passes before a row is answered.
+    A slow endpoint that takes whatever comes never says that it is full: beyond `START`, no more
+    is open than it answers in half of `timeout`.
 
     timeout: seconds that a row has.
     clock: seconds, monotonic; times passed to the methods are of this clock.
@@ -63,23 +63,27 @@ class Pace:
         self._bore = True
         self._pushes = 0
         self._outcomes.clear()
-        # Rows a second; None before the first answer. The times and rows that it is taken from
-        # begin when the endpoint had nothing else to do.
+        # Rows a second, over one turn of all that may be open, since answers come in bursts; None
+        # before the first turn. `_turn`: times and rows, of which the first is only a time, since
+        # when the endpoint has had something to do; `_turned`: the sum of the others.
         self._rate: float | None = None
-        self._answers: deque[tuple[float, int]] = deque(maxlen=_OUTCOMES)
+        self._turn: deque[tuple[float, int]] = deque()
+        self._turned = 0
 
     def limit(self) -> int:
         """How many rows may be open now; 0 while the endpoint asks for a pause."""
         now = self._clock()
         if now < self._paused_until:
             return 0
-        if self._doubling_since is None:
-            return max(1, int(self._limit))
-        # 2 ** 13 exceeds every limit.
-        doublings = min(13, int((now - self._doubling_since) / DOUBLING_SECONDS))
-        limit = min(self.top, int(self._limit) << doublings)
-        # Rounded up: one row that takes long says nothing of two.
-        return limit if self._rate is None else min(limit, ceil(self._rate * self._seconds))
+        limit = int(self._limit)
+        if self._doubling_since is not None:
+            # 2 ** 13 exceeds every limit.
+            limit <<= min(13, int((now - self._doubling_since) / DOUBLING_SECONDS))
+        if self._rate is not None:
+            limit = min(limit, max(START, ceil(self._rate * self._seconds)))
+        elif self._turn:
+            limit = min(limit, START)
+        return max(1, min(self.top, limit))
 
     def list_size(self, most: int) -> int:
         """How many rows may go out together, of `most` at best."""
@@ -89,19 +93,17 @@ class Pace:
 
     def began(self) -> None:
         """The endpoint, which had nothing to do, was sent rows."""
-        self._answers.clear()
-        self._answers.append((self._clock(), 0))
+        self._turn.clear()
+        self._turn.append((self._clock(), 0))
+        self._turned = 0
 
     def answered(self, rows: int) -> None:
         """`rows` open rows were answered."""
         self._outcomes.append(True)
         self._bore = True
         self._pushes = 0
-        if self._answers:
-            now = self._clock()
-            self._answers.append((now, rows))
-            seconds = max(1e-3, now - self._answers[0][0])
-            self._rate = (sum(n for _, n in self._answers) - self._answers[0][1]) / seconds
+        if self._turn:
+            self._measure(rows)
         if self._doubles:
             if self._doubling_since is None:
                 self._doubling_since = self._clock()
@@ -110,6 +112,16 @@ class Pace:
         self._limit += quick
         self._limit += (rows - quick) * max(1.0, self.top / _ROUNDS) / self._limit
         self._limit = min(float(self.top), self._limit)
+
+    def _measure(self, rows: int) -> None:
+        now, whole = self._clock(), self._unpaused()
+        self._turn.append((now, rows))
+        self._turned += rows
+        while self._turned - self._turn[1][1] >= whole:
+            self._turn.popleft()
+            self._turned -= self._turn[0][1]
+        if self._turned >= whole:
+            self._rate = self._turned / max(1e-3, now - self._turn[0][0])
 
     def pushed_back(self, sent_at: float, pause: float | None = None) -> None:
         """The endpoint is overloaded (429, 503), or asks for `pause` seconds.

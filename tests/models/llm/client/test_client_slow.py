@@ -26,5 +26,5 @@ def test_a_slow_server_gets_no_more_than_it_answers_in_time(wire: Wire) -> None:
         assert len(list(asking.ask(requests(200)))) == 200
     assert record.failed() == {}
     assert set(server.times_asked().values()) == {1}
-    # Half a second's worth, a quarter of the timeout, but for the first rows.
-    assert max(seen.open_rows for seen in server.log) <= 40
+    # A second's worth, half of the timeout, and a few that were measured late.
+    assert max(seen.open_rows for seen in server.log) <= 70

@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -44,55 +45,72 @@ def test_it_starts_at_16_and_doubles_every_half_second() -> None:
     assert limits == [16, 32, 64, 128, 256, 512, 1000, 1000]
 
 
-def test_no_more_is_open_than_a_quarter_of_the_timeout_answers() -> None:
+def turn(pace: Pace, clock: Clock, seconds: float, rows: int | None = None) -> int:
+    """All that may be open, or so many rows, are sent and answered after so long."""
+    rows = pace.limit() if rows is None else rows
+    pace.began()
+    clock.now += seconds
+    for _ in range(rows):
+        pace.answered(1)
+    clock.now += 5
+    return pace.limit()
+
+
+def test_no_more_is_open_than_half_of_the_timeout_answers() -> None:
     pace, clock = paced(1000)
     assert pace.list_size(64) == 16
-    pace.began()
-    clock.now += 16
-    pace.answered(16)
-    clock.now += 100
-    # One a second: 75 in a quarter of 300 seconds, 5 in a list.
-    assert pace.limit() == 75
+    turn(pace, clock, 16)
+    # One a second: 150 in half of 300 seconds, 5 in a list.
+    assert pace.limit() == 150
     assert pace.list_size(64) == 5
-    for _ in range(16):
-        clock.now += 1
-        pace.answered(100)
-    assert pace.limit() == 1000
+    assert turn(pace, clock, 1.5) == 1000
     assert pace.list_size(64) == 64
 
 
-def test_a_very_slow_endpoint_gets_one_row_at_a_time() -> None:
+def test_before_a_whole_turn_nothing_is_known_of_an_endpoint() -> None:
     pace, clock = paced()
     pace.began()
-    clock.now += 200
-    pace.answered(1)
-    assert pace.limit() == 1
+    clock.now += 60
+    for _ in range(15):
+        pace.answered(1)
+        clock.now += 10
+    assert pace.limit() == 16
+    assert pace.list_size(64) == 16
+
+
+def test_a_very_slow_endpoint_gets_one_row_at_a_time_but_several_at_once() -> None:
+    pace, clock = paced()
+    assert turn(pace, clock, 290) == 16
     assert pace.list_size(64) == 1
 
 
-def test_a_row_that_takes_long_does_not_keep_others_back() -> None:
+def test_rows_that_take_long_do_not_keep_others_back() -> None:
     """Each takes a minute, however many there are."""
+    pace, clock = paced(512)
+    assert [turn(pace, clock, 60) for _ in range(5)] == [40, 100, 250, 512, 512]
+
+
+def test_answers_in_bursts_do_not_seem_fast() -> None:
     pace, clock = paced(1000)
-    limits = []
-    for _ in range(5):
-        pace.began()
+    pace.began()
+    limits = [pace.limit()]
+    while limits[-1] < 1000:
         clock.now += 60
-        pace.answered(limits[-1] if limits else 1)
+        for _ in range(limits[-1]):
+            clock.now += 0.0001
+            pace.answered(1)
+        clock.now += 5
         limits.append(pace.limit())
-    assert limits == [2, 3, 4, 5, 7]
+    assert all(later <= 2.6 * sooner for sooner, later in pairwise(limits))
 
 
 def test_the_time_in_which_nothing_was_asked_does_not_count() -> None:
     pace, clock = paced(1000)
-    pace.began()
-    clock.now += 10
-    pace.answered(10)
+    turn(pace, clock, 16)
     clock.now += 1000
-    pace.began()
+    assert turn(pace, clock, 60, rows=20) == 150
     assert pace.list_size(64) == 5
-    clock.now += 1
-    pace.answered(4)
-    assert pace.limit() == 300
+    assert turn(pace, clock, 75) == 300
 
 
 def test_no_limit_is_above_the_top() -> None:
