@@ -71,6 +71,10 @@ class Artifact:
         found = self.store.get_json(f"{self.path}/{PLAN}")
         return None if found is None else list(found)
 
+    def builds_on(self) -> set[str]:
+        """The earlier versions of its step whose rows its plan takes over."""
+        return {version for part in self.plan() or () for version in part.get("known", ())}
+
     def adopt_plan(self, parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Proposes a plan; returns the valid one, which may be another run's."""
         if self.store.create_json(f"{self.path}/{PLAN}", parts):
@@ -111,8 +115,7 @@ class Artifact:
         plan = self.plan()
         # Without its plan nobody knows what the parts hold; without the versions that it builds on
         # nobody can carry it out.
-        known = {version for part in plan or () for version in part.get("known", ())}
-        there = all(Artifact(self.store, self.step, one).manifest() for one in known)
+        there = all(Artifact(self.store, self.step, one).manifest() for one in self.builds_on())
         kept = self.whole_parts() if plan is not None and there else []
         lost = set(self.records()) - set(kept)
         self.store.delete(f"{self.path}/{MANIFEST}")

@@ -111,14 +111,8 @@ def _found(store: Store, keep: int | None, since: float) -> Garbage:
     snapshot = read_snapshot(store)
     kept = kept_runs(snapshot.runs, snapshot.tags.values(), keep)
     used = {run["run_id"]: runs.used(store, run) for run in snapshot.runs}
-    live = set(snapshot.tags.values()).union(*(used[run["run_id"]] for run in kept))
-    # A version that stands in for another of its step is read by way of that one.
-    live |= {
-        f"{entry.artifact.step}@{parent}"
-        for entry in snapshot.entries
-        if entry.name in live
-        for parent in entry.parents
-    }
+    named = set(snapshot.tags.values()).union(*(used[run["run_id"]] for run in kept))
+    live = with_stand_ins(snapshot, named)
     busy = set[str]().union(*(used[run["run_id"]] for run in kept if run["state"] == "running"))
     there = store.stats("")
     owned = list(_by_artifact(snapshot, there))
@@ -126,6 +120,13 @@ def _found(store: Store, keep: int | None, since: float) -> Garbage:
         entry.name
         for entry, own in owned
         if entry.name not in live and (_is_young(own, since) or _is_being_made(store, entry))
+    }
+    # Without the versions that it builds on, nobody could finish what was begun.
+    live |= {
+        f"{entry.artifact.step}@{version}"
+        for entry in snapshot.entries
+        if entry.name in young and entry.manifest is None
+        for version in entry.artifact.builds_on()
     }
     files, held = _named(snapshot, live), _named(snapshot, young)
     claims, data = dict[str, int](), dict[str, int]()
@@ -162,6 +163,16 @@ def _found(store: Store, keep: int | None, since: float) -> Garbage:
             if run not in kept and any(entry.name in used[run["run_id"]] for entry in gone)
         ),
     )
+
+
+def with_stand_ins(snapshot: Snapshot, artifacts: Collection[str]) -> set[str]:
+    """These artifacts, and the versions of the same step whose rows they have in their place."""
+    return set(artifacts) | {
+        f"{entry.artifact.step}@{parent}"
+        for entry in snapshot.entries
+        if entry.name in artifacts
+        for parent in entry.parents
+    }
 
 
 def _is_being_made(store: Store, entry: Entry) -> bool:

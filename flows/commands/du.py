@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from tercet.flows.terminal import text_table
 from tercet.flows.terminal.printable import printable
 from tercet.storage import runs
 from tercet.storage.catalog.snapshot import Snapshot, read_snapshot
+from tercet.storage.garbage import with_stand_ins
 from tercet.storage.objects import Stat
 from tercet.storage.records import paths_of
 from tercet.storage.store import Store, open_store
@@ -74,10 +75,13 @@ def room(store: Store, snapshot: Snapshot, there: Mapping[str, Stat]) -> list[di
     for entry in snapshot.entries:
         named = {path for record in entry.records for path in paths_of(record)}
         own.setdefault(entry.name, set()).update(p for p in named if p.startswith("artifacts/"))
-    used = {
-        run["run_id"]: _files(own, runs.used(store, run)) & there.keys() for run in snapshot.runs
-    }
-    tagged = _files(own, snapshot.tags.values())
+
+    def files(artifacts: Collection[str]) -> set[str]:
+        named = with_stand_ins(snapshot, artifacts)
+        return set[str]().union(*(own.get(name, ()) for name in named)) & there.keys()
+
+    used = {run["run_id"]: files(runs.used(store, run)) for run in snapshot.runs}
+    tagged = files(snapshot.tags.values())
     users = Counter(path for paths in [*used.values(), tagged] for path in paths)
     steps: dict[str, list[str]] = {}
     beside: dict[str, list[str]] = {}
@@ -104,10 +108,6 @@ def room(store: Store, snapshot: Snapshot, there: Mapping[str, Stat]) -> list[di
         alone = sum(there[path].bytes for path in paths_ if users[path] == 1)
         rows.append(row("run", run["run_id"], sorted(paths_), alone))
     return rows
-
-
-def _files(own: Mapping[str, set[str]], artifacts: Iterable[str]) -> set[str]:
-    return set[str]().union(*(own.get(name, ()) for name in artifacts))
 
 
 def _lines(store: Store, snapshot: Snapshot, rows: Sequence[Mapping[str, Any]]) -> list[str]:

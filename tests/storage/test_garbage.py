@@ -160,6 +160,16 @@ def test_a_version_that_another_stands_in_for_stays_with_that_one(store: Store) 
     assert kept.manifest() is not None
 
 
+def test_what_a_young_unfinished_version_builds_on_stays(store: Store) -> None:
+    for name in ("embed@aaaa", "embed@bbbb"):
+        made(store, name)
+    aged(store)
+    open_artifact(store, "embed", "cccc").adopt_plan([{"known": ["aaaa"]}])
+    collect(store, delete=True)
+    assert there(store) == {"embed@aaaa", "embed@cccc"}
+    assert open_artifact(store, "embed", "aaaa").intact()
+
+
 @pytest.mark.parametrize("after", range(1, 6))
 def test_what_is_half_deleted_is_no_artifact(
     store: Store, monkeypatch: pytest.MonkeyPatch, after: int
