@@ -2,8 +2,8 @@
 
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -24,7 +24,7 @@ from tercet.storage import locks, runs
 from tercet.storage.artifacts import Artifact, artifacts_of, find_parts, open_artifact
 from tercet.storage.store import Store
 from tercet.tasks.stage import BadInput, Resources, silent
-from tercet.tasks.warning import sentence
+from tercet.tasks.warning import StageWarning, sentence
 
 Progress = Callable[[int, int | None, str], None]
 Say = Callable[[str], None]
@@ -100,7 +100,8 @@ def make_artifact(
         handle.executor.map(order, pending, show)
     told += _tell(handle, step, order.models, warnings.find_after)
     if handle.llm is not None:
-        told += _tell_of_endpoints(handle, step, handle.llm)
+        of_endpoints = partial(warnings.find_of_endpoints, store=handle.store, llm=handle.llm)
+        told += _tell(handle, step, order.models, of_endpoints)
     return artifact.finish(_manifest(handle, step, own, told, began))
 
 
@@ -110,7 +111,10 @@ def _keep(
     """The rows of the version that is kept, which are not copied, and what it lacks."""
     kept = open_artifact(handle.store, step.name, own.components["config"][fingerprints.KEEP])
     records, manifest = kept.records(), kept.manifest()
-    assert manifest is not None
+    if manifest is None:
+        raise BadInput(
+            f"{step.name}@{kept.version}, which the recipe keeps, was deleted meanwhile: run again."
+        )
     spec = {"spec": {"made": manifest["created"]}, "known": [kept.version]}
     artifact.adopt_plan([spec] * len(records))
     for index, record in records.items():
@@ -141,24 +145,16 @@ def _tell(
     handle: RunHandle,
     step: Step,
     models: Mapping[str, Path],
-    find: Callable[..., list[dict[str, Any]]],
+    find: Callable[[warnings.Look], Iterator[StageWarning]],
 ) -> list[dict[str, Any]]:
     """Looks for warnings of the step, and says them as they are found."""
     limit = handle.plan.recipe.run.memory_limit
-    found = find(step, handle.plan.steps, partial(artifact_of, handle), models, limit)
-    return _said(handle, found)
-
-
-def _tell_of_endpoints(handle: RunHandle, step: Step, llm: LlmSession) -> list[dict[str, Any]]:
-    limit = handle.plan.recipe.run.memory_limit
-    made = partial(artifact_of, handle)
-    return _said(handle, warnings.find_of_endpoints(step, made, limit, handle.store, llm))
-
-
-def _said(handle: RunHandle, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    for warning in found:
+    look = warnings.Look(step, handle.plan.steps, partial(artifact_of, handle), models, limit)
+    named = {"step": step.name, "stage": step.stage.name}
+    told = [{**named, **asdict(found)} for found in find(look)]
+    for warning in told:
         handle.say(sentence(warning))
-    return found
+    return told
 
 
 def _order(

@@ -5,7 +5,7 @@ columns, or the first rows.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -36,7 +36,7 @@ from tercet.tasks.knowledge import (
 )
 from tercet.tasks.retrieval import negatives, negatives_warnings
 from tercet.tasks.scoring import embed, embed_warnings, select, select_warnings
-from tercet.tasks.stage import Resources, Work
+from tercet.tasks.stage import Config, Resources, Work
 from tercet.tasks.synthesis import answer_warnings, parse, synthesise
 from tercet.tasks.training import train_warnings
 from tercet.tasks.training.train import TrainConfig
@@ -66,93 +66,73 @@ _KEPT: Mapping[str, Find] = {
 _LOG = "training_log"
 
 
-def find_before(
-    step: Step,
-    steps: Sequence[Step],
-    artifact_of: Callable[[str], Artifact],
-    models: Mapping[str, Path],
-    memory_limit: str,
-) -> list[dict[str, Any]]:
-    """What its inputs say of a step that takes long, before it is made.
+@dataclass(frozen=True)
+class Look:
+    """A step to look at.
 
-    steps: of the whole run. artifact_of: the finished artifact of a step's name. models: the
-        directories of the step's models.
+    steps: of the whole run. artifact_of: the artifact of a step's name, finished for the step's
+        inputs. models: the directories of the step's models.
     """
-    if not isinstance(step.config, TrainConfig):
-        return []
-    work = _work(step, artifact_of, models, memory_limit)
-    return _rows(step, train_warnings.find_before(work, [one.config for one in steps]))
+
+    step: Step
+    steps: Sequence[Step]
+    artifact_of: Callable[[str], Artifact]
+    models: Mapping[str, Path]
+    memory_limit: str
+
+    def work(self, spec: Mapping[str, Any] | None = None) -> Work:
+        """The work of the step's one part, with all of its inputs."""
+        inputs = {
+            slot: joined([self.artifact_of(name).rows() for name in names])
+            for slot, names in self.step.inputs.items()
+        }
+        return Work(
+            config=self.step.config,
+            seed=0,
+            inputs=inputs,
+            models=self.models,
+            spec=dict(spec or {}),
+            resources=Resources(memory_limit=self.memory_limit),
+            scratch=self.artifact_of(self.step.name).scratch(),
+            emit=lambda table, rows: None,
+            stage=self.step.stage.name,
+        )
+
+    def made(self) -> Rows:
+        """The rows of the step."""
+        return self.artifact_of(self.step.name).rows()
+
+    def configs(self) -> list[Config]:
+        """Those of the whole run."""
+        return [one.config for one in self.steps]
 
 
-def find_after(
-    step: Step,
-    steps: Sequence[Step],
-    artifact_of: Callable[[str], Artifact],
-    models: Mapping[str, Path],
-    memory_limit: str,
-) -> list[dict[str, Any]]:
+def find_before(look: Look) -> Iterator[StageWarning]:
+    """What its inputs say of a step that takes long, before it is made."""
+    if isinstance(look.step.config, TrainConfig):
+        yield from train_warnings.find_before(look.work(), look.configs())
+
+
+def find_after(look: Look) -> Iterator[StageWarning]:
     """What the rows of a step say once all its parts are made."""
-    find = train_warnings.find_lost if _LOG in step.stage.tables else _FIND.get(step.stage.name)
-    if find is None:
-        return []
-    work, made = _work(step, artifact_of, models, memory_limit), artifact_of(step.name).rows()
-    return _rows(step, find(work, made, [one.config for one in steps]))
+    stage = look.step.stage
+    find = train_warnings.find_lost if _LOG in stage.tables else _FIND.get(stage.name)
+    if find is not None:
+        yield from find(look.work(), look.made(), look.configs())
 
 
-def find_of_endpoints(
-    step: Step,
-    artifact_of: Callable[[str], Artifact],
-    memory_limit: str,
-    store: Store,
-    llm: LlmSession,
-) -> list[dict[str, Any]]:
+def find_of_endpoints(look: Look, store: Store, llm: LlmSession) -> Iterator[StageWarning]:
     """What shows that one of the recipe's endpoints is not well, once the parts are made."""
-    if step.stage.asks is not None:
-        return _rows(step, llm.warnings())
-    if step.stage.name not in (parse.STAGE.name, extract_parse.STAGE.name) or not llm.has_several():
-        return []
-    work, made = _work(step, artifact_of, {}, memory_limit), artifact_of(step.name).rows()
-    return _rows(step, answer_warnings.find_by_endpoint(work, made, contents(store)))
+    stage = look.step.stage
+    if stage.asks is not None:
+        yield from llm.warnings()
+    elif stage.name in (parse.STAGE.name, extract_parse.STAGE.name) and llm.has_several():
+        yield from answer_warnings.find_by_endpoint(look.work(), look.made(), contents(store))
 
 
-def find_kept(
-    step: Step,
-    steps: Sequence[Step],
-    artifact_of: Callable[[str], Artifact],
-    models: Mapping[str, Path],
-    memory_limit: str,
-) -> list[dict[str, Any]]:
+def find_kept(look: Look) -> Iterator[StageWarning]:
     """What the inputs of a step hold that the version in its place does not know."""
-    artifact = artifact_of(step.name)
-    plan = artifact.plan()
+    plan = look.artifact_of(look.step.name).plan()
     assert plan is not None
-    work = replace(_work(step, artifact_of, models, memory_limit), spec=plan[0]["spec"])
-    configs = [one.config for one in steps]
-    return _rows(step, _KEPT[step.stage.name](work, artifact.rows(), configs))
-
-
-def _work(
-    step: Step,
-    artifact_of: Callable[[str], Artifact],
-    models: Mapping[str, Path],
-    memory_limit: str,
-) -> Work:
-    inputs = {
-        slot: joined([artifact_of(name).rows() for name in names])
-        for slot, names in step.inputs.items()
-    }
-    return Work(
-        config=step.config,
-        seed=0,
-        inputs=inputs,
-        models=models,
-        spec={},
-        resources=Resources(memory_limit=memory_limit),
-        scratch=artifact_of(step.name).scratch(),
-        emit=lambda table, rows: None,
-        stage=step.stage.name,
-    )
-
-
-def _rows(step: Step, found: Iterator[StageWarning]) -> list[dict[str, Any]]:
-    return [{"step": step.name, "stage": step.stage.name, **asdict(one)} for one in found]
+    find = _KEPT[look.step.stage.name]
+    yield from find(look.work(plan[0]["spec"]), look.made(), look.configs())
