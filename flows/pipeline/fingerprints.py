@@ -18,6 +18,8 @@ from tercet.tasks.stage import BadInput
 UNKNOWN = "weights not fetched yet"
 # In the config of a step that keeps a version: which one.
 KEEP = "keep"
+# Files that are named of those that differ.
+_FILES = 4
 
 # What a stage's rows by id depend on, where its inputs only say which rows are made.
 _RECALLED = ("stage", "config", "models", "externals", "code", "libraries")
@@ -194,10 +196,15 @@ def changes(
     found: list[str] = []
     for key, before, after in _differences(old.get("config"), new.get("config")):
         found.append(f"config {key}: {_short(before)} → {_short(after)}")
-    for name in ("externals", "models", "libraries"):
-        for key, before, after in _differences(old.get(name), new.get(name)):
-            label = {"externals": "file", "models": "model", "libraries": "library"}[name]
-            found.append(f"{label} {key}" + (f": {before} → {after}" if label == "library" else ""))
+    files = [key for key, _, _ in _differences(old.get("externals"), new.get("externals"))]
+    # A suite of evaluation has sixty files.
+    found += [f"file {key}" for key in files[:_FILES]]
+    if len(files) > _FILES:
+        found.append(f"{len(files) - _FILES} more files")
+    for key, _, _ in _differences(old.get("models"), new.get("models")):
+        found.append(f"model {key}")
+    for key, before, after in _differences(old.get("libraries"), new.get("libraries")):
+        found.append(f"library {key}: {before} → {after}")
     if old.get("seed") != new.get("seed"):
         found.append(f"seed: {old.get('seed')} → {new.get('seed')}")
     if old.get("code") != new.get("code"):
